@@ -1,0 +1,82 @@
+/* One table of row kernels per instruction set, and the choice among them.
+ *
+ * Every function is compiled for the ABI's floor unless it stands between the target
+ * pragmas below, and those are reached only after the processor (and the operating
+ * system: the builtin checks XSAVE too) said that it can run them.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "gwfast.h"
+
+#define GWF_JOIN_(a, b) a##_##b
+#define GWF_JOIN(a, b) GWF_JOIN_(a, b)
+#define GWF_NAME(f) GWF_JOIN(f, GWF_ISA)
+#define GWF_TEXT_(a) #a
+#define GWF_TEXT(a) GWF_TEXT_(a)
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#define restrict __restrict
+#endif
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define GWF_DISPATCH 1
+#else
+#define GWF_DISPATCH 0
+#endif
+
+#if defined(__aarch64__)
+#define GWF_ISA neon
+#else
+#define GWF_ISA baseline
+#endif
+#include "row_kernels.inc"
+static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
+#undef GWF_ISA
+
+#if GWF_DISPATCH
+
+/* GCC and clang spell "compile what follows for this target" differently. */
+#if defined(__clang__)
+#define GWF_DO_(x) _Pragma(#x)
+#define GWF_TARGET_BEGIN(t) \
+    GWF_DO_(clang attribute push(__attribute__((target(t))), apply_to = function))
+#define GWF_TARGET_END _Pragma("clang attribute pop")
+#else
+#define GWF_DO_(x) _Pragma(#x)
+#define GWF_TARGET_BEGIN(t) _Pragma("GCC push_options") GWF_DO_(GCC target(t))
+#define GWF_TARGET_END _Pragma("GCC pop_options")
+#endif
+
+#define GWF_ISA avx2
+GWF_TARGET_BEGIN("avx2,fma")
+#include "row_kernels.inc"
+GWF_TARGET_END
+#undef GWF_ISA
+
+#define GWF_ISA avx512
+/* Without the last word GCC keeps to 256-bit vectors: right for code that mixes a few
+ * vector instructions into scalar work, wrong for these loops. */
+GWF_TARGET_BEGIN(
+    "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#include "row_kernels.inc"
+GWF_TARGET_END
+#undef GWF_ISA
+
+#endif
+
+const gwf_isa *gwf_supported_isa(int i) {
+    const gwf_isa *found[3];
+    int n = 0;
+#if GWF_DISPATCH
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        found[n++] = &gwf_table_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        found[n++] = &gwf_table_avx2;
+#endif
+    found[n++] = gwf_floor;
+    return i >= 0 && i < n ? found[i] : NULL;
+}

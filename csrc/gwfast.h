@@ -1,0 +1,69 @@
+/* The row kernels of gwfast: arithmetic on blocks of float32 rows.
+ *
+ * Nothing here allocates, starts a thread or can fail; whatever could go wrong is
+ * checked by the caller (gwfast/kernels/_kernels.pyx), which also owns the threads.
+ * One body, row_kernels.inc, is compiled once per instruction set; dispatch.c holds
+ * the tables and picks one at run time.
+ *
+ * Matrices are C-contiguous, `rows` x `m`; indices are ptrdiff_t because n * m passes
+ * 2^31 at n = m = 46341.
+ */
+#ifndef GWFAST_H
+#define GWFAST_H
+
+#include <stddef.h>
+
+typedef struct {
+    const char *name;
+
+    /* out[j] = exp(x[j]), log(x[j]); in place when out == x. */
+    void (*exp)(const float *x, float *out, ptrdiff_t m);
+    void (*log)(const float *x, float *out, ptrdiff_t m);
+
+    /* lse[i] = log sum_j exp((f[i] + g[j] - c[i][j]) / epsilon). */
+    void (*logsumexp_rows)(const float *c, const double *f, const float *g,
+                           float inv_epsilon, double *lse, ptrdiff_t rows, ptrdiff_t m);
+
+    /* Streaming column log-sum-exp of (f[i] - c[i][j]) / epsilon: `top` holds the
+     * largest f[i] - c[i][j] so far (start at -GWF_HUGE), `sum` the exponentials
+     * relative to it (start at 0). */
+    void (*logsumexp_cols)(const float *c, const double *f, float inv_epsilon,
+                           float *top, float *sum, ptrdiff_t rows, ptrdiff_t m);
+
+    /* out[i][j] = exp((f[i] + g[j] - c[i][j]) / epsilon), in place when out == c.
+     * Returns the largest exponent. */
+    float (*gibbs_rows)(const float *c, const double *f, const float *g,
+                        float inv_epsilon, float *out, ptrdiff_t rows, ptrdiff_t m);
+
+    /* One Sinkhorn row update and its share of the column update in one read of k:
+     * u[i] = p[i] / (k v)[i], columns[j] += sum_i u[i] k[i][j].
+     * Returns sum_i |u_old[i] (k v)[i] - p[i]|. `block` is scratch of m floats. */
+    double (*sinkhorn_rows)(const float *k, const double *p, float *u, const float *v,
+                            float *block, double *columns, ptrdiff_t rows, ptrdiff_t m);
+
+    /* k[i][j] *= u[i] v[j]; sums[i] = row sum, columns[j] += column sums. */
+    void (*plan_rows)(float *k, const float *u, const float *v, double *sums,
+                      float *block, double *columns, ptrdiff_t rows, ptrdiff_t m);
+
+    /* sums[i] = row sum, columns[j] += column sums. */
+    void (*sum_rows)(const float *k, double *sums, float *block, double *columns,
+                     ptrdiff_t rows, ptrdiff_t m);
+
+    /* sum_ij a[i][j] b[i][j]. */
+    double (*dot_rows)(const float *a, const float *b, ptrdiff_t rows, ptrdiff_t m);
+
+    /* -sum_ij a[i][j] log a[i][j], with 0 log 0 = 0. */
+    double (*entropy_rows)(const float *a, ptrdiff_t rows, ptrdiff_t m);
+
+    /* The k largest entries of one row, largest first; ties go to the lower column. */
+    void (*topk_row)(const float *x, ptrdiff_t k, ptrdiff_t *index, float *value,
+                     ptrdiff_t m);
+} gwf_isa;
+
+/* Finite stand-in for infinity: differences of two of them stay finite. */
+#define GWF_HUGE 1e37f
+
+/* The i-th table this processor can run, widest first; NULL past the last. */
+const gwf_isa *gwf_supported_isa(int i);
+
+#endif

@@ -1,0 +1,132 @@
+"""Checks and conversions at the door: every public function passes its input through
+here once, and what is inside may rely on it.
+
+Messages name the argument, what was expected and what came.
+"""
+
+import numbers
+
+import numpy as np
+
+# Masses that sum to one up to this are taken as rounding and renormalized.
+MASS_TOLERANCE = 1e-4
+
+
+def as_matrix(x, name, *, shape=None):
+    """`x` as a 2-D array of finite real numbers, its float dtype kept.
+
+    Integers and booleans become float64. Any memory order is taken, read-only arrays
+    too.
+
+    Raises
+    ------
+    TypeError
+        If `x` is sparse or its entries are not real numbers.
+    ValueError
+        If it has the wrong shape, no rows, no columns, or NaN or infinite entries.
+    """
+    if hasattr(x, "tocsr"):
+        raise TypeError(f"{name} must be a dense array, got a sparse matrix")
+    x = np.asarray(x)
+    if x.dtype.kind in "biu":
+        x = x.astype(np.float64)
+    if x.dtype.kind != "f":
+        raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    if x.ndim != 2:
+        raise ValueError(f"{name} must be a 2-D array, got {x.ndim}-D")
+    if shape is not None and x.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
+    if 0 in x.shape:
+        raise ValueError(f"{name} must not be empty, got shape {x.shape}")
+    # A finite sum proves finite entries without an n x m mask; only where it is not
+    # finite (an overflowing sum, perhaps) is it worth looking closer.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(x.sum(dtype=np.float64))
+    if suspicious:
+        bad = np.argwhere(~np.isfinite(x))
+        if len(bad):
+            i, j = bad[0]
+            raise ValueError(
+                f"{name} must be finite, got {x[i, j]} at [{i}, {j}]"
+                f" ({len(bad)} such entries)"
+            )
+    return x
+
+
+def as_square(x, name):
+    """`as_matrix` for a square matrix."""
+    x = as_matrix(x, name)
+    if x.shape[0] != x.shape[1]:
+        raise ValueError(f"{name} must be square, got shape {x.shape}")
+    return x
+
+
+def as_vector(x, name, size):
+    """`x` as a 1-D float64 array of `size` finite numbers."""
+    x = np.asarray(x)
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    if x.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got {x.shape}")
+    x = x.astype(np.float64)
+    if not np.isfinite(x).all():
+        at = int(np.flatnonzero(~np.isfinite(x))[0])
+        raise ValueError(f"{name} must be finite, got {x[at]} at [{at}]")
+    return x
+
+
+def as_weights(x, name, size):
+    """`x` as masses that sum to one exactly; any positive total is taken."""
+    x = as_vector(x, name, size)
+    if (x < 0).any():
+        at = int(np.flatnonzero(x < 0)[0])
+        raise ValueError(f"{name} must not be negative, got {x[at]} at [{at}]")
+    total = x.sum()
+    if not 0 < total < np.inf:
+        raise ValueError(f"{name} must have a positive sum, got {total}")
+    return x / total
+
+
+def as_marginal(x, name, size):
+    """A marginal: None is uniform, else masses that sum to one (up to rounding)."""
+    if x is None:
+        return np.full(size, 1.0 / size)
+    total = as_vector(x, name, size).sum()
+    weights = as_weights(x, name, size)
+    if abs(total - 1.0) > MASS_TOLERANCE:
+        raise ValueError(f"{name} must sum to 1, got {total:.6g}")
+    return weights
+
+
+def as_positive(x, name, *, zero=False):
+    """`x` as a finite float above zero (or not below it, if `zero`)."""
+    if isinstance(x, bool) or not isinstance(x, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(x).__name__}")
+    x = float(x)
+    if not (np.isfinite(x) and (x > 0 or (zero and x == 0))):
+        expected = "non-negative" if zero else "positive"
+        raise ValueError(f"{name} must be {expected} and finite, got {x}")
+    return x
+
+
+def as_count(x, name, *, least=1):
+    """`x` as an int not below `least`."""
+    if isinstance(x, bool) or not hasattr(x, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {type(x).__name__}")
+    x = x.__index__()
+    if x < least:
+        raise ValueError(f"{name} must be at least {least}, got {x}")
+    return x
+
+
+def one_of(x, name, choices):
+    """`x` if it is among `choices`."""
+    if not isinstance(x, str) or x not in choices:
+        raise ValueError(f"{name} must be one of {sorted(choices)}, got {x!r}")
+    return x
+
+
+def as_callback(x, name="callback"):
+    if x is not None and not callable(x):
+        raise TypeError(f"{name} must be callable or None, got {type(x).__name__}")
+    return x

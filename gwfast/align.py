@@ -1,0 +1,260 @@
+"""The main job: two embedding spaces in, correspondences and a mapping out."""
+
+import dataclasses
+import time
+
+import numpy as np
+
+from ._validation import as_count, as_matrix, as_weights, one_of
+from .geometry import METRICS, PointCloud
+from .gromov import solve
+from .kernels import _kernels
+from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .normalize import Normalizer
+from .problem import QuadraticProblem
+from .result import GWResult
+from .retrieval import METHODS, Neighbors, largest, nearest_neighbors
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class AlignmentResult:
+    """An alignment of two embedding spaces.
+
+    Attributes
+    ----------
+    mapping : (d, d') float32 ndarray
+        Orthogonal (semi-orthogonal where d != d'): ``x_normalized @ mapping`` lies in
+        the space of the normalized `y`.
+    gw : GWResult
+        The Gromov-Wasserstein solution with its history.
+    source, target : Normalizer
+        How each side was normalized; ``source.rows``, ``target.rows`` are all rows of
+        `x` and `y`, normalized.
+    n_threads : int
+    seconds : float
+        For all of it.
+    """
+
+    mapping: np.ndarray
+    gw: GWResult
+    source: Normalizer
+    target: Normalizer
+    n_threads: int
+    seconds: float
+
+    @property
+    def plan(self):
+        """(n_words, m_words) float32 ndarray: masses moved between the rows that took
+        part."""
+        return self.gw.plan
+
+    def match(self):
+        """Best target row of every source row that took part, by the plan.
+
+        Returns
+        -------
+        (n_words,) int64 ndarray
+        """
+        return largest(self.plan, 1, self.n_threads).indices[:, 0]
+
+    def transform(self, x):
+        """Map vectors of the source space into the target space.
+
+        Parameters
+        ----------
+        x : array-like of shape (n, d)
+            As they were given to `align`, not normalized.
+
+        Returns
+        -------
+        (n, d') float32 ndarray
+        """
+        x = as_matrix(x, "x")
+        if x.shape[1] != self.mapping.shape[0]:
+            raise ValueError(
+                f"x must have {self.mapping.shape[0]} columns, got {x.shape[1]}"
+            )
+        return self.source(x) @ self.mapping
+
+    def translate(self, rows=None, *, method="csls", k=10):
+        """The best target rows of source rows.
+
+        Parameters
+        ----------
+        rows : array-like of int or None, default=None
+            Numbers of source rows; None is all that the method can tell about.
+        method : {"csls", "nn", "coupling"}, default="csls"
+            "coupling" ranks by the plan, among the rows that took part; the others
+            rank all target rows by their angle to the mapped vector
+            (`nearest_neighbors`).
+        k : int, default=10
+
+        Returns
+        -------
+        Neighbors
+            Of shape (len(rows), min(k, number of targets)).
+        """
+        one_of(method, "method", (*METHODS, "coupling"))
+        k = as_count(k, "k")
+        candidates = self.plan if method == "coupling" else self.source.rows
+        rows = _as_rows(rows, len(candidates), method)
+        if method == "coupling":
+            plan = np.ascontiguousarray(self.plan[rows])
+            return largest(plan, min(k, plan.shape[1]), self.n_threads)
+        mapped = self.source.rows @ self.mapping
+        return nearest_neighbors(
+            mapped[rows],
+            self.target.rows,
+            method=method,
+            k=k,
+            sources=mapped,
+            n_threads=self.n_threads,
+        )
+
+    def __repr__(self):
+        return (
+            f"AlignmentResult({len(self.source.rows)} x {len(self.target.rows)} rows, "
+            f"mapping {self.mapping.shape[0]} -> {self.mapping.shape[1]}, {self.gw!r})"
+        )
+
+
+def align(
+    x,
+    y,
+    *,
+    p=None,
+    q=None,
+    n_words=None,
+    metric="cosine",
+    normalize=("unit", "center", "unit"),
+    epsilon="auto",
+    init="product",
+    loss="square",
+    max_outer=1000,
+    max_inner=10_000,
+    tol=1e-5,
+    marginal_tol=1e-5,
+    n_threads=None,
+    seed=0,
+    callback=None,
+):
+    """Align two embedding spaces without any known correspondence.
+
+    Solves the entropic Gromov-Wasserstein problem between the first `n_words` rows of
+    each side and takes the orthogonal mapping from the singular vectors of ``X' T Y``
+    (Alvarez-Melis and Jaakkola, EMNLP 2018, Algorithm 1).
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+        Source vectors, most frequent first.
+    y : array-like of shape (m, d')
+        Target vectors, most frequent first; d' may differ from d.
+    p, q : {"uniform", "zipf"}, array-like or None, default=None
+        Masses of the source and target rows: uniform (None), ``1 / rank``, or any
+        non-negative weights such as word counts, of which the first `n_words` are
+        taken and normalized.
+    n_words : int or None, default=None
+        Rows of each side that take part in the Gromov-Wasserstein problem; None is
+        all. The rest are mapped.
+    metric : {"cosine", "sqeuclidean", "dot"}, default="cosine"
+        Intra-space cost, see `PointCloud`.
+    normalize : sequence of {"unit", "center"}, default=("unit", "center", "unit")
+        Steps applied to each side, over all its rows.
+    epsilon : float or "auto", default="auto"
+    init : {"product", "random"} or array-like of shape (n_words, n_words)
+    loss : {"square", "kl"}, default="square"
+    max_outer, max_inner, tol, marginal_tol, n_threads, seed, callback
+        See `gromov_wasserstein`.
+
+    Returns
+    -------
+    AlignmentResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a limit was reached before the tolerances.
+    """
+    began = time.perf_counter()
+    x, y = as_matrix(x, "x"), as_matrix(y, "y")
+    one_of(metric, "metric", METRICS)
+    if n_words is not None:
+        n_words = as_count(n_words, "n_words")
+    source, target = Normalizer(normalize, x, "x"), Normalizer(normalize, y, "y")
+    left, right = source.rows[:n_words], target.rows[:n_words]
+    problem = QuadraticProblem(
+        PointCloud(left, metric),
+        PointCloud(right, metric),
+        _as_masses(p, "p", len(left), len(x)),
+        _as_masses(q, "q", len(right), len(y)),
+        loss=loss,
+    )
+    gw = solve(
+        problem,
+        epsilon=epsilon,
+        init=init,
+        max_outer=max_outer,
+        max_inner=max_inner,
+        tol=tol,
+        marginal_tol=marginal_tol,
+        n_threads=n_threads,
+        seed=seed,
+        callback=callback,
+        stacklevel=3,
+    )
+    n_threads = resolve_n_threads(n_threads)
+    return AlignmentResult(
+        mapping=_orthogonal_mapping(left, gw.plan, right, n_threads),
+        gw=gw,
+        source=source,
+        target=target,
+        n_threads=n_threads,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _orthogonal_mapping(x, plan, y, n_threads):
+    """Maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
+    correlation = np.empty((x.shape[1], y.shape[1]))
+    with single_threaded_blas():
+        _kernels.contract(x, plan, y, correlation, n_threads)
+    u, _, vt = np.linalg.svd(correlation, full_matrices=False)
+    return (u @ vt).astype(np.float32)
+
+
+def _as_masses(p, name, size, total_rows):
+    """Masses of the first `size` rows."""
+    if p is None or (isinstance(p, str) and p == "uniform"):
+        return None
+    if isinstance(p, str):
+        if p != "zipf":
+            raise ValueError(f'{name} must be "uniform", "zipf" or weights, got {p!r}')
+        return as_weights(1.0 / np.arange(1, size + 1), name, size)
+    p = np.asarray(p)
+    if p.shape not in ((size,), (total_rows,)):
+        raise ValueError(
+            f"{name} must have shape ({size},) or ({total_rows},), got {p.shape}"
+        )
+    return as_weights(p[:size], name, size)
+
+
+def _as_rows(rows, n, method):
+    if rows is None:
+        return np.arange(n)
+    rows = np.atleast_1d(np.asarray(rows))
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise TypeError(
+            f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}"
+        )
+    if rows.size == 0 or rows.min() < 0 or rows.max() >= n:
+        came = f"{rows.min()} to {rows.max()}" if rows.size else "none"
+        raise ValueError(
+            f"rows must be some of 0 to {n - 1} for method={method!r}, got {came}"
+        )
+    return rows

@@ -1,0 +1,224 @@
+"""The two kinds of intra-space cost, and the chunked cosine builder.
+
+A `PointCloud` knows its costs through factors and never forms them; a `DenseCost` is a
+matrix. Both answer the same questions, so the rest of the library does not care.
+"""
+
+import numpy as np
+
+from ._validation import as_count, as_matrix, as_square, one_of
+from .kernels import _kernels
+from .kernels.threads import resolve_n_threads, single_threaded_blas
+
+METRICS = ("cosine", "dot", "sqeuclidean")
+
+# Bytes of float64 scratch for work done block by block of rows.
+SCRATCH_BYTES = 32 * 2**20
+
+
+def row_blocks(n, m):
+    """Slices of rows of an (n, m) float64 matrix that fit the scratch."""
+    step = max(1, SCRATCH_BYTES // (8 * m))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def unit_rows(x, name):
+    """`x` in float64 with rows of length one.
+
+    Raises
+    ------
+    ValueError
+        If rows are zero; they are named.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    # Dividing by the largest entry first keeps the squares of very large and very
+    # small rows within range.
+    top = np.abs(x).max(axis=1, keepdims=True)
+    zero = np.flatnonzero(top == 0)
+    if zero.size:
+        shown = ", ".join(map(str, zero[:10])) + (", ..." if zero.size > 10 else "")
+        raise ValueError(
+            f"{name} must have no zero rows to be compared by angle, "
+            f"got {zero.size} (row {shown})"
+        )
+    x = x / top
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+class PointCloud:
+    """Intra-space costs of the rows of `x`, kept as factors.
+
+    The costs are ``C = features @ signature @ features.T`` and are never formed; a
+    problem of two point clouds takes O(n d) memory beside the plan.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+        Points, one a row.
+    metric : {"cosine", "sqeuclidean", "dot"}, default="cosine"
+        "cosine" is ``1 - cos``; under the squared loss the cosine *similarity* gives
+        the same problem, since only differences of costs count. "sqeuclidean" is
+        ``|x_i - x_k|^2``, "dot" the inner product.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    features : (n, r) float32 ndarray
+        Scaled so that costs are of order one in units of `scale`.
+    signature : (r, r) float64 ndarray
+    scale : float
+    """
+
+    def __init__(self, x, metric="cosine"):
+        x = as_matrix(x, "x")
+        self.metric = one_of(metric, "metric", METRICS)
+        self.n = x.shape[0]
+        if metric == "cosine":
+            x = unit_rows(x, "x")
+            self.scale = 1.0
+        else:
+            x = x.astype(np.float64)
+            if metric == "sqeuclidean":
+                # Distances do not see the shift; float32 products do.
+                x -= x.mean(axis=0)
+            radius = np.abs(x).max() * np.sqrt(x.shape[1])
+            # Zero only for points that all coincide (or are all zero, for "dot").
+            self.scale = radius**2 if radius > 0 else 1.0
+            x /= np.sqrt(self.scale)
+        signature = np.eye(x.shape[1])
+        if metric == "sqeuclidean":
+            # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: three more features in all would
+            # be two (s, 1), coupled by the off-diagonal block.
+            s = (x**2).sum(axis=1, keepdims=True)
+            x = np.hstack([x, s, np.ones_like(s)])
+            signature = np.pad(-2.0 * signature, (0, 2))
+            signature[-2, -1] = signature[-1, -2] = 1.0
+        self.features = np.ascontiguousarray(x, dtype=np.float32)
+        self.signature = signature
+
+    def square_times(self, p):
+        """``(C * C) @ p`` in units of ``scale**2``, float64, without forming C.
+
+        Row i is ``phi_i' G phi_i`` with ``G`` the weighted Gram matrix of the features.
+        """
+        phi = self.features.astype(np.float64)
+        gram = self.signature @ (phi.T * p) @ phi @ self.signature
+        return np.einsum("ij,ij->i", phi @ gram, phi)
+
+    def to_dense(self):
+        """The costs as a `DenseCost`, built block by block."""
+        phi = self.features
+        cost = np.empty((self.n, self.n), dtype=np.float32)
+        right = (phi @ self.signature.astype(np.float32)).T
+        for rows in row_blocks(self.n, self.n):
+            np.matmul(phi[rows], right, out=cost[rows])
+        if self.metric == "cosine":
+            np.subtract(1.0, cost, out=cost)
+        if self.metric != "dot":
+            # What rounding leaves below zero, and on the diagonal.
+            np.maximum(cost, 0.0, out=cost)
+            np.fill_diagonal(cost, 0.0)
+        cost *= self.scale
+        return DenseCost(cost)
+
+
+class DenseCost:
+    """Intra-space costs given as a matrix, symmetric or not.
+
+    Parameters
+    ----------
+    cost : array-like of shape (n, n)
+
+    Attributes
+    ----------
+    n : int
+    matrix : (n, n) ndarray
+        As it came, of its own float dtype and memory order.
+    symmetric : bool
+        Up to 1e-6 of the largest entry, the rounding of a float32 computation.
+    """
+
+    def __init__(self, cost, name="cost"):
+        self.matrix = as_square(cost, name)
+        self.n = self.matrix.shape[0]
+        tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
+        self.symmetric = all(
+            np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
+            for rows in row_blocks(self.n, self.n)
+        )
+
+    def to_dense(self):
+        return self
+
+
+def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
+    """Cosine similarity of all rows of `x` with all rows of `y`.
+
+    Written chunk by chunk into one float32 buffer: beside that and normalized float32
+    copies of the input nothing grows with n m.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+    y : array-like of shape (m, d) or None, default=None
+        None compares the rows of `x` with one another.
+    out : (n, m) float32 ndarray or None, default=None
+        C-contiguous buffer to write to.
+    chunk_rows : int or None, default=None
+        Rows written at a time; by default all, shared out over the threads.
+    n_threads : int or None, default=None
+        See `gwfast.show_config`; None is one a core.
+
+    Returns
+    -------
+    (n, m) float32 ndarray
+        `out`, where given.
+
+    Raises
+    ------
+    ValueError
+        If a row is zero (it is named), or shapes do not fit.
+    """
+    x = as_matrix(x, "x")
+    other = x if y is None else as_matrix(y, "y")
+    if x.shape[1] != other.shape[1]:
+        raise ValueError(
+            f"y must have as many columns as x, {x.shape[1]}, got {other.shape[1]}"
+        )
+    shape = (x.shape[0], other.shape[0])
+    if chunk_rows is not None:
+        chunk_rows = as_count(chunk_rows, "chunk_rows")
+    n_threads = resolve_n_threads(n_threads, work=shape[0] * shape[1])
+    left = _unit_rows_float32(x, "x")
+    right = left if y is None else _unit_rows_float32(other, "y")
+    if out is None:
+        out = np.empty(shape, dtype=np.float32)
+    elif not (
+        isinstance(out, np.ndarray)
+        and out.shape == shape
+        and out.dtype == np.float32
+        and out.flags.c_contiguous
+        and out.flags.writeable
+    ):
+        came = f"{getattr(out, 'dtype', type(out).__name__)} {np.shape(out)}"
+        raise ValueError(
+            f"out must be a writeable C-contiguous float32 array of shape {shape}, "
+            f"got {came}"
+        )
+    step = chunk_rows or shape[0]
+    with single_threaded_blas():
+        for i in range(0, shape[0], step):
+            rows = slice(i, i + step)
+            _kernels.matmul(left[rows], right, out[rows], True, n_threads)
+    return out
+
+
+def _unit_rows_float32(x, name):
+    unit = np.empty(x.shape, dtype=np.float32)
+    for rows in row_blocks(*x.shape):
+        try:
+            unit[rows] = unit_rows(x[rows], name)
+        except ValueError:
+            unit_rows(x, name)  # names the rows as the caller counts them
+    return unit

@@ -1,0 +1,309 @@
+"""The quadratic problem, and the one hinge between it and the linear solver:
+``linearize`` at a plan, that is, the pseudo-cost
+
+    lin_cost(T) = f1(C1) p 1' + 1 q' f2(C2)' - h1(C1) T h2(C2)'
+
+of Peyre, Cuturi and Solomon (ICML 2016), Proposition 1. The first two terms depend on
+one index each: they move the potentials but no plan, so the buffer only ever holds the
+third, in units of `unit`, where float32 suffices.
+"""
+
+import numpy as np
+
+from ._validation import as_marginal, one_of
+from .geometry import DenseCost, PointCloud, row_blocks
+from .kernels import _kernels
+
+# As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
+LOG_FLOOR = 1e-16
+
+
+def _x_log_x(x):
+    return x * np.log(x + LOG_FLOOR) - x
+
+
+# L(a, b) = f1(a) + f2(b) - h1(a) h2(b).
+LOSSES = {
+    "square": {
+        "f1": np.square,
+        "f2": np.square,
+        "h1": lambda x: x,
+        "h2": lambda x: 2.0 * x,
+    },
+    "kl": {
+        "f1": _x_log_x,
+        "f2": lambda x: x,
+        "h1": lambda x: x,
+        "h2": lambda x: np.log(x + LOG_FLOOR),
+    },
+}
+
+
+def as_geometry(cost, name):
+    """A geometry as it is, anything else as a matrix of costs."""
+    if isinstance(cost, PointCloud | DenseCost):
+        return cost
+    return DenseCost(cost, name)
+
+
+class QuadraticProblem:
+    """Two geometries, their marginals and a loss; no algorithm.
+
+    Parameters
+    ----------
+    x, y : PointCloud, DenseCost or array-like of shape (n, n) and (m, m)
+    p, q : array-like of shape (n,) and (m,) or None
+        None is uniform.
+    loss : {"square", "kl"}
+        ``(a - b)^2`` or ``a log(a / b) - a + b``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+    """
+
+    def __init__(self, x, y, p=None, q=None, *, loss="square"):
+        self.x, self.y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
+        self.p = as_marginal(p, "p", self.x.n)
+        self.q = as_marginal(q, "q", self.y.n)
+        self.loss = one_of(loss, "loss", LOSSES)
+        self.shape = (self.x.n, self.y.n)
+
+    def linearize(self, n_threads):
+        """The `Linearization` of the kind that suits the geometries."""
+        factored = isinstance(self.x, PointCloud) and isinstance(self.y, PointCloud)
+        kind = Factored if factored and self.loss == "square" else Dense
+        return kind(self, n_threads)
+
+
+class Linearization:
+    """The pseudo-cost at a plan that changes in place.
+
+    One buffer goes round: `fill` writes the pseudo-cost of the current state into it,
+    the linear solver turns it into a plan, `update` makes that plan the state.
+
+    Attributes
+    ----------
+    buffer : (n, m) float32 ndarray
+    unit : float
+        What one in the buffer is worth in units of cost.
+    row_cost, col_cost : float64 ndarrays of shape (n,) and (m,)
+        The separable terms, in units of cost.
+    magnitude : float
+        Size of the terms whose difference the objective is, in units of cost.
+    work : float
+        Multiply-adds that one linearization takes for each entry of the plan.
+    """
+
+    def __init__(self, problem, n_threads):
+        self.problem, self.n_threads = problem, n_threads
+
+    @property
+    def plan(self):
+        """The plan that the last `update` took as the state."""
+        return self.buffer
+
+    @property
+    def magnitude(self):
+        problem = self.problem
+        return problem.p @ np.abs(self.row_cost) + problem.q @ np.abs(self.col_cost)
+
+
+class Factored(Linearization):
+    """Squared loss between point clouds: the state is the small matrix ``A = X' T Y``.
+
+    ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features, so
+    that no cost is ever formed and the objective is a sum over d x d' entries
+    (Scetbon, Peyre and Cuturi, ICML 2022, for factored costs in general).
+    """
+
+    def __init__(self, problem, n_threads):
+        super().__init__(problem, n_threads)
+        x, y, p, q = problem.x, problem.y, problem.p, problem.q
+        self.unit = x.scale * y.scale
+        self.row_cost = x.scale**2 * x.square_times(p)
+        self.col_cost = y.scale**2 * y.square_times(q)
+        self.work = x.features.shape[1] + y.features.shape[1]
+        self.buffer = np.empty(problem.shape, dtype=np.float32)
+
+    def start(self, plan=None):
+        """Set the state; None is the product plan, which needs no matrix."""
+        problem = self.problem
+        if plan is None:
+            means = problem.p @ problem.x.features, problem.q @ problem.y.features
+            self.state = np.outer(*means)
+        else:
+            self.state = self._contract(plan)
+        return self._objective(problem.p, problem.q)
+
+    def fill(self):
+        core = (-2.0 * self._core()).astype(np.float32)
+        left = np.ascontiguousarray(self.problem.x.features @ core)
+        _kernels.matmul(
+            left, self.problem.y.features, self.buffer, True, self.n_threads
+        )
+
+    def update(self, rows, cols):
+        """Take the plan in the buffer, with marginals `rows` and `cols`, as the state.
+
+        Returns
+        -------
+        gw_cost, change : float
+        """
+        before, self.state = self.state, self._contract(self.buffer)
+        change = np.linalg.norm(self.state - before) / np.linalg.norm(self.state)
+        return self._objective(rows, cols), float(change)
+
+    def _core(self):
+        return self.problem.x.signature @ self.state @ self.problem.y.signature
+
+    def _contract(self, plan):
+        x, y = self.problem.x.features, self.problem.y.features
+        state = np.empty((x.shape[1], y.shape[1]))
+        _kernels.contract(x, plan, y, state, self.n_threads)
+        return state
+
+    def _objective(self, rows, cols):
+        separable = rows @ self.row_cost + cols @ self.col_cost
+        bilinear = -2.0 * self.unit * np.vdot(self._core(), self.state)
+        return _not_negative(separable, bilinear)
+
+
+class Dense(Linearization):
+    """Any loss between any costs: two GEMMs on the matrices, the state is the plan.
+
+    An asymmetric cost has two pseudo-costs, of it and of its transpose; their mean is
+    half the gradient of the objective.
+    """
+
+    def __init__(self, problem, n_threads):
+        super().__init__(problem, n_threads)
+        x, y = problem.x.to_dense(), problem.y.to_dense()
+        if problem.loss == "kl":
+            for geometry, name in ((x, "cost_x"), (y, "cost_y")):
+                if geometry.matrix.min() < 0:
+                    raise ValueError(
+                        f"{name} must not be negative with loss='kl', "
+                        f"got {geometry.matrix.min()}"
+                    )
+        loss = LOSSES[problem.loss]
+        # The squared loss sees differences only: a common shift keeps large offsets
+        # out of the squares.
+        shift = 0.0
+        if problem.loss == "square":
+            shift = (_mean(x.matrix) + _mean(y.matrix)) / 2
+        self.symmetric = x.symmetric and y.symmetric
+        p, q = problem.p, problem.q
+        left = _Transformed(x, shift, loss["h1"], loss["f1"], p)
+        right = _Transformed(y, shift, loss["h2"], loss["f2"], q)
+        self._left, self._right = left.matrix, right.matrix
+        self.unit = left.scale * right.scale
+        # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
+        constant = left.center * right.center / 2
+        self.row_cost = left.linear - right.center * left.product - constant
+        self.col_cost = right.linear - left.center * right.product - constant
+        self.work = sum(problem.shape) * (1 if self.symmetric else 2)
+        self.buffer = np.empty(problem.shape, dtype=np.float32)
+        self._plan = np.empty(problem.shape, dtype=np.float32)
+        self._scratch = np.empty(problem.shape, dtype=np.float32)
+        self._filled = False
+
+    @property
+    def plan(self):
+        return self._plan
+
+    def start(self, plan=None):
+        problem = self.problem
+        if plan is None:
+            np.multiply.outer(problem.p, problem.q, out=self._plan, casting="same_kind")
+        else:
+            np.copyto(self._plan, plan, casting="same_kind")
+        return self._objective(problem.p, problem.q)
+
+    def fill(self):
+        if self._filled:  # by the objective, which needed the same product
+            self._filled = False
+            return
+        self._multiply(self._left, self._right, self.buffer)
+        if not self.symmetric:
+            other = np.empty_like(self.buffer)
+            self._multiply(
+                np.ascontiguousarray(self._left.T),
+                np.ascontiguousarray(self._right.T),
+                other,
+            )
+            self.buffer += other
+            self.buffer *= 0.5
+
+    def update(self, rows, cols):
+        self.buffer, self._plan = self._plan, self.buffer
+        np.subtract(self._plan, self.buffer, out=self.buffer)
+        np.abs(self.buffer, out=self.buffer)
+        change = float(self.buffer.sum(dtype=np.float64))
+        return self._objective(rows, cols), change
+
+    def _multiply(self, left, right, out):
+        """``out = -left @ plan @ right.T``."""
+        _kernels.matmul(left, self._plan, self._scratch, False, self.n_threads)
+        _kernels.matmul(self._scratch, right, out, True, self.n_threads)
+        np.negative(out, out=out)
+
+    def _objective(self, rows, cols):
+        self._filled = False
+        self.fill()
+        self._filled = True
+        separable = rows @ self.row_cost + cols @ self.col_cost
+        bilinear = _kernels.dot(self._plan, self.buffer, self.n_threads)
+        return _not_negative(separable, self.unit * bilinear)
+
+
+def _not_negative(separable, bilinear):
+    """Their sum, a mean of losses, and so negative by rounding only."""
+    total = float(separable + bilinear)
+    rounding = 1e-5 * (abs(separable) + abs(bilinear))
+    return max(total, 0.0) if total > -rounding else total
+
+
+def _mean(matrix):
+    return float(matrix.mean(dtype=np.float64))
+
+
+class _Transformed:
+    """``h(C - shift) = scale * matrix + center`` in float32, and the products with
+    the marginal that the separable terms need, in float64, block by block of rows.
+
+    Attributes
+    ----------
+    matrix : (n, n) float32 ndarray
+        With entries in [-1, 1].
+    scale, center : float
+    linear : (n,) ndarray
+        ``f(C - shift) @ p``.
+    product : (n,) ndarray
+        ``scale * matrix @ p``.
+    """
+
+    def __init__(self, geometry, shift, h, f, p):
+        cost, n = geometry.matrix, geometry.n
+        # h is monotone for both losses, so its range is that of the extremes.
+        low, high = (
+            float(h(np.float64(bound) - shift)) for bound in (cost.min(), cost.max())
+        )
+        self.center = (low + high) / 2
+        self.scale = (high - low) / 2 or 1.0
+        self.matrix = np.empty((n, n), dtype=np.float32)
+        self.linear, self.product = np.zeros(n), np.zeros(n)
+        for rows in row_blocks(n, n):
+            block = cost[rows].astype(np.float64) - shift
+            values = h(block) - self.center
+            self.linear[rows] += f(block) @ p
+            self.product[rows] += values @ p
+            if not geometry.symmetric:
+                # Both orientations, halved below: the mean of C and its transpose.
+                self.linear += f(block).T @ p[rows]
+                self.product += values.T @ p[rows]
+            self.matrix[rows] = values / self.scale
+        if not geometry.symmetric:
+            self.linear /= 2
+            self.product /= 2

@@ -1,0 +1,460 @@
+"""From two sets of embeddings to tables on the terminal and a folder of results.
+
+`run` is what `gwfast align` and `gwfast demo` share. Results go to stdout, progress
+and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
+"""
+
+import json
+import os
+import platform
+import tempfile
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+import gwfast
+
+from .plot import plot_dynamics
+from .words import Embeddings, gold_standard, precision_at_k
+
+_K = 10  # translations per word
+_N_SHOWN = 20
+_PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
+METHODS = {"coupling": "coupling", "nn": "nearest neighbor", "csls": "CSLS"}
+
+
+@dataclass(frozen=True)
+class Input:
+    """Embeddings and what to call them: a path, as a rule."""
+
+    name: str
+    embeddings: Embeddings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the options of the command line say; None leaves `align`'s default."""
+
+    n_words: int | None
+    epsilon: float | str
+    init: str
+    normalize: tuple[str, ...]
+    marginals: str
+    max_outer: int | None
+    tol: float | None
+    threads: int | None
+    output: Path | None
+    force: bool
+    quiet: bool
+
+    def check_output(self):
+        """Refuse a folder that cannot be written or would be overwritten.
+
+        Raises
+        ------
+        ValueError
+            Naming the option and what is wrong.
+        """
+        folder = self.output
+        if folder is None:
+            return
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"--output must be a folder, got the file {folder}")
+        if not folder.is_dir() and not folder.absolute().parent.is_dir():
+            raise ValueError(f"--output must be in an existing folder, got {folder}")
+        if folder.is_dir() and any(folder.iterdir()) and not self.force:
+            raise ValueError(f"--output must be empty without --force, got {folder}")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """All that is shown and written."""
+
+    source: Input
+    target: Input
+    settings: Settings
+    result: object  # AlignmentResult
+    gold: object  # GoldStandard on the vocabularies, None without dictionary
+    precision: dict  # method -> Precision, empty without dictionary
+    coupling: object  # Neighbors of all rows that took part
+    csls: object  # Neighbors of `rows`
+    rows: np.ndarray
+    shown: np.ndarray  # rows for the table of translations
+    warnings: tuple[str, ...]
+    seconds: dict
+
+
+def run(source, target, dictionary, settings):
+    """Align, show what came out, and write it where `settings.output` says.
+
+    Nothing is written before everything has been computed, and the files appear
+    together.
+
+    Parameters
+    ----------
+    source, target : Input
+    dictionary : mapping of str to set of str
+        Empty: no scores.
+    settings : Settings
+        Its `output` has been checked.
+
+    Raises
+    ------
+    ValueError
+        If a vector is zero, if the dictionary has no pair in the vocabularies, or from
+        `gwfast.align`.
+    """
+    for given in (source, target):
+        nonzero = given.embeddings.vectors.any(axis=1)
+        if not nonzero.all():
+            word = given.embeddings.words[int(np.argmin(nonzero))]
+            raise ValueError(
+                f"{given.name}: expected vectors with a direction, got 0 for {word!r}"
+            )
+    gold = None
+    if dictionary:
+        gold = gold_standard(
+            dictionary, source.embeddings.words, target.embeddings.words
+        )
+        if not len(gold):
+            raise ValueError(
+                f"dictionary must have a pair whose words are in {source.name} and"
+                f" {target.name}, got {len(dictionary)} source words and no such pair"
+            )
+    with _staged(settings.output) as folder:
+        outcome = _align(source, target, dictionary, gold, settings)
+        if folder is not None:
+            _write(outcome, folder)
+    _show(outcome)
+
+
+def _align(source, target, dictionary, gold, settings):
+    """Solve, translate and score."""
+    x, y = source.embeddings, target.embeddings
+    weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
+    p, q = weights.get(settings.marginals, (x.counts, y.counts))
+    options = {"max_outer": settings.max_outer, "tol": settings.tol}
+    with warnings.catch_warnings(record=True) as caught, _progress(settings) as show:
+        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+        result = gwfast.align(
+            x.vectors,
+            y.vectors,
+            p=p,
+            q=q,
+            n_words=settings.n_words,
+            normalize=settings.normalize,
+            epsilon=settings.epsilon,
+            init=settings.init,
+            n_threads=settings.threads,
+            callback=show,
+            **{name: value for name, value in options.items() if value is not None},
+        )
+    messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
+    for message in messages:
+        _console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
+
+    start = time.perf_counter()
+    n, m = result.plan.shape
+    coupling = result.translate(method="coupling", k=_K)
+    known = np.arange(n) if gold is None else gold.rows
+    # Where the list allows, words that took part: they have two translations to show.
+    shown = _spread(known[known < n] if known[0] < n else known)
+    if settings.output is not None:
+        rows = np.arange(len(x))
+    else:
+        rows = shown if gold is None else gold.rows
+    csls = result.translate(rows, method="csls", k=_K)
+    precision = {}
+    if gold is not None:
+        # Only words that took part can be hit by the plan.
+        taking_part = gold_standard(dictionary, x.words[:n], y.words[:m])
+        precision["coupling"] = precision_at_k(
+            coupling.indices[taking_part.rows], taking_part
+        )
+        nearest = result.translate(gold.rows, method="nn", k=_K)
+        precision["nn"] = precision_at_k(nearest.indices, gold)
+        among = np.searchsorted(rows, gold.rows)
+        precision["csls"] = precision_at_k(csls.indices[among], gold)
+    seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
+    return _Outcome(
+        source, target, settings, result, gold, precision, coupling, csls, rows,
+        shown, messages, seconds,
+    )  # fmt: skip
+
+
+def _spread(rows):
+    """At most `_N_SHOWN` of the rows, evenly over their whole range."""
+    count = min(_N_SHOWN, len(rows))
+    return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
+
+
+def _console(*, stderr=False):
+    """Words may look like rich's markup or emoji codes: all text is literal."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+@contextmanager
+def _progress(settings):
+    """A callback: a bar on a terminal, else a plain line now and then."""
+    console = _console(stderr=True)
+    if settings.quiet:
+        yield None
+    elif console.is_terminal:
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(16),
+            TimeElapsedColumn(),
+            console=console,
+        ) as progress:
+            # Without a limit of one's own nobody knows how many there will be: the
+            # bar pulses.
+            task = progress.add_task("starting", total=settings.max_outer)
+
+            def advance(state):
+                progress.update(
+                    task, completed=state.iteration, description=_progress_line(state)
+                )
+
+            yield advance
+            progress.update(task, total=progress.tasks[0].completed)
+    else:
+
+        def line(state):
+            if state.iteration % _PLAIN_EVERY == 1:
+                console.print(_progress_line(state), soft_wrap=True)
+
+        yield line
+
+
+def _progress_line(state):
+    return (
+        f"outer {state.iteration}: gw_cost {state.gw_cost:.6g},"
+        f" marginal error {state.marginal_error:.1e}"
+    )
+
+
+def _show(outcome):
+    """Print the tables."""
+    console = _console()
+    result, gw = outcome.result, outcome.result.gw
+    facts = Table.grid(padding=(0, 2))
+    for label, given in (("source", outcome.source), ("target", outcome.target)):
+        n, d = given.embeddings.vectors.shape
+        dropped = given.embeddings.n_duplicates
+        note = f", {dropped:,} duplicates dropped" if dropped else ""
+        facts.add_row(label, f"{given.name}: {n:,} words, {d} columns{note}")
+    n, m = result.plan.shape
+    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
+    facts.add_row(
+        "transport",
+        f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}",
+    )
+    facts.add_row("stopped", f"{gw.status}, after {gw.n_outer} outer iterations")
+    facts.add_row(
+        "gw_cost",
+        f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"
+        f" marginal error {gw.marginal_error:.1e}",
+    )
+    if outcome.settings.output is not None:
+        facts.add_row("written", str(outcome.settings.output))
+    console.print(facts)
+    console.print()
+    console.print(_translations_table(outcome, console))
+    if outcome.precision:
+        console.print()
+        console.print(_precision_table(outcome.precision))
+
+
+def _table(title):
+    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+
+
+def _translations_table(outcome, console):
+    """Twenty words, from frequent to rare, and whether the list knows better."""
+    x, y = outcome.source.embeddings.words, outcome.target.embeddings.words
+    ticks = ("✓", "✗") if console.encoding.startswith("utf") else ("+", "-")
+    right_rows = {}
+    if outcome.gold is not None:
+        gold = outcome.gold
+        right_rows = dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+    table = _table("translations")
+    table.width = min(console.width, 80)
+    for name in ("word", "coupling", "CSLS"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
+    # The column with a ratio is the one that gives way.
+    table.add_column("CSLS 2 to 5", no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in outcome.shown.tolist():
+        right = right_rows.get(row)
+
+        def cell(target, right=right):
+            if right is None:
+                return Text(y[target])
+            good = target in right
+            tick = ticks[0] if good else ticks[1]
+            return Text(f"{tick} {y[target]}", style="green" if good else "red")
+
+        candidates = outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
+        took_part = row < len(outcome.coupling.indices)
+        table.add_row(
+            Text(x[row]),
+            cell(int(outcome.coupling.indices[row, 0])) if took_part else "",
+            cell(candidates[0]),
+            Text(", ".join(y[target] for target in candidates[1:5])),
+        )
+    if right_rows:
+        table.caption = f"{ticks[0]} the list has it, {ticks[1]} it does not"
+        table.caption_justify = "left"
+    return table
+
+
+def _precision_table(precision):
+    table = _table("accuracy")
+    table.add_column("method")
+    for name in (*(f"P@{k}" for k in precision["csls"].at), "words scored"):
+        table.add_column(name, justify="right")
+    for method, score in precision.items():
+        shares = [
+            f"{share:.3f}" if score.n_queries else "-" for share in score.at.values()
+        ]
+        table.add_row(METHODS[method], *shares, f"{score.n_queries} of {score.n_words}")
+    return table
+
+
+@contextmanager
+def _staged(output):
+    """A folder to write into, whose files move to `output` if all goes well."""
+    if output is None:
+        yield None
+        return
+    output = output.absolute()
+    # Within an existing folder, as it may be a mount point of its own.
+    holder = output if output.is_dir() else output.parent
+    with tempfile.TemporaryDirectory(prefix=".gwfast-", dir=holder) as name:
+        stage = Path(name) / "results"  # has the permissions of any new folder
+        stage.mkdir()
+        yield stage
+        if holder == output:
+            for file in sorted(stage.iterdir()):
+                os.replace(file, output / file.name)
+        else:
+            os.rename(stage, output)
+
+
+def _write(outcome, folder):
+    """Write the four files.
+
+    ``mapping.npz`` holds what maps new vectors: the steps `normalize`, a row of
+    `source_means` for each "center" among them, then `mapping`. With `target_means`
+    the target's vectors are normalized likewise.
+    """
+    result = outcome.result
+    np.savez(
+        folder / "mapping.npz",
+        mapping=result.mapping,
+        normalize=np.array(outcome.settings.normalize, dtype=str),
+        source_means=np.reshape(result.source.means, (-1, result.mapping.shape[0])),
+        target_means=np.reshape(result.target.means, (-1, result.mapping.shape[1])),
+    )
+    _write_translations(outcome, folder / "translations.tsv")
+    accuracy = {
+        f"{METHODS[method]} P@1": score.at[1]
+        for method, score in outcome.precision.items()
+        if score.n_queries
+    }
+    plot_dynamics(
+        result.gw.history, path=folder / "dynamics.png", accuracy=accuracy or None
+    )
+    text = json.dumps(
+        _plain(_summary(outcome)), allow_nan=False, ensure_ascii=False, indent=1
+    )
+    (folder / "result.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _write_translations(outcome, path):
+    """A line for each word and rank: CSLS, and the plan where the word took part."""
+    # A tab would break the columns; other white space in words is harmless.
+    x, y = (
+        [word.replace("\t", " ") for word in given.embeddings.words]
+        for given in (outcome.source, outcome.target)
+    )
+    csls, coupling = outcome.csls, outcome.coupling
+    n, k = coupling.indices.shape
+    with open(path, "w", encoding="utf-8", newline="\n") as stream:
+        stream.write("source\trank\tcsls\tcsls_score\tcoupling\tcoupling_score\n")
+        for row, (targets, scores) in enumerate(
+            zip(csls.indices.tolist(), csls.scores.tolist(), strict=True)
+        ):
+            for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
+                other = "\t"
+                if row < n and rank < k:
+                    mass = coupling.scores[row, rank]
+                    other = f"{y[coupling.indices[row, rank]]}\t{mass:.4g}"
+                stream.write(
+                    f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{other}\n"
+                )
+
+
+def _summary(outcome):
+    """The content of ``result.json``."""
+    gw = outcome.result.gw
+    return {
+        "versions": {
+            "gwfast": gwfast.__version__,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "python": platform.python_version(),
+        },
+        "settings": asdict(outcome.settings),
+        "inputs": {
+            side: {
+                "name": given.name,
+                "words": len(given.embeddings),
+                "columns": given.embeddings.vectors.shape[1],
+                "duplicates_dropped": given.embeddings.n_duplicates,
+            }
+            for side, given in (("source", outcome.source), ("target", outcome.target))
+        },
+        "plan_shape": outcome.result.plan.shape,
+        "n_threads": outcome.result.n_threads,
+        "gw": {
+            name: getattr(gw, name)
+            for name in (
+                "status", "converged", "gw_cost", "reg_cost", "epsilon",
+                "marginal_error", "n_outer", "n_inner", "seconds",
+            )
+        },
+        "accuracy": {
+            method: {
+                "queries": score.n_queries,
+                "dictionary_words": score.n_words,
+                **{f"P@{k}": share for k, share in score.at.items()},
+            }
+            for method, score in outcome.precision.items()
+        },
+        "seconds": outcome.seconds,
+        "warnings": outcome.warnings,
+        "history": [step._asdict() for step in gw.history],
+    }  # fmt: skip
+
+
+def _plain(value):
+    """The value in JSON's types; nan and inf, which it lacks, become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,143 @@
+"""What the solvers return: answers that carry their evidence."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+
+class ConvergenceWarning(UserWarning):
+    """A limit was reached before the tolerance; the result's `status` says which."""
+
+
+class OuterStep(NamedTuple):
+    """One outer iteration, as kept in `GWResult.history` and passed to callbacks.
+
+    Attributes
+    ----------
+    iteration : int
+        Counted from 1.
+    gw_cost : float
+        The objective of the plan, without entropy.
+    epsilon : float
+    change : float
+        Relative change that this iteration made, in what the next one depends on: for
+        point clouds ``|A' - A|_F / |A'|_F`` of the matrix ``A = X' T Y``, for dense
+        costs ``|T' - T|_1`` of the plan.
+    marginal_error : float
+        ``|T 1 - p|_1 + |T' 1 - q|_1``.
+    n_inner : int
+        Passes of Sinkhorn in this iteration.
+    seconds : float
+        Since the solve began.
+    """
+
+    iteration: int
+    gw_cost: float
+    epsilon: float
+    change: float
+    marginal_error: float
+    n_inner: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class SinkhornResult:
+    """Solution of ``min <plan, cost> - epsilon * entropy(plan)``.
+
+    Attributes
+    ----------
+    plan : (n, m) float32 ndarray
+        ``plan_ij = exp((f_i + g_j - cost_ij) / epsilon)``.
+    potentials : tuple of (n,) and (m,) float64 ndarrays
+        `f` and `g`, in units of cost.
+    cost : float
+        ``<plan, cost>``.
+    reg_cost : float
+        `cost` minus epsilon times the entropy ``-sum plan log plan``.
+    epsilon : float
+    marginal_error : float
+        ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
+    n_iter : int
+    status : str
+        ``"converged"``, ``"max_iter"``, or ``"precision"``: the error no longer fell,
+        above a tolerance that float32 cannot meet.
+    seconds : float
+    """
+
+    plan: np.ndarray
+    potentials: tuple
+    cost: float
+    reg_cost: float
+    epsilon: float
+    marginal_error: float
+    n_iter: int
+    status: str
+    seconds: float
+
+    @property
+    def converged(self):
+        return self.status == "converged"
+
+    def __repr__(self):
+        return (
+            f"SinkhornResult({self.plan.shape[0]} x {self.plan.shape[1]}, "
+            f"{self.status}, cost={self.cost:.6g}, epsilon={self.epsilon:.3g}, "
+            f"marginal_error={self.marginal_error:.1e}, n_iter={self.n_iter})"
+        )
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class GWResult:
+    """Solution of an entropic Gromov-Wasserstein problem.
+
+    Attributes
+    ----------
+    plan : (n, m) float32 ndarray
+    potentials : tuple of (n,) and (m,) float64 ndarrays
+        `f` and `g`, in units of cost:
+        ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the pseudo-cost of
+        the last linearization.
+    gw_cost : float
+        The objective, without entropy.
+    reg_cost : float
+        `gw_cost` minus epsilon times the entropy ``-sum plan log plan``.
+    epsilon : float
+        The effective one, also where it was asked for as "auto".
+    marginal_error : float
+        ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
+    n_outer, n_inner : int
+        Linearizations, and passes of Sinkhorn in all of them together.
+    status : str
+        Why the solver stopped. ``"converged"``: objective, plan and marginals are
+        within tolerance. ``"max_outer"``: the limit of outer iterations was reached.
+        ``"max_inner"``: objective and plan stand still, the marginal tolerance was not
+        reached within the limit of passes. ``"precision"``: neither changes any more,
+        above a tolerance that float32 cannot meet. ``"stopped"``: by the callback.
+    history : tuple of OuterStep
+    seconds : float
+    """
+
+    plan: np.ndarray
+    potentials: tuple
+    gw_cost: float
+    reg_cost: float
+    epsilon: float
+    marginal_error: float
+    n_outer: int
+    n_inner: int
+    status: str
+    history: tuple
+    seconds: float
+
+    @property
+    def converged(self):
+        return self.status == "converged"
+
+    def __repr__(self):
+        return (
+            f"GWResult({self.plan.shape[0]} x {self.plan.shape[1]}, {self.status}, "
+            f"gw_cost={self.gw_cost:.6g}, epsilon={self.epsilon:.3g}, "
+            f"marginal_error={self.marginal_error:.1e}, n_outer={self.n_outer}, "
+            f"n_inner={self.n_inner}, seconds={self.seconds:.2f})"
+        )

@@ -1,0 +1,116 @@
+"""Nearest neighbors among vectors of one space, plain and corrected for hubs.
+
+Similarities are made for some rows at a time; an n x m matrix never exists.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._validation import as_count, as_matrix, one_of
+from .geometry import cosine_similarity
+from .kernels import _kernels
+from .kernels.threads import resolve_n_threads
+
+# Bytes of float32 similarities held at a time: large enough for full-speed products,
+# small enough to leave a good part in cache until the largest entries are picked.
+CHUNK_BYTES = 32 * 2**20
+
+METHODS = ("nn", "csls")
+
+
+class Neighbors(NamedTuple):
+    """The best targets of every query, best first.
+
+    Attributes
+    ----------
+    indices : (n_queries, k) int64 ndarray
+    scores : (n_queries, k) float32 ndarray
+    """
+
+    indices: np.ndarray
+    scores: np.ndarray
+
+
+def largest(x, k, n_threads):
+    """`Neighbors` by the largest entries of the rows of a float32 matrix."""
+    indices = np.empty((x.shape[0], k), dtype=np.intp)
+    scores = np.empty((x.shape[0], k), dtype=np.float32)
+    _kernels.topk_rows(x, indices, scores, n_threads)
+    return Neighbors(indices.astype(np.int64, copy=False), scores)
+
+
+def nearest_neighbors(
+    queries, targets, *, method="csls", k=10, hood=10, sources=None, n_threads=None
+):
+    """The `k` best targets of every query, by cosine similarity.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n_queries, d)
+    targets : array-like of shape (m, d)
+    method : {"csls", "nn"}, default="csls"
+        "nn" ranks by cosine. "csls" by cross-domain similarity local scaling,
+        ``2 cos(x, y) - r(x) - r(y)`` (Conneau et al., ICLR 2018), where `r` is the
+        mean cosine to the `hood` nearest points of the other space: it keeps hubs, the
+        points near everything, from being everybody's translation.
+    k : int, default=10
+        At most the number of targets is returned.
+    hood : int, default=10
+    sources : array-like of shape (n, d) or None, default=None
+        The points that ``r(y)`` looks at; by default the queries.
+    n_threads : int or None, default=None
+
+    Returns
+    -------
+    Neighbors
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or rows are zero.
+    """
+    queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
+    sources = queries if sources is None else as_matrix(sources, "sources")
+    one_of(method, "method", METHODS)
+    k = min(as_count(k, "k"), targets.shape[0])
+    hood = as_count(hood, "hood")
+    n_threads = resolve_n_threads(n_threads)
+    penalty = np.float32(0.0)
+    if method == "csls":
+        penalty = _hood_similarity(targets, sources, hood, n_threads)
+    found = []
+    for cosine in _chunks(queries, targets, n_threads):
+        if method == "nn":
+            found.append(largest(cosine, k, n_threads))
+            continue
+        near = min(hood, targets.shape[0])
+        own = largest(cosine, near, n_threads).scores.mean(axis=1, keepdims=True)
+        cosine *= 2.0
+        cosine -= penalty
+        best = largest(cosine, k, n_threads)
+        found.append(Neighbors(best.indices, best.scores - own))
+    return Neighbors(
+        np.concatenate([part.indices for part in found]),
+        np.concatenate([part.scores for part in found]),
+    )
+
+
+def _chunks(x, y, n_threads):
+    """Cosine similarities of some rows of `x` at a time, in one buffer."""
+    rows = max(1, min(x.shape[0], CHUNK_BYTES // (4 * y.shape[0])))
+    buffer = np.empty((rows, y.shape[0]), dtype=np.float32)
+    for i in range(0, x.shape[0], rows):
+        chunk = x[i : i + rows]
+        yield cosine_similarity(chunk, y, out=buffer[: len(chunk)], n_threads=n_threads)
+
+
+def _hood_similarity(points, others, hood, n_threads):
+    """Mean cosine of every point to its `hood` nearest among `others`."""
+    hood = min(hood, others.shape[0])
+    return np.concatenate(
+        [
+            largest(cosine, hood, n_threads).scores.mean(axis=1)
+            for cosine in _chunks(points, others, n_threads)
+        ]
+    )

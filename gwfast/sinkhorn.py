@@ -1,0 +1,290 @@
+"""Entropic optimal transport by Sinkhorn iterations that stay finite at any epsilon.
+
+Two ways of computing the same iteration, and the passage between them:
+
+- *scaling*: with ``K_ij = exp((f_i + g_j - c_ij) / epsilon)`` made once, in the buffer
+  of the cost, an iteration is one read of K (``kernels.sinkhorn_pass``). Fast, but u
+  and v may leave the range of float32, and what underflowed in K is lost.
+- *log domain*: f and g by log-sum-exp over the cost. Twice the reads and an exp for
+  every entry, but nothing can overflow.
+
+The solver begins in the log domain where it has no potentials or they do not fit,
+goes on by scaling, and absorbs u and v into f and g (making the cost anew) when they
+drift.
+"""
+
+import time
+import warnings
+
+import numpy as np
+
+from ._validation import as_count, as_marginal, as_matrix, as_positive
+from .geometry import row_blocks
+from .kernels import _kernels
+from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .result import ConvergenceWarning, SinkhornResult
+
+# Largest exponent in K that float32 takes without any sum overflowing: e^88 is its
+# largest number, and rows have up to e^15 entries.
+PEAK_LIMIT = 60.0
+# Scalings may wander this far (in natural logarithms) before they are absorbed. An
+# entry of K that underflowed was below e^-87, so with u and v up to e^25 each it would
+# have carried e^-37 of the mass.
+DRIFT_LIMIT = 25.0
+# Passes between two looks at the scalings.
+DRIFT_EVERY = 8
+# Annealing in the log domain divides epsilon by this from one level to the next.
+ANNEALING_FACTOR = 4.0
+# Log-domain iterations a level, and at the target at most.
+ANNEALING_ITERATIONS, SETTLING_ITERATIONS = 2, 20
+# Relative change of the error over DRIFT_EVERY passes that counts as standing still,
+# and the error below which that is float32's doing rather than slow convergence.
+STALLED_RATIO, STALLED_BELOW = 0.9, 3e-6
+# What rounding adds to the marginals of a float32 plan.
+ROUNDING = 1e-6
+
+
+class SinkhornSolver:
+    """Solves linear problems of one size in place, each starting where the last ended.
+
+    Parameters
+    ----------
+    p : (n,) float64 ndarray
+    q : (m,) float64 ndarray
+    n_threads : int
+
+    Attributes
+    ----------
+    f, g : float64 ndarrays or None
+        Potentials after the last `solve`, None before the first.
+    rows, cols : float64 ndarrays
+        Marginals of the plan that the last `solve` made.
+    """
+
+    def __init__(self, p, q, n_threads):
+        n, m = len(p), len(q)
+        self.p, self.q, self.n_threads = p, q, n_threads
+        with np.errstate(divide="ignore"):
+            self.log_p, self.log_q = np.log(p), np.log(q)
+        self.f = self.g = None
+        self.rows, self.cols = np.empty(n), np.empty(m)
+        self._u = np.empty(n, dtype=np.float32)
+        self._v = np.empty(m, dtype=np.float32)
+        self._sums = _kernels.ColumnSums(n, m)
+
+    def solve(self, buffer, fill, epsilon, *, tol, max_iter):
+        """Turn the cost that `fill` writes into the plan, in `buffer`.
+
+        Parameters
+        ----------
+        buffer : (n, m) float32 ndarray
+        fill : callable
+            ``fill()`` writes the cost into `buffer`; called again where the kernel has
+            to be made anew.
+        epsilon, tol : float
+            Stops when the L1 error of the row marginals is at most `tol` (those of the
+            columns are then exact up to rounding).
+        max_iter : int
+
+        Returns
+        -------
+        error : float
+            L1 error of both marginals of the plan.
+        n_iter : int
+            Passes made.
+        """
+        fill()
+        if self.f is None:
+            self.f, self.g = np.zeros(len(self.p)), np.zeros(len(self.q))
+            self._iterate_logarithms(buffer, epsilon)
+        self._make_kernel(buffer, fill, epsilon)
+        n_iter, last_error = 0, np.inf
+        while True:
+            error = _kernels.sinkhorn_pass(
+                buffer, self.p, self.q, self._u, self._v, self._sums, self.n_threads
+            )
+            n_iter += 1
+            # False for NaN: a broken kernel is seen right below, as a drift.
+            if error <= tol or n_iter >= max_iter:
+                break
+            if n_iter == 1 or n_iter % DRIFT_EVERY == 0:
+                if self._drift() > DRIFT_LIMIT:
+                    self._renew(buffer, fill, epsilon)
+                elif STALLED_BELOW > error > STALLED_RATIO * last_error:
+                    break
+                last_error = error
+        if self._drift() > 2 * DRIFT_LIMIT:
+            # Scalings that ran away since the last look must not reach the plan.
+            self._renew(buffer, fill, epsilon)
+        self._absorb(epsilon)
+        _kernels.scale_to_plan(
+            buffer, self._u, self._v, self.rows, self.cols, self._sums, self.n_threads
+        )
+        error = np.abs(self.rows - self.p).sum() + np.abs(self.cols - self.q).sum()
+        return float(error), n_iter
+
+    def _make_kernel(self, buffer, fill, epsilon):
+        """Cost to kernel in place, through the log domain where it would overflow."""
+        self._u.fill(1.0)
+        self._v.fill(1.0)
+        peak = self._gibbs(buffer, epsilon)
+        if peak > PEAK_LIMIT:
+            # The potentials do not fit this cost, and the peak says by how much.
+            fill()
+            self._iterate_logarithms(buffer, epsilon, spread=peak * epsilon)
+            self._gibbs(buffer, epsilon)
+
+    def _renew(self, buffer, fill, epsilon):
+        """Make the kernel anew around potentials that have moved, or lost a point."""
+        alive = self._drift() < np.inf
+        if alive:
+            self._absorb(epsilon)
+        fill()
+        if not alive:
+            self._iterate_logarithms(buffer, epsilon)
+        self._make_kernel(buffer, fill, epsilon)
+
+    def _gibbs(self, buffer, epsilon):
+        return _kernels.gibbs_kernel(
+            buffer, self.f, self.g, epsilon, buffer, self.n_threads
+        )
+
+    def _drift(self):
+        """Largest |log| of a scaling of a point that has mass; infinite if one died."""
+        u, v = self._u[self.p > 0], self._v[self.q > 0]
+        low, high = min(u.min(), v.min()), max(u.max(), v.max())
+        if not (low > 0 and high < np.inf):
+            return np.inf
+        return max(-np.log(low), np.log(high))
+
+    def _absorb(self, epsilon):
+        """Move the scalings into the potentials."""
+        with np.errstate(divide="ignore"):
+            self.f += epsilon * np.log(self._u, dtype=np.float64)
+            self.g += epsilon * np.log(self._v, dtype=np.float64)
+
+    def _iterate_logarithms(self, cost, epsilon, spread=None):
+        """Iterate in the log domain, annealing epsilon down from a part of `spread`.
+
+        `spread` is how far the potentials may have to move, by default as far as the
+        costs differ. The last epsilon is repeated until the potentials move by less
+        than a scaling can take.
+        """
+        if spread is None:
+            spread = float(cost.max()) - float(cost.min())
+        levels = np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(ANNEALING_FACTOR)
+        for level in range(int(levels), 0, -1):
+            for _ in range(ANNEALING_ITERATIONS):
+                self._iterate_logarithm(cost, epsilon * ANNEALING_FACTOR**level)
+        for _ in range(SETTLING_ITERATIONS):
+            moved = self._iterate_logarithm(cost, epsilon)
+            if moved < DRIFT_LIMIT / 4 * epsilon:
+                break
+
+    def _iterate_logarithm(self, cost, epsilon):
+        """One iteration; returns the largest move of a potential of the rows."""
+        n_threads, before = self.n_threads, self.f
+        zero_rows, zero_cols = np.zeros(len(self.p)), np.zeros(len(self.q))
+        lse_rows, lse_cols = np.empty(len(self.p)), np.empty(len(self.q))
+        _kernels.logsumexp_rows(cost, zero_rows, self.g, epsilon, lse_rows, n_threads)
+        self.f = epsilon * (self.log_p - lse_rows)
+        _kernels.logsumexp_cols(cost, self.f, zero_cols, epsilon, lse_cols, n_threads)
+        self.g = epsilon * (self.log_q - lse_cols)
+        alive = self.p > 0
+        return np.abs(self.f[alive] - before[alive]).max()
+
+
+def sinkhorn(
+    cost,
+    p=None,
+    q=None,
+    *,
+    epsilon,
+    tol=1e-5,
+    max_iter=10_000,
+    n_threads=None,
+):
+    """Entropic optimal transport between `p` and `q`.
+
+    Solves ``min <T, cost> - epsilon * H(T)`` over plans ``T >= 0`` with marginals `p`
+    and `q`, where ``H(T) = -sum T log T`` (Cuturi, NeurIPS 2013).
+
+    Parameters
+    ----------
+    cost : array-like of shape (n, m)
+    p : array-like of shape (n,) or None, default=None
+        Masses of the rows, non-negative with sum one; None is uniform.
+    q : array-like of shape (m,) or None, default=None
+        Masses of the columns.
+    epsilon : float
+        Regularization, in units of cost.
+    tol : float, default=1e-5
+        Stops when ``|T 1 - p|_1`` is at most this. Float32 reaches about 1e-6.
+    max_iter : int, default=10000
+        Limit of Sinkhorn passes.
+    n_threads : int or None, default=None
+        None is one a core, as far as the problem is large enough.
+
+    Returns
+    -------
+    SinkhornResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` passes did not reach `tol`.
+    """
+    began = time.perf_counter()
+    cost = as_matrix(cost, "cost")
+    n, m = cost.shape
+    p, q = as_marginal(p, "p", n), as_marginal(q, "q", m)
+    epsilon = as_positive(epsilon, "epsilon")
+    tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
+    n_threads = resolve_n_threads(n_threads, work=n * m)
+
+    # A constant in the cost changes no plan, and a unit of its own keeps any cost
+    # within float32.
+    low, high = float(cost.min()), float(cost.max())
+    middle, unit = (low + high) / 2, (high - low) / 2 or 1.0
+    buffer = np.empty((n, m), dtype=np.float32)
+
+    def fill():
+        np.subtract(cost, middle, out=buffer, casting="same_kind")
+        np.divide(buffer, unit, out=buffer)
+
+    solver = SinkhornSolver(p, q, n_threads)
+    with single_threaded_blas():
+        error, n_iter = solver.solve(
+            buffer, fill, epsilon / unit, tol=tol, max_iter=max_iter
+        )
+    if error <= tol + ROUNDING:
+        status = "converged"
+    else:
+        status = "max_iter" if n_iter >= max_iter else "precision"
+        warnings.warn(
+            f"sinkhorn stopped ({status}) after {n_iter} passes with marginal error "
+            f"{error:.1e} (tol {tol:.1e}); raise max_iter, tol or epsilon",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    transport_cost = sum(
+        float(np.vdot(buffer[rows].astype(np.float64), cost[rows]))
+        for rows in row_blocks(n, m)
+    )
+    entropy = _kernels.entropy(buffer, n_threads)
+    return SinkhornResult(
+        plan=buffer,
+        potentials=(unit * solver.f + middle, unit * solver.g),
+        cost=transport_cost,
+        reg_cost=transport_cost - epsilon * entropy,
+        epsilon=epsilon,
+        marginal_error=error,
+        n_iter=n_iter,
+        status=status,
+        seconds=time.perf_counter() - began,
+    )

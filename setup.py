@@ -1,0 +1,131 @@
+"""Build of the one compiled extension; everything else is in pyproject.toml.
+
+Environment variables:
+
+GWFAST_REQUIRE_OPENMP=1  fail where OpenMP is missing instead of building without it
+GWFAST_NO_OPENMP=1       build without OpenMP
+GWFAST_DEBUG=1           bounds checks in the loops, for developers
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
+
+PROBE = r"""
+#include <omp.h>
+#include <stdio.h>
+int main(void) {
+    int threads = 0;
+    #pragma omp parallel num_threads(2) reduction(+ : threads)
+    threads += 1;
+    printf("%d", threads);
+    return 0;
+}
+"""
+
+WITHOUT_OPENMP = """
+**************************************************************************
+* gwfast is being built WITHOUT OpenMP: every kernel will run on ONE core.
+* {reason}
+* On macOS install libomp and set CFLAGS and LDFLAGS to find it; elsewhere
+* use a compiler with OpenMP. GWFAST_REQUIRE_OPENMP=1 makes this an error.
+**************************************************************************
+"""
+
+
+def enabled(name):
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+def openmp_flags(compiler):
+    """Compile and link flags, by the kind of compiler."""
+    if compiler.compiler_type == "msvc":
+        return ["/openmp:experimental"], []
+    if sys.platform == "darwin":
+        return ["-Xpreprocessor", "-fopenmp"], ["-lomp"]
+    return ["-fopenmp"], ["-fopenmp"]
+
+
+def openmp_problem(compiler, compile_flags, link_flags):
+    """None if a program using OpenMP compiles, links and runs, else what failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text(PROBE)
+        try:
+            objects = compiler.compile(
+                [str(source)], output_dir=folder, extra_postargs=compile_flags
+            )
+            compiler.link_executable(
+                objects, str(Path(folder, "probe")), extra_postargs=link_flags
+            )
+        except (CompileError, LinkError) as error:
+            return f"A test program did not compile and link: {error}"
+        program = next(p for p in Path(folder).glob("probe*") if p.suffix in ("", ".exe"))
+        try:
+            answer = subprocess.run(
+                [str(program)], capture_output=True, text=True, timeout=60, check=True
+            ).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"A test program did not run: {error}"
+        if not answer.isdigit() or int(answer) < 1:
+            return f"A test program printed {answer!r} instead of its threads."
+    return None
+
+
+class BuildExt(build_ext):
+    """Adds the flags that depend on the compiler."""
+
+    def build_extensions(self):
+        compile_flags, link_flags = openmp_flags(self.compiler)
+        if enabled("GWFAST_NO_OPENMP"):
+            reason = "GWFAST_NO_OPENMP is set."
+        else:
+            reason = openmp_problem(self.compiler, compile_flags, link_flags)
+        if reason is not None:
+            if enabled("GWFAST_REQUIRE_OPENMP"):
+                raise CompileError(f"GWFAST_REQUIRE_OPENMP is set. {reason}")
+            print(WITHOUT_OPENMP.format(reason=reason), file=sys.stderr, flush=True)
+            compile_flags, link_flags = [], []
+        if self.compiler.compiler_type == "msvc":
+            arithmetic = ["/O2", "/std:c11"]
+        else:
+            # errno and trapping floating point keep the compiler from vectorizing
+            # selects and calls; neither is used. This is as far as it goes towards
+            # -ffast-math, which breaks exp and enables flush-to-zero.
+            arithmetic = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math"]
+            arithmetic += ["-fopenmp-simd", "-Wall", "-Wextra", "-Wno-unused-function"]
+        for extension in self.extensions:
+            extension.extra_compile_args = arithmetic + compile_flags
+            extension.extra_link_args = link_flags
+        super().build_extensions()
+
+
+checked = enabled("GWFAST_DEBUG")
+directives = {
+    "language_level": 3,
+    "boundscheck": checked,
+    "initializedcheck": checked,
+    "wraparound": False,
+    "cdivision": True,
+    "embedsignature": True,
+}
+
+extension = Extension(
+    "gwfast.kernels._kernels",
+    ["gwfast/kernels/_kernels.pyx", "csrc/dispatch.c"],
+    include_dirs=["csrc", np.get_include()],
+    depends=["csrc/gwfast.h", "csrc/row_kernels.inc"],
+)
+
+setup(
+    ext_modules=cythonize([extension], compiler_directives=directives),
+    cmdclass={"build_ext": BuildExt},
+)
