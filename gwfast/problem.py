@@ -15,7 +15,7 @@ from .geometry import DenseCost, PointCloud, row_blocks
 from .kernels import _kernels
 
 # As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
-LOG_FLOOR = 1e-16
+LOG_FLOOR = 1e-18
 
 
 def _x_log_x(x):

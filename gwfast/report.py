@@ -4,18 +4,13 @@
 and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 """
 
-import json
-import os
-import platform
-import tempfile
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -24,13 +19,12 @@ from rich.text import Text
 
 import gwfast
 
-from .plot import plot_dynamics
+from .outputs import METHODS, staged, write
 from .words import Embeddings, gold_standard, precision_at_k
 
 _K = 10  # translations per word
 _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
-METHODS = {"coupling": "coupling", "nn": "nearest neighbor", "csls": "CSLS"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class Outcome:
     """All that is shown and written."""
 
     source: Input
@@ -131,10 +125,10 @@ def run(source, target, dictionary, settings):
                 f"dictionary must have a pair whose words are in {source.name} and"
                 f" {target.name}, got {len(dictionary)} source words and no such pair"
             )
-    with _staged(settings.output) as folder:
+    with staged(settings.output) as folder:
         outcome = _align(source, target, dictionary, gold, settings)
         if folder is not None:
-            _write(outcome, folder)
+            write(outcome, folder)
     _show(outcome)
 
 
@@ -186,7 +180,7 @@ def _align(source, target, dictionary, gold, settings):
         among = np.searchsorted(rows, gold.rows)
         precision["csls"] = precision_at_k(csls.indices[among], gold)
     seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
-    return _Outcome(
+    return Outcome(
         source, target, settings, result, gold, precision, coupling, csls, rows,
         shown, messages, seconds,
     )  # fmt: skip
@@ -328,133 +322,3 @@ def _precision_table(precision):
         ]
         table.add_row(METHODS[method], *shares, f"{score.n_queries} of {score.n_words}")
     return table
-
-
-@contextmanager
-def _staged(output):
-    """A folder to write into, whose files move to `output` if all goes well."""
-    if output is None:
-        yield None
-        return
-    output = output.absolute()
-    # Within an existing folder, as it may be a mount point of its own.
-    holder = output if output.is_dir() else output.parent
-    with tempfile.TemporaryDirectory(prefix=".gwfast-", dir=holder) as name:
-        stage = Path(name) / "results"  # has the permissions of any new folder
-        stage.mkdir()
-        yield stage
-        if holder == output:
-            for file in sorted(stage.iterdir()):
-                os.replace(file, output / file.name)
-        else:
-            os.rename(stage, output)
-
-
-def _write(outcome, folder):
-    """Write the four files.
-
-    ``mapping.npz`` holds what maps new vectors: the steps `normalize`, a row of
-    `source_means` for each "center" among them, then `mapping`. With `target_means`
-    the target's vectors are normalized likewise.
-    """
-    result = outcome.result
-    np.savez(
-        folder / "mapping.npz",
-        mapping=result.mapping,
-        normalize=np.array(outcome.settings.normalize, dtype=str),
-        source_means=np.reshape(result.source.means, (-1, result.mapping.shape[0])),
-        target_means=np.reshape(result.target.means, (-1, result.mapping.shape[1])),
-    )
-    _write_translations(outcome, folder / "translations.tsv")
-    accuracy = {
-        f"{METHODS[method]} P@1": score.at[1]
-        for method, score in outcome.precision.items()
-        if score.n_queries
-    }
-    plot_dynamics(
-        result.gw.history, path=folder / "dynamics.png", accuracy=accuracy or None
-    )
-    text = json.dumps(
-        _plain(_summary(outcome)), allow_nan=False, ensure_ascii=False, indent=1
-    )
-    (folder / "result.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _write_translations(outcome, path):
-    """A line for each word and rank: CSLS, and the plan where the word took part."""
-    # A tab would break the columns; other white space in words is harmless.
-    x, y = (
-        [word.replace("\t", " ") for word in given.embeddings.words]
-        for given in (outcome.source, outcome.target)
-    )
-    csls, coupling = outcome.csls, outcome.coupling
-    n, k = coupling.indices.shape
-    with open(path, "w", encoding="utf-8", newline="\n") as stream:
-        stream.write("source\trank\tcsls\tcsls_score\tcoupling\tcoupling_score\n")
-        for row, (targets, scores) in enumerate(
-            zip(csls.indices.tolist(), csls.scores.tolist(), strict=True)
-        ):
-            for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
-                other = "\t"
-                if row < n and rank < k:
-                    mass = coupling.scores[row, rank]
-                    other = f"{y[coupling.indices[row, rank]]}\t{mass:.4g}"
-                stream.write(
-                    f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{other}\n"
-                )
-
-
-def _summary(outcome):
-    """The content of ``result.json``."""
-    gw = outcome.result.gw
-    return {
-        "versions": {
-            "gwfast": gwfast.__version__,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "python": platform.python_version(),
-        },
-        "settings": asdict(outcome.settings),
-        "inputs": {
-            side: {
-                "name": given.name,
-                "words": len(given.embeddings),
-                "columns": given.embeddings.vectors.shape[1],
-                "duplicates_dropped": given.embeddings.n_duplicates,
-            }
-            for side, given in (("source", outcome.source), ("target", outcome.target))
-        },
-        "plan_shape": outcome.result.plan.shape,
-        "n_threads": outcome.result.n_threads,
-        "gw": {
-            name: getattr(gw, name)
-            for name in (
-                "status", "converged", "gw_cost", "reg_cost", "epsilon",
-                "marginal_error", "n_outer", "n_inner", "seconds",
-            )
-        },
-        "accuracy": {
-            method: {
-                "queries": score.n_queries,
-                "dictionary_words": score.n_words,
-                **{f"P@{k}": share for k, share in score.at.items()},
-            }
-            for method, score in outcome.precision.items()
-        },
-        "seconds": outcome.seconds,
-        "warnings": outcome.warnings,
-        "history": [step._asdict() for step in gw.history],
-    }  # fmt: skip
-
-
-def _plain(value):
-    """The value in JSON's types; nan and inf, which it lacks, become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
