@@ -68,10 +68,12 @@ def openmp_problem(compiler, compile_flags, link_flags):
             )
         except (CompileError, LinkError) as error:
             return f"A test program did not compile and link: {error}"
-        program = next(p for p in Path(folder).glob("probe*") if p.suffix in ("", ".exe"))
+        program = next(
+            p for p in Path(folder).glob("probe*") if p.suffix in ("", ".exe")
+        )
         try:
             answer = subprocess.run(
-                [str(program)], capture_output=True, text=True, timeout=60, check=True
+                [program], capture_output=True, text=True, timeout=60, check=True
             ).stdout
         except (OSError, subprocess.SubprocessError) as error:
             return f"A test program did not run: {error}"

@@ -4,6 +4,7 @@
  * pragmas below, and those are reached only after the processor (and the operating
  * system: the builtin checks XSAVE too) said that it can run them.
  */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,9 +32,11 @@
 #else
 #define GWF_ISA baseline
 #endif
+#define GWF_LANES 4
 #include "row_kernels.inc"
 static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
 #undef GWF_ISA
+#undef GWF_LANES
 
 #if GWF_DISPATCH
 
@@ -50,12 +53,15 @@ static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
 #endif
 
 #define GWF_ISA avx2
+#define GWF_LANES 8
 GWF_TARGET_BEGIN("avx2,fma")
 #include "row_kernels.inc"
 GWF_TARGET_END
 #undef GWF_ISA
+#undef GWF_LANES
 
 #define GWF_ISA avx512
+#define GWF_LANES 16
 /* Without the last word GCC keeps to 256-bit vectors: right for code that mixes a few
  * vector instructions into scalar work, wrong for these loops. */
 GWF_TARGET_BEGIN(
@@ -63,6 +69,7 @@ GWF_TARGET_BEGIN(
 #include "row_kernels.inc"
 GWF_TARGET_END
 #undef GWF_ISA
+#undef GWF_LANES
 
 #endif
 

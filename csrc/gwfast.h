@@ -36,10 +36,16 @@ typedef struct {
                         float inv_epsilon, float *out, ptrdiff_t rows, ptrdiff_t m);
 
     /* One Sinkhorn row update and its share of the column update in one read of k:
-     * u[i] = p[i] / (k v)[i], columns[j] += sum_i u[i] k[i][j].
+     * u[i] = p[i] / (k v)[i], columns[j] += sum_i u[i] k[i][j]; over-relaxed if
+     * omega > 1, see rescale.
      * Returns sum_i |u_old[i] (k v)[i] - p[i]|. `block` is scratch of m floats. */
     double (*sinkhorn_rows)(const float *k, const double *p, float *u, const float *v,
-                            float *block, double *columns, ptrdiff_t rows, ptrdiff_t m);
+                            float omega, float *block, double *columns, ptrdiff_t rows,
+                            ptrdiff_t m);
+
+    /* scaling[j] *= (mass[j] / (scaling[j] sum[j]))^omega; 0 where sum[j] is 0. */
+    void (*rescale)(float *scaling, const double *mass, const double *sum, float omega,
+                    ptrdiff_t m);
 
     /* k[i][j] *= u[i] v[j]; sums[i] = row sum, columns[j] += column sums. */
     void (*plan_rows)(float *k, const float *u, const float *v, double *sums,

@@ -13,7 +13,7 @@ from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .normalize import Normalizer
 from .problem import QuadraticProblem
 from .result import GWResult
-from .retrieval import METHODS, Neighbors, largest, nearest_neighbors
+from .retrieval import METHODS, largest, nearest_neighbors
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -56,9 +56,9 @@ class PointCloud:
     x : array-like of shape (n, d)
         Points, one a row.
     metric : {"cosine", "sqeuclidean", "dot"}, default="cosine"
-        "cosine" is ``1 - cos``; under the squared loss the cosine *similarity* gives
-        the same problem, since only differences of costs count. "sqeuclidean" is
-        ``|x_i - x_k|^2``, "dot" the inner product.
+        "cosine" is the similarity ``cos(x_i, x_k)``: under the squared loss, which sees
+        differences of costs only, the same problem as with the distance ``1 - cos``.
+        "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product.
 
     Attributes
     ----------
@@ -109,13 +109,13 @@ class PointCloud:
     def to_dense(self):
         """The costs as a `DenseCost`, built block by block."""
         phi = self.features
-        cost = np.empty((self.n, self.n), dtype=np.float32)
+        # Only costs that float32 has no room for take twice the room.
+        dtype = np.float32 if 1e-30 < self.scale < 1e30 else np.float64
+        cost = np.empty((self.n, self.n), dtype=dtype)
         right = (phi @ self.signature.astype(np.float32)).T
         for rows in row_blocks(self.n, self.n):
             np.matmul(phi[rows], right, out=cost[rows])
-        if self.metric == "cosine":
-            np.subtract(1.0, cost, out=cost)
-        if self.metric != "dot":
+        if self.metric == "sqeuclidean":
             # What rounding leaves below zero, and on the diagonal.
             np.maximum(cost, 0.0, out=cost)
             np.fill_diagonal(cost, 0.0)
@@ -187,9 +187,10 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
             f"y must have as many columns as x, {x.shape[1]}, got {other.shape[1]}"
         )
     shape = (x.shape[0], other.shape[0])
+    step = shape[0]
     if chunk_rows is not None:
-        chunk_rows = as_count(chunk_rows, "chunk_rows")
-    n_threads = resolve_n_threads(n_threads, work=shape[0] * shape[1])
+        step = min(step, as_count(chunk_rows, "chunk_rows"))
+    n_threads = resolve_n_threads(n_threads, work=step * shape[1])
     left = _unit_rows_float32(x, "x")
     right = left if y is None else _unit_rows_float32(other, "y")
     if out is None:
@@ -206,7 +207,6 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
             f"out must be a writeable C-contiguous float32 array of shape {shape}, "
             f"got {came}"
         )
-    step = chunk_rows or shape[0]
     with single_threaded_blas():
         for i in range(0, shape[0], step):
             rows = slice(i, i + step)

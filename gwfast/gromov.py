@@ -19,17 +19,15 @@ from .kernels import _kernels
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .problem import QuadraticProblem
 from .result import ConvergenceWarning, GWResult, OuterStep
-from .sinkhorn import ROUNDING, SinkhornSolver
+from .sinkhorn import SinkhornSolver
 
-# Inner tolerance, as a share of the last relative change of the plan.
-INNER_SHARE = 0.1
-# Passes of an outer iteration that still moves: as many as cost about what the
-# linearization does (a pass reads an entry in the time of about ten multiply-adds),
-# within these bounds.
-WORK_PER_PASS, LEAST_PASSES, MOST_PASSES = 10, 10, 200
 # Outer iterations without a smaller change that count as standing still, and the
-# change below which that is float32's doing.
+# change below which that is float32's doing at any epsilon.
 STALLED_AFTER, STALLED_BELOW = 20, 1e-4
+FLOAT32 = float(np.finfo(np.float32).eps) / 2
+
+# Relative rounding of the objective, a difference of larger terms in float32.
+ROUNDING = 1e-6
 
 INITS = ("product", "random")
 # A random start need not meet its marginals better than this.
@@ -93,8 +91,8 @@ def gromov_wasserstein(
     seed : int, default=0
         For ``init="random"``.
     callback : callable or None, default=None
-        ``callback(step)`` is called with an `OuterStep` after each outer iteration;
-        if it returns True, the solver stops.
+        ``callback(step)`` is called with an `OuterStep` after each outer iteration; if
+        what it returns is true, the solver stops.
 
     Returns
     -------
@@ -142,8 +140,10 @@ def solve(
 ):
     """`gromov_wasserstein` of a `QuadraticProblem`; see there."""
     began = time.perf_counter()
-    max_outer, max_inner = as_count(max_outer, "max_outer"), as_count(max_inner, "max_inner")
-    tol, marginal_tol = as_positive(tol, "tol"), as_positive(marginal_tol, "marginal_tol")
+    max_outer = as_count(max_outer, "max_outer")
+    max_inner = as_count(max_inner, "max_inner")
+    tol = as_positive(tol, "tol")
+    marginal_tol = as_positive(marginal_tol, "marginal_tol")
     callback = as_callback(callback)
     n_threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
     start = _initial_plan(init, problem, seed)
@@ -153,17 +153,20 @@ def solve(
         epsilon = resolve_epsilon(epsilon, linearization)
         gw_cost = linearization.start(start)
         solver = SinkhornSolver(problem.p, problem.q, n_threads)
-        few = round(linearization.work / WORK_PER_PASS)
-        few = min(max(few, LEAST_PASSES), MOST_PASSES, max_inner)
+        few, share = linearization.inner_passes, linearization.inner_share
+        # Rounding of a cost moves its plan by this much, whatever the iterations do.
+        floor = max(STALLED_BELOW, FLOAT32 * linearization.unit / epsilon)
 
         history, change, settled = [], 1.0, False
         while True:
+            # The last plan that the limit allows has to keep its marginals too.
+            thorough = settled or len(history) + 1 == max_outer
             error, n_inner = solver.solve(
                 linearization.buffer,
                 linearization.fill,
                 epsilon / linearization.unit,
-                tol=max(marginal_tol, INNER_SHARE * change),
-                max_iter=max_inner if settled else few,
+                tol=marginal_tol if thorough else max(marginal_tol, share * change),
+                max_iter=max_inner if thorough else min(few, max_inner),
             )
             before = gw_cost
             gw_cost, change = linearization.update(solver.rows, solver.cols)
@@ -181,16 +184,21 @@ def solve(
             )
             history.append(step)
             if error > change:
-                few = min(2 * few, max_inner)
+                # The plan now moves because its marginals are still settling.
+                few *= 2
+            elif gw_cost > before + allowed:
+                # So does the objective, or rough inner solutions have made the outer
+                # iterations cycle, which exact ones cannot (for concave objectives).
+                few, share = 2 * few, share / 2
             settled = change <= tol and abs(gw_cost - before) <= allowed
             status = None
-            if callback is not None and callback(step) is True:
+            if callback is not None and callback(step):
                 status = "stopped"
-            elif settled and error <= marginal_tol + ROUNDING:
+            elif settled and error <= marginal_tol:
                 status = "converged"
             elif settled and n_inner >= max_inner:
                 status = "max_inner"
-            elif _stalled(history):
+            elif _stalled(history, floor):
                 status = "precision"
             elif len(history) >= max_outer:
                 status = "max_outer"
@@ -226,13 +234,13 @@ def solve(
     )
 
 
-def _stalled(history):
-    """Whether the change has reached a floor of rounding."""
+def _stalled(history, floor):
+    """Whether the change no longer falls, near the floor of rounding."""
     if len(history) <= STALLED_AFTER:
         return False
     recent = min(step.change for step in history[-STALLED_AFTER:])
     before = min(step.change for step in history[:-STALLED_AFTER])
-    return before <= recent < STALLED_BELOW
+    return before <= recent < floor
 
 
 def _initial_plan(init, problem, seed):

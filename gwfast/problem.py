@@ -92,8 +92,10 @@ class Linearization:
         The separable terms, in units of cost.
     magnitude : float
         Size of the terms whose difference the objective is, in units of cost.
-    work : float
-        Multiply-adds that one linearization takes for each entry of the plan.
+    inner_share : float
+        Tolerance of the inner iterations, as a share of the last relative change.
+    inner_passes : int
+        Limit of Sinkhorn passes while the plan still moves fast.
     """
 
     def __init__(self, problem, n_threads):
@@ -118,13 +120,20 @@ class Factored(Linearization):
     (Scetbon, Peyre and Cuturi, ICML 2022, for factored costs in general).
     """
 
+    # The objective is concave in the plan for such costs, and each step a descent even
+    # where the linear problem is solved roughly.
+    inner_share = 0.1
+
     def __init__(self, problem, n_threads):
         super().__init__(problem, n_threads)
         x, y, p, q = problem.x, problem.y, problem.p, problem.q
         self.unit = x.scale * y.scale
         self.row_cost = x.scale**2 * x.square_times(p)
         self.col_cost = y.scale**2 * y.square_times(q)
-        self.work = x.features.shape[1] + y.features.shape[1]
+        # As many passes as cost about what the two products do: one reads an entry in
+        # the time of about ten multiply-adds.
+        work = x.features.shape[1] + y.features.shape[1]
+        self.inner_passes = min(max(work // 10, 10), 200)
         self.buffer = np.empty(problem.shape, dtype=np.float32)
 
     def start(self, plan=None):
@@ -152,7 +161,8 @@ class Factored(Linearization):
         gw_cost, change : float
         """
         before, self.state = self.state, self._contract(self.buffer)
-        change = np.linalg.norm(self.state - before) / np.linalg.norm(self.state)
+        size = np.linalg.norm(self.state)
+        change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         return self._objective(rows, cols), float(change)
 
     def _core(self):
@@ -176,6 +186,10 @@ class Dense(Linearization):
     An asymmetric cost has two pseudo-costs, of it and of its transpose; their mean is
     half the gradient of the objective.
     """
+
+    # With a share of 0.1, one in six random problems with several optima ended in
+    # another one than with exact inner solutions; with 0.01 none of 40 did.
+    inner_share, inner_passes = 0.01, 200
 
     def __init__(self, problem, n_threads):
         super().__init__(problem, n_threads)
@@ -203,7 +217,6 @@ class Dense(Linearization):
         constant = left.center * right.center / 2
         self.row_cost = left.linear - right.center * left.product - constant
         self.col_cost = right.linear - left.center * right.product - constant
-        self.work = sum(problem.shape) * (1 if self.symmetric else 2)
         self.buffer = np.empty(problem.shape, dtype=np.float32)
         self._plan = np.empty(problem.shape, dtype=np.float32)
         self._scratch = np.empty(problem.shape, dtype=np.float32)

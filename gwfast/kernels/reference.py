@@ -37,14 +37,26 @@ def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
     return float(exponent.max())
 
 
-def sinkhorn_pass(kernel, p, q, u, v, work, n_threads=1):
+def _rescale(scaling, mass, total, omega):
+    most = np.finfo(np.float32).max
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        plain = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)
+        plain = np.minimum(plain, most)
+        if omega == 1.0:
+            return plain
+        ratio = plain / scaling
+        relaxed = scaling * ratio**omega
+    return np.where((ratio > 0) & (relaxed < most), relaxed, plain)
+
+
+def sinkhorn_pass(kernel, p, q, u, v, work, omega=1.0, n_threads=1):
     kernel = kernel.astype(np.float64)
     row_sums = kernel @ v.astype(np.float64)
     error = np.abs(u * row_sums - p).sum()
-    scaling = np.divide(p, row_sums, out=np.zeros_like(row_sums), where=row_sums > 0)
+    scaling = _rescale(u.astype(np.float64), p, row_sums, omega)
     col_sums = kernel.T @ scaling
     u[:] = scaling
-    v[:] = np.divide(q, col_sums, out=np.zeros_like(col_sums), where=col_sums > 0)
+    v[:] = _rescale(v.astype(np.float64), q, col_sums, omega)
     return float(error)
 
 

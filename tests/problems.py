@@ -1,0 +1,47 @@
+"""Small problems and slow, plain computations that tests compare with."""
+
+import numpy as np
+
+
+def cloud(n, d, seed):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def masses(n, seed):
+    weights = np.random.default_rng(seed).uniform(0.2, 1.2, n)
+    return weights / weights.sum()
+
+
+def random_cost(n, seed, *, symmetric=True):
+    cost = np.random.default_rng(seed).random((n, n))
+    return (cost + cost.T) / 2 if symmetric else cost
+
+
+def distances(x):
+    return np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(axis=2))
+
+
+def orthogonal(d, seed):
+    q, r = np.linalg.qr(cloud(d, d, seed))
+    return q * np.sign(np.diag(r))
+
+
+def gw_objective(plan, cost_x, cost_y, loss="square"):
+    """``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl`` by all n^2 m^2 terms, in float64."""
+    plan = plan.astype(np.float64)
+    a = cost_x[:, None, :, None].astype(np.float64)
+    b = cost_y[None, :, None, :].astype(np.float64)
+    terms = (a - b) ** 2 if loss == "square" else a * np.log(a / b) - a + b
+    return np.einsum("ijkl,ij,kl->", terms, plan, plan)
+
+
+def rotated_pair(n, d, seed, *, noise=0.0):
+    """A cloud, a permuted and rotated copy, and where each row went.
+
+    Directions differ in spread, so that no rotation maps the cloud to itself.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.standard_exponential((n, d)) * np.linspace(1.0, 3.0, d)
+    order = rng.permutation(n)
+    y = (x + noise * rng.standard_normal((n, d))) @ orthogonal(d, seed)
+    return x, y[order], np.argsort(order)

@@ -1,0 +1,278 @@
+"""Kernels where float32 and 32-bit indices end: points without mass, underflow and
+overflow, long sums, large potentials, ties, matrices of more than 2^31 entries."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from gwfast.kernels import _kernels, reference
+
+F4_MAX = np.finfo(np.float32).max
+
+
+def sinkhorn_pass(module, kernel, p, q, u, v, omega=1.0):
+    n, m = kernel.shape
+    u, v = np.full(n, u, dtype=np.float32), np.full(m, v, dtype=np.float32)
+    error = module.sinkhorn_pass(kernel, p, q, u, v, _kernels.ColumnSums(n, m), omega)
+    return u, v, error
+
+
+def logsumexp(module, cost, f, g, epsilon):
+    rows, cols = np.empty(len(f)), np.empty(len(g))
+    module.logsumexp_rows(cost, f, g, epsilon, rows)
+    module.logsumexp_cols(cost, f, g, epsilon, cols)
+    return rows, cols
+
+
+def topk(x, k):
+    indices = np.full((len(x), k), -1, dtype=np.intp)
+    values = np.full((len(x), k), np.nan, dtype=np.float32)
+    _kernels.topk_rows(x, indices, values)
+    return indices, values
+
+
+# --- Points without mass --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("omega", [1.0, 1.9])
+@pytest.mark.parametrize("n, m", [(5, 3), (33, 17), (200, 65)])
+def test_points_without_mass_get_no_scaling(n, m, omega, isa, seed):
+    rng = np.random.default_rng(seed)
+    kernel = rng.random((n, m), dtype=np.float32)
+    p, q = np.full(n, 1.0), np.full(m, 1.0)
+    p[: n // 2], q[-1] = 0.0, 0.0
+    u, v, error = sinkhorn_pass(_kernels, kernel, p, q, 1.0, 1.0, omega)
+    assert (u[: n // 2] == 0).all() and v[-1] == 0
+    expected = sinkhorn_pass(reference, kernel, p, q, 1.0, 1.0, omega)
+    np.testing.assert_allclose(u, expected[0], rtol=5e-6)
+    np.testing.assert_allclose(v, expected[1], rtol=5e-6)
+    assert error == pytest.approx(expected[2], rel=5e-6)
+
+
+@pytest.mark.parametrize("dead_rows", [1, 4, 5, 40])
+def test_log_domain_takes_potentials_of_minus_infinity(dead_rows, isa, seed):
+    rng = np.random.default_rng(seed)
+    n, m = 130, 19
+    cost = rng.normal(size=(n, m)).astype(np.float32)
+    f, g = rng.normal(size=n), rng.normal(size=m)
+    f[:dead_rows], g[[0, 7]] = -np.inf, -np.inf
+    for came, expected in zip(
+        logsumexp(_kernels, cost, f, g, 0.1),
+        logsumexp(reference, cost, f, g, 0.1),
+        strict=True,
+    ):
+        assert np.isneginf(came).sum() == np.isneginf(expected).sum() > 0
+        np.testing.assert_allclose(came, expected, atol=1e-5)
+
+
+def test_gibbs_kernel_of_points_without_mass_is_zero(isa):
+    f, g = np.zeros(9), np.zeros(7)
+    f[3], g[2] = -np.inf, -np.inf
+    cost = np.full((9, 7), -1.0, dtype=np.float32)
+    peak = _kernels.gibbs_kernel(cost, f, g, 0.5, cost)
+    dead = np.zeros((9, 7), dtype=bool)
+    dead[3], dead[:, 2] = True, True
+    assert (cost[dead] == 0).all()
+    np.testing.assert_allclose(cost[~dead], np.exp(2.0), rtol=1e-6)
+    assert peak == 2.0
+
+
+# --- Underflow and overflow -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("row, column", [(0, 6), (3, 3), (8, 0)])
+def test_row_and_column_that_died_show_in_the_error(row, column, isa):
+    kernel = np.ones((9, 7), dtype=np.float32)
+    kernel[row], kernel[:, column] = 0.0, 0.0
+    p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
+    u, v, _ = sinkhorn_pass(_kernels, kernel, p, q, 1.0, 1.0)
+    assert np.flatnonzero(u == 0).tolist() == [row]
+    assert np.flatnonzero(v == 0).tolist() == [column]
+    # The columns that live share all mass of the rows that live: the dead column's too.
+    again = _kernels.sinkhorn_pass(kernel, p, q, u, v, _kernels.ColumnSums(9, 7))
+    assert again == pytest.approx(1 / 9 + abs(6 / 7 - 8 / 9), rel=1e-5)
+
+
+@pytest.mark.parametrize("omega", [1.0, 1.9])
+@pytest.mark.parametrize("smallest, start", [(1.2e-38, 1e-3), (1e-45, 1.0)])
+def test_scalings_never_overflow(smallest, start, omega, isa):
+    """p / (K v) beyond the range of float32 used to be an infinity, and 0 times that a
+    NaN which killed every column."""
+    kernel = np.full((9, 7), smallest, dtype=np.float32)
+    kernel[:, 0] = 0.0
+    p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
+    u, v, error = sinkhorn_pass(_kernels, kernel, p, q, 1.0, start, omega)
+    expected = sinkhorn_pass(reference, kernel, p, q, 1.0, start, omega)
+    np.testing.assert_allclose(u, expected[0], rtol=5e-6)
+    np.testing.assert_allclose(v, expected[1], rtol=5e-6)
+    assert u.max() == F4_MAX and np.isfinite(v).all() and np.isfinite(error)
+    u, v, error = sinkhorn_pass(_kernels, kernel.T.copy(), q, p, 1.0, start, omega)
+    assert np.isfinite(u).all() and np.isfinite(v).all() and np.isfinite(error)
+
+
+def test_over_relaxation_revives_scalings_of_zero(isa):
+    """A power of zero is zero or infinite, and would stay so."""
+    kernel = np.ones((9, 7), dtype=np.float32)
+    p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
+    u, v, error = sinkhorn_pass(_kernels, kernel, p, q, 0.0, 1.0, 1.9)
+    np.testing.assert_allclose(u, 1 / 63, rtol=1e-6)
+    assert np.isfinite(v).all() and v.min() > 0
+    assert error == pytest.approx(1.0)
+
+
+def test_gibbs_kernel_reports_the_exponent_that_overflowed(isa):
+    cost = np.ones((65, 33), dtype=np.float32)
+    cost[40, 20] = -99.0
+    out = np.empty_like(cost)
+    zeros = np.zeros(65), np.zeros(33)
+    assert _kernels.gibbs_kernel(cost, *zeros, 1.0, out) == 99.0
+    assert out[40, 20] == np.inf and np.isinf(out).sum() == 1
+    assert _kernels.gibbs_kernel(cost, *zeros, 2.0, out) == 49.5
+    assert out[40, 20] == pytest.approx(np.exp(49.5), rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1e-30, 1e-5, 1.0, 1e5, 1e30])
+def test_logsumexp_neither_overflows_nor_loses_everything(epsilon, isa, seed):
+    rng = np.random.default_rng(seed)
+    cost = rng.uniform(-1, 1, (65, 33)).astype(np.float32)
+    f, g = rng.normal(size=65), rng.normal(size=33)
+    for came, expected in zip(
+        logsumexp(_kernels, cost, f, g, epsilon),
+        logsumexp(reference, cost, f, g, epsilon),
+        strict=True,
+    ):
+        # The exponent is known as well as float32 knows potentials and costs.
+        atol = 1e-6 + 1e-6 * np.abs(expected).max()
+        np.testing.assert_allclose(came, expected, rtol=0, atol=atol)
+
+
+def test_large_potentials_that_cancel_do_no_harm(isa, seed):
+    rng = np.random.default_rng(seed)
+    cost = rng.random((65, 33), dtype=np.float32)
+    f, g = rng.normal(size=65), rng.normal(size=33)
+    near, far = np.empty_like(cost), np.empty_like(cost)
+    _kernels.gibbs_kernel(cost, f, g, 0.5, near)
+    _kernels.gibbs_kernel(cost, f + 1e6, g - 1e6, 0.5, far)
+    np.testing.assert_allclose(far, near, rtol=2e-6)
+    for left, right in zip(
+        logsumexp(_kernels, cost, f, g, 0.5),
+        logsumexp(reference, cost, f + 1e6, g - 1e6, 0.5),
+        strict=True,
+    ):
+        np.testing.assert_allclose(left, right, rtol=0, atol=2e-6)
+
+
+# --- Long sums ------------------------------------------------------------------------
+
+
+def long_sums(x):
+    n, m = x.shape
+    rows, cols = np.empty(n), np.empty(m)
+    _kernels.marginals(x, rows, cols, _kernels.ColumnSums(n, m), 2)
+    total = _kernels.dot(x, np.ones_like(x), 2)
+    kernel, p, q = x, np.full(n, 1.0 / n), np.full(m, 1.0 / m)
+    u, v, _ = sinkhorn_pass(_kernels, kernel, p, q, 1.0, 1.0)
+    return rows, cols, total, p / u, q / v
+
+
+@pytest.mark.parametrize("shape", [(100_000, 3), (3, 100_000)])
+def test_long_sums_of_different_entries_keep_2e7(shape, isa, seed):
+    x = np.random.default_rng(seed).random(shape, dtype=np.float32)
+    exact = x.astype(np.float64)
+    rows, cols, total, from_u, from_v = long_sums(x)
+    axis = int(np.argmax(shape))  # the other sums have three terms
+    sums = exact.sum(axis=axis)
+    np.testing.assert_allclose([cols, rows][axis], sums, rtol=2e-7)
+    assert total == pytest.approx(exact.sum(), rel=2e-7)
+    if axis == 1:
+        np.testing.assert_allclose(from_u, sums, rtol=2e-7)
+    else:
+        scaled = (exact / exact.sum(axis=1, keepdims=True)).sum(axis=0) / shape[0]
+        np.testing.assert_allclose(from_v, scaled, rtol=2e-7)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1 / 3])
+@pytest.mark.parametrize("shape", [(100_000, 3), (3, 100_000)])
+def test_long_sums_of_equal_entries_keep_1e6(shape, value, isa):
+    """Roundings that all go the same way: 2.5e-6 on four lanes when the strips had the
+    same length on all instruction sets."""
+    n, m = shape
+    value = np.float32(value)
+    rows, cols, total, from_u, from_v = long_sums(np.full(shape, value))
+    np.testing.assert_allclose(rows, m * float(value), rtol=1e-6)
+    np.testing.assert_allclose(cols, n * float(value), rtol=1e-6)
+    assert total == pytest.approx(n * m * float(value), rel=1e-6)
+    np.testing.assert_allclose(from_u, m * float(value), rtol=1e-6)
+    np.testing.assert_allclose(from_v, 1 / m, rtol=1e-6)
+
+
+# --- The largest entries --------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    x=arrays.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 3), st.integers(1, 150)),
+        elements=st.sampled_from(np.float32([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf])),
+    ),
+    data=st.data(),
+)
+def test_topk_of_ties_goes_by_column(x, data):
+    k = data.draw(st.integers(1, x.shape[1]))
+    indices, values = topk(x, k)
+    np.testing.assert_array_equal(indices, np.argsort(-x, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, axis=1))
+
+
+@pytest.mark.parametrize("m", [1, 2, 63, 64, 65, 129, 1000])
+def test_topk_finds_the_largest_wherever_it_stands(m, isa):
+    x = np.zeros((m, m), dtype=np.float32) - np.eye(m, dtype=np.float32)[::-1]
+    np.fill_diagonal(x, 2.0)
+    indices, values = topk(x, 1)
+    np.testing.assert_array_equal(indices[:, 0], np.arange(m))
+    assert (values == 2.0).all()
+
+
+def test_topk_of_everything_sorts(isa, seed):
+    x = np.random.default_rng(seed).normal(size=(5, 97)).astype(np.float32)
+    np.testing.assert_array_equal(topk(x, 97)[1], -np.sort(-x, axis=1))
+
+
+def test_topk_of_rows_without_a_finite_entry(isa):
+    x = np.full((2, 200), -np.inf, dtype=np.float32)
+    indices, values = topk(x, 5)
+    assert (indices == np.arange(5)).all() and np.isneginf(values).all()
+
+
+@pytest.mark.parametrize("k", [0, 8])
+def test_topk_refuses_an_impossible_k(k):
+    with pytest.raises(ValueError, match=f"k must be between 1 and the 7 .* got {k}"):
+        topk(np.zeros((3, 7), dtype=np.float32), k)
+
+
+# --- More than 2^31 entries -----------------------------------------------------------
+
+
+def test_entries_beyond_two_to_the_31_are_found(isa):
+    """The matrix is 8.7 GB of pages that nothing but a few entries are written to, so
+    that little more than the sums is ever in memory."""
+    n, m = 2**22, 520
+    try:
+        x = np.zeros((n, m), dtype=np.float32)
+    except MemoryError:
+        pytest.skip("the system does not lend 8.7 GB of untouched memory")
+    places = {(5, 1): 1.0, (2**31 // m + 7, 11): 2.0, (n - 1, m - 1): 4.0}
+    for place, value in places.items():
+        x[place] = value
+    rows, cols = np.empty(n), np.empty(m)
+    _kernels.marginals(x, rows, cols, _kernels.ColumnSums(n, m), 2)
+    assert dict(zip(np.flatnonzero(rows), rows[rows > 0], strict=True)) == {
+        i: value for (i, _), value in places.items()
+    }
+    assert dict(zip(np.flatnonzero(cols), cols[cols > 0], strict=True)) == {
+        j: value for (_, j), value in places.items()
+    }
+    assert _kernels.dot(x, x, 2) == 21.0
