@@ -64,8 +64,7 @@ GWF_TARGET_END
 #define GWF_LANES 16
 /* Without the last word GCC keeps to 256-bit vectors: right for code that mixes a few
  * vector instructions into scalar work, wrong for these loops. */
-GWF_TARGET_BEGIN(
-    "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+GWF_TARGET_BEGIN("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #include "row_kernels.inc"
 GWF_TARGET_END
 #undef GWF_ISA

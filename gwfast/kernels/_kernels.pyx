@@ -51,7 +51,8 @@ cdef extern from "gwfast.h" nogil:
                           double *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*sum_rows)(const float *, double *, float *, double *, ptrdiff_t,
                          ptrdiff_t) noexcept nogil
-        double (*dot_rows)(const float *, const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*dot_rows)(const float *, const float *, ptrdiff_t,
+                           ptrdiff_t) noexcept nogil
         double (*entropy_rows)(const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
                          ptrdiff_t) noexcept nogil
