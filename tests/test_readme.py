@@ -1,0 +1,25 @@
+"""The README's examples run as they stand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+
+
+def test_there_are_examples():
+    assert len(BLOCKS) == 2
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=["align", "gromov_wasserstein"])
+def test_example_runs(block, capsys):
+    exec(compile(block, str(README), "exec"), {})
+    printed = capsys.readouterr().out
+    assert "converged" in printed
+
+
+def test_set_up_commands_stand_first():
+    text = README.read_text("utf-8")
+    assert 'pip install ".[cli]" && gwfast demo\npip install ".[test]" && pytest' in text
