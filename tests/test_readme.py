@@ -21,5 +21,5 @@ def test_example_runs(block, capsys):
 
 
 def test_set_up_commands_stand_first():
-    text = README.read_text("utf-8")
-    assert 'pip install ".[cli]" && gwfast demo\npip install ".[test]" && pytest' in text
+    commands = 'pip install ".[cli]" && gwfast demo\npip install ".[test]" && pytest\n'
+    assert f"```sh\n{commands}```" in README.read_text("utf-8")
