@@ -5,11 +5,27 @@ Messages name the argument, what was expected and what came.
 """
 
 import numbers
+import operator
 
 import numpy as np
 
 # Masses that sum to one up to this are taken as rounding and renormalized.
 MASS_TOLERANCE = 1e-4
+
+
+def _as_array(x, name):
+    """`x` as an array of real numbers."""
+    if hasattr(x, "tocsr"):
+        raise TypeError(f"{name} must be a dense array, got a sparse matrix")
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be a plain array, got a masked one")
+    try:
+        x = np.asarray(x)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} must be an array: {error}") from None
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    return x
 
 
 def as_matrix(x, name, *, shape=None):
@@ -25,13 +41,9 @@ def as_matrix(x, name, *, shape=None):
     ValueError
         If it has the wrong shape, no rows, no columns, or NaN or infinite entries.
     """
-    if hasattr(x, "tocsr"):
-        raise TypeError(f"{name} must be a dense array, got a sparse matrix")
-    x = np.asarray(x)
-    if x.dtype.kind in "biu":
+    x = _as_array(x, name)
+    if x.dtype.kind in "biu" or x.dtype.itemsize > 8:
         x = x.astype(np.float64)
-    if x.dtype.kind != "f":
-        raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
     if x.ndim != 2:
         raise ValueError(f"{name} must be a 2-D array, got {x.ndim}-D")
     if shape is not None and x.shape != shape:
@@ -63,9 +75,7 @@ def as_square(x, name):
 
 def as_vector(x, name, size):
     """`x` as a 1-D float64 array of `size` finite numbers."""
-    x = np.asarray(x)
-    if x.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    x = _as_array(x, name)
     if x.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {x.shape}")
     x = x.astype(np.float64)
@@ -102,7 +112,10 @@ def as_positive(x, name, *, zero=False):
     """`x` as a finite float above zero (or not below it, if `zero`)."""
     if isinstance(x, bool) or not isinstance(x, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(x).__name__}")
-    x = float(x)
+    try:
+        x = float(x)
+    except OverflowError:
+        x = np.inf
     if not (np.isfinite(x) and (x > 0 or (zero and x == 0))):
         expected = "non-negative" if zero else "positive"
         raise ValueError(f"{name} must be {expected} and finite, got {x}")
@@ -111,9 +124,13 @@ def as_positive(x, name, *, zero=False):
 
 def as_count(x, name, *, least=1):
     """`x` as an int not below `least`."""
-    if isinstance(x, bool) or not hasattr(x, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {type(x).__name__}")
-    x = x.__index__()
+    try:
+        if isinstance(x, bool):
+            raise TypeError
+        x = operator.index(x)
+    except TypeError:
+        came = type(x).__name__
+        raise TypeError(f"{name} must be an integer, got {came}") from None
     if x < least:
         raise ValueError(f"{name} must be at least {least}, got {x}")
     return x

@@ -22,6 +22,21 @@ def row_blocks(n, m):
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
+def within_range(x, name):
+    """`x`, if fourth powers of its entries (squared squared distances) stay finite.
+
+    Raises
+    ------
+    ValueError
+    """
+    top = max(float(x.max()), -float(x.min()))
+    if not (top == 0 or 1e-60 < top < 1e60):
+        raise ValueError(
+            f"{name} must have its largest magnitude between 1e-60 and 1e60, got {top}"
+        )
+    return x
+
+
 def unit_rows(x, name):
     """`x` in float64 with rows of length one.
 
@@ -71,7 +86,7 @@ class PointCloud:
     """
 
     def __init__(self, x, metric="cosine"):
-        x = as_matrix(x, "x")
+        x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", METRICS)
         self.n = x.shape[0]
         if metric == "cosine":
@@ -140,7 +155,7 @@ class DenseCost:
     """
 
     def __init__(self, cost, name="cost"):
-        self.matrix = as_square(cost, name)
+        self.matrix = within_range(as_square(cost, name), name)
         self.n = self.matrix.shape[0]
         tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
         self.symmetric = all(
@@ -191,8 +206,8 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
     if chunk_rows is not None:
         step = min(step, as_count(chunk_rows, "chunk_rows"))
     n_threads = resolve_n_threads(n_threads, work=step * shape[1])
-    left = _unit_rows_float32(x, "x")
-    right = left if y is None else _unit_rows_float32(other, "y")
+    left = unit_rows_float32(x, "x")
+    right = left if y is None else unit_rows_float32(other, "y")
     if out is None:
         out = np.empty(shape, dtype=np.float32)
     elif not (
@@ -214,7 +229,8 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
     return out
 
 
-def _unit_rows_float32(x, name):
+def unit_rows_float32(x, name):
+    """`unit_rows` in float32, made block by block."""
     unit = np.empty(x.shape, dtype=np.float32)
     for rows in row_blocks(*x.shape):
         try:

@@ -19,7 +19,7 @@ from .kernels import _kernels
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .problem import QuadraticProblem
 from .result import ConvergenceWarning, GWResult, OuterStep
-from .sinkhorn import SinkhornSolver
+from .sinkhorn import SinkhornSolver, in_units
 
 # Outer iterations without a smaller change that count as standing still, and the
 # change below which that is float32's doing at any epsilon.
@@ -62,7 +62,8 @@ def gromov_wasserstein(
     cost_x : array-like of shape (n, n), or PointCloud
         Costs (distances or similarities) within the first space, symmetric or not. A
         `PointCloud` is worth it wherever its metrics apply: with the squared loss the
-        costs are never formed.
+        costs are never formed. Both sides must be of one kind, distances or
+        similarities (``metric="cosine"`` is a similarity).
     cost_y : array-like of shape (m, m), or PointCloud
     p : array-like of shape (n,) or None, default=None
         Masses, non-negative with sum one; None is uniform.
@@ -83,7 +84,8 @@ def gromov_wasserstein(
         Limit of Sinkhorn passes in any one of them.
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
-        this, relatively,
+        this, relatively (for dense costs not less than rounding the pseudo-cost to
+        float32 moves the plan by, 6e-8 of the largest cost over epsilon),
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     n_threads : int or None, default=None
@@ -144,18 +146,21 @@ def solve(
     max_inner = as_count(max_inner, "max_inner")
     tol = as_positive(tol, "tol")
     marginal_tol = as_positive(marginal_tol, "marginal_tol")
-    callback = as_callback(callback)
+    seed, callback = as_count(seed, "seed", least=0), as_callback(callback)
     n_threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
     start = _initial_plan(init, problem, seed)
 
     with single_threaded_blas():
         linearization = problem.linearize(n_threads)
         epsilon = resolve_epsilon(epsilon, linearization)
+        inner_epsilon = in_units(epsilon, linearization.unit)
         gw_cost = linearization.start(start)
         solver = SinkhornSolver(problem.p, problem.q, n_threads)
         few, share = linearization.inner_passes, linearization.inner_share
-        # Rounding of a cost moves its plan by this much, whatever the iterations do.
-        floor = max(STALLED_BELOW, FLOAT32 * linearization.unit / epsilon)
+        # Rounding the pseudo-cost to float32 moves its plan by about this much.
+        floor = FLOAT32 / inner_epsilon
+        if linearization.change_is_rounded:
+            tol = max(tol, floor)
 
         history, change, settled = [], 1.0, False
         while True:
@@ -164,7 +169,7 @@ def solve(
             error, n_inner = solver.solve(
                 linearization.buffer,
                 linearization.fill,
-                epsilon / linearization.unit,
+                inner_epsilon,
                 tol=marginal_tol if thorough else max(marginal_tol, share * change),
                 max_iter=max_inner if thorough else min(few, max_inner),
             )
@@ -198,7 +203,7 @@ def solve(
                 status = "converged"
             elif settled and n_inner >= max_inner:
                 status = "max_inner"
-            elif _stalled(history, floor):
+            elif _stalled(history, max(STALLED_BELOW, floor)):
                 status = "precision"
             elif len(history) >= max_outer:
                 status = "max_outer"

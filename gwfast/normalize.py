@@ -1,5 +1,7 @@
 """Normalization of embeddings before they are compared: steps by name."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .geometry import unit_rows
@@ -51,12 +53,14 @@ class Normalizer:
 
 
 def _check_steps(steps):
-    if isinstance(steps, str):
-        steps = (steps,)
-    steps = tuple(steps or ())
+    if steps is None or isinstance(steps, str):
+        steps = () if steps is None else (steps,)
+    if not isinstance(steps, Sequence):
+        came = type(steps).__name__
+        raise TypeError(f"normalize must be a sequence of {list(STEPS)}, got {came}")
     for step in steps:
         if step not in STEPS:
             raise ValueError(
                 f"normalize must be a sequence of {list(STEPS)}, got {step!r}"
             )
-    return steps
+    return tuple(steps)

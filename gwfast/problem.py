@@ -94,6 +94,8 @@ class Linearization:
         Size of the terms whose difference the objective is, in units of cost.
     inner_share : float
         Tolerance of the inner iterations, as a share of the last relative change.
+    change_is_rounded : bool
+        Whether the change shows the rounding of single entries of the plan.
     inner_passes : int
         Limit of Sinkhorn passes while the plan still moves fast.
     """
@@ -123,6 +125,8 @@ class Factored(Linearization):
     # The objective is concave in the plan for such costs, and each step a descent even
     # where the linear problem is solved roughly.
     inner_share = 0.1
+    # A sums over all entries.
+    change_is_rounded = False
 
     def __init__(self, problem, n_threads):
         super().__init__(problem, n_threads)
@@ -190,6 +194,7 @@ class Dense(Linearization):
     # With a share of 0.1, one in six random problems with several optima ended in
     # another one than with exact inner solutions; with 0.01 none of 40 did.
     inner_share, inner_passes = 0.01, 200
+    change_is_rounded = True
 
     def __init__(self, problem, n_threads):
         super().__init__(problem, n_threads)

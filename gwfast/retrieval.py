@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ._validation import as_count, as_matrix, one_of
-from .geometry import cosine_similarity
+from .geometry import unit_rows_float32
 from .kernels import _kernels
-from .kernels.threads import resolve_n_threads
+from .kernels.threads import resolve_n_threads, single_threaded_blas
 
 # Bytes of float32 similarities held at a time: large enough for full-speed products,
 # small enough to leave a good part in cache until the largest entries are picked.
@@ -76,6 +76,16 @@ def nearest_neighbors(
     k = min(as_count(k, "k"), targets.shape[0])
     hood = as_count(hood, "hood")
     n_threads = resolve_n_threads(n_threads)
+    for x, name in ((targets, "targets"), (sources, "sources")):
+        if x.shape[1] != queries.shape[1]:
+            raise ValueError(
+                f"{name} must have as many columns as queries, {queries.shape[1]}, "
+                f"got {x.shape[1]}"
+            )
+    same = sources is queries
+    queries = unit_rows_float32(queries, "queries")
+    targets = unit_rows_float32(targets, "targets")
+    sources = queries if same else unit_rows_float32(sources, "sources")
     penalty = np.float32(0.0)
     if method == "csls":
         penalty = _hood_similarity(targets, sources, hood, n_threads)
@@ -97,12 +107,16 @@ def nearest_neighbors(
 
 
 def _chunks(x, y, n_threads):
-    """Cosine similarities of some rows of `x` at a time, in one buffer."""
-    rows = max(1, min(x.shape[0], CHUNK_BYTES // (4 * y.shape[0])))
-    buffer = np.empty((rows, y.shape[0]), dtype=np.float32)
-    for i in range(0, x.shape[0], rows):
-        chunk = x[i : i + rows]
-        yield cosine_similarity(chunk, y, out=buffer[: len(chunk)], n_threads=n_threads)
+    """Products of some of the unit rows of `x` at a time with those of `y`, in one
+    buffer."""
+    step = max(1, min(x.shape[0], CHUNK_BYTES // (4 * y.shape[0])))
+    buffer = np.empty((step, y.shape[0]), dtype=np.float32)
+    for i in range(0, x.shape[0], step):
+        chunk = x[i : i + step]
+        cosine = buffer[: len(chunk)]
+        with single_threaded_blas():
+            _kernels.matmul(chunk, y, cosine, True, n_threads)
+        yield cosine
 
 
 def _hood_similarity(points, others, hood, n_threads):

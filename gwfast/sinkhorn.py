@@ -42,6 +42,9 @@ SETTLED, LEVEL_ITERATIONS = 2.0, 20
 # Share of the error that a pass has to leave for the error to stand still, and the
 # error below which that is float32's doing rather than slow convergence.
 STALLED_RATE, STALLED_BELOW = 0.99, 3e-6
+# Epsilon below this share of the costs is refused: rounding them to float32 alone
+# would move what is exponentiated by tens.
+LEAST_EPSILON = 1e-9
 # Over-relaxation beyond this has never paid.
 MOST_OMEGA = 1.95
 # Share of the tolerance at which passes stop: what is left is for the columns, whose
@@ -207,6 +210,22 @@ class SinkhornSolver:
         return np.abs(self.f[alive] - before[alive]).max()
 
 
+def in_units(epsilon, unit):
+    """`epsilon` in units that make the costs of order one.
+
+    Raises
+    ------
+    ValueError
+        If it is too small for float32 to tell costs apart at all.
+    """
+    if epsilon < LEAST_EPSILON * unit:
+        raise ValueError(
+            f"epsilon must be at least {LEAST_EPSILON * unit:.1e}, {LEAST_EPSILON} of "
+            f"the largest costs, got {epsilon}"
+        )
+    return epsilon / unit
+
+
 def _next_omega(omega, rate):
     """Over-relaxation for an error that fell by `rate` a pass under `omega`.
 
@@ -282,18 +301,18 @@ def sinkhorn(
 
     # A constant in the cost changes no plan, and a unit of its own keeps any cost
     # within float32.
-    low, high = float(cost.min()), float(cost.max())
-    middle, unit = (low + high) / 2, (high - low) / 2 or 1.0
+    low, high = float(cost.min()) / 2, float(cost.max()) / 2
+    middle, unit = low + high, high - low or 1.0
     buffer = np.empty((n, m), dtype=np.float32)
 
     def fill():
-        np.subtract(cost, middle, out=buffer, casting="same_kind")
-        np.divide(buffer, unit, out=buffer)
+        for rows in row_blocks(n, m):
+            buffer[rows] = (cost[rows].astype(np.float64) - middle) / unit
 
     solver = SinkhornSolver(p, q, n_threads)
     with single_threaded_blas():
         error, n_iter = solver.solve(
-            buffer, fill, epsilon / unit, tol=tol, max_iter=max_iter
+            buffer, fill, in_units(epsilon, unit), tol=tol, max_iter=max_iter
         )
     if error <= tol:
         status = "converged"

@@ -3,11 +3,10 @@ the source distribution holds."""
 
 import inspect
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 import gwfast
 from gwfast.kernels import _kernels, reference
@@ -72,15 +71,7 @@ def test_unknown_instruction_set_is_refused_and_the_former_kept():
 
 def import_with_isa(name):
     code = "from gwfast.kernels import _kernels; print(_kernels.current_isa())"
-    environment = os.environ | {"GWFAST_ISA": name, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_python(code, check=False, GWFAST_ISA=name)
 
 
 @pytest.mark.parametrize("name", ["", *ISAS])

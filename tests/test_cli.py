@@ -6,10 +6,10 @@ import re
 import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import environment, run_python
 
 import gwfast
 from gwfast.__main__ import main
@@ -58,14 +58,6 @@ def run(files, monkeypatch, capsys):
         return status, *capsys.readouterr()
 
     return call
-
-
-def environment(**changes):
-    """For a process that imports the gwfast of this one and knows no terminal."""
-    ours = str(Path(gwfast.__file__).resolve().parents[1])
-    unset = ("COLUMNS", "FORCE_COLOR", "NO_COLOR")
-    kept = {name: value for name, value in os.environ.items() if name not in unset}
-    return {**kept, "PYTHONPATH": ours, **changes}
 
 
 def command(*arguments, cwd, **changes):
@@ -441,4 +433,4 @@ def test_words_need_no_extra():
         "import gwfast.words\n"
         "assert len(gwfast.words.load_sample()) == 3\n"
     )
-    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
+    run_python(code)

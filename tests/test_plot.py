@@ -1,16 +1,12 @@
 """The picture of a solve."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from processes import run_python
 
-import gwfast
 from gwfast.plot import plot_dynamics
 
 
@@ -79,6 +75,4 @@ def test_empty_history():
 def test_leaves_pyplot_alone():
     """In a process of its own, as other tests may import pyplot."""
     code = "import sys, gwfast.plot; sys.exit('matplotlib.pyplot' in sys.modules)"
-    path = str(Path(gwfast.__file__).resolve().parents[1])
-    environment = {**os.environ, "PYTHONPATH": path}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    run_python(code)

@@ -1,13 +1,12 @@
 """How many threads are taken, and that BLAS gets back what it had."""
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run_python
 
 from gwfast.kernels import _kernels, threads
 from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
@@ -16,19 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def in_new_process(code, **environment):
-    """What `code` prints in a process with these environment variables (None: without
-    it)."""
-    changed = os.environ | {"PYTHONPATH": str(ROOT)} | environment
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={name: value for name, value in changed.items() if value is not None},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.split()
+    """What `code` prints in a process with these environment variables."""
+    return run_python(code, **environment).stdout.split()
 
 
 ANSWERS = """

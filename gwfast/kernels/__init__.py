@@ -11,7 +11,14 @@ the one that the environment variable ``GWFAST_ISA`` names.
 
 import os
 
-from . import _kernels
+try:
+    from . import _kernels
+except ImportError as error:
+    raise ImportError(
+        f"the compiled kernels of gwfast do not load ({error}). The source tree has "
+        "none unless it was installed with `pip install -e .`: leave the folder, or "
+        "install it that way"
+    ) from error
 
 if os.environ.get("GWFAST_ISA"):
     try:

@@ -67,6 +67,8 @@ cdef ptrdiff_t N_CHUNKS = 32
 # Rows of a product that one BLAS call makes, at least: below, packing the right factor
 # anew for every call shows.
 cdef ptrdiff_t GEMM_ROWS = 128
+# Floats of partial products that `contract` may hold (64 MB).
+cdef ptrdiff_t CONTRACT_FLOATS = 1 << 24
 # Elements of a vector that one chunk of an elementwise loop holds (64 KB).
 cdef ptrdiff_t VECTOR_CHUNK = 16384
 # Columns whose partial sums are added by one thread at a time (4 KB of each chunk).
@@ -130,6 +132,11 @@ cdef inline ptrdiff_t chunk_length(
     return min(size, n - chunk * size)
 
 
+cdef inline int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
+    """Threads worth waking."""
+    return <int>max(min(<ptrdiff_t>n_threads, chunks), 1)
+
+
 cdef class ColumnSums:
     """Scratch for the column sums of an (n, m) matrix, made once for many passes.
 
@@ -157,7 +164,8 @@ cdef class ColumnSums:
         cdef ptrdiff_t stripes = count_chunks(self.m, COLUMN_STRIPE)
         cdef double *into
         cdef double *more
-        for stripe in prange(stripes, num_threads=n_threads, schedule="static"):
+        for stripe in prange(stripes, num_threads=team(n_threads, stripes),
+                             schedule="static"):
             j0 = stripe * COLUMN_STRIPE
             j1 = min(j0 + COLUMN_STRIPE, self.m)
             into = &self.totals[0, 0]
@@ -209,7 +217,8 @@ def exp(const float[::1] x, float[::1] out, int n_threads=1):  # IN, OUT
     cdef ptrdiff_t chunks = count_chunks(m, VECTOR_CHUNK)
     check("out", out.shape[0], m)
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             j = chunk * VECTOR_CHUNK
             isa.exp(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
 
@@ -223,7 +232,8 @@ def log(const float[::1] x, float[::1] out, int n_threads=1):  # IN, OUT
     cdef ptrdiff_t chunks = count_chunks(m, VECTOR_CHUNK)
     check("out", out.shape[0], m)
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             j = chunk * VECTOR_CHUNK
             isa.log(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
 
@@ -252,7 +262,8 @@ def logsumexp_rows(
     cdef const double[::1] h = f_shifted
     cdef const float[::1] low = g_low
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             isa.logsumexp_rows(&cost[i, 0], &h[i], &low[0], inv_epsilon, &out[i],
                                chunk_length(chunk, size, n), m)
@@ -278,14 +289,16 @@ def logsumexp_cols(
     cdef float[:, ::1] top = tops
     cdef float[:, ::1] sum_ = sums
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             isa.logsumexp_cols(&cost[i, 0], &f[i], inv_epsilon, &top[chunk, 0],
                                &sum_[chunk, 0], chunk_length(chunk, size, n), m)
     best = tops.max(axis=0).astype(np.float64)
+    inverse = <double>inv_epsilon  # as rounded in all other kernels
     with np.errstate(under="ignore", divide="ignore"):
-        total = (sums * np.exp((tops - best) / epsilon)).sum(axis=0)
-        np.asarray(out)[:] = (np.asarray(g) + best) / epsilon + np.log(total)
+        total = (sums * np.exp((tops - best) * inverse)).sum(axis=0)
+        np.asarray(out)[:] = (np.asarray(g) + best) * inverse + np.log(total)
 
 
 def gibbs_kernel(
@@ -312,7 +325,8 @@ def gibbs_kernel(
     cdef const double[::1] h = f_shifted
     cdef const float[::1] low = g_low
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             peak[chunk] = isa.gibbs_rows(&cost[i, 0], &h[i], &low[0], inv_epsilon,
                                          &out[i, 0], chunk_length(chunk, size, n), m)
@@ -353,7 +367,8 @@ def sinkhorn_pass(
     errors = np.zeros(chunks)
     cdef double[::1] error = errors
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             work.totals[chunk, :] = 0.0
             error[chunk] = isa.sinkhorn_rows(
@@ -382,7 +397,8 @@ def scale_to_plan(
     check("col_sums", col_sums.shape[0], m)
     check_matrix("work", work.n, work.m, n, m)
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             work.totals[chunk, :] = 0.0
             isa.plan_rows(&kernel[i, 0], &u[i], &v[0], &row_sums[i],
@@ -406,7 +422,8 @@ def marginals(
     check("col_sums", col_sums.shape[0], m)
     check_matrix("work", work.n, work.m, n, m)
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             work.totals[chunk, :] = 0.0
             isa.sum_rows(&plan[i, 0], &row_sums[i], &work.blocks[chunk, 0],
@@ -451,7 +468,8 @@ def matmul(
     check("inner side of b", b.shape[1] if transposed else b.shape[0], k)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="dynamic"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
             i = chunk * size
             gemm(False, transposed, chunk_length(chunk, size, n), m, k,
                  &a[i, 0], &b[0, 0], &out[i, 0])
@@ -467,7 +485,9 @@ def contract(
     """``out = x.T @ plan @ y``: chunks in float32, their sum in float64."""
     cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1]
     cdef ptrdiff_t d = x.shape[1], e = y.shape[1], chunk, i, rows
-    cdef ptrdiff_t size = max(chunk_rows(n), GEMM_ROWS)
+    # Fewer chunks where every one of them needs a large product of its own.
+    cdef ptrdiff_t most = max(CONTRACT_FLOATS // max(d * e, 1), 4)
+    cdef ptrdiff_t size = max(chunk_rows(n), GEMM_ROWS, (n + most - 1) // most)
     cdef ptrdiff_t chunks = count_chunks(n, size)
     check("rows of x", x.shape[0], n)
     check("rows of y", y.shape[0], m)
@@ -476,7 +496,8 @@ def contract(
     parts = np.empty((chunks, d, e), dtype=np.float32)
     cdef float[:, :, ::1] part = parts
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="dynamic"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
             i = chunk * size
             rows = chunk_length(chunk, size, n)
             gemm(False, False, rows, e, m, &plan[i, 0], &y[0, 0], &moved[i, 0])
@@ -498,7 +519,8 @@ def dot(
     partial = np.zeros(chunks)
     cdef double[::1] part = partial
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             part[chunk] = isa.dot_rows(&plan[i, 0], &cost[i, 0],
                                        chunk_length(chunk, size, n), m)
@@ -512,7 +534,8 @@ def entropy(const float[:, ::1] plan, int n_threads=1):  # IN (n, m)
     partial = np.zeros(chunks)
     cdef double[::1] part = partial
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             i = chunk * size
             part[chunk] = isa.entropy_rows(&plan[i, 0], chunk_length(chunk, size, n), m)
     return float(partial.sum())
@@ -535,6 +558,7 @@ def topk_rows(
     if not 1 <= k <= m:
         raise ValueError(f"k must be between 1 and the {m} columns, got {k}")
     with nogil:
-        for chunk in prange(chunks, num_threads=n_threads, schedule="static"):
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
             for i in range(chunk * size, min(chunk * size + size, n)):
                 isa.topk_row(&x[i, 0], k, &indices[i, 0], &values[i, 0], m)

@@ -1,0 +1,36 @@
+"""Fresh processes that import the same gwfast as this one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gwfast
+
+
+def environment(**changes):
+    """Ours, with the gwfast of this process and no terminal; None removes a variable.
+
+    PYTHONPATH matters where gwfast was built in place instead of installed.
+    """
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(Path(gwfast.__file__).resolve().parents[1]),
+        **dict.fromkeys(("COLUMNS", "FORCE_COLOR", "NO_COLOR")),
+        **changes,
+    }
+    return {name: value for name, value in variables.items() if value is not None}
+
+
+def run_python(code, *, check=True, **changes):
+    """Run `code`, away from the source tree: its gwfast folder holds no compiled
+    kernels, but would be found first in the current folder."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(**changes),
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=check,
+    )
