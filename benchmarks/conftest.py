@@ -1,0 +1,68 @@
+"""Settings, fixtures and the record of machine and failures.
+
+Thread counts are set here, on purpose and for every library, before any of them is
+loaded: OpenMP and BLAS read theirs once.
+"""
+
+import os
+
+import pytest
+import threadpoolctl
+
+N_THREADS = int(os.environ.get("GWFAST_BENCH_THREADS", "2"))
+for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):
+    os.environ[f"{name}_NUM_THREADS"] = str(N_THREADS)
+# XLA has no thread option that holds; its pool on the CPU has NPROC threads.
+os.environ["NPROC"] = str(N_THREADS)
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=" + str(N_THREADS > 1).lower()
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+# Tests that were skipped or failed, with the reason: they belong in the report.
+not_run = []
+
+
+def pytest_runtest_logreport(report):
+    if report.passed:
+        return
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+    else:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = crash.message if crash else str(report.longrepr)
+    reason = reason.partition("\n")[0]
+    test = report.nodeid.rpartition("/")[2]
+    # What the teardown complains about follows from what failed before.
+    if not any(entry["test"] == test for entry in not_run):
+        not_run.append({"test": test, "outcome": report.outcome, "reason": reason})
+
+
+def pytest_benchmark_update_machine_info(machine_info):
+    import machine
+
+    machine_info["gwfast"] = machine.describe(N_THREADS)
+
+
+def pytest_benchmark_update_json(output_json):
+    output_json["not_run"] = not_run
+
+
+@pytest.fixture(scope="session")
+def n_threads():
+    return N_THREADS
+
+
+@pytest.fixture(scope="session")
+def limits(n_threads):
+    """What this machine can do at best, see `machine.limits`."""
+    import machine
+
+    return machine.limits(n_threads)
+
+
+@pytest.fixture
+def bench(benchmark, n_threads):
+    """The benchmark, with BLAS held to the threads everybody gets, and the load."""
+    benchmark.extra_info["threads"] = n_threads
+    benchmark.extra_info["load"] = round(os.getloadavg()[0], 2)
+    with threadpoolctl.threadpool_limits(n_threads):
+        yield benchmark
