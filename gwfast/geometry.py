@@ -209,7 +209,7 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
     left = unit_rows_float32(x, "x")
     right = left if y is None else unit_rows_float32(other, "y")
     if out is None:
-        out = np.empty(shape, dtype=np.float32)
+        out = _kernels.aligned_empty(shape)
     elif not (
         isinstance(out, np.ndarray)
         and out.shape == shape

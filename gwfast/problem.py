@@ -138,7 +138,7 @@ class Factored(Linearization):
         # the time of about ten multiply-adds.
         work = x.features.shape[1] + y.features.shape[1]
         self.inner_passes = min(max(work // 10, 10), 200)
-        self.buffer = np.empty(problem.shape, dtype=np.float32)
+        self.buffer = _kernels.aligned_empty(problem.shape)
 
     def start(self, plan=None):
         """Set the state; None is the product plan, which needs no matrix."""
@@ -222,9 +222,9 @@ class Dense(Linearization):
         constant = left.center * right.center / 2
         self.row_cost = left.linear - right.center * left.product - constant
         self.col_cost = right.linear - left.center * right.product - constant
-        self.buffer = np.empty(problem.shape, dtype=np.float32)
-        self._plan = np.empty(problem.shape, dtype=np.float32)
-        self._scratch = np.empty(problem.shape, dtype=np.float32)
+        self.buffer = _kernels.aligned_empty(problem.shape)
+        self._plan = _kernels.aligned_empty(problem.shape)
+        self._scratch = _kernels.aligned_empty(problem.shape)
         self._filled = False
 
     @property

@@ -110,7 +110,7 @@ def _chunks(x, y, n_threads):
     """Products of some of the unit rows of `x` at a time with those of `y`, in one
     buffer."""
     step = max(1, min(x.shape[0], CHUNK_BYTES // (4 * y.shape[0])))
-    buffer = np.empty((step, y.shape[0]), dtype=np.float32)
+    buffer = _kernels.aligned_empty((step, y.shape[0]))
     for i in range(0, x.shape[0], step):
         chunk = x[i : i + step]
         cosine = buffer[: len(chunk)]

@@ -76,8 +76,7 @@ class SinkhornSolver:
             self.log_p, self.log_q = np.log(p), np.log(q)
         self.f = self.g = None
         self.rows, self.cols = np.empty(n), np.empty(m)
-        self._u = np.empty(n, dtype=np.float32)
-        self._v = np.empty(m, dtype=np.float32)
+        self._u, self._v = _kernels.aligned_empty(n), _kernels.aligned_empty(m)
         self._sums = _kernels.ColumnSums(n, m)
 
     def solve(self, buffer, fill, epsilon, *, tol, max_iter):
@@ -303,7 +302,7 @@ def sinkhorn(
     # within float32.
     low, high = float(cost.min()) / 2, float(cost.max()) / 2
     middle, unit = low + high, high - low or 1.0
-    buffer = np.empty((n, m), dtype=np.float32)
+    buffer = _kernels.aligned_empty((n, m))
 
     def fill():
         for rows in row_blocks(n, m):
