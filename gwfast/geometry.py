@@ -103,8 +103,8 @@ class PointCloud:
             x /= np.sqrt(self.scale)
         signature = np.eye(x.shape[1])
         if metric == "sqeuclidean":
-            # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: two more features, s and 1, that the
-            # signature couples with one another.
+            # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: two more features, s and 1, which
+            # the signature couples with one another.
             s = (x**2).sum(axis=1, keepdims=True)
             x = np.hstack([x, s, np.ones_like(s)])
             signature = np.pad(-2.0 * signature, (0, 2))
