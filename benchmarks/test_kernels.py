@@ -97,12 +97,15 @@ def _error(name, arguments, n_threads):
 
 
 def _matrix(n, m=None, seed=0):
-    """Independent float32 entries in [0, 1)."""
-    return np.random.default_rng(seed).random((n, m or n), dtype=np.float32)
+    """Independent float32 entries in [0, 1), in a buffer like the solver's."""
+    out = _kernels.aligned_empty((n, m or n))
+    return np.random.default_rng(seed).random(out=out, dtype=np.float32)
 
 
 def _vector(n, seed=1, dtype=np.float32):
-    return np.random.default_rng(seed).random(n).astype(dtype)
+    out = _kernels.aligned_empty(n, dtype)
+    out[:] = np.random.default_rng(seed).random(n)
+    return out
 
 
 def test_sinkhorn_pass(measure):
