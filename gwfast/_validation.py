@@ -13,7 +13,7 @@ import numpy as np
 MASS_TOLERANCE = 1e-4
 
 
-def _as_array(x, name):
+def as_array(x, name):
     """`x` as an array of real numbers."""
     if hasattr(x, "tocsr"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix")
@@ -41,7 +41,7 @@ def as_matrix(x, name, *, shape=None):
     ValueError
         If it has the wrong shape, no rows, no columns, or NaN or infinite entries.
     """
-    x = _as_array(x, name)
+    x = as_array(x, name)
     if x.dtype.kind in "biu" or x.dtype.itemsize > 8:
         x = x.astype(np.float64)
     if x.ndim != 2:
@@ -75,7 +75,7 @@ def as_square(x, name):
 
 def as_vector(x, name, size):
     """`x` as a 1-D float64 array of `size` finite numbers."""
-    x = _as_array(x, name)
+    x = as_array(x, name)
     if x.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {x.shape}")
     x = x.astype(np.float64)

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from ._validation import as_count, as_matrix, as_weights, one_of
+from ._validation import as_array, as_count, as_matrix, as_weights, one_of
 from .geometry import METRICS, PointCloud
 from .gromov import solve
 from .kernels import _kernels
@@ -236,25 +236,26 @@ def _as_masses(p, name, size, total_rows):
         if p != "zipf":
             raise ValueError(f'{name} must be "uniform", "zipf" or weights, got {p!r}')
         return as_weights(1.0 / np.arange(1, size + 1), name, size)
-    p = np.asarray(p)
+    p = as_array(p, name)
     if p.shape not in ((size,), (total_rows,)):
-        raise ValueError(
-            f"{name} must have shape ({size},) or ({total_rows},), got {p.shape}"
-        )
+        expected = " or ".join(f"({n},)" for n in sorted({size, total_rows}))
+        raise ValueError(f"{name} must have shape {expected}, got {p.shape}")
     return as_weights(p[:size], name, size)
 
 
 def _as_rows(rows, n, method):
     if rows is None:
         return np.arange(n)
-    rows = np.atleast_1d(np.asarray(rows))
+    rows = np.atleast_1d(as_array(rows, "rows"))
+    if rows.size == 0:
+        raise ValueError("rows must not be empty")
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise TypeError(
             f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}"
         )
-    if rows.size == 0 or rows.min() < 0 or rows.max() >= n:
-        came = f"{rows.min()} to {rows.max()}" if rows.size else "none"
+    if rows.min() < 0 or rows.max() >= n:
         raise ValueError(
-            f"rows must be some of 0 to {n - 1} for method={method!r}, got {came}"
+            f"rows must be some of 0 to {n - 1} for method={method!r}, "
+            f"got {rows.min()} to {rows.max()}"
         )
     return rows

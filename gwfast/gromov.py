@@ -24,6 +24,8 @@ from .sinkhorn import SinkhornSolver, in_units
 # Outer iterations without a smaller change that count as standing still, and the
 # change below which that is float32's doing at any epsilon.
 STALLED_AFTER, STALLED_BELOW = 20, 1e-4
+# How much tighter inner solutions may get because the objective rose.
+MOST_TIGHTENING = 16
 FLOAT32 = float(np.finfo(np.float32).eps) / 2
 
 # Relative rounding of the objective, a difference of larger terms in float32.
@@ -194,7 +196,11 @@ def solve(
             elif gw_cost > before + allowed:
                 # So does the objective, or rough inner solutions have made the outer
                 # iterations cycle, which exact ones cannot (for concave objectives).
-                few, share = 2 * few, share / 2
+                # What cycles nevertheless is not worth unlimited passes.
+                few = max(
+                    few, min(2 * few, MOST_TIGHTENING * linearization.inner_passes)
+                )
+                share = max(share / 2, linearization.inner_share / MOST_TIGHTENING)
             settled = change <= tol and abs(gw_cost - before) <= allowed
             status = None
             if callback is not None and callback(step):
@@ -243,9 +249,10 @@ def _stalled(history, floor):
     """Whether the change no longer falls, near the floor of rounding."""
     if len(history) <= STALLED_AFTER:
         return False
-    recent = min(step.change for step in history[-STALLED_AFTER:])
+    recent = [step.change for step in history[-STALLED_AFTER:]]
     before = min(step.change for step in history[:-STALLED_AFTER])
-    return before <= recent < floor
+    # All of them below: a plan that leaves a saddle changes little, then much.
+    return before <= min(recent) and max(recent) < floor
 
 
 def _initial_plan(init, problem, seed):

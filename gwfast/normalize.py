@@ -40,7 +40,7 @@ class Normalizer:
                 # A row equal to the mean is zero but for rounding, and has no angle.
                 x[np.abs(x).max(axis=1) <= 1e-12 * np.abs(self.means[-1]).max()] = 0.0
             else:
-                x = unit_rows(x, name)
+                x = unit_rows(x, f"{name} after centering" if self.means else name)
         self.rows = np.ascontiguousarray(x, dtype=np.float32)
 
     def __call__(self, x, name="x"):

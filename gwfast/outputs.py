@@ -14,6 +14,7 @@ import scipy
 from ._version import __version__
 from .plot import plot_dynamics
 
+FILES = ("mapping.npz", "translations.tsv", "result.json", "dynamics.png")
 METHODS = {"coupling": "coupling", "nn": "nearest neighbor", "csls": "CSLS"}
 
 

@@ -226,6 +226,10 @@ class Dense(Linearization):
         self._plan = _kernels.aligned_empty(problem.shape)
         self._scratch = _kernels.aligned_empty(problem.shape)
         self._filled = False
+        if not self.symmetric:
+            self._left_transposed = np.ascontiguousarray(self._left.T)
+            self._right_transposed = np.ascontiguousarray(self._right.T)
+            self._other = _kernels.aligned_empty(problem.shape)
 
     @property
     def plan(self):
@@ -245,13 +249,8 @@ class Dense(Linearization):
             return
         self._multiply(self._left, self._right, self.buffer)
         if not self.symmetric:
-            other = np.empty_like(self.buffer)
-            self._multiply(
-                np.ascontiguousarray(self._left.T),
-                np.ascontiguousarray(self._right.T),
-                other,
-            )
-            self.buffer += other
+            self._multiply(self._left_transposed, self._right_transposed, self._other)
+            self.buffer += self._other
             self.buffer *= 0.5
 
     def update(self, rows, cols):

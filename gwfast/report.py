@@ -19,7 +19,8 @@ from rich.text import Text
 
 import gwfast
 
-from .outputs import METHODS, staged, write
+from .kernels._kernels import openmp_version
+from .outputs import FILES, METHODS, staged, write
 from .words import Embeddings, gold_standard, precision_at_k
 
 _K = 10  # translations per word
@@ -68,6 +69,9 @@ class Settings:
             raise ValueError(f"--output must be in an existing folder, got {folder}")
         if folder.is_dir() and any(folder.iterdir()) and not self.force:
             raise ValueError(f"--output must be empty without --force, got {folder}")
+        for name in FILES:
+            if (folder / name).is_dir():
+                raise ValueError(f"--output must not have a folder {name}")
 
 
 @dataclass(frozen=True)
@@ -249,6 +253,8 @@ def _show(outcome):
         facts.add_row(label, f"{given.name}: {n:,} words, {d} columns{note}")
     n, m = result.plan.shape
     threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
+    if not openmp_version():
+        threads = "one core: this gwfast was built without OpenMP"
     facts.add_row(
         "transport",
         f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}",

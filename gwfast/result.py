@@ -99,7 +99,8 @@ class GWResult:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the pseudo-cost of
         the last linearization.
     gw_cost : float
-        The objective, without entropy.
+        The objective ``<lin_cost(plan), plan>``, without entropy. Like the pseudo-cost
+        it takes the marginals to be `p` and `q`: exact up to the marginal error.
     reg_cost : float
         `gw_cost` minus epsilon times the entropy ``-sum plan log plan``.
     epsilon : float

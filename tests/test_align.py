@@ -129,7 +129,9 @@ def test_normalization_steps():
 
 def test_a_row_that_centering_makes_zero_is_named():
     x = np.ones((3, 2))
-    with pytest.raises(ValueError, match=r"x must have no zero rows.*row 0, 1, 2"):
+    with pytest.raises(
+        ValueError, match=r"x after centering must have no zero.*row 0, 1, 2"
+    ):
         gwfast.align(x, cloud(3, 2, 12))
 
 

@@ -346,6 +346,19 @@ def test_limit_of_outer_iterations_is_said_and_marginals_still_hold():
     assert result.marginal_error <= 1e-5
 
 
+def test_leaving_a_saddle_is_not_taken_for_the_end():
+    """The change dips below 1e-4 near the product plan before it grows to 0.2."""
+    cost_x, cost_y = (
+        np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)
+        for n in (22, 26)
+    )
+    result = gromov_wasserstein(cost_x, cost_y, loss="kl", epsilon=4.85)
+    assert result.converged
+    assert min(step.change for step in result.history[:15]) < 1e-4
+    assert max(step.change for step in result.history) > 0.1
+    np.testing.assert_allclose(result.gw_cost, 7.70977, rtol=1e-3)
+
+
 def test_limit_of_inner_passes_is_said():
     x, y, _ = rotated_pair(60, 3, 40)
     with pytest.warns(gwfast.ConvergenceWarning):

@@ -75,6 +75,12 @@ def test_positive_number_is_taken_as_it_is(n_threads):
     assert came == n_threads and type(came) is int
 
 
+@pytest.mark.parametrize("n_threads", [4097, 2**31, 2**70])
+def test_more_threads_than_any_machine_has_are_refused(n_threads):
+    with pytest.raises(ValueError, match=f"at most 4096, got {n_threads}"):
+        resolve_n_threads(n_threads, work=1)
+
+
 def test_zero_is_refused():
     with pytest.raises(ValueError, match="n_threads must not be 0"):
         resolve_n_threads(0)

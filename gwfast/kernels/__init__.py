@@ -10,15 +10,15 @@ the one that the environment variable ``GWFAST_ISA`` names.
 """
 
 import os
+from importlib.util import find_spec
 
-try:
-    from . import _kernels
-except ImportError as error:
+if find_spec(f"{__name__}._kernels") is None:
     raise ImportError(
-        f"the compiled kernels of gwfast do not load ({error}). The source tree has "
-        "none unless it was installed with `pip install -e .`: leave the folder, or "
-        "install it that way"
-    ) from error
+        "this gwfast has no compiled kernels. A source tree has none unless it was "
+        "installed with `pip install -e .`: leave that folder, or install it that way"
+    )
+
+from . import _kernels
 
 if os.environ.get("GWFAST_ISA"):
     try:

@@ -13,6 +13,7 @@ from . import _kernels
 # Matrix entries below which waking a second thread costs more than it saves: a pass
 # over this many takes about 10 microseconds on one core.
 SERIAL_BELOW = 65_536
+MOST_THREADS = 4096
 
 
 def resolve_n_threads(n_threads=None, *, work=None):
@@ -38,7 +39,7 @@ def resolve_n_threads(n_threads=None, *, work=None):
     TypeError
         If `n_threads` is not an integer.
     ValueError
-        If `n_threads` is zero.
+        If `n_threads` is zero or larger than any machine's.
     """
     if n_threads is not None:
         if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):
@@ -48,6 +49,10 @@ def resolve_n_threads(n_threads=None, *, work=None):
         n_threads = n_threads.__index__()
         if n_threads == 0:
             raise ValueError("n_threads must not be 0; use None for the default")
+        if n_threads > MOST_THREADS:
+            raise ValueError(
+                f"n_threads must be at most {MOST_THREADS}, got {n_threads}"
+            )
     if n_threads is None or n_threads < 0:
         default = _default_n_threads()
         n_threads = default if n_threads is None else max(1, default + 1 + n_threads)
