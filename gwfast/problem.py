@@ -191,8 +191,9 @@ class Dense(Linearization):
     half the gradient of the objective.
     """
 
-    # With a share of 0.1, one in six random problems with several optima ended in
-    # another one than with exact inner solutions; with 0.01 none of 40 did.
+    # With a share of 0.1, 5 of 30 random problems (epsilon a tenth of the objective of
+    # the product plan) ended in another optimum than POT's exact inner solutions lead
+    # to, with 0.01 none. At less than half that epsilon 2 of 14 still do.
     inner_share, inner_passes = 0.01, 200
     change_is_rounded = True
 
