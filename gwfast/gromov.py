@@ -207,8 +207,9 @@ def solve(
                 status = "stopped"
             elif settled and error <= marginal_tol:
                 status = "converged"
-            elif settled and n_inner >= max_inner:
-                status = "max_inner"
+            elif settled and thorough:
+                # Nothing moves, and the marginals are as good as they get.
+                status = "max_inner" if n_inner >= max_inner else "precision"
             elif _stalled(history, max(STALLED_BELOW, floor)):
                 status = "precision"
             elif len(history) >= max_outer:

@@ -217,7 +217,9 @@ class Dense(Linearization):
         p, q = problem.p, problem.q
         left = _Transformed(x, shift, loss["h1"], loss["f1"], p)
         right = _Transformed(y, shift, loss["h2"], loss["f2"], q)
-        self._left, self._right = left.matrix, right.matrix
+        # The sign of the third term is taken care of once.
+        self._left = np.negative(left.matrix, out=left.matrix)
+        self._right = right.matrix
         self.unit = left.scale * right.scale
         # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
         constant = left.center * right.center / 2
@@ -262,10 +264,9 @@ class Dense(Linearization):
         return self._objective(rows, cols), change
 
     def _multiply(self, left, right, out):
-        """``out = -left @ plan @ right.T``."""
+        """``out = left @ plan @ right.T``."""
         _kernels.matmul(left, self._plan, self._scratch, False, self.n_threads)
         _kernels.matmul(self._scratch, right, out, True, self.n_threads)
-        np.negative(out, out=out)
 
     def _objective(self, rows, cols):
         self._filled = False

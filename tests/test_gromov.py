@@ -359,6 +359,16 @@ def test_leaving_a_saddle_is_not_taken_for_the_end():
     np.testing.assert_allclose(result.gw_cost, 7.70977, rtol=1e-3)
 
 
+def test_a_marginal_tolerance_beyond_float32_is_said_at_once():
+    x, y = PointCloud(cloud(80, 4, 38)), PointCloud(cloud(70, 4, 39))
+    with pytest.warns(gwfast.ConvergenceWarning, match="precision"):
+        result = gromov_wasserstein(x, y, epsilon=0.05, marginal_tol=1e-9)
+    assert result.status == "precision"
+    assert result.marginal_error < 3e-6
+    reachable = gromov_wasserstein(x, y, epsilon=0.05)
+    assert result.n_outer <= reachable.n_outer + 5
+
+
 def test_limit_of_inner_passes_is_said():
     x, y, _ = rotated_pair(60, 3, 40)
     with pytest.warns(gwfast.ConvergenceWarning):
