@@ -113,7 +113,7 @@ class GWResult:
         Why the solver stopped. ``"converged"``: objective, plan and marginals are
         within tolerance. ``"max_outer"``: the limit of outer iterations was reached.
         ``"max_inner"``: objective and plan stand still, the marginal tolerance was not
-        reached within the limit of passes. ``"precision"``: nothing gets better any more,
+        reached within the limit of passes. ``"precision"``: nothing gets any better,
         above a tolerance that float32 cannot meet. ``"stopped"``: by the callback.
     history : tuple of OuterStep
     seconds : float
