@@ -7,26 +7,37 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 from ._config import show_config
 from ._version import __version__
 from .align import AlignmentResult, align
+from .epsilon import Epsilon
 from .geometry import DenseCost, PointCloud, cosine_similarity
 from .gromov import gromov_wasserstein
-from .result import ConvergenceWarning, GWResult, OuterStep, SinkhornResult
+from .initial import Profile, Seeds
+from .multistart import multistart, tune_epsilon
+from .problem import QuadraticProblem
+from .result import Candidate, ConvergenceWarning, GWResult, OuterStep, SinkhornResult
 from .retrieval import Neighbors, nearest_neighbors
 from .sinkhorn import sinkhorn
 
 __all__ = [
     "AlignmentResult",
+    "Candidate",
     "ConvergenceWarning",
     "DenseCost",
+    "Epsilon",
     "GWResult",
     "Neighbors",
     "OuterStep",
     "PointCloud",
+    "Profile",
+    "QuadraticProblem",
+    "Seeds",
     "SinkhornResult",
     "__version__",
     "align",
     "cosine_similarity",
     "gromov_wasserstein",
+    "multistart",
     "nearest_neighbors",
     "show_config",
     "sinkhorn",
+    "tune_epsilon",
 ]

@@ -4,6 +4,8 @@ A `PointCloud` knows its costs through factors and never forms them; a `DenseCos
 matrix. Both answer the same questions, so the rest of the library does not care.
 """
 
+import copy
+
 import numpy as np
 
 from ._validation import as_count, as_matrix, as_square, one_of
@@ -112,6 +114,18 @@ class PointCloud:
         self.features = np.ascontiguousarray(x, dtype=np.float32)
         self.signature = signature
 
+    @property
+    def points(self):
+        """Features whose inner products are similarities: (n, d) float32."""
+        return self.features[:, :-2] if self.metric == "sqeuclidean" else self.features
+
+    def take(self, rows):
+        """The cloud of some rows, in the same units and features."""
+        part = copy.copy(self)
+        part.features = np.ascontiguousarray(self.features[rows])
+        part.n = len(part.features)
+        return part
+
     def square_times(self, p):
         """``(C * C) @ p`` in units of ``scale**2``, float64, without forming C.
 
@@ -162,6 +176,13 @@ class DenseCost:
             np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
             for rows in row_blocks(self.n, self.n)
         )
+
+    def take(self, rows):
+        """The costs between some of the points."""
+        part = copy.copy(self)
+        part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
+        part.n = len(part.matrix)
+        return part
 
     def to_dense(self):
         return self

@@ -1,39 +1,26 @@
-"""Entropic Gromov-Wasserstein: linearize at the plan, solve the linear problem, repeat
-(projected gradient descent of Peyre, Cuturi and Solomon, ICML 2016; Algorithm 1 of
-Alvarez-Melis and Jaakkola, EMNLP 2018).
+"""The public solvers for costs of one's own, and what their results are worth."""
 
-Two things differ from the textbook loop, and neither moves where it ends. The
-potentials of one linear problem start the next. And early linear problems are solved
-only as well as the plan still moves: the tolerance of the inner iterations follows the
-change of the outer ones, down to the one that was asked for.
-"""
-
+import dataclasses
 import time
 import warnings
 
 import numpy as np
 
-from ._validation import as_callback, as_count, as_matrix, as_positive, one_of
-from .epsilon import resolve_epsilon
-from .kernels import _kernels
+from ._validation import as_callback, as_count
+from .descent import Descent, Limits
+from .epsilon import as_epsilon
+from .initial import as_start
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .problem import QuadraticProblem
-from .result import ConvergenceWarning, GWResult, OuterStep
-from .sinkhorn import SinkhornSolver, in_units
+from .progress import watching
+from .result import Candidates, ConvergenceWarning
+from .search import search
 
-# Outer iterations without a smaller change that count as standing still, and the
-# change below which that is float32's doing at any epsilon.
-STALLED_AFTER, STALLED_BELOW = 20, 1e-4
-# How much tighter inner solutions may get because the objective rose.
-MOST_TIGHTENING = 16
-FLOAT32 = float(np.finfo(np.float32).eps) / 2
-
-# Relative rounding of the objective, a difference of larger terms in float32.
-ROUNDING = 1e-6
-
-INITS = ("product", "random")
-# A random start need not meet its marginals better than this.
-RANDOM_TOL, RANDOM_PASSES = 1e-3, 50
+# A plan whose information about who matches whom (Kullback-Leibler divergence from the
+# product plan) is below this share of the most there could be has matched nothing.
+LEAST_INFORMATION = 0.02
+# A point that keeps less than this share of its mass has lost it.
+LEAST_MASS = 0.01
 
 
 def gromov_wasserstein(
@@ -42,9 +29,9 @@ def gromov_wasserstein(
     p=None,
     q=None,
     *,
-    epsilon,
+    epsilon="auto",
     loss="square",
-    init="product",
+    init="auto",
     max_outer=1000,
     max_inner=10_000,
     tol=1e-5,
@@ -52,12 +39,14 @@ def gromov_wasserstein(
     n_threads=None,
     seed=0,
     callback=None,
+    progress=False,
 ):
     """Entropic Gromov-Wasserstein plan between two spaces.
 
     Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - epsilon * H(T)`` over
     plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. The problem is
-    not convex; what is found depends on `init`.
+    not convex, and which optimum is found depends on the start: by default a small
+    portfolio of them races, and the lowest objective wins.
 
     Parameters
     ----------
@@ -70,16 +59,21 @@ def gromov_wasserstein(
     p : array-like of shape (n,) or None, default=None
         Masses, non-negative with sum one; None is uniform.
     q : array-like of shape (m,) or None, default=None
-    epsilon : float or "auto"
+    epsilon : float, "auto" or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of
         ``lin_cost``, *half* the gradient of the objective. POT passes the whole
-        gradient, so its epsilon is twice ours. "auto" is 2 % of the objective of the
-        product plan.
+        gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
+        product plan; `Epsilon` says other shares, and annealing.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
-    init : {"product", "random"} or array-like of shape (n, m), default="product"
-        Plan to start from: ``p q'``, a random one with these marginals, or a given one
-        (non-negative, scaled to mass one).
+    init : str, start or array-like of shape (n, m), default="auto"
+        Where to start. "auto": product, profile and random plans race, on at most 1500
+        points a side (750 for dense costs, those with most mass first), and the best
+        goes on to all points; no matches are needed, and `GWResult.candidates` shows
+        what was tried. "product": ``p q'``. "profile": points with similarly
+        distributed costs, see `Profile`. "random": one such plan with these marginals.
+        A `Profile`, or `Seeds`: a few correspondences. An array: a plan (non-negative,
+        scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
@@ -93,10 +87,14 @@ def gromov_wasserstein(
     n_threads : int or None, default=None
         None is one a core, as far as the problem is large enough.
     seed : int, default=0
-        For ``init="random"``.
+        For random starts.
     callback : callable or None, default=None
-        ``callback(step)`` is called with an `OuterStep` after each outer iteration; if
-        what it returns is true, the solver stops.
+        ``callback(step)`` is called with an `OuterStep` after each outer iteration of
+        the last descent; if what it returns is true, the solver stops.
+    progress : bool or callable, default=False
+        Whether to show a progress bar, which needs the package rich; or
+        ``progress(text, done, total)``, to be told what is going on (`total` is None
+        where it is not known).
 
     Returns
     -------
@@ -110,20 +108,20 @@ def gromov_wasserstein(
     Warns
     -----
     ConvergenceWarning
-        If a limit was reached before the tolerances.
+        If a limit was reached before the tolerances, or the plan should not be trusted.
+        `GWResult.status` says which, `GWResult.advice` what to try.
     """
     problem = QuadraticProblem(cost_x, cost_y, p, q, loss=loss)
     return solve(
         problem,
         epsilon=epsilon,
         init=init,
-        max_outer=max_outer,
-        max_inner=max_inner,
-        tol=tol,
-        marginal_tol=marginal_tol,
+        limits=Limits(max_outer, max_inner, tol, marginal_tol),
+        order="mass",
         n_threads=n_threads,
         seed=seed,
         callback=callback,
+        progress=progress,
         stacklevel=3,
     )
 
@@ -133,153 +131,114 @@ def solve(
     *,
     epsilon,
     init,
-    max_outer,
-    max_inner,
-    tol,
-    marginal_tol,
+    limits,
+    order,
     n_threads,
     seed,
     callback,
+    progress,
     stacklevel,
 ):
-    """`gromov_wasserstein` of a `QuadraticProblem`; see there."""
+    """`gromov_wasserstein` of a `QuadraticProblem`; for `order` see `search`."""
     began = time.perf_counter()
-    max_outer = as_count(max_outer, "max_outer")
-    max_inner = as_count(max_inner, "max_inner")
-    tol = as_positive(tol, "tol")
-    marginal_tol = as_positive(marginal_tol, "marginal_tol")
     seed, callback = as_count(seed, "seed", least=0), as_callback(callback)
-    n_threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
-    start = _initial_plan(init, problem, seed)
-
-    with single_threaded_blas():
-        linearization = problem.linearize(n_threads)
-        epsilon = resolve_epsilon(epsilon, linearization)
-        inner_epsilon = in_units(epsilon, linearization.unit)
-        gw_cost = linearization.start(start)
-        solver = SinkhornSolver(problem.p, problem.q, n_threads)
-        few, share = linearization.inner_passes, linearization.inner_share
-        # Rounding the pseudo-cost to float32 moves its plan by about this much.
-        floor = FLOAT32 / inner_epsilon
-        if linearization.change_is_rounded:
-            tol = max(tol, floor)
-
-        history, change, settled = [], 1.0, False
-        while True:
-            # The last plan that the limit allows has to keep its marginals too.
-            thorough = settled or len(history) + 1 == max_outer
-            error, n_inner = solver.solve(
-                linearization.buffer,
-                linearization.fill,
-                inner_epsilon,
-                tol=marginal_tol if thorough else max(marginal_tol, share * change),
-                max_iter=max_inner if thorough else min(few, max_inner),
+    epsilon, auto = as_epsilon(epsilon), isinstance(init, str) and init == "auto"
+    start = None if auto else as_start(init, problem, seed, also=("auto",))
+    threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
+    tie, candidates = False, Candidates()
+    with single_threaded_blas(), watching(progress) as watch:
+        if auto:
+            descent, tie, candidates = search(
+                problem,
+                epsilon,
+                limits,
+                order=order,
+                n_threads=n_threads,
+                seed=seed,
+                callback=callback,
+                watch=watch,
             )
-            before = gw_cost
-            gw_cost, change = linearization.update(solver.rows, solver.cols)
-            # The objective is a small difference of larger terms; where it is zero (an
-            # exact match) their rounding is all that moves.
-            allowed = tol * abs(gw_cost) + ROUNDING * linearization.magnitude
-            step = OuterStep(
-                iteration=len(history) + 1,
-                gw_cost=gw_cost,
-                epsilon=epsilon,
-                change=change,
-                marginal_error=error,
-                n_inner=n_inner,
-                seconds=time.perf_counter() - began,
-            )
-            history.append(step)
-            if error > change:
-                # The plan now moves because its marginals are still settling.
-                few *= 2
-            elif gw_cost > before + allowed:
-                # So does the objective, or rough inner solutions have made the outer
-                # iterations cycle, which exact ones cannot (for concave objectives).
-                # What cycles nevertheless is not worth unlimited passes.
-                few = max(
-                    few, min(2 * few, MOST_TIGHTENING * linearization.inner_passes)
-                )
-                share = max(share / 2, linearization.inner_share / MOST_TIGHTENING)
-            settled = change <= tol and abs(gw_cost - before) <= allowed
-            status = None
-            if callback is not None and callback(step):
-                status = "stopped"
-            elif settled and error <= marginal_tol:
-                status = "converged"
-            elif settled and thorough:
-                # Nothing moves, and the marginals are as good as they get.
-                status = "max_inner" if n_inner >= max_inner else "precision"
-            elif _stalled(history, max(STALLED_BELOW, floor)):
-                status = "precision"
-            elif len(history) >= max_outer:
-                status = "max_outer"
-            if status is not None:
-                break
+        else:
+            linearization = problem.linearize(threads)
+            epsilons = epsilon.resolve(linearization.start())
+            plan = start.plan(problem, threads)
+            descent = Descent(linearization, epsilons, linearization.start(plan))
+            descent.callback = callback
+            watch(f"solving from {start}")
+            descent.advance(limits)
+        result = conclude(descent, tie)
+    result = dataclasses.replace(
+        result, candidates=candidates, seconds=time.perf_counter() - began
+    )
+    warn_of(result, limits, stacklevel + 1)
+    return result
 
-        plan = linearization.plan
-        entropy = _kernels.entropy(plan, n_threads)
 
-    if status not in ("converged", "stopped"):
-        warnings.warn(
-            f"Gromov-Wasserstein stopped ({status}) after {len(history)} outer "
-            f"iterations with change {change:.1e} (tol {tol:.1e}) and marginal error "
-            f"{error:.1e} (marginal_tol {marginal_tol:.1e})",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
+def conclude(descent, tie):
+    """The `GWResult` of a descent, right after it has ended."""
+    status, advice = _diagnose(descent, tie)
+    return descent.result(status=status, advice=advice)
+
+
+def warn_of(result, limits, stacklevel):
+    """Warn where the result is not what one would expect."""
+    if result.status in ("converged", "stopped"):
+        return
+    warnings.warn(
+        f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
+        f"iterations with change {result.history[-1].change:.1e} (tol "
+        f"{limits.tol:.1e}) and marginal error {result.marginal_error:.1e} "
+        f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _diagnose(descent, tie):
+    """Status and advice."""
+    problem, solver = descent.linearization.problem, descent.solver
+    status, epsilon = descent.status, descent.history[-1].epsilon
+    if status == "stopped":
+        return status, ""
+    kept = min(
+        (sums[masses > 0] / masses[masses > 0]).min()
+        for sums, masses in ((solver.rows, problem.p), (solver.cols, problem.q))
+    )
+    if not kept >= LEAST_MASS:  # true for NaN
+        return "lost_mass", (
+            f"a point keeps {kept:.1g} of its mass; try a larger epsilon than "
+            f"{epsilon:.3g}, or a larger max_inner"
         )
-    return GWResult(
-        plan=plan,
-        potentials=(
-            linearization.unit * solver.f + linearization.row_cost,
-            linearization.unit * solver.g + linearization.col_cost,
-        ),
-        gw_cost=gw_cost,
-        reg_cost=gw_cost - epsilon * entropy,
-        epsilon=epsilon,
-        marginal_error=error,
-        n_outer=len(history),
-        n_inner=sum(step.n_inner for step in history),
-        status=status,
-        history=tuple(history),
-        seconds=time.perf_counter() - began,
-    )
+    if status in ("converged", "precision", "max_inner"):
+        most = min(_entropy(problem.p), _entropy(problem.q))
+        product_cost = descent.linearization.fork().start()
+        # Where all costs are equal every plan is as good as the product plan, and
+        # where one side is a point it is the only one.
+        different = product_cost > 0 and most > 0
+        if different and descent.information() < LEAST_INFORMATION * most:
+            return "near_product", (
+                "the plan hardly differs from the product plan and matches nothing; "
+                f"try a smaller epsilon ({epsilon:.3g} is {epsilon / product_cost:.2g} "
+                "of the mean pseudo-cost, 0.01 to 0.03 is usual) or, if that is not "
+                'it, another start (init="auto")'
+            )
+    if status == "converged" and tie:
+        return "tie", (
+            "another plan has the same objective, see candidates: the spaces are "
+            "symmetric, or tell too little apart; more points or a few known pairs "
+            "(init=Seeds(...)) decide"
+        )
+    return status, _ADVICE[status]
 
 
-def _stalled(history, floor):
-    """Whether the change no longer falls, near the floor of rounding."""
-    if len(history) <= STALLED_AFTER:
-        return False
-    recent = [step.change for step in history[-STALLED_AFTER:]]
-    before = min(step.change for step in history[:-STALLED_AFTER])
-    # All of them below: a plan that leaves a saddle changes little, then much.
-    return before <= min(recent) and max(recent) < floor
+_ADVICE = {
+    "converged": "",
+    "max_outer": "try a larger max_outer, or a larger tol",
+    "max_inner": "try a larger max_inner, a larger epsilon or a larger marginal_tol",
+    "precision": "float32 gets no further; try a larger epsilon, tol or marginal_tol",
+}
 
 
-def _initial_plan(init, problem, seed):
-    """A float32 plan of mass one, or None for the product plan."""
-    if isinstance(init, str):
-        one_of(init, "init", INITS)
-        if init == "product":
-            return None
-        return _random_plan(problem, seed)
-    plan = as_matrix(init, "init", shape=problem.shape)
-    if plan.min() < 0:
-        raise ValueError(f"init must not be negative, got {plan.min()}")
-    total = plan.sum(dtype=np.float64)
-    if not total > 0:
-        raise ValueError("init must have mass, got a sum of 0")
-    return np.ascontiguousarray(plan / total, dtype=np.float32)
-
-
-def _random_plan(problem, seed):
-    """Independent uniform entries, scaled to the marginals."""
-    rng, plan = np.random.default_rng(seed), np.empty(problem.shape, dtype=np.float32)
-
-    def fill():
-        rng.standard_exponential(out=plan, dtype=np.float32)
-
-    SinkhornSolver(problem.p, problem.q, n_threads=1).solve(
-        plan, fill, 1.0, tol=RANDOM_TOL, max_iter=RANDOM_PASSES
-    )
-    return plan
+def _entropy(masses):
+    masses = masses[masses > 0]
+    return float(-(masses @ np.log(masses)))

@@ -8,6 +8,8 @@ one index each: they move the potentials but no plan, so the buffer only ever ho
 third, in units of `unit`, where float32 suffices.
 """
 
+import copy
+
 import numpy as np
 
 from ._validation import as_marginal, one_of
@@ -70,18 +72,47 @@ class QuadraticProblem:
         self.loss = one_of(loss, "loss", LOSSES)
         self.shape = (self.x.n, self.y.n)
 
-    def linearize(self, n_threads):
-        """The `Linearization` of the kind that suits the geometries."""
+    def take(self, rows, cols):
+        """The same problem on some of the points, their masses scaled to one."""
+        part = copy.copy(self)
+        part.x, part.y = self.x.take(rows), self.y.take(cols)
+        part.p, part.q = self.p[rows], self.q[cols]
+        part.p, part.q = part.p / part.p.sum(), part.q / part.q.sum()
+        part.shape = (part.x.n, part.y.n)
+        return part
+
+    @property
+    def kind(self):
+        """The `Linearization` that suits the geometries."""
         factored = isinstance(self.x, PointCloud) and isinstance(self.y, PointCloud)
-        kind = Factored if factored and self.loss == "square" else Dense
-        return kind(self, n_threads)
+        return Factored if factored and self.loss == "square" else Dense
+
+    def linearize(self, n_threads):
+        return self.kind(self, n_threads)
+
+
+class Workspace:
+    """Buffers that all states of a problem use, one at a time.
+
+    Attributes
+    ----------
+    buffer : (n, m) float32 ndarray
+    filled_by : Linearization or None
+        Whose pseudo-cost the buffer already holds.
+    """
+
+    def __init__(self, shape, extra=0):
+        self.buffer = _kernels.aligned_empty(shape)
+        self.extra = [_kernels.aligned_empty(shape) for _ in range(extra)]
+        self.filled_by = None
 
 
 class Linearization:
     """The pseudo-cost at a plan that changes in place.
 
     One buffer goes round: `fill` writes the pseudo-cost of the current state into it,
-    the linear solver turns it into a plan, `update` makes that plan the state.
+    the linear solver turns it into a plan, `update` makes that plan the state. A `fork`
+    has a state of its own and shares all else; any number of them can take turns.
 
     Attributes
     ----------
@@ -104,9 +135,22 @@ class Linearization:
         self.problem, self.n_threads = problem, n_threads
 
     @property
+    def buffer(self):
+        return self.workspace.buffer
+
+    @property
     def plan(self):
-        """The plan that the last `update` took as the state."""
+        """The plan that the last `update` took as the state, until another fork's."""
         return self.buffer
+
+    def fork(self):
+        return copy.copy(self)
+
+    def start_from(self, coarse, rows, cols):
+        """Set the state from that of the same problem on `rows` and `cols` only."""
+        plan = np.zeros(self.problem.shape, dtype=np.float32)
+        plan[np.ix_(rows, cols)] = coarse.plan
+        return self.start(plan)
 
     @property
     def magnitude(self):
@@ -138,7 +182,7 @@ class Factored(Linearization):
         # the time of about ten multiply-adds.
         work = x.features.shape[1] + y.features.shape[1]
         self.inner_passes = min(max(work // 10, 10), 200)
-        self.buffer = _kernels.aligned_empty(problem.shape)
+        self.workspace = Workspace(problem.shape)
 
     def start(self, plan=None):
         """Set the state; None is the product plan, which needs no matrix."""
@@ -149,6 +193,10 @@ class Factored(Linearization):
         else:
             self.state = self._contract(plan)
         return self._objective(problem.p, problem.q)
+
+    def start_from(self, coarse, rows, cols):
+        self.state = coarse.state
+        return self._objective(self.problem.p, self.problem.q)
 
     def fill(self):
         core = (-2.0 * self._core()).astype(np.float32)
@@ -225,55 +273,56 @@ class Dense(Linearization):
         constant = left.center * right.center / 2
         self.row_cost = left.linear - right.center * left.product - constant
         self.col_cost = right.linear - left.center * right.product - constant
-        self.buffer = _kernels.aligned_empty(problem.shape)
-        self._plan = _kernels.aligned_empty(problem.shape)
-        self._scratch = _kernels.aligned_empty(problem.shape)
-        self._filled = False
+        self.workspace = Workspace(problem.shape, extra=1 if self.symmetric else 2)
         if not self.symmetric:
             self._left_transposed = np.ascontiguousarray(self._left.T)
             self._right_transposed = np.ascontiguousarray(self._right.T)
-            self._other = _kernels.aligned_empty(problem.shape)
 
     @property
     def plan(self):
-        return self._plan
+        return self.state
 
     def start(self, plan=None):
         problem = self.problem
+        self.state = _kernels.aligned_empty(problem.shape)
         if plan is None:
-            np.multiply.outer(problem.p, problem.q, out=self._plan, casting="same_kind")
+            np.multiply.outer(problem.p, problem.q, out=self.state, casting="same_kind")
         else:
-            np.copyto(self._plan, plan, casting="same_kind")
+            np.copyto(self.state, plan, casting="same_kind")
         return self._objective(problem.p, problem.q)
 
     def fill(self):
-        if self._filled:  # by the objective, which needed the same product
-            self._filled = False
+        if self.workspace.filled_by is self:  # the objective needed the same product
+            self.workspace.filled_by = None
             return
         self._multiply(self._left, self._right, self.buffer)
         if not self.symmetric:
-            self._multiply(self._left_transposed, self._right_transposed, self._other)
-            self.buffer += self._other
-            self.buffer *= 0.5
+            other = self.workspace.extra[1]
+            self._multiply(self._left_transposed, self._right_transposed, other)
+            mean = self.buffer
+            mean += other
+            mean *= 0.5
 
     def update(self, rows, cols):
-        self.buffer, self._plan = self._plan, self.buffer
-        np.subtract(self._plan, self.buffer, out=self.buffer)
-        np.abs(self.buffer, out=self.buffer)
-        change = float(self.buffer.sum(dtype=np.float64))
+        before = self.state
+        self.state, self.workspace.buffer = self.buffer, before
+        np.subtract(self.state, before, out=before)
+        np.abs(before, out=before)
+        change = float(before.sum(dtype=np.float64))
         return self._objective(rows, cols), change
 
     def _multiply(self, left, right, out):
         """``out = left @ plan @ right.T``."""
-        _kernels.matmul(left, self._plan, self._scratch, False, self.n_threads)
-        _kernels.matmul(self._scratch, right, out, True, self.n_threads)
+        scratch = self.workspace.extra[0]
+        _kernels.matmul(left, self.state, scratch, False, self.n_threads)
+        _kernels.matmul(scratch, right, out, True, self.n_threads)
 
     def _objective(self, rows, cols):
-        self._filled = False
+        self.workspace.filled_by = None
         self.fill()
-        self._filled = True
+        self.workspace.filled_by = self
         separable = rows @ self.row_cost + cols @ self.col_cost
-        bilinear = _kernels.dot(self._plan, self.buffer, self.n_threads)
+        bilinear = _kernels.dot(self.state, self.buffer, self.n_threads)
         return _not_negative(separable, self.unit * bilinear)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class ConvergenceWarning(UserWarning):
-    """A limit was reached before the tolerance; the result's `status` says which."""
+    """A solver did not end as it should; the result's `status` says how."""
 
 
 class OuterStep(NamedTuple):
@@ -39,6 +39,65 @@ class OuterStep(NamedTuple):
     marginal_error: float
     n_inner: int
     seconds: float
+
+
+class Candidate(NamedTuple):
+    """One start that was tried.
+
+    Attributes
+    ----------
+    start : str
+    n_points : int
+        Points of the larger side of the problem it was tried on.
+    epsilon : float
+        The one that it ended with.
+    gw_cost : float
+        Objective when it was stopped, for whatever reason.
+    n_outer : int
+        Outer iterations made.
+    seconds : float
+        Spent on the start and on them.
+    fate : str
+        ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by
+        `gw_cost`), ``"same as ..."`` (on the way to the same optimum), ``"tie"``
+        (another optimum, as good as the winner's), ``"lost"`` (at the end).
+    """
+
+    start: str
+    n_points: int
+    epsilon: float
+    gw_cost: float
+    n_outer: int
+    seconds: float
+    fate: str
+
+
+class Candidates(tuple):
+    """A tuple of `Candidate` that prints as a table."""
+
+    def __str__(self):
+        rows = [Candidate._fields]
+        for row in self:
+            rows.append(
+                (
+                    row.start,
+                    str(row.n_points),
+                    f"{row.epsilon:.3g}",
+                    f"{row.gw_cost:.6g}",
+                    str(row.n_outer),
+                    f"{row.seconds:.2f}",
+                    row.fate,
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(
+                # Words to the left, numbers to the right.
+                cell.ljust(width) if k in (0, 6) else cell.rjust(width)
+                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -108,15 +167,26 @@ class GWResult:
     marginal_error : float
         ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
     n_outer, n_inner : int
-        Linearizations, and passes of Sinkhorn in all of them together.
+        Linearizations, and passes of Sinkhorn in all of them together, of the last
+        descent.
     status : str
         Why the solver stopped. ``"converged"``: objective, plan and marginals are
         within tolerance. ``"max_outer"``: the limit of outer iterations was reached.
         ``"max_inner"``: objective and plan stand still, the marginal tolerance was not
         reached within the limit of passes. ``"precision"``: nothing gets any better,
         above a tolerance that float32 cannot meet. ``"stopped"``: by the callback.
+        And of what converged, but should not be trusted as it is: ``"near_product"``,
+        the plan hardly differs from the product plan and matches nothing;
+        ``"lost_mass"``, points have lost their mass; ``"tie"``, another plan is as good
+        (the spaces are symmetric, or do not say enough).
+    advice : str
+        What to try, where `status` is none of "converged" and "stopped".
     history : tuple of OuterStep
+        Of the last descent: with ``init="auto"`` there were others, see `candidates`.
+    candidates : Candidates
+        What ``init="auto"`` tried, as a table; empty for any other start.
     seconds : float
+        For all of it.
     """
 
     plan: np.ndarray
@@ -130,9 +200,12 @@ class GWResult:
     status: str
     history: tuple
     seconds: float
+    advice: str = ""
+    candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property
     def converged(self):
+        """Whether the tolerances are met and nothing speaks against the plan."""
         return self.status == "converged"
 
     def __repr__(self):

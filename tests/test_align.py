@@ -159,7 +159,7 @@ def test_epsilon_auto_is_relative_to_the_product_plan():
         for side in (result.source, result.target)
     )
     product = (a**2).mean() + (b**2).mean() - 2 * a.mean() * b.mean()
-    np.testing.assert_allclose(result.gw.epsilon, 0.02 * product, rtol=1e-4)
+    np.testing.assert_allclose(result.gw.epsilon, 0.0175 * product, rtol=1e-4)
 
 
 def test_rotating_the_target_rotates_the_mapping():

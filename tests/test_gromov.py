@@ -1,3 +1,4 @@
+import functools
 import sys
 
 import numpy as np
@@ -14,7 +15,15 @@ from problems import (
 from processes import run_python
 
 import gwfast
-from gwfast import PointCloud, gromov_wasserstein
+from gwfast import PointCloud
+from gwfast.epsilon import AUTO_RELATIVE
+
+# Where POT is stable, and where solves are quick, epsilon is so large that plans match
+# nothing. The library says so, and is right.
+pytestmark = pytest.mark.filterwarnings("ignore:.*ended as 'near_product'")
+
+# One descent, from a known start; which start is best is for test_search.py.
+gromov_wasserstein = functools.partial(gwfast.gromov_wasserstein, init="product")
 
 
 def marginal_error(plan, p, q):
@@ -50,7 +59,7 @@ def test_objective_is_the_fourfold_sum(loss, symmetric):
     cost_y = random_cost(7, 1, symmetric=symmetric) + 0.1
     p, q = masses(9, 2), masses(7, 3)
     result = gromov_wasserstein(cost_x, cost_y, p, q, epsilon=0.2, loss=loss)
-    assert result.converged
+    assert result.status in ("converged", "near_product")
     expected = gw_objective(result.plan, cost_x, cost_y, loss)
     np.testing.assert_allclose(result.gw_cost, expected, rtol=1e-4)
     plan = result.plan.astype(np.float64)
@@ -117,7 +126,7 @@ def test_plan_is_that_of_pot_at_twice_epsilon(seed, loss, symmetric):
         first = gromov_wasserstein(
             cost_x, cost_y, p, q, epsilon="auto", loss=loss, max_outer=1
         )
-    epsilon = 15 * first.epsilon
+    epsilon = first.epsilon * (1 / 3) / AUTO_RELATIVE
     pot_plan, log = ot.gromov.entropic_gromov_wasserstein(
         cost_x,
         cost_y,
@@ -151,7 +160,7 @@ def test_marginals_hold_at_awkward_sizes(shape, kind):
         cost_x = PointCloud(cloud(n, 4, 12), kind)
         cost_y = PointCloud(cloud(m, 3, 13), kind)
     result = gromov_wasserstein(cost_x, cost_y, p, q, epsilon=1.0)
-    assert result.converged
+    assert result.status in ("converged", "near_product")
     assert marginal_error(result.plan, p, q) < 2e-5
     assert result.marginal_error < 2e-5
 

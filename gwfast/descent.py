@@ -1,0 +1,197 @@
+"""The outer loop: linearize at the plan, solve the linear problem, repeat (projected
+gradient descent of Peyre, Cuturi and Solomon, ICML 2016; Algorithm 1 of Alvarez-Melis
+and Jaakkola, EMNLP 2018).
+
+Two things differ from the textbook loop, and neither moves where it ends. The
+potentials of one linear problem start the next. And early linear problems are solved
+only as well as the plan still moves: the tolerance of the inner iterations follows the
+change of the outer ones, down to the one that was asked for.
+"""
+
+import dataclasses
+import time
+
+import numpy as np
+
+from ._validation import as_count, as_positive
+from .kernels import _kernels
+from .result import GWResult, OuterStep
+from .sinkhorn import SinkhornSolver, in_units
+
+# Outer iterations without a smaller change that count as standing still, and the
+# change below which that is float32's doing at any epsilon.
+STALLED_AFTER, STALLED_BELOW = 20, 1e-4
+# How much tighter inner solutions may get because the objective rose.
+MOST_TIGHTENING = 16
+FLOAT32 = float(np.finfo(np.float32).eps) / 2
+
+# Relative rounding of the objective, a difference of larger terms in float32.
+ROUNDING = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """When a descent ends; see `gromov_wasserstein`."""
+
+    max_outer: int
+    max_inner: int
+    tol: float
+    marginal_tol: float
+
+    def __post_init__(self):
+        as_count(self.max_outer, "max_outer")
+        as_count(self.max_inner, "max_inner")
+        as_positive(self.tol, "tol")
+        as_positive(self.marginal_tol, "marginal_tol")
+
+
+class Descent:
+    """Outer iterations from one start. It can be paused, and taken up again with other
+    limits, but for one thing: descents that share a workspace must not run at once.
+
+    Parameters
+    ----------
+    linearization : Linearization
+        With its state set.
+    epsilons : Schedule
+        What epsilon is in each iteration.
+    gw_cost : float
+        Objective of the state.
+
+    Attributes
+    ----------
+    callback : callable or None
+        Called with every `OuterStep`; what it returns may stop the descent.
+    history : list of OuterStep
+    gw_cost, change, error : float
+        Objective, relative change and marginal error after the last iteration.
+    status : str or None
+        As in `GWResult`; None before the first `advance`.
+    seconds : float
+        Spent in `advance`.
+    """
+
+    def __init__(self, linearization, epsilons, gw_cost):
+        self.linearization, self.epsilons, self.callback = linearization, epsilons, None
+        problem = linearization.problem
+        self.solver = SinkhornSolver(problem.p, problem.q, linearization.n_threads)
+        self.history, self.gw_cost, self.change, self.error = [], gw_cost, 1.0, np.inf
+        self.status, self.seconds = None, 0.0
+        self._few, self._share = linearization.inner_passes, linearization.inner_share
+        self._settled = False
+
+    def advance(self, limits):
+        """Iterate until a limit or the tolerances; sets `status`."""
+        began = time.perf_counter() - self.seconds
+        self.status = None
+        while self.status is None:
+            self._iterate(limits, began)
+        self.seconds = time.perf_counter() - began
+        return self.status
+
+    def _iterate(self, limits, began):
+        linearization, solver, history = self.linearization, self.solver, self.history
+        epsilon = self.epsilons.at(len(history))
+        final = epsilon == self.epsilons.last
+        inner_epsilon = in_units(epsilon, linearization.unit)
+        # Rounding the pseudo-cost to float32 moves its plan by about this much.
+        floor, tol = FLOAT32 / inner_epsilon, limits.tol
+        if linearization.change_is_rounded:
+            tol = max(tol, floor)
+        # The last plan that the limit allows has to keep its marginals too.
+        thorough = self._settled or len(history) + 1 >= limits.max_outer
+        marginal_tol, max_inner = limits.marginal_tol, limits.max_inner
+        error, n_inner = solver.solve(
+            linearization.buffer,
+            linearization.fill,
+            inner_epsilon,
+            tol=marginal_tol
+            if thorough
+            else max(marginal_tol, self._share * self.change),
+            max_iter=max_inner if thorough else min(self._few, max_inner),
+        )
+        before = self.gw_cost
+        gw_cost, change = linearization.update(solver.rows, solver.cols)
+        # The objective is a small difference of larger terms; where it is zero (an
+        # exact match) their rounding is all that moves.
+        allowed = tol * abs(gw_cost) + ROUNDING * linearization.magnitude
+        step = OuterStep(
+            iteration=len(history) + 1,
+            gw_cost=gw_cost,
+            epsilon=epsilon,
+            change=change,
+            marginal_error=error,
+            n_inner=n_inner,
+            seconds=time.perf_counter() - began,
+        )
+        history.append(step)
+        self.gw_cost, self.change, self.error = gw_cost, change, error
+        if error > change:
+            # The plan now moves because its marginals are still settling.
+            self._few *= 2
+        elif gw_cost > before + allowed:
+            # So does the objective, or rough inner solutions have made the outer
+            # iterations cycle, which exact ones cannot (for concave objectives).
+            # What cycles nevertheless is not worth unlimited passes.
+            most = MOST_TIGHTENING * linearization.inner_passes
+            self._few = max(self._few, min(2 * self._few, most))
+            least = linearization.inner_share / MOST_TIGHTENING
+            self._share = max(self._share / 2, least)
+        settled = final and change <= tol and abs(gw_cost - before) <= allowed
+        self._settled = settled
+        if self.callback is not None and self.callback(step):
+            self.status = "stopped"
+        elif settled and error <= marginal_tol:
+            self.status = "converged"
+        elif settled and thorough:
+            # Nothing moves, and the marginals are as good as they get.
+            self.status = "max_inner" if n_inner >= max_inner else "precision"
+        elif final and _stalled(history, max(STALLED_BELOW, floor)):
+            self.status = "precision"
+        elif len(history) >= limits.max_outer:
+            self.status = "max_outer"
+
+    def information(self):
+        """Kullback-Leibler divergence of the plan from the product of its marginals,
+        right after `advance`.
+        """
+        entropy = _kernels.entropy(
+            self.linearization.plan, self.linearization.n_threads
+        )
+        for sums in (self.solver.rows, self.solver.cols):
+            entropy += sums[sums > 0] @ np.log(sums[sums > 0])
+        return -float(entropy)
+
+    def result(self, **more):
+        """The `GWResult`, right after `advance`; `more` are fields to set."""
+        linearization, solver, history = self.linearization, self.solver, self.history
+        epsilon, plan = history[-1].epsilon, linearization.plan
+        entropy = _kernels.entropy(plan, linearization.n_threads)
+        unit = linearization.unit
+        fields = dict(
+            plan=plan,
+            potentials=(
+                unit * solver.f + linearization.row_cost,
+                unit * solver.g + linearization.col_cost,
+            ),
+            gw_cost=self.gw_cost,
+            reg_cost=self.gw_cost - epsilon * entropy,
+            epsilon=epsilon,
+            marginal_error=self.error,
+            n_outer=len(history),
+            n_inner=sum(step.n_inner for step in history),
+            status=self.status,
+            history=tuple(history),
+            seconds=self.seconds,
+        )
+        return GWResult(**{**fields, **more})
+
+
+def _stalled(history, floor):
+    """Whether the change no longer falls, near the floor of rounding."""
+    if len(history) <= STALLED_AFTER:
+        return False
+    recent = [step.change for step in history[-STALLED_AFTER:]]
+    before = min(step.change for step in history[:-STALLED_AFTER])
+    # All of them below: a plan that leaves a saddle changes little, then much.
+    return before <= min(recent) and max(recent) < floor
