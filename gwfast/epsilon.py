@@ -55,13 +55,13 @@ class Epsilon:
         if not as_positive(self.anneal_by, "anneal_by") < 1:
             raise ValueError(f"anneal_by must be below 1, got {self.anneal_by}")
 
-    def resolve(self, product_cost):
-        """The `Schedule` where the objective of the product plan is `product_cost`."""
+    def resolve(self, linearization):
+        """The `Schedule` for a problem."""
         if self.relative is None:
             last = float(self.value)
         else:
-            # Zero only where all costs are equal: any epsilon gives the product plan.
-            last = self.relative * product_cost or 1.0
+            # Where all costs are equal any epsilon gives the product plan.
+            last = self.relative * (linearization.product_cost or linearization.unit)
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 

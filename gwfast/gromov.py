@@ -81,7 +81,7 @@ def gromov_wasserstein(
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
         this, relatively (for dense costs not less than rounding the pseudo-cost to
-        float32 moves the plan by, 6e-8 of the largest cost over epsilon),
+        float32 moves the plan by, 2.4e-7 of the largest cost over epsilon),
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     n_threads : int or None, default=None
@@ -160,7 +160,7 @@ def solve(
             )
         else:
             linearization = problem.linearize(threads)
-            epsilons = epsilon.resolve(linearization.start())
+            epsilons = epsilon.resolve(linearization)
             plan = start.plan(problem, threads)
             descent = Descent(linearization, epsilons, linearization.start(plan))
             descent.callback = callback
@@ -211,7 +211,7 @@ def _diagnose(descent, tie):
         )
     if status in ("converged", "precision", "max_inner"):
         most = min(_entropy(problem.p), _entropy(problem.q))
-        product_cost = descent.linearization.fork().start()
+        product_cost = descent.linearization.product_cost
         # Where all costs are equal every plan is as good as the product plan, and
         # where one side is a point it is the only one.
         different = product_cost > 0 and most > 0

@@ -105,14 +105,14 @@ class Profile:
         asymmetric = not (_symmetric(problem.x) and _symmetric(problem.y))
         left = profiles(problem.x, problem.p, self.root, asymmetric)
         right = profiles(problem.y, problem.q, self.root, asymmetric)
+        size = max((left**2).sum(axis=1).max(), (right**2).sum(axis=1).max())
         middle = problem.p @ left
         left, right = left - middle, right - middle
         squares = (left**2).sum(axis=1), (right**2).sum(axis=1)
         mean = float(problem.p @ squares[0] + problem.q @ squares[1])
         mean -= 2.0 * float((problem.p @ left) @ (problem.q @ right))
-        largest = max(squares[0].max(), squares[1].max())
-        if mean <= 1e-12 * largest or mean == 0:
-            return None  # all points look the same
+        if mean <= 1e-12 * size:
+            return None  # all points look the same, up to rounding
         unit = np.sqrt(mean)
         left = np.ascontiguousarray(left / unit, dtype=np.float32)
         right = np.ascontiguousarray(right / unit, dtype=np.float32)
@@ -258,7 +258,7 @@ def _root_factors(geometry):
         keep = values > 1e-10 * values[-1]
         basis = points @ vectors[:, keep]
         factor = basis / values[keep] ** 0.25
-        factor *= np.sqrt(geometry.scale)
+        factor *= geometry.scale**0.25
         return factor.astype(np.float32), factor.astype(np.float32)
     matrix = geometry.matrix.astype(np.float64)
     matrix = (matrix + matrix.T) / 2

@@ -174,8 +174,7 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
     candidates, best, least, last = [], None, np.inf, None
     with single_threaded_blas(), watching(progress) as watch:
         linearization = problem.linearize(threads)
-        product_cost = linearization.start()
-        schedules = [hurried(epsilon.resolve(product_cost)) for epsilon in epsilons]
+        schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 

@@ -9,6 +9,7 @@ third, in units of `unit`, where float32 suffices.
 """
 
 import copy
+import functools
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from .kernels import _kernels
 
 # As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
 LOG_FLOOR = 1e-18
+# Relative rounding of the objective of the product plan.
+PRODUCT_ROUNDING = 1e-7
 
 
 def _x_log_x(x):
@@ -142,6 +145,14 @@ class Linearization:
     def plan(self):
         """The plan that the last `update` took as the state, until another fork's."""
         return self.buffer
+
+    @functools.cached_property
+    def product_cost(self):
+        """Objective of the product plan, which is the mean pseudo-cost there; 0.0 where
+        it is nothing but rounding.
+        """
+        cost = self.fork().start()
+        return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
 
     def fork(self):
         return copy.copy(self)

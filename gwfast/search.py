@@ -32,7 +32,7 @@ GROWTH = 3.5
 ROUNDS = (8, 20, 40, 80)
 ANNEALING_STEPS = 7
 # What the race, and levels on the way to the last, are worth.
-COARSE = Limits(max_outer=ROUNDS[-1], max_inner=300, tol=1e-3, marginal_tol=1e-3)
+COARSE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # States that differ by less than this (relatively) with objectives that do are on the
 # way to the same optimum. Mirror images differ by 0.5 to 1.4.
 SAME_STATE, SAME_COST = 0.3, 0.05
@@ -135,7 +135,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
         part = problem if size is None else problem.take(*rows)
         threads = resolve_n_threads(n_threads, work=part.shape[0] * part.shape[1])
         linearization = part.linearize(threads)
-        epsilons = hurried(epsilon.resolve(linearization.start()))
+        epsilons = hurried(epsilon.resolve(linearization))
         if number == 0:
             starts = default_starts(part.shape, seed)
             runners = line_up(linearization, epsilons, starts, watch)
@@ -164,8 +164,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
 
 def line_up(linearization, epsilons, starts, watch):
     """A runner for every pair of a start and whether to anneal it."""
-    product_cost, runners = linearization.start(), []
-    n_threads = linearization.n_threads
+    runners, n_threads = [], linearization.n_threads
     for k, (start, annealed) in enumerate(starts, start=1):
         watch(f"start {k} of {len(starts)}: {start}")
         began = time.perf_counter()
@@ -173,7 +172,7 @@ def line_up(linearization, epsilons, starts, watch):
         gw_cost = fork.start(start.plan(linearization.problem, n_threads))
         schedule, label = epsilons, str(start)
         if annealed:
-            schedule, label = _annealed(epsilons, product_cost), f"{label}, annealed"
+            schedule, label = _annealed(epsilons, linearization), f"{label}, annealed"
         descent = Descent(fork, schedule, gw_cost)
         runners.append(Runner(label, descent, time.perf_counter() - began))
     return runners
@@ -267,8 +266,9 @@ def _order(geometry, masses, order):
     return ranked[np.argsort(-masses[ranked], kind="stable")]
 
 
-def _annealed(epsilons, product_cost):
-    first = max(ANNEAL_FROM * epsilons.last, ANNEAL_FROM_RELATIVE * product_cost)
+def _annealed(epsilons, linearization):
+    first = ANNEAL_FROM_RELATIVE * linearization.product_cost
+    first = max(ANNEAL_FROM * epsilons.last, first)
     return hurried(Schedule(epsilons.last, first))
 
 
