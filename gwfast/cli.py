@@ -59,16 +59,19 @@ def main(argv=None):
 
 
 def _epsilon(context, parameter, value):
-    """``auto`` or a positive number."""
+    """``auto``, a positive number, or a percentage of the mean pseudo-cost."""
     if value == "auto":
         return value
+    relative = value.endswith("%")
     try:
-        number = float(value)
+        number = float(value.removesuffix("%"))
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise click.BadParameter(f"expected 'auto' or a number above 0, got {value!r}")
-    return number
+        raise click.BadParameter(
+            f"expected 'auto', a number above 0 or a percentage, got {value!r}"
+        )
+    return gwfast.Epsilon(relative=number / 100) if relative else number
 
 
 def _normalize(context, parameter, value):
@@ -90,11 +93,24 @@ _SOLVER_OPTIONS = (
         default="auto",
         show_default=True,
         callback=_epsilon,
-        metavar="FLOAT|auto",
-        help="Strength of the entropic regularization.",
+        metavar="FLOAT|N%|auto",
+        help="Strength of the entropic regularization; N% is a share of the mean"
+        " pseudo-cost, of which auto is 1.75%.",
     ),
     click.option(
-        "--init", default="product", show_default=True, help="Start of the solve."
+        "--init",
+        type=click.Choice(["auto", "product", "profile", "random"]),
+        default="auto",
+        show_default=True,
+        help="Start of the solve; auto tries several.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="For random starts.",
     ),
     click.option(
         "--normalize",

@@ -5,7 +5,7 @@ import os
 import platform
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +102,10 @@ def _summary(outcome):
             "scipy": scipy.__version__,
             "python": platform.python_version(),
         },
-        "settings": asdict(outcome.settings),
+        "settings": {
+            name: asdict(value) if is_dataclass(value) else value
+            for name, value in vars(outcome.settings).items()
+        },
         "inputs": {
             side: {
                 "name": given.name,
@@ -118,9 +121,10 @@ def _summary(outcome):
             name: getattr(gw, name)
             for name in (
                 "status", "converged", "gw_cost", "reg_cost", "epsilon",
-                "marginal_error", "n_outer", "n_inner", "seconds",
+                "marginal_error", "n_outer", "n_inner", "seconds", "advice",
             )
         },
+        "candidates": [row._asdict() for row in gw.candidates],
         "accuracy": {
             method: {
                 "queries": score.n_queries,

@@ -4,6 +4,7 @@
 and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 """
 
+import re
 import time
 import warnings
 from contextlib import contextmanager
@@ -41,8 +42,9 @@ class Settings:
     """What the options of the command line say; None leaves `align`'s default."""
 
     n_words: int | None
-    epsilon: float | str
+    epsilon: object  # as `align` takes it
     init: str
+    seed: int
     normalize: tuple[str, ...]
     marginals: str
     max_outer: int | None
@@ -142,7 +144,13 @@ def _align(source, target, dictionary, gold, settings):
     weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
     p, q = weights.get(settings.marginals, (x.counts, y.counts))
     options = {"max_outer": settings.max_outer, "tol": settings.tol}
-    with warnings.catch_warnings(record=True) as caught, _progress(settings) as show:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        _progress(settings) as (
+            show,
+            watch,
+        ),
+    ):
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
         result = gwfast.align(
             x.vectors,
@@ -153,8 +161,10 @@ def _align(source, target, dictionary, gold, settings):
             normalize=settings.normalize,
             epsilon=settings.epsilon,
             init=settings.init,
+            seed=settings.seed,
             n_threads=settings.threads,
             callback=show,
+            progress=watch,
             **{name: value for name, value in options.items() if value is not None},
         )
     messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
@@ -203,10 +213,10 @@ def _console(*, stderr=False):
 
 @contextmanager
 def _progress(settings):
-    """A callback: a bar on a terminal, else a plain line now and then."""
+    """A callback and a `progress`: a bar on a terminal, else lines now and then."""
     console = _console(stderr=True)
     if settings.quiet:
-        yield None
+        yield None, False
     elif console.is_terminal:
         with Progress(
             TextColumn("{task.description}"),
@@ -223,7 +233,10 @@ def _progress(settings):
                     task, completed=state.iteration, description=_progress_line(state)
                 )
 
-            yield advance
+            def tell(text, done, total):
+                progress.update(task, description=text)
+
+            yield advance, tell
             progress.update(task, total=progress.tasks[0].completed)
     else:
 
@@ -231,7 +244,12 @@ def _progress(settings):
             if state.iteration % _PLAIN_EVERY == 1:
                 console.print(_progress_line(state), soft_wrap=True)
 
-        yield line
+        def tell(text, done, total):
+            # The first start and candidate only, or there would be dozens of lines.
+            if not re.match(r"start (?!1 )|round \d+: candidate (?!1 )", text):
+                console.print(text, soft_wrap=True)
+
+        yield line, tell
 
 
 def _progress_line(state):
@@ -260,6 +278,12 @@ def _show(outcome):
         f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}",
     )
     facts.add_row("stopped", f"{gw.status}, after {gw.n_outer} outer iterations")
+    if gw.candidates:
+        fates = [row.fate for row in gw.candidates]
+        tried = sum(fate != "went on" for fate in fates)
+        facts.add_row(
+            "start", f"{gw.candidates[fates.index('won')].start}, the best of {tried}"
+        )
     facts.add_row(
         "gw_cost",
         f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"

@@ -85,7 +85,8 @@ def test_align_without_output_shows_translations(run, files):
     assert "gw_cost" in out
     assert sum(line.startswith("  s") for line in out.splitlines()) >= 17
     assert "P@1" not in out
-    assert err.startswith("outer 1: gw_cost ")
+    assert err.startswith("start 1 of ") and "start 2 of" not in err
+    assert "solving from" in err and ": gw_cost " in err
     assert tree(files) == before
 
 
@@ -243,9 +244,10 @@ BAD = {
     "no dictionary": (["a.vec", "b.vec", "--dictionary", "none"], "does not exist"),
     "bad dictionary": (["a.vec", "b.vec", "--dictionary", "bad.vec"], "bad.vec:2:"),
     "no pair": (["a.vec", "b.vec", "--dictionary", "other.txt"], "and no such pair"),
-    "epsilon 0": (["a.vec", "b.vec", "--epsilon", "0"], "a number above 0, got '0'"),
-    "epsilon nan": (["a.vec", "b.vec", "--epsilon", "nan"], "above 0, got 'nan'"),
-    "epsilon word": (["a.vec", "b.vec", "--epsilon", "x"], "above 0, got 'x'"),
+    "epsilon 0": (["a.vec", "b.vec", "--epsilon", "0"], "number above 0 or a perce"),
+    "epsilon nan": (["a.vec", "b.vec", "--epsilon", "nan"], "percentage, got 'nan'"),
+    "epsilon word": (["a.vec", "b.vec", "--epsilon", "x"], "percentage, got 'x'"),
+    "epsilon 0%": (["a.vec", "b.vec", "--epsilon", "0%"], "percentage, got '0%'"),
     "init": (["a.vec", "b.vec", "--init", "nonsense"], "init"),
     "normalize": (["a.vec", "b.vec", "--normalize", "unit,fold"], "normalize"),
     "n words": (["a.vec", "b.vec", "--n-words", "0"], "Invalid value for '--n-words'"),
