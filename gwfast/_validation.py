@@ -11,6 +11,8 @@ import numpy as np
 
 # Masses that sum to one up to this are taken as rounding and renormalized.
 MASS_TOLERANCE = 1e-4
+# Masses below this share of the largest are none: float32 plans have no room for them.
+LEAST_MASS = 1e-30
 
 
 def as_array(x, name):
@@ -94,7 +96,8 @@ def as_weights(x, name, size):
     total = x.sum()
     if not 0 < total < np.inf:
         raise ValueError(f"{name} must have a positive sum, got {total}")
-    return x / total
+    x[x < LEAST_MASS * x.max()] = 0.0
+    return x / x.sum()
 
 
 def as_marginal(x, name, size):

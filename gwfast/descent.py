@@ -81,7 +81,7 @@ class Descent:
         self._settled = False
 
     def advance(self, limits):
-        """Iterate until a limit or the tolerances; sets `status`."""
+        """Iterate, at least once, until a limit or the tolerances; sets `status`."""
         began = time.perf_counter() - self.seconds
         self.status = None
         while self.status is None:

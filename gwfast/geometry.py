@@ -16,6 +16,8 @@ METRICS = ("cosine", "dot", "sqeuclidean")
 
 # Bytes of float64 scratch for work done block by block of rows.
 SCRATCH_BYTES = 32 * 2**20
+# Relative differences of costs below which they are taken for rounding.
+CONSTANT = 1e-6
 
 
 def row_blocks(n, m):
@@ -119,6 +121,11 @@ class PointCloud:
         """Features whose inner products are similarities: (n, d) float32."""
         return self.features[:, :-2] if self.metric == "sqeuclidean" else self.features
 
+    @property
+    def is_constant(self):
+        """Whether all costs are one number, up to rounding."""
+        return bool(np.ptp(self.features, axis=0).max() <= CONSTANT)
+
     def take(self, rows):
         """The cloud of some rows, in the same units and features."""
         part = copy.copy(self)
@@ -176,6 +183,12 @@ class DenseCost:
             np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
             for rows in row_blocks(self.n, self.n)
         )
+
+    @property
+    def is_constant(self):
+        """Whether all costs are one number, up to rounding."""
+        low, high = float(self.matrix.min()), float(self.matrix.max())
+        return high - low <= CONSTANT * max(abs(low), abs(high))
 
     def take(self, rows):
         """The costs between some of the points."""

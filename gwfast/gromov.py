@@ -9,7 +9,7 @@ import numpy as np
 from ._validation import as_callback, as_count
 from .descent import Descent, Limits
 from .epsilon import as_epsilon
-from .initial import as_start
+from .initial import as_start, start_plan
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .problem import QuadraticProblem
 from .progress import watching
@@ -19,6 +19,8 @@ from .search import search
 # A plan whose information about who matches whom (Kullback-Leibler divergence from the
 # product plan) is below this share of the most there could be has matched nothing.
 LEAST_INFORMATION = 0.02
+# Epsilon, as a share of the mean pseudo-cost, that is not too large in general.
+USUAL_SHARE = 0.03
 # A point that keeps less than this share of its mass has lost it.
 LEAST_MASS = 0.01
 
@@ -161,7 +163,7 @@ def solve(
         else:
             linearization = problem.linearize(threads)
             epsilons = epsilon.resolve(linearization)
-            plan = start.plan(problem, threads)
+            plan = start_plan(start, problem, threads)
             descent = Descent(linearization, epsilons, linearization.start(plan))
             descent.callback = callback
             watch(f"solving from {start}")
@@ -211,17 +213,11 @@ def _diagnose(descent, tie):
         )
     if status in ("converged", "precision", "max_inner"):
         most = min(_entropy(problem.p), _entropy(problem.q))
-        product_cost = descent.linearization.product_cost
-        # Where all costs are equal every plan is as good as the product plan, and
-        # where one side is a point it is the only one.
-        different = product_cost > 0 and most > 0
+        # Where one side's costs are all equal every plan is as good as the product
+        # plan, and where it is a point that is the only one.
+        different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
         if different and descent.information() < LEAST_INFORMATION * most:
-            return "near_product", (
-                "the plan hardly differs from the product plan and matches nothing; "
-                f"try a smaller epsilon ({epsilon:.3g} is {epsilon / product_cost:.2g} "
-                "of the mean pseudo-cost, 0.01 to 0.03 is usual) or, if that is not "
-                'it, another start (init="auto")'
-            )
+            return "near_product", _near_product_advice(descent.linearization, epsilon)
     if status == "converged" and tie:
         return "tie", (
             "another plan has the same objective, see candidates: the spaces are "
@@ -229,6 +225,21 @@ def _diagnose(descent, tie):
             "(init=Seeds(...)) decide"
         )
     return status, _ADVICE[status]
+
+
+def _near_product_advice(linearization, epsilon):
+    share = epsilon / (linearization.product_cost or linearization.unit)
+    advice = (
+        "the plan hardly differs from the product plan and matches nothing, at an "
+        f"epsilon of {epsilon:.3g}, {100 * share:.2g} % of the mean pseudo-cost (1 to "
+        "3 % is usual); "
+    )
+    if share > USUAL_SHARE:
+        return advice + "try a smaller epsilon"
+    return advice + (
+        'try another start (init="auto"), costs of the same scale on both sides '
+        "(divided by their standard deviation, say), or without outliers"
+    )
 
 
 _ADVICE = {

@@ -21,7 +21,7 @@ START_TOL, START_PASSES = 1e-2, 100
 # taken over.
 QUANTILES, MOST_COLUMNS = 300, 8192
 # Width of the coupling of profiles, see `Profile`.
-WIDTH = 0.02
+WIDTH, LEAST_WIDTH = 0.02, 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,12 +99,13 @@ class Profile:
     root: bool = False
 
     def __post_init__(self):
-        as_positive(self.width, "width")
+        if as_positive(self.width, "width") < LEAST_WIDTH:
+            raise ValueError(f"width must be at least {LEAST_WIDTH}, got {self.width}")
+        if not isinstance(self.root, bool):
+            raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
 
     def plan(self, problem, n_threads):
-        asymmetric = not (_symmetric(problem.x) and _symmetric(problem.y))
-        left = profiles(problem.x, problem.p, self.root, asymmetric)
-        right = profiles(problem.y, problem.q, self.root, asymmetric)
+        left, right = _both_profiles(problem, self.root)
         size = max((left**2).sum(axis=1).max(), (right**2).sum(axis=1).max())
         middle = problem.p @ left
         left, right = left - middle, right - middle
@@ -151,15 +152,15 @@ class Seeds:
     rest: object = "profile"
 
     def __post_init__(self):
-        pairs = as_array(self.pairs, "pairs")
+        pairs = np.array(as_array(self.pairs, "pairs"))
         if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
             raise ValueError(f"pairs must have shape (k, 2), got {pairs.shape}")
         if pairs.dtype.kind not in "iu":
             raise TypeError(f"pairs must hold integers, got dtype {pairs.dtype}")
         if not as_positive(self.share, "share") <= 1:
             raise ValueError(f"share must be at most 1, got {self.share}")
-        if not hasattr(self.rest, "plan"):
-            one_of(self.rest, "rest", ("product", "profile"))
+        if not _is_start(self.rest):
+            one_of(self.rest, "rest", tuple(NAMES))
         object.__setattr__(self, "pairs", pairs)
 
     def plan(self, problem, n_threads):
@@ -175,11 +176,11 @@ class Seeds:
             raise ValueError("pairs must have some mass, got weights of 0 only")
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
-            rest = as_start(self.rest, problem).plan(problem, n_threads)
+            rest = start_plan(as_start(self.rest, problem), problem, n_threads)
             if rest is None:
                 np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
             else:
-                plan = rest
+                np.copyto(plan, rest)
             plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
         np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
         return plan
@@ -191,26 +192,64 @@ class Seeds:
 NAMES = {"product": Product, "profile": Profile}
 
 
-def as_start(init, problem, seed=0, *, also=()):
+def _is_start(init):
+    return callable(getattr(init, "plan", None)) and not isinstance(init, type)
+
+
+def as_start(init, problem, seed=0, *, name="init", also=()):
     """A start from what a caller may pass.
 
     Raises
     ------
     TypeError, ValueError
-        Naming `init`.
+        Naming the argument.
     """
-    if hasattr(init, "plan") and not hasattr(init, "gw_cost"):
+    if _is_start(init):
         return init
     if isinstance(init, str):
-        one_of(init, "init", (*NAMES, "random", *also))
+        one_of(init, name, (*NAMES, "random", *also))
         return Random(seed) if init == "random" else NAMES[init]()
-    plan = as_matrix(init, "init", shape=problem.shape)
+    if init is None or hasattr(init, "plan"):
+        came = f"the class {init.__name__}" if isinstance(init, type) else type(init)
+        raise TypeError(
+            f"{name} must be the name of a start, a start or a plan (an array), "
+            f"got {getattr(came, '__name__', came)}"
+        )
+    return Given(as_plan(init, name, problem.shape))
+
+
+def as_plan(plan, name, shape):
+    """A float32 plan of mass one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
+    """
+    plan = as_matrix(plan, name, shape=shape)
     if plan.min() < 0:
-        raise ValueError(f"init must not be negative, got {plan.min()}")
+        raise ValueError(f"{name} must not be negative, got {plan.min()}")
     total = plan.sum(dtype=np.float64)
     if not total > 0:
-        raise ValueError("init must have mass, got a sum of 0")
-    return Given(np.ascontiguousarray(plan / total, dtype=np.float32))
+        raise ValueError(f"{name} must have mass, got a sum of 0")
+    return np.ascontiguousarray(plan / total, dtype=np.float32)
+
+
+def start_plan(start, problem, n_threads):
+    """The plan of a start, also of a caller's class: checked, or None for the product.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    plan = start.plan(problem, n_threads)
+    if plan is None or type(start) in OWN:
+        return plan
+    return as_plan(plan, f"the plan of {start}", problem.shape)
+
+
+# Starts whose plans need no check.
+OWN = (Product, Random, Given, Profile, Seeds)
 
 
 def profiles(geometry, weights, root=False, both=False):
@@ -230,12 +269,23 @@ def profiles(geometry, weights, root=False, both=False):
     -------
     (n, QUANTILES) float64 ndarray, twice as wide if `both`
     """
-    left, right = (_root_factors if root else _factors)(geometry)
+    left, right, scale = (_root_factors if root else _factors)(geometry)
     made = _row_quantiles(left, right, weights)
     if both:
         other = made if right is not None else _row_quantiles(left.T, None, weights)
         made = np.hstack([made, other])
-    return made
+    return made * scale
+
+
+def _both_profiles(problem, root):
+    """Those of both sides, made once however many starts compare them."""
+    if root not in problem.profiles:
+        asymmetric = not (_symmetric(problem.x) and _symmetric(problem.y))
+        problem.profiles[root] = (
+            profiles(problem.x, problem.p, root, asymmetric),
+            profiles(problem.y, problem.q, root, asymmetric),
+        )
+    return problem.profiles[root]
 
 
 def _symmetric(geometry):
@@ -243,29 +293,31 @@ def _symmetric(geometry):
 
 
 def _factors(geometry):
-    """Left and right factor of the costs; without a right one, the matrix itself."""
+    """Left and right factor of the costs in units of a scale, and the scale. Without a
+    right factor the left one is the matrix itself.
+    """
     if not isinstance(geometry, PointCloud):
-        return geometry.matrix, None
-    left = geometry.features * np.float32(geometry.scale)
-    return left @ geometry.signature.astype(np.float32), geometry.features
+        return geometry.matrix, None, 1.0
+    left = geometry.features @ geometry.signature.astype(np.float32)
+    return left, geometry.features, geometry.scale
 
 
 def _root_factors(geometry):
+    """The same of the square root, see `Profile`."""
     if isinstance(geometry, PointCloud):
         points = geometry.points.astype(np.float64)
         values, vectors = np.linalg.eigh(points.T @ points)
         # X (X'X)^(-1/2) X', leaving out directions in which there is nothing.
         keep = values > 1e-10 * values[-1]
         basis = points @ vectors[:, keep]
-        factor = basis / values[keep] ** 0.25
-        factor *= geometry.scale**0.25
-        return factor.astype(np.float32), factor.astype(np.float32)
+        factor = (basis / values[keep] ** 0.25).astype(np.float32)
+        return factor, factor, np.sqrt(geometry.scale)
     matrix = geometry.matrix.astype(np.float64)
     matrix = (matrix + matrix.T) / 2
     mean = matrix.mean(axis=0)
     matrix = matrix - mean - mean[:, None] + mean.mean()
     values, vectors = np.linalg.eigh(matrix)
-    return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors
+    return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors, 1.0
 
 
 def _row_quantiles(left, right, weights):

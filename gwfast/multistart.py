@@ -38,8 +38,10 @@ def multistart(
 ):
     """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
 
-    Costs, their products with the marginals and all buffers are made once. What ``init=
-    "auto"`` does on few points, this does on all of them, with starts of your own.
+    Costs, their products with the marginals and the buffers are made once; what each
+    start has of its own is, for point clouds, a small matrix, for dense costs a plan.
+    What ``init="auto"`` does on few points, this does on all of them, with starts of
+    your own.
 
     Parameters
     ----------
@@ -138,6 +140,10 @@ def tune_epsilon(
         epsilons = [Epsilon(relative=share) for share in SHARES]
     if key is not None and not callable(key):
         raise TypeError(f"key must be callable or None, got {type(key).__name__}")
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(
+            f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
+        )
     epsilons = [
         one if isinstance(one, Epsilon) else Epsilon(as_positive(one, "epsilons"))
         for one in epsilons
@@ -159,6 +165,16 @@ def tune_epsilon(
 
 def _lowest_cost(result):
     return result.gw_cost
+
+
+def _number(value):
+    """What `key` returned; what is not a number is worse than any."""
+    try:
+        value = float(value)
+    except (TypeError, ValueError):
+        came = type(value).__name__
+        raise TypeError(f"key must return a number, got {came}") from None
+    return np.inf if np.isnan(value) else value
 
 
 def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progress):
@@ -189,11 +205,12 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
             last = runners[0]
             candidates += [runner.candidate() for runner in field]
             result = conclude(last.descent, tie)
-            value = key(result)
-            if best is None or value < least:
+            if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
-                best = dataclasses.replace(result, plan=result.plan.copy())
-                least = value
+                result = dataclasses.replace(result, plan=result.plan.copy())
+            value = _number(key(result))
+            if best is None or value < least:
+                best, least = result, value
     best = dataclasses.replace(
         best,
         candidates=Candidates(candidates),
@@ -213,7 +230,8 @@ def _as_starts(starts, problem, seed):
             f"starts must be a number, a sequence or None, got {type(starts).__name__}"
         )
     starts = [
-        (as_start(start, problem, seed + k), False) for k, start in enumerate(starts)
+        (as_start(start, problem, seed + k, name="starts"), False)
+        for k, start in enumerate(starts)
     ]
     if not starts:
         raise ValueError("starts must not be empty")

@@ -74,6 +74,7 @@ class QuadraticProblem:
         self.q = as_marginal(q, "q", self.y.n)
         self.loss = one_of(loss, "loss", LOSSES)
         self.shape = (self.x.n, self.y.n)
+        self.profiles = {}  # see `initial.Profile`
 
     def take(self, rows, cols):
         """The same problem on some of the points, their masses scaled to one."""
@@ -81,7 +82,7 @@ class QuadraticProblem:
         part.x, part.y = self.x.take(rows), self.y.take(cols)
         part.p, part.q = self.p[rows], self.q[cols]
         part.p, part.q = part.p / part.p.sum(), part.q / part.q.sum()
-        part.shape = (part.x.n, part.y.n)
+        part.shape, part.profiles = (part.x.n, part.y.n), {}
         return part
 
     @property
@@ -157,6 +158,13 @@ class Linearization:
     def fork(self):
         return copy.copy(self)
 
+    def deviation(self):
+        """How the state differs from that of the product plan, in units of what it
+        could be.
+        """
+        p, q = self.problem.p, self.problem.q
+        return (self.state - np.outer(p, q)) / np.sqrt(p.max() * q.max())
+
     def start_from(self, coarse, rows, cols):
         """Set the state from that of the same problem on `rows` and `cols` only."""
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -204,6 +212,14 @@ class Factored(Linearization):
         else:
             self.state = self._contract(plan)
         return self._objective(problem.p, problem.q)
+
+    def deviation(self):
+        # Of points, not of the features that hold their squares and ones.
+        x, y = self.problem.x.points, self.problem.y.points
+        p, q = self.problem.p, self.problem.q
+        state = self.state[: x.shape[1], : y.shape[1]]
+        squares = (p @ np.square(x).sum(axis=1)) * (q @ np.square(y).sum(axis=1))
+        return (state - np.outer(p @ x, q @ y)) / np.sqrt(squares or 1.0)
 
     def start_from(self, coarse, rows, cols):
         self.state = coarse.state

@@ -14,7 +14,7 @@ import numpy as np
 from .descent import Descent, Limits
 from .epsilon import Schedule
 from .geometry import PointCloud, row_blocks
-from .initial import WIDTH, Product, Profile, Random
+from .initial import WIDTH, Product, Profile, Random, start_plan
 from .kernels.threads import resolve_n_threads
 from .problem import Factored
 from .result import Candidate, Candidates
@@ -31,21 +31,26 @@ GROWTH = 3.5
 # lowest optimum was among the first five of thirty by then.
 ROUNDS = (8, 20, 40, 80)
 ANNEALING_STEPS = 7
-# What the race, and levels on the way to the last, are worth.
+# What the race, and levels on the way to the last, are worth. The objective of a plan
+# that misses its marginals is off by about that much of the largest terms in it, so the
+# race, which compares them, is stricter.
+RACE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 COARSE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # States that differ by less than this (relatively) with objectives that do are on the
 # way to the same optimum. Mirror images differ by 0.5 to 1.4.
 SAME_STATE, SAME_COST = 0.3, 0.05
+# A state that differs from the product plan's by less, relatively, is that.
+NO_STATE = 1e-5
 # Two different optima are a tie where their objectives differ by less; what is close to
 # that during the race is not dropped, up to so many.
 TIE, CLOSE, MOST_CLOSE = 1e-3, 5e-3, 2
 # An annealed candidate begins at this multiple of epsilon, or at this share of the mean
 # pseudo-cost where that is more.
 ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
-GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 # Random starts: as many as cost about as much as the others on a large problem. Graphs
 # of a few hundred points have many optima.
 RANDOM_WORK, FEWEST_RANDOM, MOST_RANDOM = 1_500_000, 1, 48
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 @dataclasses.dataclass
@@ -60,6 +65,10 @@ class Runner:
     @property
     def gw_cost(self):
         return self.descent.gw_cost
+
+    @property
+    def is_moving(self):
+        return self.descent.status in (None, "max_outer")
 
     def candidate(self):
         descent = self.descent
@@ -123,7 +132,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
         After its last `advance`.
     tie : bool
         Whether another descent ended in another optimum that is as good.
-    candidates : tuple of Candidate
+    candidates : Candidates
     """
     orders = [
         _order(*side, order)
@@ -148,7 +157,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
             fresh = [(Profile(width), False) for width in widths]
             runners += line_up(linearization, epsilons, fresh, watch)
         inside, field = rows, runners
-        most = limits.max_outer if size is None else COARSE.max_outer
+        most = limits.max_outer - 1 if size is None else RACE.max_outer
         # What starts anew has to catch up with what comes from below.
         runners = race(runners, most, watch, spare=number == 1)
         if size is None:
@@ -156,7 +165,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
         else:
             for runner in runners:
                 runner.fate = "went on"
-                if runner.descent.status in (None, "max_outer"):
+                if runner.is_moving:
                     runner.descent.advance(COARSE)
         candidates += [runner.candidate() for runner in field]
     return runners[0].descent, tie, Candidates(candidates)
@@ -169,7 +178,8 @@ def line_up(linearization, epsilons, starts, watch):
         watch(f"start {k} of {len(starts)}: {start}")
         began = time.perf_counter()
         fork = linearization.fork()
-        gw_cost = fork.start(start.plan(linearization.problem, n_threads))
+        plan = start_plan(start, linearization.problem, n_threads)
+        gw_cost = fork.start(plan)
         schedule, label = epsilons, str(start)
         if annealed:
             schedule, label = _annealed(epsilons, linearization), f"{label}, annealed"
@@ -198,14 +208,13 @@ def race(runners, max_outer, watch, *, spare=False):
     for number, n_outer in enumerate(ROUNDS, start=1):
         if len(runners) == 1:
             break
-        limits = dataclasses.replace(COARSE, max_outer=min(n_outer, max_outer))
+        limits = min(n_outer, max_outer)
         for k, runner in enumerate(runners, start=1):
             watch(f"round {number}: candidate {k} of {len(runners)}")
-            if runner.descent.status in (None, "max_outer"):
-                runner.descent.advance(limits)
-        runners = _distinct(sorted(runners, key=lambda runner: runner.gw_cost))
-        close = (1 + CLOSE) * runners[0].gw_cost
-        keep = sum(runner.gw_cost <= close for runner in runners)
+            if len(runner.descent.history) < limits and runner.is_moving:
+                runner.descent.advance(dataclasses.replace(RACE, max_outer=limits))
+        runners = _distinct(sorted(runners, key=_rank))
+        keep = sum(_as_good(runner, runners[0], CLOSE) for runner in runners)
         keep = min(keep, MOST_CLOSE)
         if spare and number == 1:
             keep = len(runners)
@@ -225,24 +234,39 @@ def finish(runners, limits, callback, watch):
     bool
         Whether another one ended in another optimum that is as good.
     """
-    for runner in reversed(runners):
-        watch(f"solving from {runner.label}")
-        if runner is runners[0]:
-            runner.descent.callback = callback
-        runner.descent.advance(limits)
-    best = min(runners, key=lambda runner: runner.gw_cost)
-    if best is not runners[0]:
-        # Once more: the plan in the common buffer has to be this one's.
-        best.descent.advance(limits)
-    runners.sort(key=lambda runner: runner is not best)
+    if len(runners) > 1:
+        # All but one iteration: the plan in the common buffer has to be the best one's.
+        before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
+        for runner in runners:
+            watch(f"solving from {runner.label}")
+            if len(runner.descent.history) < limits.max_outer - 1:
+                runner.descent.advance(before)
+        runners.sort(key=_rank)
+    best = runners[0]
+    watch(f"solving from {best.label}")
+    best.descent.callback = callback
+    best.descent.advance(limits)
     best.fate, tie = "won", False
     for runner in runners[1:]:
         runner.fate = "lost"
-        if runner.gw_cost <= (1 + TIE) * best.gw_cost:
+        if _as_good(runner, best, TIE):
             same = _distance(runner.descent, best.descent) < SAME_STATE
             runner.fate = f"same as {best.label}" if same else "tie"
             tie = tie or not same
     return tie
+
+
+def _rank(runner):
+    """By objective; what is not a number comes last."""
+    return runner.gw_cost if runner.gw_cost == runner.gw_cost else np.inf
+
+
+def _as_good(runner, best, share):
+    """Whether its objective exceeds that of the best by at most a share of it."""
+    rounding = 1e-6 * best.descent.linearization.magnitude
+    return runner is best or (
+        runner.gw_cost - best.gw_cost <= share * abs(best.gw_cost) + rounding
+    )
 
 
 def _order(geometry, masses, order):
@@ -292,7 +316,7 @@ def _distinct(runners):
     kept = []
     for runner in runners:
         for other in kept:
-            close = runner.gw_cost <= (1 + SAME_COST) * other.gw_cost
+            close = _as_good(runner, other, SAME_COST)
             if close and _distance(runner.descent, other.descent) < SAME_STATE:
                 runner.fate = f"same as {other.label}"
                 break
@@ -302,7 +326,7 @@ def _distinct(runners):
 
 
 def _distance(one, other):
-    """Relative distance of two states, 0 to about 1.4."""
-    one, other = one.linearization, other.linearization
-    size = max(np.linalg.norm(one.state), np.linalg.norm(other.state))
-    return np.linalg.norm(one.state - other.state) / size if size > 0 else 0.0
+    """Relative distance of two states from one another, 0 to about 1.4."""
+    one, other = one.linearization.deviation(), other.linearization.deviation()
+    size = max(np.linalg.norm(one), np.linalg.norm(other))
+    return np.linalg.norm(one - other) / size if size > NO_STATE else 0.0
