@@ -17,8 +17,13 @@ from gwfast import words
 
 from . import pairs
 
-WORDS = {"es-en": 2000, "zh-en": 3000, "es-fr": 2000, "en-fr": 3000, "en-es": 2000}
-NEIGHBORS = {"scGEM": (5, 10, 30, 50), "PBMC": (20,)}
+WORDS = (
+    ("es-en", 2000), ("zh-en", 3000), ("es-fr", 2000), ("en-fr", 3000), ("en-es", 2000),
+)  # fmt: skip
+# Where single starts fail.
+HARD_WORDS = (("zh-en", 1500), ("es-en", 5000))
+GRAPHS = (("scGEM", 5), ("scGEM", 10), ("scGEM", 30), ("scGEM", 50))
+LARGE_GRAPHS = (("PBMC", 20),)
 SHARES = (0.05, 0.04, 0.03, 0.025, 0.02, 0.0175, 0.015, 0.0125, 0.01, 0.0075, 0.005)
 N_RANDOM, N_SEEDS, N_POT = 10, 10, 50
 
@@ -28,9 +33,8 @@ class Words:
 
     scores = "P@1 plan", "P@1 CSLS"
 
-    def __init__(self, name, n_words=None):
+    def __init__(self, name, n):
         self.x, self.y, dictionary = pairs.language_pair(name)
-        n = n_words or WORDS[name]
         self.name, self.n_words = f"{name}, {n} words", n
         self.taking_part = words.gold_standard(
             dictionary, self.x.words[:n], self.y.words[:n]
@@ -65,10 +69,10 @@ class Graphs:
         return gw, [hit.mean(), np.nan]
 
 
-def cases(language_pairs=tuple(WORDS)):
+def cases(language_pairs=WORDS, graphs=GRAPHS):
     """All that the data allow, each when it is its turn."""
-    made = [(Words, name) for name in language_pairs]
-    made += [(Graphs, name, k) for name, some in NEIGHBORS.items() for k in some]
+    made = [(Words, *one) for one in language_pairs]
+    made += [(Graphs, *one) for one in graphs]
     for kind, *arguments in made:
         try:
             yield kind(*arguments)
@@ -91,7 +95,7 @@ def show(title, heads, rows):
 
 
 def starts_table():
-    for case in cases():
+    for case in cases(WORDS + HARD_WORDS, GRAPHS + LARGE_GRAPHS):
         starts = {
             "product": "product",
             "profile 0.02": gwfast.Profile(),
@@ -183,36 +187,35 @@ def pot_table():
     import ot
 
     rows = []
-    for case in (Graphs("scGEM", k) for k in NEIGHBORS["scGEM"]):
+    for case in (Graphs(*one) for one in GRAPHS):
         cost_x, cost_y = case.costs
         n, m = len(cost_x), len(cost_y)
         p, q = np.full(n, 1 / n), np.full(m, 1 / m)
-        for epsilon in ("auto",):
-            gw, _ = case.solve(epsilon=epsilon)
-            began, costs = time.perf_counter(), []
-            for seed in range(N_POT):
-                start = np.random.default_rng(seed).random((n, m))
-                start = ot.sinkhorn(p, q, -np.log(start), 1.0)
-                plan = ot.gromov.entropic_gromov_wasserstein(
-                    cost_x, cost_y, p, q, "square_loss",
-                    epsilon=2 * gw.epsilon, G0=start, max_iter=200, tol=1e-7,
-                )  # fmt: skip
-                if abs(plan.sum() - 1) < 1e-3:
-                    costs.append(objective(plan, cost_x, cost_y))
-            seconds = time.perf_counter() - began
-            ours = objective(gw.plan.astype(np.float64), cost_x, cost_y)
-            rows.append(
-                [
-                    case.name,
-                    f"{gw.epsilon:.3g}",
-                    f"{ours:.6g}",
-                    f"{gw.seconds:.2f}",
-                    f"{min(costs, default=np.nan):.6g}",
-                    f"{np.median(costs) if costs else np.nan:.6g}",
-                    f"{len(costs)} of {N_POT}",
-                    f"{seconds:.1f}",
-                ]
-            )
+        gw, _ = case.solve()
+        began, costs = time.perf_counter(), []
+        for seed in range(N_POT):
+            start = np.random.default_rng(seed).random((n, m))
+            start = ot.sinkhorn(p, q, -np.log(start), 1.0)
+            plan = ot.gromov.entropic_gromov_wasserstein(
+                cost_x, cost_y, p, q, "square_loss",
+                epsilon=2 * gw.epsilon, G0=start, max_iter=200, tol=1e-7,
+            )  # fmt: skip
+            if abs(plan.sum() - 1) < 1e-3:
+                costs.append(objective(plan, cost_x, cost_y))
+        seconds = time.perf_counter() - began
+        ours = objective(gw.plan.astype(np.float64), cost_x, cost_y)
+        rows.append(
+            [
+                case.name,
+                f"{gw.epsilon:.3g}",
+                f"{ours:.6g}",
+                f"{gw.seconds:.2f}",
+                f"{min(costs, default=np.nan):.6g}",
+                f"{np.median(costs) if costs else np.nan:.6g}",
+                f"{len(costs)} of {N_POT}",
+                f"{seconds:.1f}",
+            ]
+        )
     heads = ["data", "epsilon", "gw_cost", "seconds", "POT: best", "median"]
     heads += ["plans of mass 1", "seconds"]
     show(f"the search against {N_POT} random starts in POT", heads, rows)

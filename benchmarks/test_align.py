@@ -6,11 +6,11 @@ says how far each objective is from gwfast's; nothing here fails for being slow.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from contenders import CONTENDERS, Problem
+from pairs import language_pair
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
@@ -23,18 +23,10 @@ GRAPH_SIZE, GRAPH_NEIGHBORS = N_WORDS // 2, 10
 @pytest.fixture(scope="module")
 def pair():
     """Vectors of two languages and a dictionary: name, x, y, dictionary, epsilon."""
-    folder = os.environ.get("GWFAST_DATA")
-    folder = Path(folder or Path(__file__).resolve().parents[2] / "shared" / "data")
-    vectors, lists = folder / "ubilexat" / "es-en", folder / "muse"
-    if not vectors.is_dir():
+    try:
+        return "es-en (ubilexat)", *language_pair("es-en"), 1e-3
+    except FileNotFoundError:
         return "es-fr (bundled sample)", *words.load_sample(), 3e-4
-    x, y = (
-        words.read_embeddings(vectors / f"word2vec.{name}") for name in ("es", "en")
-    )
-    forth, back = (
-        words.read_dictionary(lists / f"{name}.txt") for name in ("es-en", "en-es")
-    )
-    return "es-en (ubilexat)", x, y, words.merge(forth, words.invert(back)), 1e-3
 
 
 @pytest.fixture(scope="module")

@@ -153,13 +153,52 @@ def test_bad_seeds_are_refused(pairs, error, message):
         gwfast.gromov_wasserstein(*costs, init=Seeds(pairs))
 
 
+class Own:
+    """A start of the caller's."""
+
+    def __init__(self, plan):
+        self.made = plan
+
+    def plan(self, problem, n_threads):
+        return self.made
+
+    def __repr__(self):
+        return "Own()"
+
+
+def test_starts_of_ones_own_are_converted_and_left_alone():
+    x, y = PointCloud(cloud(10, 3, 21)), PointCloud(cloud(8, 3, 22))
+    made = np.asfortranarray(np.random.default_rng(23).random((10, 8)))
+    before = made.copy()
+    own = gwfast.gromov_wasserstein(x, y, init=Own(made))
+    given = gwfast.gromov_wasserstein(x, y, init=made)
+    np.testing.assert_array_equal(own.plan, given.plan)
+    gwfast.gromov_wasserstein(x, y, init=Seeds([[0, 0]], share=0.5, rest=Own(made)))
+    np.testing.assert_array_equal(made, before)
+    pairs = np.array([[0, 0], [1, 1]])
+    seeds = Seeds(pairs)
+    pairs[:] = 5
+    assert seeds.pairs[1, 0] == 1
+    with pytest.raises(ValueError, match=r"^the plan of Own\(\) must have shape"):
+        gwfast.gromov_wasserstein(x, y, init=Own(made.T))
+
+
 def test_other_bad_starts_are_refused():
     costs = random_cost(10, 19), random_cost(8, 20)
+    with pytest.raises(TypeError, match=r"^init must be .* got the class Profile"):
+        gwfast.gromov_wasserstein(*costs, init=Profile)
+    with pytest.raises(TypeError, match=r"^init must be .* got GWResult"):
+        result = gwfast.gromov_wasserstein(*costs, init="profile", tol=0.1)
+        gwfast.gromov_wasserstein(*costs, init=result)
+    with pytest.raises(TypeError, match=r"^root must be a bool, got str"):
+        Profile(root="no")
     with pytest.raises(ValueError, match=r"^share must be at most 1, got 2"):
         Seeds([[0, 0]], share=2)
     with pytest.raises(ValueError, match=r"^rest must be one of"):
         Seeds([[0, 0]], rest="random")
     with pytest.raises(ValueError, match=r"^width must be positive"):
         Profile(width=0.0)
+    with pytest.raises(ValueError, match=r"^width must be at least"):
+        Profile(width=1e-12)
     with pytest.raises(ValueError, match=r"^init must be one of .*'auto'.*got 'best'"):
         gwfast.gromov_wasserstein(*costs, init="best")

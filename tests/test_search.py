@@ -138,6 +138,53 @@ def test_asymmetric_costs_and_kl_are_searched_too(small_races, loss):
     assert (result.plan.argmax(axis=0) == order).mean() > 0.9
 
 
+@pytest.mark.parametrize("n", [100, 200])
+def test_an_epsilon_so_small_that_objectives_are_rounding_is_searched(n):
+    x, y, where = rotated_pair(n, 3, 23)
+    epsilon = gwfast.Epsilon(relative=0.001)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        result = gwfast.gromov_wasserstein(distances(x), distances(y), epsilon=epsilon)
+    assert (result.plan.argmax(axis=1) == where).mean() > 0.95
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("max_outer", [1, 2, 5, 8, 30])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_no_more_iterations_than_asked_for(small_races, dense, max_outer):
+    x, y, make, _ = reference(dense)
+    costs = make(x), make(y)
+    result = gwfast.gromov_wasserstein(*costs, max_outer=max_outer)
+    assert 1 <= result.n_outer <= max_outer
+    problem = QuadraticProblem(*costs)
+    for prune in (True, False):
+        result = gwfast.multistart(problem, starts=3, prune=prune, max_outer=max_outer)
+        assert 1 <= result.n_outer <= max_outer
+        np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e18])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "dot"])
+def test_the_unit_of_costs_does_not_matter(metric, scale):
+    x, y, _ = noisy_pair(60, 3, 24)
+    one, other = (
+        gwfast.gromov_wasserstein(
+            PointCloud(factor * x, metric), PointCloud(factor * y, metric)
+        )
+        for factor in (1.0, scale)
+    )
+    assert np.abs(one.plan - other.plan).sum() < 1e-3
+
+
+def test_masses_beyond_float32_are_none():
+    x, y, _ = noisy_pair(50, 3, 25)
+    p = np.full(50, 1e-35)
+    p[:10] = 0.1
+    result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), p)
+    assert not result.plan[10:].any()
+    np.testing.assert_allclose(result.plan[:10].sum(axis=1), 0.1, rtol=1e-3)
+
+
 # --- What is told ---------------------------------------------------------------------
 
 
@@ -197,11 +244,13 @@ def test_mirror_image_is_a_tie():
     rng = np.random.default_rng(14)
     half = rng.standard_exponential((25, 2)) * [1.0, 2.0] + [1.0, 0.0]
     cost = distances(np.vstack([half, half * [-1.0, 1.0]]))
-    with pytest.warns(gwfast.ConvergenceWarning, match="'tie'"):
-        result = gwfast.gromov_wasserstein(cost, cost)
-    assert result.status == "tie" and not result.converged
-    assert "Seeds" in result.advice
-    assert [row.fate for row in result.candidates].count("tie") >= 1
+    cloud = PointCloud(np.vstack([half, half * [-1.0, 1.0]]), "sqeuclidean")
+    for costs in ((cost, cost), (cloud, cloud)):
+        with pytest.warns(gwfast.ConvergenceWarning, match="'tie'"):
+            result = gwfast.gromov_wasserstein(*costs)
+        assert result.status == "tie" and not result.converged
+        assert "Seeds" in result.advice
+        assert [row.fate for row in result.candidates].count("tie") >= 1
     # Breaking the symmetry breaks the tie.
     lopsided = np.vstack([half, half * [-1.0, 1.3]])
     assert gwfast.gromov_wasserstein(distances(lopsided), distances(lopsided)).converged
@@ -235,11 +284,32 @@ def test_saddle_of_centered_clouds_is_near_product_and_the_search_leaves_it():
     assert gwfast.align(x, y, **options).gw.status != "near_product"
 
 
-@pytest.mark.parametrize("constant", [0.0, 2.0])
-def test_where_every_plan_is_as_good_the_product_plan_is_right(constant):
-    cost = np.full((20, 20), constant)
-    result = gwfast.gromov_wasserstein(cost, cost)
-    assert result.converged and abs(result.gw_cost) < 1e-6
+@pytest.mark.parametrize(
+    "costs",
+    [
+        (np.zeros((20, 20)), np.zeros((20, 20))),
+        (np.full((20, 20), 2.0), np.full((15, 15), 2.0)),
+        (np.full((20, 20), 0.1), np.full((20, 20), 0.1 + 1e-9)),
+        (np.ones((20, 20)), 3 * np.ones((15, 15))),
+        (np.ones((20, 20)), distances(cloud(15, 2, 26))),
+        (PointCloud(np.ones((20, 3))), PointCloud(np.full((9, 2), 0.7))),
+        (PointCloud(np.ones((20, 3)), "sqeuclidean"), distances(cloud(9, 2, 27))),
+        (PointCloud([[1.0, 2.0]]), PointCloud([[3.0, 1.0, 1.0]])),
+    ],
+)
+def test_where_every_plan_is_as_good_the_product_plan_is_right(costs):
+    result = gwfast.gromov_wasserstein(*costs)
+    assert result.converged
+    np.testing.assert_allclose(result.plan, 1 / result.plan.size, rtol=1e-4)
+
+
+def test_advice_does_not_ask_for_less_than_is_usual():
+    """Spaces of different scale: no epsilon helps, and 1.75 % is none too large."""
+    x = cloud(60, 3, 28)
+    costs = PointCloud(x, "sqeuclidean"), PointCloud(1e3 * x[::-1], "sqeuclidean")
+    with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
+        result = gwfast.gromov_wasserstein(*costs)
+    assert "same scale" in result.advice and "smaller" not in result.advice
 
 
 def test_lost_mass_is_said(monkeypatch):
@@ -322,6 +392,21 @@ def test_tuning_returns_the_best_of_all_epsilons(dense):
     assert np.abs(again.plan - largest.plan).sum() < 1e-2
 
 
+def test_results_that_key_saw_stay_as_they_were():
+    problem, seen = problem_of(30, 29), []
+
+    def key(result):
+        seen.append((result.plan, result.plan.copy()))
+        return np.nan if len(seen) == 1 else result.gw_cost
+
+    best = gwfast.tune_epsilon(problem, epsilons=[0.5, 0.3], key=key)
+    for plan, copy in seen:
+        np.testing.assert_array_equal(plan, copy)
+    assert best.plan is seen[1][0]  # what is not a number does not win
+    with pytest.raises(TypeError, match=r"^key must return a number, got list"):
+        gwfast.tune_epsilon(problem, epsilons=[0.5], key=lambda result: [])
+
+
 def test_tuning_takes_numbers_and_shares_alike():
     problem = problem_of(30, 21)
     result = gwfast.tune_epsilon(
@@ -340,6 +425,8 @@ def test_tuning_takes_numbers_and_shares_alike():
         (lambda p: gwfast.multistart(p, prune=1), TypeError, "^prune must be a bool"),
         (lambda p: gwfast.tune_epsilon(p, epsilons=[]), ValueError, "^epsilons must n"),
         (lambda p: gwfast.tune_epsilon(p, epsilons=["a"]), TypeError, "^epsilons must"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=0.1), TypeError, "^epsilons must b"),
+        (lambda p: gwfast.multistart(p, starts=["auto"]), ValueError, "^starts must b"),
         (lambda p: gwfast.tune_epsilon(p, key=3), TypeError, "^key must be callable"),
     ],
 )
