@@ -94,9 +94,9 @@ class Descent:
         epsilon = self.epsilons.at(len(history))
         final = epsilon == self.epsilons.last
         inner_epsilon = in_units(epsilon, linearization.unit)
-        # The rounding of the pseudo-cost, a float32 product, moves its plan by about
-        # this much (measured: 1 to 3 units in the last place of the largest entry).
-        floor, tol = 4 * FLOAT32 / inner_epsilon, limits.tol
+        # Rounding the pseudo-cost to float32 moves its plan by about this much, and the
+        # product that makes it, by up to four times as much.
+        floor, tol = FLOAT32 / inner_epsilon, limits.tol
         if linearization.change_is_rounded:
             tol = max(tol, floor)
         # The last plan that the limit allows has to keep its marginals too.
@@ -138,8 +138,10 @@ class Descent:
             self._few = max(self._few, min(2 * self._few, most))
             least = linearization.inner_share / MOST_TIGHTENING
             self._share = max(self._share / 2, least)
-        settled = final and change <= tol and abs(gw_cost - before) <= allowed
-        self._settled = settled
+        settled = change <= tol and abs(gw_cost - before) <= allowed
+        if linearization.change_is_rounded:
+            settled = settled or _stalled(history, 4 * floor)
+        settled = self._settled = final and settled
         if self.callback is not None and self.callback(step):
             self.status = "stopped"
         elif settled and error <= marginal_tol:

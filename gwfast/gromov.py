@@ -83,7 +83,7 @@ def gromov_wasserstein(
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
         this, relatively (for dense costs not less than rounding the pseudo-cost to
-        float32 moves the plan by, 2.4e-7 of the largest cost over epsilon),
+        float32 moves the plan by, about 1e-7 of the largest cost over epsilon),
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     n_threads : int or None, default=None

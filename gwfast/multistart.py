@@ -200,7 +200,7 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
             field = line_up(linearization, schedule, starts, tell)
             if last is not None:
                 field.append(resume(last, schedule.last))
-            runners = race(field, limits.max_outer, tell) if prune else list(field)
+            runners = race(field, limits.max_outer - 1, tell) if prune else list(field)
             tie = finish(runners, limits, None, tell)
             last = runners[0]
             candidates += [runner.candidate() for runner in field]

@@ -239,10 +239,12 @@ def _progress(settings):
             yield advance, tell
             progress.update(task, total=progress.tasks[0].completed)
     else:
+        shown = []
 
         def line(state):
-            if state.iteration % _PLAIN_EVERY == 1:
+            if len(shown) % _PLAIN_EVERY == 0:
                 console.print(_progress_line(state), soft_wrap=True)
+            shown.append(state.iteration)
 
         def tell(text, done, total):
             # The first start and candidate only, or there would be dozens of lines.

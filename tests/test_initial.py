@@ -187,9 +187,10 @@ def test_other_bad_starts_are_refused():
     costs = random_cost(10, 19), random_cost(8, 20)
     with pytest.raises(TypeError, match=r"^init must be .* got the class Profile"):
         gwfast.gromov_wasserstein(*costs, init=Profile)
+    x, y, _ = rotated_pair(20, 2, 24)
+    result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), init="product")
     with pytest.raises(TypeError, match=r"^init must be .* got GWResult"):
-        result = gwfast.gromov_wasserstein(*costs, init="profile", tol=0.1)
-        gwfast.gromov_wasserstein(*costs, init=result)
+        gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), init=result)
     with pytest.raises(TypeError, match=r"^root must be a bool, got str"):
         Profile(root="no")
     with pytest.raises(ValueError, match=r"^share must be at most 1, got 2"):
