@@ -7,7 +7,7 @@ from .sinkhorn import LEAST_EPSILON
 
 # Share of the mean pseudo-cost under the product plan. On word vectors of 50 and 200
 # dimensions, five language pairs, accuracy was best between 1.25 and 3 %, and at 1.75 %
-# within a twentieth of the best on every pair (`python -m benchmarks.optimum epsilon`).
+# at most 7 % below the best of each (`python -m benchmarks.optimum epsilon`).
 AUTO_RELATIVE = 0.0175
 
 
