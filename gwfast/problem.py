@@ -52,7 +52,8 @@ def as_geometry(cost, name):
 
 
 class QuadraticProblem:
-    """Two geometries, their marginals and a loss; no algorithm.
+    """Two geometries, their marginals and a loss; no algorithm. What `multistart` and
+    `tune_epsilon` solve.
 
     Parameters
     ----------
@@ -92,6 +93,7 @@ class QuadraticProblem:
         return Factored if factored and self.loss == "square" else Dense
 
     def linearize(self, n_threads):
+        """A `Linearization` of this problem, its state yet to be set."""
         return self.kind(self, n_threads)
 
 
@@ -156,6 +158,7 @@ class Linearization:
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
 
     def fork(self):
+        """Another with the same costs, workspace and, until it changes, state."""
         return copy.copy(self)
 
     def deviation(self):
