@@ -190,7 +190,7 @@ def search_table(n_words=5000):
                 "random 0": "random",
                 "profile 0.05": gwfast.Profile(0.05),
                 "root profile 0.02": gwfast.Profile(root=True),
-            }.get(won.start, "profile")
+            }.get(won.start.removeprefix("fresh "), "profile")
             one, _ = case.solve(init=start)
             alone.append(one.seconds)
         ratio = np.median(found) / np.median(alone)

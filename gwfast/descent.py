@@ -178,7 +178,7 @@ class Descent:
                 unit * solver.g + linearization.col_cost,
             ),
             gw_cost=self.gw_cost,
-            reg_cost=self.gw_cost - epsilon * entropy,
+            reg_cost=self.gw_cost - 2 * epsilon * entropy,
             epsilon=epsilon,
             marginal_error=self.error,
             n_outer=len(history),

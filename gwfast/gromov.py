@@ -45,9 +45,10 @@ def gromov_wasserstein(
 ):
     """Entropic Gromov-Wasserstein plan between two spaces.
 
-    Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - epsilon * H(T)`` over
-    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. The problem is
-    not convex, and which optimum is found depends on the start: by default a small
+    Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
+    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. (The 2 comes
+    from `epsilon` being that of the linear problems, see there.) The problem is not
+    convex, and which optimum is found depends on the start: by default a small
     portfolio of them races, and the lowest objective wins.
 
     Parameters
@@ -91,8 +92,9 @@ def gromov_wasserstein(
     seed : int, default=0
         For random starts.
     callback : callable or None, default=None
-        ``callback(step)`` is called with an `OuterStep` after each outer iteration of
-        the last descent; if what it returns is true, the solver stops.
+        ``callback(step)`` is called with an `OuterStep` after each outer iteration; if
+        what it returns is true, the solver stops. With ``init="auto"`` only after those
+        that follow the race.
     progress : bool or callable, default=False
         Whether to show a progress bar, which needs the package rich; or
         ``progress(text, done, total)``, to be told what is going on (`total` is None
@@ -231,7 +233,7 @@ def _near_product_advice(linearization, epsilon):
     share = epsilon / (linearization.product_cost or linearization.unit)
     advice = (
         "the plan hardly differs from the product plan and matches nothing, at an "
-        f"epsilon of {epsilon:.3g}, {100 * share:.2g} % of the mean pseudo-cost (1 to "
+        f"epsilon of {epsilon:.3g}, {100 * share:.3g} % of the mean pseudo-cost (1 to "
         "3 % is usual); "
     )
     if share > USUAL_SHARE:

@@ -53,7 +53,8 @@ def multistart(
     epsilon : float, "auto" or Epsilon, default="auto"
     prune : bool, default=True
         Drop those that follow another into the same optimum, and the worse half of the
-        others after 8, 20 and 40 outer iterations. False takes all of them to the end.
+        others after 8, 20, 40 and 80 outer iterations. False takes all of them to the
+        end.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
         See `gromov_wasserstein`.
 
@@ -200,7 +201,10 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
             field = line_up(linearization, schedule, starts, tell)
             if last is not None:
                 field.append(resume(last, schedule.last))
-            runners = race(field, limits.max_outer - 1, tell) if prune else list(field)
+            runners = list(field)
+            if prune:
+                most = limits.max_outer - 1, limits.max_inner
+                runners = race(field, *most, tell)
             tie = finish(runners, limits, None, tell)
             last = runners[0]
             candidates += [runner.candidate() for runner in field]

@@ -59,8 +59,9 @@ class Candidate(NamedTuple):
         Spent on the start and on them.
     fate : str
         ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by
-        `gw_cost`), ``"same as ..."`` (on the way to the same optimum), ``"tie"``
-        (another optimum, as good as the winner's), ``"lost"`` (at the end).
+        `gw_cost`, or one of more than two that are as good), ``"same as ..."`` (on the
+        way to the same optimum), ``"tie"`` (another optimum, as good as the winner's),
+        ``"lost"`` (at the end).
     """
 
     start: str
@@ -161,7 +162,8 @@ class GWResult:
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the pseudo-cost
         it takes the marginals to be `p` and `q`: exact up to the marginal error.
     reg_cost : float
-        `gw_cost` minus epsilon times the entropy ``-sum plan log plan``.
+        What is minimized: `gw_cost` minus twice epsilon times the entropy ``-sum plan
+        log plan``.
     epsilon : float
         The effective one, also where it was asked for as "auto".
     marginal_error : float
@@ -184,7 +186,8 @@ class GWResult:
     history : tuple of OuterStep
         Of the last descent: with ``init="auto"`` there were others, see `candidates`.
     candidates : Candidates
-        What ``init="auto"`` tried, as a table; empty for any other start.
+        What ``init="auto"``, `multistart` or `tune_epsilon` (a winner for each epsilon)
+        tried, as a table; empty for any other start.
     seconds : float
         For all of it.
     """

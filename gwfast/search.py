@@ -155,18 +155,27 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
             # The few points of the race may have had other optima than all have.
             widths = (0.05, WIDTH) if max(part.shape) <= CHEAP_POINTS else (0.05,)
             fresh = [(Profile(width), False) for width in widths]
-            runners += line_up(linearization, epsilons, fresh, watch)
+            newcomers = line_up(linearization, epsilons, fresh, watch)
+            for newcomer in newcomers:
+                newcomer.label = f"fresh {newcomer.label}"
+            runners += newcomers
         inside, field = rows, runners
-        most = limits.max_outer - 1 if size is None else RACE.max_outer
         # What starts anew has to catch up with what comes from below.
-        runners = race(runners, most, watch, spare=number == 1)
+        runners = race(
+            runners,
+            limits.max_outer - 1 if size is None else RACE.max_outer,
+            limits.max_inner,
+            watch,
+            spare=number == 1,
+        )
         if size is None:
             tie = finish(runners, limits, callback, watch)
         else:
+            few = min(COARSE.max_inner, limits.max_inner)
             for runner in runners:
                 runner.fate = "went on"
                 if runner.is_moving:
-                    runner.descent.advance(COARSE)
+                    runner.descent.advance(dataclasses.replace(COARSE, max_inner=few))
         candidates += [runner.candidate() for runner in field]
     return runners[0].descent, tie, Candidates(candidates)
 
@@ -175,14 +184,14 @@ def line_up(linearization, epsilons, starts, watch):
     """A runner for every pair of a start and whether to anneal it."""
     runners, n_threads = [], linearization.n_threads
     for k, (start, annealed) in enumerate(starts, start=1):
-        watch(f"start {k} of {len(starts)}: {start}")
+        schedule, label = epsilons, str(start)
+        if annealed:
+            schedule, label = _annealed(epsilons, linearization), f"{label}, annealed"
+        watch(f"start {k} of {len(starts)}: {label}")
         began = time.perf_counter()
         fork = linearization.fork()
         plan = start_plan(start, linearization.problem, n_threads)
         gw_cost = fork.start(plan)
-        schedule, label = epsilons, str(start)
-        if annealed:
-            schedule, label = _annealed(epsilons, linearization), f"{label}, annealed"
         descent = Descent(fork, schedule, gw_cost)
         runners.append(Runner(label, descent, time.perf_counter() - began))
     return runners
@@ -195,7 +204,7 @@ def resume(runner, epsilon):
     return Runner(f"epsilon {runner.descent.epsilons.last:.3g}", descent, 0.0)
 
 
-def race(runners, max_outer, watch, *, spare=False):
+def race(runners, max_outer, max_inner, watch, *, spare=False):
     """Advance all in rounds, dropping the worse half, until one is left.
 
     With `spare`, the first round only drops what comes to the same optimum.
@@ -208,11 +217,16 @@ def race(runners, max_outer, watch, *, spare=False):
     for number, n_outer in enumerate(ROUNDS, start=1):
         if len(runners) == 1:
             break
-        limits = min(n_outer, max_outer)
+        limits = dataclasses.replace(
+            RACE,
+            max_outer=max(min(n_outer, max_outer), 1),
+            max_inner=min(RACE.max_inner, max_inner),
+        )
         for k, runner in enumerate(runners, start=1):
             watch(f"round {number}: candidate {k} of {len(runners)}")
-            if len(runner.descent.history) < limits and runner.is_moving:
-                runner.descent.advance(dataclasses.replace(RACE, max_outer=limits))
+            done = len(runner.descent.history)
+            if done < min(n_outer, max_outer) and runner.is_moving:
+                runner.descent.advance(limits)
         runners = _distinct(sorted(runners, key=_rank))
         keep = sum(_as_good(runner, runners[0], CLOSE) for runner in runners)
         keep = min(keep, MOST_CLOSE)

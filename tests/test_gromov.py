@@ -65,7 +65,7 @@ def test_objective_is_the_fourfold_sum(loss, symmetric):
     plan = result.plan.astype(np.float64)
     entropy = -(plan * np.log(plan)).sum()
     np.testing.assert_allclose(
-        result.reg_cost, result.gw_cost - 0.2 * entropy, rtol=1e-5
+        result.reg_cost, result.gw_cost - 2 * 0.2 * entropy, rtol=1e-5
     )
 
 

@@ -163,6 +163,30 @@ def test_no_more_iterations_than_asked_for(small_races, dense, max_outer):
         np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-4)
 
 
+@pytest.mark.parametrize("init", ["auto", "profile"])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_no_more_passes_than_asked_for(small_races, init):
+    x, y, make, _ = reference(True)
+    result = gwfast.gromov_wasserstein(make(x), make(y), max_inner=3, init=init)
+    assert max(step.n_inner for step in result.history) <= 3
+    result = gwfast.multistart(QuadraticProblem(make(x), make(y)), max_inner=3)
+    assert max(step.n_inner for step in result.history) <= 3
+
+
+def test_what_is_minimized_is_least_at_the_epsilon_it_was_minimized_for():
+    x, y, _ = noisy_pair(60, 3, 30)
+    costs = distances(x), distances(y)
+    best = gwfast.gromov_wasserstein(*costs)
+    values = []
+    for factor in (0.7, 0.85, 1.0, 1.2, 1.4):
+        other = gwfast.gromov_wasserstein(
+            *costs, epsilon=factor * best.epsilon, init=best.plan
+        )
+        entropy = (other.gw_cost - other.reg_cost) / (2 * other.epsilon)
+        values.append(other.gw_cost - 2 * best.epsilon * entropy)
+    assert np.argmin(values) == 2
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1e18])
 @pytest.mark.parametrize("metric", ["sqeuclidean", "dot"])
 def test_the_unit_of_costs_does_not_matter(metric, scale):
