@@ -52,7 +52,7 @@ def graph_problem(word_problem):
     """Shortest paths along the nearest neighbors of the same points: dense costs."""
     costs = [_shortest_paths(points[:GRAPH_SIZE]) for points in word_problem.points]
     n = len(costs[0])
-    # 2 % of the objective of the product plan, as epsilon="auto".
+    # 2 % of the objective of the product plan.
     epsilon = float(f"{0.02 * evaluate(np.full((n, n), 1 / n**2), *costs)[0]:.1g}")
     return Problem(f"graph distances, {n} x {n}, epsilon {epsilon:g}", *costs, epsilon)
 

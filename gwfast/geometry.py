@@ -89,6 +89,8 @@ class PointCloud:
     scale : float
     """
 
+    symmetric = True
+
     def __init__(self, x, metric="cosine"):
         x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", METRICS)
@@ -189,6 +191,13 @@ class DenseCost:
         """Whether all costs are one number, up to rounding."""
         low, high = float(self.matrix.min()), float(self.matrix.max())
         return high - low <= CONSTANT * max(abs(low), abs(high))
+
+    def square_times(self, p):
+        """``(C * C) @ p``, float64."""
+        made = np.empty(self.n)
+        for rows in row_blocks(self.n, self.n):
+            made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
+        return made
 
     def take(self, rows):
         """The costs between some of the points."""

@@ -47,10 +47,8 @@ class Random:
     seed: int = 0
 
     def plan(self, problem, n_threads):
-        rng, plan = (
-            np.random.default_rng(self.seed),
-            _kernels.aligned_empty(problem.shape),
-        )
+        rng = np.random.default_rng(self.seed)
+        plan = _kernels.aligned_empty(problem.shape)
 
         def fill():
             rng.standard_exponential(out=plan, dtype=np.float32)
@@ -210,10 +208,12 @@ def as_start(init, problem, seed=0, *, name="init", also=()):
         one_of(init, name, (*NAMES, "random", *also))
         return Random(seed) if init == "random" else NAMES[init]()
     if init is None or hasattr(init, "plan"):
-        came = f"the class {init.__name__}" if isinstance(init, type) else type(init)
+        came = type(init).__name__
+        if isinstance(init, type):
+            came = f"the class {init.__name__}"
         raise TypeError(
             f"{name} must be the name of a start, a start or a plan (an array), "
-            f"got {getattr(came, '__name__', came)}"
+            f"got {came}"
         )
     return Given(as_plan(init, name, problem.shape))
 
@@ -280,16 +280,12 @@ def profiles(geometry, weights, root=False, both=False):
 def _both_profiles(problem, root):
     """Those of both sides, made once however many starts compare them."""
     if root not in problem.profiles:
-        asymmetric = not (_symmetric(problem.x) and _symmetric(problem.y))
+        asymmetric = not (problem.x.symmetric and problem.y.symmetric)
         problem.profiles[root] = (
             profiles(problem.x, problem.p, root, asymmetric),
             profiles(problem.y, problem.q, root, asymmetric),
         )
     return problem.profiles[root]
-
-
-def _symmetric(geometry):
-    return isinstance(geometry, PointCloud) or geometry.symmetric
 
 
 def _factors(geometry):

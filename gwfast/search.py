@@ -13,7 +13,6 @@ import numpy as np
 
 from .descent import Descent, Limits
 from .epsilon import Schedule
-from .geometry import PointCloud, row_blocks
 from .initial import WIDTH, Product, Profile, Random, start_plan
 from .kernels.threads import resolve_n_threads
 from .problem import Factored
@@ -217,16 +216,13 @@ def race(runners, max_outer, max_inner, watch, *, spare=False):
     for number, n_outer in enumerate(ROUNDS, start=1):
         if len(runners) == 1:
             break
-        limits = dataclasses.replace(
-            RACE,
-            max_outer=max(min(n_outer, max_outer), 1),
-            max_inner=min(RACE.max_inner, max_inner),
-        )
+        most, few = min(n_outer, max_outer), min(RACE.max_inner, max_inner)
         for k, runner in enumerate(runners, start=1):
             watch(f"round {number}: candidate {k} of {len(runners)}")
-            done = len(runner.descent.history)
-            if done < min(n_outer, max_outer) and runner.is_moving:
-                runner.descent.advance(limits)
+            if len(runner.descent.history) < most and runner.is_moving:
+                runner.descent.advance(
+                    dataclasses.replace(RACE, max_outer=most, max_inner=few)
+                )
         runners = _distinct(sorted(runners, key=_rank))
         keep = sum(_as_good(runner, runners[0], CLOSE) for runner in runners)
         keep = min(keep, MOST_CLOSE)
@@ -287,16 +283,7 @@ def _order(geometry, masses, order):
     """All points, those that the first levels should have first."""
     if order == "given":
         return np.argsort(masses == 0, kind="stable")
-    if isinstance(geometry, PointCloud):
-        spread = geometry.square_times(masses)
-    else:
-        spread = np.concatenate(
-            [
-                np.square(geometry.matrix[rows], dtype=np.float64) @ masses
-                for rows in row_blocks(geometry.n, geometry.n)
-            ]
-        )
-    ranked = np.argsort(spread, kind="stable")
+    ranked = np.argsort(geometry.square_times(masses), kind="stable")
     # Multiples of the golden ratio fill the unit interval evenly, however many: so do
     # the first points of this order the range of spreads.
     turn = np.argsort(np.arange(geometry.n) * GOLDEN % 1.0, kind="stable")
