@@ -1,4 +1,4 @@
-"""Build of the one compiled extension; everything else is in pyproject.toml.
+"""Build of the compiled extensions; everything else is in pyproject.toml.
 
 Environment variables:
 
@@ -7,6 +7,7 @@ GWFAST_NO_OPENMP=1       build without OpenMP
 GWFAST_DEBUG=1           bounds checks in the loops, for developers
 """
 
+import glob
 import os
 import subprocess
 import sys
@@ -120,14 +121,23 @@ directives = {
     "embedsignature": True,
 }
 
-extension = Extension(
-    "gwfast.kernels._kernels",
-    ["gwfast/kernels/_kernels.pyx", "csrc/dispatch.c"],
-    include_dirs=["csrc", np.get_include()],
-    depends=["csrc/gwfast.h", "csrc/row_kernels.inc"],
-)
+sources = {
+    "_rows": ["csrc/dispatch.c"],
+    "_kernels": [],
+    "_products": [],
+    "_sparse": [],
+}
+extensions = [
+    Extension(
+        f"gwfast.kernels.{name}",
+        [f"gwfast/kernels/{name}.pyx", *more],
+        include_dirs=["csrc", np.get_include()],
+        depends=sorted(glob.glob("csrc/*")),
+    )
+    for name, more in sources.items()
+]
 
 setup(
-    ext_modules=cythonize([extension], compiler_directives=directives),
+    ext_modules=cythonize(extensions, compiler_directives=directives),
     cmdclass={"build_ext": BuildExt},
 )

@@ -29,14 +29,17 @@
 
 #if defined(__aarch64__)
 #define GWF_ISA neon
+#define GWF_TILE 8
 #else
 #define GWF_ISA baseline
+#define GWF_TILE 4
 #endif
 #define GWF_LANES 4
-#include "row_kernels.inc"
+#include "isa.inc"
 static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
 #undef GWF_ISA
 #undef GWF_LANES
+#undef GWF_TILE
 
 #if GWF_DISPATCH
 
@@ -54,21 +57,25 @@ static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
 
 #define GWF_ISA avx2
 #define GWF_LANES 8
+#define GWF_TILE 4
 GWF_TARGET_BEGIN("avx2,fma")
-#include "row_kernels.inc"
+#include "isa.inc"
 GWF_TARGET_END
 #undef GWF_ISA
 #undef GWF_LANES
+#undef GWF_TILE
 
 #define GWF_ISA avx512
 #define GWF_LANES 16
+#define GWF_TILE 8
 /* Without the last word GCC keeps to 256-bit vectors: right for code that mixes a few
  * vector instructions into scalar work, wrong for these loops. */
 GWF_TARGET_BEGIN("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
-#include "row_kernels.inc"
+#include "isa.inc"
 GWF_TARGET_END
 #undef GWF_ISA
 #undef GWF_LANES
+#undef GWF_TILE
 
 #endif
 

@@ -7,6 +7,8 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 from ._config import show_config
 from ._version import __version__
 from .align import AlignmentResult, align
+from .batch import gromov_wasserstein_batch
+from .coupling import Coupling
 from .epsilon import Epsilon
 from .geometry import DenseCost, PointCloud, cosine_similarity
 from .gromov import gromov_wasserstein
@@ -21,6 +23,7 @@ __all__ = [
     "AlignmentResult",
     "Candidate",
     "ConvergenceWarning",
+    "Coupling",
     "DenseCost",
     "Epsilon",
     "GWResult",
@@ -35,6 +38,7 @@ __all__ = [
     "align",
     "cosine_similarity",
     "gromov_wasserstein",
+    "gromov_wasserstein_batch",
     "multistart",
     "nearest_neighbors",
     "show_config",

@@ -6,14 +6,14 @@ import numpy as np
 import scipy
 
 from ._version import __version__
-from .kernels import _kernels, threads
+from .kernels import _rows, threads
 
 
 def config():
     """Build and run-time facts as a dictionary of strings."""
     blas = "; ".join(_library(info) for info in threads.blas_info())
     runtimes = "; ".join(_library(info) for info in threads.openmp_info())
-    version = _kernels.openmp_version()
+    version = _rows.openmp_version()
     return {
         "gwfast": __version__,
         "python": platform.python_version(),
@@ -23,12 +23,12 @@ def config():
         "OpenMP": f"yes ({version})" if version else "NO: every kernel is serial",
         "OpenMP runtime": runtimes or "none",
         "instruction set": (
-            f"{_kernels.current_isa()} (of {', '.join(_kernels.supported_isas())})"
+            f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})"
         ),
         "BLAS": blas or "not recognized",
         "threads": (
             f"{threads.resolve_n_threads()} by default "
-            f"(OpenMP would take {_kernels.openmp_max_threads()})"
+            f"(OpenMP would take {_rows.openmp_max_threads()})"
         ),
     }
 

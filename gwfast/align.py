@@ -8,13 +8,13 @@ import numpy as np
 from ._validation import as_array, as_count, as_matrix, as_weights, one_of
 from .descent import Limits
 from .geometry import METRICS, PointCloud
-from .gromov import solve
-from .kernels import _kernels
+from .gromov import solve, warn_of
+from .kernels import _products
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .normalize import Normalizer
 from .problem import QuadraticProblem
 from .result import GWResult
-from .retrieval import METHODS, largest, nearest_neighbors
+from .retrieval import METHODS, nearest_neighbors
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -56,7 +56,7 @@ class AlignmentResult:
         -------
         (n_words,) int64 ndarray
         """
-        return largest(self.plan, 1, self.n_threads).indices[:, 0]
+        return self.gw.coupling.topk(1).indices[:, 0]
 
     def transform(self, x):
         """Map vectors of the source space into the target space.
@@ -97,11 +97,11 @@ class AlignmentResult:
         """
         one_of(method, "method", (*METHODS, "coupling"))
         k = as_count(k, "k")
-        candidates = self.plan if method == "coupling" else self.source.rows
-        rows = _as_rows(rows, len(candidates), method)
+        coupling = self.gw.coupling
+        n_rows = coupling.shape[0] if method == "coupling" else len(self.source.rows)
+        rows = _as_rows(rows, n_rows, method)
         if method == "coupling":
-            plan = np.ascontiguousarray(self.plan[rows])
-            return largest(plan, min(k, plan.shape[1]), self.n_threads)
+            return coupling.topk(k, rows)
         mapped = self.source.rows @ self.mapping
         return nearest_neighbors(
             mapped[rows],
@@ -136,6 +136,8 @@ def align(
     tol=1e-5,
     marginal_tol=1e-5,
     n_threads=None,
+    memory_limit=None,
+    tier="auto",
     seed=0,
     callback=None,
     progress=False,
@@ -166,7 +168,8 @@ def align(
     epsilon : float, "auto" or Epsilon, default="auto"
     init : str, start or array-like of shape (n_words, n_words), default="auto"
     loss : {"square", "kl"}, default="square"
-    max_outer, max_inner, tol, marginal_tol, n_threads, seed, callback, progress
+    max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
+    callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
         1500 rows.
 
@@ -178,6 +181,8 @@ def align(
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+    MemoryError
+        If the problem does not fit `memory_limit`, before anything large is allocated.
 
     Warns
     -----
@@ -198,21 +203,24 @@ def align(
         _as_masses(q, "q", len(right), len(y)),
         loss=loss,
     )
+    limits = Limits(max_outer, max_inner, tol, marginal_tol)
     gw = solve(
         problem,
         epsilon=epsilon,
         init=init,
-        limits=Limits(max_outer, max_inner, tol, marginal_tol),
+        limits=limits,
         order="given",
         n_threads=n_threads,
+        memory_limit=memory_limit,
+        tier=tier,
         seed=seed,
         callback=callback,
         progress=progress,
-        stacklevel=3,
     )
+    warn_of(gw, limits, stacklevel=3)
     n_threads = resolve_n_threads(n_threads)
     return AlignmentResult(
-        mapping=_orthogonal_mapping(left, gw.plan, right, n_threads),
+        mapping=_orthogonal_mapping(left, gw.coupling, right, n_threads),
         gw=gw,
         source=source,
         target=target,
@@ -221,12 +229,13 @@ def align(
     )
 
 
-def _orthogonal_mapping(x, plan, y, n_threads):
+def _orthogonal_mapping(x, coupling, y, n_threads):
     """Maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
     correlation = np.empty((x.shape[1], y.shape[1]))
+    moved = coupling.apply(y)
     with single_threaded_blas():
-        _kernels.contract(x, plan, y, correlation, n_threads)
-    u, _, vt = np.linalg.svd(correlation, full_matrices=False)
+        _products.gram(x, moved, correlation, n_threads)
+        u, _, vt = np.linalg.svd(correlation, full_matrices=False)
     return (u @ vt).astype(np.float32)
 
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from ._validation import as_count, as_positive
-from .kernels import _kernels
+from .kernel import Misfit
 from .result import GWResult, OuterStep
 from .sinkhorn import SinkhornSolver, in_units
 
@@ -25,6 +25,8 @@ STALLED_AFTER, STALLED_BELOW = 20, 1e-4
 MOST_TIGHTENING = 16
 FLOAT32 = float(np.finfo(np.float32).eps) / 2
 
+# Errors of marginals that float32 reaches on any problem.
+LEAST_INNER_TOL = 3e-6
 # Relative rounding of the objective, a difference of larger terms in float32.
 ROUNDING = 1e-6
 
@@ -79,6 +81,17 @@ class Descent:
         self.status, self.seconds = None, 0.0
         self._few, self._share = linearization.inner_passes, linearization.inner_share
         self._settled = False
+        self._kernel = self._coupling = self._entropy = None
+
+    def extend(self, coarse, rows, cols):
+        """Start with the potentials of a descent on `rows` and `cols` only."""
+        linearization, solver = self.linearization, coarse.solver
+        epsilon = in_units(self.epsilons.at(0), linearization.unit)
+        potentials = linearization.potentials_from(
+            (solver.f, solver.g), rows, cols, epsilon
+        )
+        if potentials is not None:
+            self.solver.f, self.solver.g = potentials
 
     def advance(self, limits):
         """Iterate, at least once, until a limit or the tolerances; sets `status`."""
@@ -102,17 +115,24 @@ class Descent:
         # The last plan that the limit allows has to keep its marginals too.
         thorough = self._settled or len(history) + 1 >= limits.max_outer
         marginal_tol, max_inner = limits.marginal_tol, limits.max_inner
-        error, n_inner = solver.solve(
-            linearization.buffer,
-            linearization.fill,
-            inner_epsilon,
-            tol=marginal_tol
-            if thorough
-            else max(marginal_tol, self._share * self.change),
+        # What the marginals miss moves the plan by about as much from one iteration to
+        # the next.
+        inner_tol = min(marginal_tol, max(limits.tol, LEAST_INNER_TOL))
+        kernel = linearization.kernel()
+        options = dict(
+            tol=inner_tol if thorough else max(inner_tol, self._share * self.change),
             max_iter=max_inner if thorough else min(self._few, max_inner),
         )
+        try:
+            n_inner = solver.solve(kernel, inner_epsilon, **options)
+        except Misfit:
+            linearization.restore()
+            kernel = linearization.kernel()
+            n_inner = solver.solve(kernel, inner_epsilon, **options)
         before = self.gw_cost
-        gw_cost, change = linearization.update(solver.rows, solver.cols)
+        gw_cost, change = linearization.update(kernel, solver)
+        error = solver.error(*linearization.marginals)
+        self._kernel, self._coupling, self._entropy = kernel, None, None
         # The objective is a small difference of larger terms; where it is zero (an
         # exact match) their rounding is all that moves.
         allowed = tol * abs(gw_cost) + ROUNDING * linearization.magnitude
@@ -142,6 +162,8 @@ class Descent:
         if linearization.change_is_rounded:
             settled = settled or _stalled(history, 4 * floor)
         settled = self._settled = final and settled
+        # Only a part of the kernel may have settled.
+        settled = settled and not linearization.restore()
         if self.callback is not None and self.callback(step):
             self.status = "stopped"
         elif settled and error <= marginal_tol:
@@ -158,32 +180,41 @@ class Descent:
         """Kullback-Leibler divergence of the plan from the product of its marginals,
         right after `advance`.
         """
-        entropy = _kernels.entropy(
-            self.linearization.plan, self.linearization.n_threads
-        )
-        for sums in (self.solver.rows, self.solver.cols):
+        entropy = self.entropy()
+        for sums in self.linearization.marginals:
             entropy += sums[sums > 0] @ np.log(sums[sums > 0])
         return -float(entropy)
+
+    def coupling(self):
+        """The plan, right after `advance`."""
+        if self._coupling is None:
+            self._coupling = self.linearization.coupling(self._kernel, self.solver)
+        return self._coupling
+
+    def entropy(self):
+        """Of the plan, right after `advance`."""
+        if self._entropy is None:
+            self._entropy = self.coupling().entropy()
+        return self._entropy
 
     def result(self, **more):
         """The `GWResult`, right after `advance`; `more` are fields to set."""
         linearization, solver, history = self.linearization, self.solver, self.history
-        epsilon, plan = history[-1].epsilon, linearization.plan
-        entropy = _kernels.entropy(plan, linearization.n_threads)
-        unit = linearization.unit
+        epsilon, unit = history[-1].epsilon, linearization.unit
         fields = dict(
-            plan=plan,
+            coupling=self.coupling(),
             potentials=(
                 unit * solver.f + linearization.row_cost,
                 unit * solver.g + linearization.col_cost,
             ),
             gw_cost=self.gw_cost,
-            reg_cost=self.gw_cost - 2 * epsilon * entropy,
+            reg_cost=self.gw_cost - 2 * epsilon * self.entropy(),
             epsilon=epsilon,
             marginal_error=self.error,
             n_outer=len(history),
             n_inner=sum(step.n_inner for step in history),
             status=self.status,
+            left_out=linearization.lost,
             history=tuple(history),
             seconds=self.seconds,
         )

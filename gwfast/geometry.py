@@ -9,8 +9,9 @@ import copy
 import numpy as np
 
 from ._validation import as_count, as_matrix, as_square, one_of
-from .kernels import _kernels
-from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .kernels import _products
+from .kernels._rows import Panels, aligned_empty
+from .kernels.threads import resolve_n_threads
 
 METRICS = ("cosine", "dot", "sqeuclidean")
 
@@ -213,8 +214,8 @@ class DenseCost:
 def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
     """Cosine similarity of all rows of `x` with all rows of `y`.
 
-    Written chunk by chunk into one float32 buffer: beside that and normalized float32
-    copies of the input nothing grows with n m.
+    Written chunk by chunk into one float32 buffer: beside that and float32 copies of
+    the input, normalized and packed, nothing grows with n m.
 
     Parameters
     ----------
@@ -252,7 +253,7 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
     left = unit_rows_float32(x, "x")
     right = left if y is None else unit_rows_float32(other, "y")
     if out is None:
-        out = _kernels.aligned_empty(shape)
+        out = aligned_empty(shape)
     elif not (
         isinstance(out, np.ndarray)
         and out.shape == shape
@@ -265,10 +266,10 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
             f"out must be a writeable C-contiguous float32 array of shape {shape}, "
             f"got {came}"
         )
-    with single_threaded_blas():
-        for i in range(0, shape[0], step):
-            rows = slice(i, i + step)
-            _kernels.matmul(left[rows], right, out[rows], True, n_threads)
+    right = Panels(right, True, n_threads=n_threads)
+    for i in range(0, shape[0], step):
+        rows = slice(i, i + step)
+        _products.matmul(left[rows], right, out[rows], n_threads=n_threads)
     return out
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from ._validation import as_callback, as_count
 from .descent import Descent, Limits
 from .epsilon import as_epsilon
-from .initial import as_start, start_plan
+from .initial import Given, Product, as_start, start_plan
 from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .memory import as_limit, choose
 from .problem import QuadraticProblem
 from .progress import watching
 from .result import Candidates, ConvergenceWarning
@@ -39,6 +40,8 @@ def gromov_wasserstein(
     tol=1e-5,
     marginal_tol=1e-5,
     n_threads=None,
+    memory_limit=None,
+    tier="auto",
     seed=0,
     callback=None,
     progress=False,
@@ -89,6 +92,15 @@ def gromov_wasserstein(
         and the L1 error of the marginals is at most this.
     n_threads : int or None, default=None
         None is one a core, as far as the problem is large enough.
+    memory_limit : float, str or None, default=None
+        Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of what
+        is free to this process.
+    tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
+        How the kernel of two point clouds is kept. "dense": in one n x m float32
+        buffer. "sparse": what matters of it, once the plan is concentrated; the plan
+        then lacks at most `GWResult.left_out` of any row or column. "tiled": never more
+        than some rows; every pass makes it anew from its factors. "auto" is the first
+        of these that `memory_limit` allows. Other costs are always "dense".
     seed : int, default=0
         For random starts.
     callback : callable or None, default=None
@@ -108,6 +120,8 @@ def gromov_wasserstein(
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+    MemoryError
+        If the problem does not fit `memory_limit`, before anything is allocated.
 
     Warns
     -----
@@ -116,18 +130,22 @@ def gromov_wasserstein(
         `GWResult.status` says which, `GWResult.advice` what to try.
     """
     problem = QuadraticProblem(cost_x, cost_y, p, q, loss=loss)
-    return solve(
+    limits = Limits(max_outer, max_inner, tol, marginal_tol)
+    result = solve(
         problem,
         epsilon=epsilon,
         init=init,
-        limits=Limits(max_outer, max_inner, tol, marginal_tol),
+        limits=limits,
         order="mass",
         n_threads=n_threads,
+        memory_limit=memory_limit,
+        tier=tier,
         seed=seed,
         callback=callback,
         progress=progress,
-        stacklevel=3,
     )
+    warn_of(result, limits, stacklevel=3)
+    return result
 
 
 def solve(
@@ -138,17 +156,22 @@ def solve(
     limits,
     order,
     n_threads,
+    memory_limit,
+    tier,
     seed,
     callback,
     progress,
-    stacklevel,
 ):
-    """`gromov_wasserstein` of a `QuadraticProblem`; for `order` see `search`."""
+    """`gromov_wasserstein` of a `QuadraticProblem`, without its warning; for `order`
+    see `search`.
+    """
     began = time.perf_counter()
     seed, callback = as_count(seed, "seed", least=0), as_callback(callback)
     epsilon, auto = as_epsilon(epsilon), isinstance(init, str) and init == "auto"
     start = None if auto else as_start(init, problem, seed, also=("auto",))
     threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
+    limit = as_limit(memory_limit)
+    tier = choose(problem, tier, limit, threads)
     tie, candidates = False, Candidates()
     with single_threaded_blas(), watching(progress) as watch:
         if auto:
@@ -158,12 +181,19 @@ def solve(
                 limits,
                 order=order,
                 n_threads=n_threads,
+                tier=tier,
+                limit=limit,
                 seed=seed,
                 callback=callback,
                 watch=watch,
             )
         else:
-            linearization = problem.linearize(threads)
+            if tier != "dense" and not isinstance(start, Product | Given):
+                raise MemoryError(
+                    f"init must be 'auto', 'product' or a plan in tier {tier!r}, as "
+                    f"any other is made as an array; got {start}"
+                )
+            linearization = problem.linearize(threads, tier)
             epsilons = epsilon.resolve(linearization)
             plan = start_plan(start, problem, threads)
             descent = Descent(linearization, epsilons, linearization.start(plan))
@@ -171,11 +201,10 @@ def solve(
             watch(f"solving from {start}")
             descent.advance(limits)
         result = conclude(descent, tie)
-    result = dataclasses.replace(
+    result.coupling.limit = limit
+    return dataclasses.replace(
         result, candidates=candidates, seconds=time.perf_counter() - began
     )
-    warn_of(result, limits, stacklevel + 1)
-    return result
 
 
 def conclude(descent, tie):
@@ -200,13 +229,13 @@ def warn_of(result, limits, stacklevel):
 
 def _diagnose(descent, tie):
     """Status and advice."""
-    problem, solver = descent.linearization.problem, descent.solver
+    problem, marginals = descent.linearization.problem, descent.linearization.marginals
     status, epsilon = descent.status, descent.history[-1].epsilon
     if status == "stopped":
         return status, ""
     kept = min(
         (sums[masses > 0] / masses[masses > 0]).min()
-        for sums, masses in ((solver.rows, problem.p), (solver.cols, problem.q))
+        for sums, masses in zip(marginals, (problem.p, problem.q), strict=True)
     )
     if not kept >= LEAST_MASS:  # true for NaN
         return "lost_mass", (

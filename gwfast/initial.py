@@ -12,7 +12,9 @@ import numpy as np
 
 from ._validation import as_array, as_matrix, as_positive, one_of
 from .geometry import PointCloud, row_blocks
-from .kernels import _kernels
+from .kernel import StoredKernel
+from .kernels import _products
+from .kernels._rows import Panels, aligned_empty
 from .sinkhorn import SinkhornSolver
 
 # A start need not meet its marginals better than this.
@@ -48,7 +50,7 @@ class Random:
 
     def plan(self, problem, n_threads):
         rng = np.random.default_rng(self.seed)
-        plan = _kernels.aligned_empty(problem.shape)
+        plan = aligned_empty(problem.shape)
 
         def fill():
             rng.standard_exponential(out=plan, dtype=np.float32)
@@ -116,11 +118,13 @@ class Profile:
         left = np.ascontiguousarray(left / unit, dtype=np.float32)
         right = np.ascontiguousarray(right / unit, dtype=np.float32)
         col_cost = (squares[1] / mean).astype(np.float32)
-        plan = _kernels.aligned_empty(problem.shape)
+        plan = aligned_empty(problem.shape)
+
+        panels = Panels(right, True, n_threads=n_threads)
 
         def fill():
             # A constant of each row moves no plan.
-            _kernels.matmul(-2.0 * left, right, plan, True, n_threads)
+            _products.matmul(-2.0 * left, panels, plan, n_threads=n_threads)
             np.add(plan, col_cost, out=plan)
 
         return _couple(problem, plan, fill, self.width, n_threads)
@@ -351,7 +355,7 @@ def _quantiles(ordered, levels):
 
 
 def _couple(problem, buffer, fill, epsilon, n_threads):
-    SinkhornSolver(problem.p, problem.q, n_threads).solve(
-        buffer, fill, epsilon, tol=START_TOL, max_iter=START_PASSES
-    )
-    return buffer
+    solver = SinkhornSolver(problem.p, problem.q, n_threads)
+    kernel = StoredKernel(buffer, fill, n_threads)
+    solver.solve(kernel, epsilon, tol=START_TOL, max_iter=START_PASSES)
+    return kernel.coupling(solver).toarray()

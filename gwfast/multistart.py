@@ -211,7 +211,7 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
             result = conclude(last.descent, tie)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
-                result = dataclasses.replace(result, plan=result.plan.copy())
+                result = dataclasses.replace(result, coupling=result.coupling.copy())
             value = _number(key(result))
             if best is None or value < least:
                 best, least = result, value

@@ -115,7 +115,7 @@ def _summary(outcome):
             }
             for side, given in (("source", outcome.source), ("target", outcome.target))
         },
-        "plan_shape": outcome.result.plan.shape,
+        "plan_shape": outcome.result.gw.coupling.shape,
         "n_threads": outcome.result.n_threads,
         "gw": {
             name: getattr(gw, name)

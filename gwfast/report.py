@@ -20,7 +20,7 @@ from rich.text import Text
 
 import gwfast
 
-from .kernels._kernels import openmp_version
+from .kernels._rows import openmp_version
 from .outputs import FILES, METHODS, staged, write
 from .words import Embeddings, gold_standard, precision_at_k
 
@@ -172,7 +172,7 @@ def _align(source, target, dictionary, gold, settings):
         _console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
 
     start = time.perf_counter()
-    n, m = result.plan.shape
+    n, m = result.gw.coupling.shape
     coupling = result.translate(method="coupling", k=_K)
     known = np.arange(n) if gold is None else gold.rows
     # Where the list allows, words that took part: they have two translations to show.
@@ -271,7 +271,7 @@ def _show(outcome):
         dropped = given.embeddings.n_duplicates
         note = f", {dropped:,} duplicates dropped" if dropped else ""
         facts.add_row(label, f"{given.name}: {n:,} words, {d} columns{note}")
-    n, m = result.plan.shape
+    n, m = result.gw.coupling.shape
     threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
     if not openmp_version():
         threads = "one core: this gwfast was built without OpenMP"

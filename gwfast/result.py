@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .coupling import Coupling
+
 
 class ConvergenceWarning(UserWarning):
     """A solver did not end as it should; the result's `status` says how."""
@@ -153,7 +155,10 @@ class GWResult:
 
     Attributes
     ----------
+    coupling : Coupling
+        The plan in the form it was computed in: an array, sparse, or factors.
     plan : (n, m) float32 ndarray
+        The coupling as an array; a MemoryError if that would not fit `memory_limit`.
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the pseudo-cost of
@@ -181,6 +186,9 @@ class GWResult:
         the plan hardly differs from the product plan and matches nothing;
         ``"lost_mass"``, points have lost their mass; ``"tie"``, another plan is as good
         (the spaces are symmetric, or do not say enough).
+    left_out : float
+        Share of the mass of any row or column that the plan lacks, at most, because
+        only a part of the kernel was kept (see `tier`): 0 where all of it was.
     advice : str
         What to try, where `status` is none of "converged" and "stopped".
     history : tuple of OuterStep
@@ -192,7 +200,7 @@ class GWResult:
         For all of it.
     """
 
-    plan: np.ndarray
+    coupling: Coupling
     potentials: tuple
     gw_cost: float
     reg_cost: float
@@ -203,8 +211,14 @@ class GWResult:
     status: str
     history: tuple
     seconds: float
+    left_out: float = 0.0
     advice: str = ""
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
+
+    @property
+    def plan(self):
+        """The coupling as an (n, m) float32 ndarray."""
+        return self.coupling.toarray()
 
     @property
     def converged(self):
@@ -213,7 +227,8 @@ class GWResult:
 
     def __repr__(self):
         return (
-            f"GWResult({self.plan.shape[0]} x {self.plan.shape[1]}, {self.status}, "
+            f"GWResult({self.coupling.shape[0]} x {self.coupling.shape[1]}, "
+            f"{self.status}, "
             f"gw_cost={self.gw_cost:.6g}, epsilon={self.epsilon:.3g}, "
             f"marginal_error={self.marginal_error:.1e}, n_outer={self.n_outer}, "
             f"n_inner={self.n_inner}, seconds={self.seconds:.2f})"

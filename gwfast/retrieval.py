@@ -9,8 +9,9 @@ import numpy as np
 
 from ._validation import as_count, as_matrix, one_of
 from .geometry import unit_rows_float32
-from .kernels import _kernels
-from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .kernels import _kernels, _products
+from .kernels._rows import Panels, aligned_empty
+from .kernels.threads import resolve_n_threads
 
 # Bytes of float32 similarities held at a time: large enough for full-speed products,
 # small enough to leave a good part in cache until the largest entries are picked.
@@ -33,9 +34,10 @@ class Neighbors(NamedTuple):
 
 
 def largest(x, k, n_threads):
-    """`Neighbors` by the largest entries of the rows of a float32 matrix."""
-    indices = np.empty((x.shape[0], k), dtype=np.intp)
-    scores = np.empty((x.shape[0], k), dtype=np.float32)
+    """`Neighbors` by the largest entries of float32 rows, an array or `Rows`."""
+    n = len(x) if isinstance(x, np.ndarray) else x.n
+    indices = np.empty((n, k), dtype=np.intp)
+    scores = np.empty((n, k), dtype=np.float32)
     _kernels.topk_rows(x, indices, scores, n_threads)
     return Neighbors(indices.astype(np.int64, copy=False), scores)
 
@@ -110,12 +112,12 @@ def _chunks(x, y, n_threads):
     """Products of some of the unit rows of `x` at a time with those of `y`, in one
     buffer."""
     step = max(1, min(x.shape[0], CHUNK_BYTES // (4 * y.shape[0])))
-    buffer = _kernels.aligned_empty((step, y.shape[0]))
+    buffer = aligned_empty((step, y.shape[0]))
+    panels = Panels(y, True, n_threads=n_threads)
     for i in range(0, x.shape[0], step):
         chunk = x[i : i + step]
         cosine = buffer[: len(chunk)]
-        with single_threaded_blas():
-            _kernels.matmul(chunk, y, cosine, True, n_threads)
+        _products.matmul(chunk, panels, cosine, n_threads=n_threads)
         yield cosine
 
 

@@ -15,12 +15,12 @@ from .descent import Descent, Limits
 from .epsilon import Schedule
 from .initial import WIDTH, Product, Profile, Random, start_plan
 from .kernels.threads import resolve_n_threads
-from .problem import Factored
+from .linearization import RACE_POINTS, Factored
 from .result import Candidate, Candidates
 
-# Points a side on which candidates race: an outer iteration takes milliseconds there.
-# Dense costs pay two products of matrices for it.
-RACE_POINTS, RACE_POINTS_DENSE = 1500, 750
+# Points a side on which candidates with dense costs race: they pay two products of
+# matrices for what takes point clouds milliseconds.
+RACE_POINTS_DENSE = 750
 # Points a side up to which the second level can afford two fresh starts.
 CHEAP_POINTS = 3500
 # From one level to the next, at most.
@@ -97,17 +97,21 @@ def default_starts(shape, seed, n_random=None):
     ]
 
 
-def level_sizes(problem):
+def level_sizes(problem, tier):
     """Points a side of the levels before the whole problem, few to many."""
     sizes = [RACE_POINTS if problem.kind is Factored else RACE_POINTS_DENSE]
     largest = max(problem.shape)
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     # A level hardly smaller than the next is not worth a linearization.
-    return [size for size in sizes if size * 1.2 < largest]
+    smaller = [size for size in sizes if size * 1.2 < largest]
+    # Most starts are made as arrays, so that only a dense level can race.
+    return smaller or ([] if tier == "dense" else [largest])
 
 
-def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch):
+def search(
+    problem, epsilon, limits, *, order, n_threads, tier, limit, seed, callback, watch
+):
     """Solve a problem from the best of the default starts.
 
     Parameters
@@ -120,6 +124,10 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
         Among equal masses these are spread evenly over the mean squared costs of
         points, which do not depend on the order of rows either.
     n_threads, seed : int
+    tier : {"dense", "sparse", "tiled"}
+        Of the last level.
+    limit : float
+        Bytes; levels before the last are dense, and left out where that is too much.
     callback : callable or None
         For the outer iterations of the last descent.
     watch : callable
@@ -138,11 +146,14 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
         for side in ((problem.x, problem.p), (problem.y, problem.q))
     ]
     runners, inside, candidates = None, None, []
-    for number, size in enumerate([*level_sizes(problem), None]):
+    for number, size in enumerate([*level_sizes(problem, tier), None]):
         rows = [np.sort(every[:size]) for every in orders]
         part = problem if size is None else problem.take(*rows)
         threads = resolve_n_threads(n_threads, work=part.shape[0] * part.shape[1])
-        linearization = part.linearize(threads)
+        kept = tier if size is None else "dense"
+        if number > 0 and size is not None and part.nbytes(kept, threads) > limit:
+            continue
+        linearization = part.linearize(threads, kept)
         epsilons = hurried(epsilon.resolve(linearization))
         if number == 0:
             starts = default_starts(part.shape, seed)
@@ -150,7 +161,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
         else:
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
             runners = [_promote(one, linearization, epsilons, at) for one in runners]
-        if number == 1:
+        if number == 1 and kept == "dense":
             # The few points of the race may have had other optima than all have.
             widths = (0.05, WIDTH) if max(part.shape) <= CHEAP_POINTS else (0.05,)
             fresh = [(Profile(width), False) for width in widths]
@@ -158,6 +169,7 @@ def search(problem, epsilon, limits, *, order, n_threads, seed, callback, watch)
             for newcomer in newcomers:
                 newcomer.label = f"fresh {newcomer.label}"
             runners += newcomers
+        part.profiles.clear()  # all starts are made
         inside, field = rows, runners
         # What starts anew has to catch up with what comes from below.
         runners = race(
@@ -309,6 +321,7 @@ def _promote(runner, linearization, epsilons, at):
     fork = linearization.fork()
     gw_cost = fork.start_from(runner.descent.linearization, *at)
     descent = Descent(fork, Schedule.constant(epsilons.last), gw_cost)
+    descent.extend(runner.descent, *at)
     return Runner(runner.label, descent, time.perf_counter() - began)
 
 

@@ -20,7 +20,9 @@ import numpy as np
 
 from ._validation import as_count, as_marginal, as_matrix, as_positive
 from .geometry import row_blocks
+from .kernel import StoredKernel
 from .kernels import _kernels
+from .kernels._rows import ColumnSums, aligned_empty
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .result import ConvergenceWarning, SinkhornResult
 
@@ -53,7 +55,7 @@ MARGIN = 0.9
 
 
 class SinkhornSolver:
-    """Solves linear problems of one size in place, each starting where the last ended.
+    """Solves linear problems of one size, each starting where the last ended.
 
     Parameters
     ----------
@@ -65,8 +67,9 @@ class SinkhornSolver:
     ----------
     f, g : float64 ndarrays or None
         Potentials after the last `solve`, None before the first.
-    rows, cols : float64 ndarrays
-        Marginals of the plan that the last `solve` made.
+    u, v : float32 ndarrays
+        Scalings of the kernel that the last `solve` was given.
+    sums : ColumnSums
     """
 
     def __init__(self, p, q, n_threads):
@@ -75,48 +78,47 @@ class SinkhornSolver:
         with np.errstate(divide="ignore"):
             self.log_p, self.log_q = np.log(p), np.log(q)
         self.f = self.g = None
-        self.rows, self.cols = np.empty(n), np.empty(m)
-        self._u, self._v = _kernels.aligned_empty(n), _kernels.aligned_empty(m)
-        self._sums = _kernels.ColumnSums(n, m)
+        self.u, self.v = aligned_empty(n), aligned_empty(m)
+        self.sums = ColumnSums(n, m)
 
-    def solve(self, buffer, fill, epsilon, *, tol, max_iter):
-        """Turn the cost that `fill` writes into the plan, in `buffer`.
+    def solve(self, kernel, epsilon, *, tol, max_iter):
+        """Solve the problem of `kernel`; the plan is ``diag(u) K diag(v)``.
 
         Parameters
         ----------
-        buffer : (n, m) float32 ndarray
-        fill : callable
-            ``fill()`` writes the cost into `buffer`; called again where the kernel has
-            to be made anew.
+        kernel : Kernel
         epsilon, tol : float
             Stops when the L1 error of the marginals is below `tol`.
         max_iter : int
 
         Returns
         -------
-        error : float
-            L1 error of both marginals of the plan.
-        n_iter : int
+        int
             Passes made.
         """
-        fill()
         if self.f is None:
             self.f, self.g = np.zeros(len(self.p)), np.zeros(len(self.q))
-            self._iterate_logarithms(buffer, epsilon)
-        self._make_kernel(buffer, fill, epsilon)
+            self._iterate_logarithms(kernel, epsilon)
+        self._make(kernel, epsilon)
         n_iter, last_error, omega = 0, np.inf, 1.0
         while True:
-            error = self._pass(buffer, omega)
-            n_iter += 1
+            most = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
+            most = min(most, max_iter - n_iter)
+            if omega != 1.0 and n_iter + most == max_iter:
+                most -= 1  # only a plain iteration leaves the columns exact
+            error, done = kernel.passes(
+                self.p, self.q, self.u, self.v, self.sums, omega, most, MARGIN * tol
+            )
+            n_iter += done
+            close = error <= MARGIN * tol
             # False for NaN: a broken kernel is seen right below, as a drift.
-            if n_iter >= max_iter or (error <= MARGIN * tol and omega == 1.0):
+            if n_iter >= max_iter or (close and omega == 1.0):
                 break
-            if error <= MARGIN * tol or n_iter + 1 == max_iter:
-                # Only a plain iteration leaves the columns exact.
+            if close or n_iter + 1 == max_iter:
                 omega = 1.0
             elif n_iter == 1 or n_iter % LOOK_EVERY == 0:
                 if self._drift() > DRIFT_LIMIT:
-                    self._renew(buffer, fill, epsilon)
+                    self._renew(kernel, epsilon)
                     omega, last_error = 1.0, np.inf
                     continue
                 rate = (error / last_error) ** (1.0 / LOOK_EVERY)
@@ -126,49 +128,44 @@ class SinkhornSolver:
                 last_error = error
         if self._drift() > 2 * DRIFT_LIMIT:
             # Scalings that ran away since the last look must not reach the plan.
-            self._renew(buffer, fill, epsilon)
-            self._pass(buffer)
+            self._renew(kernel, epsilon)
+            kernel.passes(self.p, self.q, self.u, self.v, self.sums, 1.0, 1, 0.0)
         self._absorb(epsilon)
-        _kernels.scale_to_plan(
-            buffer, self._u, self._v, self.rows, self.cols, self._sums, self.n_threads
-        )
-        error = np.abs(self.rows - self.p).sum() + np.abs(self.cols - self.q).sum()
-        return float(error), n_iter
+        return n_iter
 
-    def _pass(self, kernel, omega=1.0):
-        return _kernels.sinkhorn_pass(
-            kernel, self.p, self.q, self._u, self._v, self._sums, omega, self.n_threads
-        )
+    def error(self, rows, cols):
+        """L1 error of these marginals of a plan."""
+        return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
 
-    def _make_kernel(self, buffer, fill, epsilon):
-        """Cost to kernel in place, through the log domain where it would overflow."""
-        self._u.fill(1.0)
-        self._v.fill(1.0)
-        peak = self._gibbs(buffer, epsilon)
+    @property
+    def cols(self):
+        """Column sums of the plan, right after `solve`."""
+        return self.v * self.sums.values
+
+    def _make(self, kernel, epsilon):
+        """Make the kernel, through the log domain where it would overflow."""
+        peak = self._try(kernel, epsilon)
         if peak > PEAK_LIMIT:
             # The potentials do not fit this cost, and the peak says by how much.
-            fill()
-            self._iterate_logarithms(buffer, epsilon, spread=peak * epsilon)
-            self._gibbs(buffer, epsilon)
+            self._iterate_logarithms(kernel, epsilon, spread=peak * epsilon)
+            self._try(kernel, epsilon)
 
-    def _renew(self, buffer, fill, epsilon):
+    def _try(self, kernel, epsilon):
+        self.u.fill(1.0)
+        self.v.fill(1.0)
+        return kernel.make(self.f, self.g, epsilon, self.q, self.v, self.sums)
+
+    def _renew(self, kernel, epsilon):
         """Make the kernel anew around potentials that have moved, or lost a point."""
-        alive = self._drift() < np.inf
-        if alive:
+        if self._drift() < np.inf:
             self._absorb(epsilon)
-        fill()
-        if not alive:
-            self._iterate_logarithms(buffer, epsilon)
-        self._make_kernel(buffer, fill, epsilon)
-
-    def _gibbs(self, buffer, epsilon):
-        return _kernels.gibbs_kernel(
-            buffer, self.f, self.g, epsilon, buffer, self.n_threads
-        )
+        else:
+            self._iterate_logarithms(kernel, epsilon)
+        self._make(kernel, epsilon)
 
     def _drift(self):
         """Largest |log| of a scaling of a point that has mass; infinite if one died."""
-        u, v = self._u[self.p > 0], self._v[self.q > 0]
+        u, v = self.u[self.p > 0], self.v[self.q > 0]
         low, high = min(u.min(), v.min()), max(u.max(), v.max())
         if not (low > 0 and high < np.inf):
             return np.inf
@@ -177,17 +174,18 @@ class SinkhornSolver:
     def _absorb(self, epsilon):
         """Move the scalings into the potentials."""
         with np.errstate(divide="ignore"):
-            self.f += epsilon * np.log(self._u, dtype=np.float64)
-            self.g += epsilon * np.log(self._v, dtype=np.float64)
+            self.f += epsilon * np.log(self.u, dtype=np.float64)
+            self.g += epsilon * np.log(self.v, dtype=np.float64)
 
-    def _iterate_logarithms(self, cost, epsilon, spread=None):
+    def _iterate_logarithms(self, kernel, epsilon, spread=None):
         """Iterate in the log domain, annealing epsilon down from a part of `spread`.
 
         `spread` is how far the potentials may have to move, by default as far as the
         costs differ.
         """
         if spread is None:
-            spread = float(cost.max()) - float(cost.min())
+            spread = kernel.spread()
+        cost = kernel.cost()
         levels = np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(ANNEALING_FACTOR)
         for level in range(int(levels), -1, -1):
             level_epsilon = epsilon * ANNEALING_FACTOR**level
@@ -198,15 +196,27 @@ class SinkhornSolver:
 
     def _iterate_logarithm(self, cost, epsilon):
         """One iteration; returns the largest move of a potential of the rows."""
-        n_threads, before = self.n_threads, self.f
-        zero_rows, zero_cols = np.zeros(len(self.p)), np.zeros(len(self.q))
-        lse_rows, lse_cols = np.empty(len(self.p)), np.empty(len(self.q))
-        _kernels.logsumexp_rows(cost, zero_rows, self.g, epsilon, lse_rows, n_threads)
-        self.f = epsilon * (self.log_p - lse_rows)
-        _kernels.logsumexp_cols(cost, self.f, zero_cols, epsilon, lse_cols, n_threads)
-        self.g = epsilon * (self.log_q - lse_cols)
+        before = self.f
+        self.fit_rows(cost, self.g, epsilon)
+        self.fit_cols(cost, self.f, epsilon)
         alive = self.p > 0
         return np.abs(self.f[alive] - before[alive]).max()
+
+    def fit_rows(self, cost, g, epsilon):
+        """Set f so that the rows have their masses, for these potentials of columns,
+        which may be others than the problem's.
+        """
+        lse = np.empty(len(self.p))
+        zeros = np.zeros(len(lse))
+        _kernels.logsumexp_rows(cost, zeros, g, epsilon, lse, self.n_threads)
+        self.f = epsilon * (self.log_p - lse)
+
+    def fit_cols(self, cost, f, epsilon):
+        """Set g, likewise."""
+        lse = np.empty(len(self.q))
+        zeros = np.zeros(len(lse))
+        _kernels.logsumexp_cols(cost, f, zeros, epsilon, lse, self.n_threads)
+        self.g = epsilon * (self.log_q - lse)
 
 
 def in_units(epsilon, unit):
@@ -302,17 +312,19 @@ def sinkhorn(
     # within float32.
     low, high = float(cost.min()) / 2, float(cost.max()) / 2
     middle, unit = low + high, high - low or 1.0
-    buffer = _kernels.aligned_empty((n, m))
+    buffer = aligned_empty((n, m))
 
     def fill():
         for rows in row_blocks(n, m):
             buffer[rows] = (cost[rows].astype(np.float64) - middle) / unit
 
     solver = SinkhornSolver(p, q, n_threads)
+    kernel = StoredKernel(buffer, fill, n_threads)
     with single_threaded_blas():
-        error, n_iter = solver.solve(
-            buffer, fill, in_units(epsilon, unit), tol=tol, max_iter=max_iter
+        n_iter = solver.solve(
+            kernel, in_units(epsilon, unit), tol=tol, max_iter=max_iter
         )
+    error = solver.error(*kernel.scale(solver.u, solver.v, solver.sums))
     if error <= tol:
         status = "converged"
     else:

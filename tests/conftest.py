@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from gwfast.kernels import _kernels
+from gwfast.kernels import _rows
 
 # One seed by default; GWFAST_TEST_SEEDS=100 runs the tests that take one with 0..99.
 SEEDS = range(int(os.environ.get("GWFAST_TEST_SEEDS", "0"))) or [42]
 
 
-@pytest.fixture(params=_kernels.supported_isas())
+@pytest.fixture(params=_rows.supported_isas())
 def isa(request):
     """Every instruction set that this processor has, in turn."""
-    former = _kernels.current_isa()
-    _kernels.select_isa(request.param)
+    former = _rows.current_isa()
+    _rows.select_isa(request.param)
     yield request.param
-    _kernels.select_isa(former)
+    _rows.select_isa(former)
 
 
 @pytest.fixture(params=SEEDS)

@@ -3,23 +3,43 @@ the source distribution holds."""
 
 import inspect
 import os
+import pkgutil
+import re
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
 import pytest
 from processes import run_python
 
 import gwfast
-from gwfast.kernels import _kernels, reference
+from gwfast import kernels
+from gwfast.kernels import _rows, _sparse, reference
 
 ROOT = Path(__file__).resolve().parents[1]
-ISAS = _kernels.supported_isas()
+ISAS = _rows.supported_isas()
 
+EXTENSIONS = [
+    import_module(f"{kernels.__name__}.{found.name}")
+    for found in pkgutil.iter_modules(kernels.__path__)
+    if isinstance(found.module_finder.find_spec(found.name).loader, ExtensionFileLoader)
+]
+OWN = [
+    (module, name, x)
+    for module in EXTENSIONS
+    for name, x in vars(module).items()
+    if not name.startswith("_") and getattr(x, "__module__", None) == module.__name__
+]
+# The functions of `_rows` are no kernels, and an array is the twin of its other types.
 KERNELS = {
-    name: function
-    for name, function in vars(_kernels).items()
-    if callable(function)
-    and not name.startswith("_")
-    and "n_threads" in (getattr(function, "__doc__", None) or "").split("\n")[0]
+    f"sparse_{name}" if module is _sparse else name: x
+    for module, name, x in OWN
+    if callable(x) and not isinstance(x, type) and module is not _rows
+}
+TYPES = {
+    name: x
+    for module, name, x in OWN
+    if isinstance(x, type) and x not in (_rows.Rows, _rows.Stored)
 }
 
 
@@ -28,13 +48,15 @@ KERNELS = {
     reason="GWFAST_TEST_NO_OPENMP says that this build is meant to be serial",
 )
 def test_openmp_was_not_lost():
-    assert _kernels.openmp_version() > 0, (
+    assert _rows.openmp_version() > 0, (
         "gwfast was built without OpenMP; if that is meant, set GWFAST_TEST_NO_OPENMP=1"
     )
 
 
 def test_there_are_kernels_to_compare():
-    assert {"exp", "sinkhorn_pass", "topk_rows"} <= set(KERNELS)
+    assert {"exp", "sinkhorn_passes", "topk_rows", "rescale_columns"} <= set(KERNELS)
+    assert {"matmul", "gibbs_product", "gram", "sparse_select"} <= set(KERNELS)
+    assert {"Panels", "Product", "Gibbs", "ColumnSums"} <= set(TYPES)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -47,14 +69,24 @@ def test_kernel_has_a_twin_with_the_same_arguments(name):
     assert [p.default for p in theirs.values()] == [p.default for p in ours.values()]
 
 
+@pytest.mark.parametrize("name", TYPES)
+def test_type_has_a_twin_with_the_same_arguments(name):
+    """The signature of an extension type is the first line of its docstring."""
+    twin = getattr(reference, name, None)
+    assert twin is not None, f"gwfast/kernels/reference.py has no {name}"
+    line = re.sub(r"\[.*?\]", "", TYPES[name].__doc__.split("\n")[0])
+    ours = re.findall(r"(\w+)(?:=[^,]*)?[,)]", line)
+    assert list(inspect.signature(twin).parameters) == ours
+
+
 def test_no_twin_is_left_without_a_kernel():
-    twins = inspect.getmembers(reference, inspect.isfunction)
     own = {
         name
-        for name, function in twins
-        if function.__module__ == reference.__name__ and not name.startswith("_")
+        for name, x in vars(reference).items()
+        if getattr(x, "__module__", None) == reference.__name__
+        and not name.startswith("_")
     }
-    assert own == set(KERNELS)
+    assert own == {*KERNELS, *TYPES}
 
 
 def test_floor_is_always_among_the_instruction_sets():
@@ -63,14 +95,14 @@ def test_floor_is_always_among_the_instruction_sets():
 
 
 def test_unknown_instruction_set_is_refused_and_the_former_kept():
-    former = _kernels.current_isa()
+    former = _rows.current_isa()
     with pytest.raises(ValueError, match=r"must be one of .* got 'sse9'"):
-        _kernels.select_isa("sse9")
-    assert _kernels.current_isa() == former
+        _rows.select_isa("sse9")
+    assert _rows.current_isa() == former
 
 
 def import_with_isa(name):
-    code = "from gwfast.kernels import _kernels; print(_kernels.current_isa())"
+    code = "from gwfast.kernels import _rows; print(_rows.current_isa())"
     return run_python(code, check=False, GWFAST_ISA=name)
 
 
@@ -96,7 +128,7 @@ def test_show_config_prints_the_facts_of_a_bug_report(isa, capsys):
     facts = {name.strip(): fact.strip() for name, fact in lines.items()}
     assert facts["gwfast"] == gwfast.__version__
     assert facts["instruction set"].startswith(isa)
-    has_openmp = bool(_kernels.openmp_version())
+    has_openmp = bool(_rows.openmp_version())
     assert facts["OpenMP"].startswith("yes" if has_openmp else "NO")
     assert "by default" in facts["threads"]
     assert facts["BLAS"] and facts["numpy"] and facts["scipy"]
@@ -109,6 +141,9 @@ def test_source_distribution_holds_all_sources():
     if not manifest.exists():
         pytest.skip("not in a source tree")
     files = egg_info.FileList()
+    # What setuptools puts in by itself wherever the extensions were built.
+    generated = [path.relative_to(ROOT) for path in (ROOT / "gwfast").rglob("*.c")]
+    files.extend(map(str, generated))
     former = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -130,4 +165,6 @@ def test_source_distribution_holds_all_sources():
     }
     assert needed - shipped == set()
     built = {name for name in shipped if name.endswith((".so", ".pyd", ".pyc"))}
-    assert built | (shipped & {"gwfast/kernels/_kernels.c"}) == set()
+    assert (
+        built | {name for name in shipped if re.match(r"gwfast/.*\.c$", name)} == set()
+    )

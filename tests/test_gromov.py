@@ -80,7 +80,7 @@ def test_factored_and_dense_solves_agree(metric):
     assert factored.converged and dense.converged
     np.testing.assert_allclose(factored.gw_cost, dense.gw_cost, rtol=1e-3)
     # Both stop when a step moves little; many such steps may remain.
-    assert np.abs(factored.plan - dense.plan).sum() < 1e-2
+    assert np.abs(factored.plan - dense.plan).sum() < 2e-2
 
 
 @pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "dot"])

@@ -7,22 +7,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from gwfast.kernels import _kernels, reference
+from gwfast.kernels import _kernels, _products, _rows, reference
+from gwfast.kernels.threads import single_threaded_blas
 
 F4_MAX = np.finfo(np.float32).max
 
 
-def sinkhorn_pass(module, kernel, p, q, u, v, omega=1.0):
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread_for_blas():
+    """As the kernels are called."""
+    with single_threaded_blas():
+        yield
+
+
+def sinkhorn_pass(kernel, p, q, u, v, omega=1.0, twin=False):
     n, m = kernel.shape
     u, v = np.full(n, u, dtype=np.float32), np.full(m, v, dtype=np.float32)
-    error = module.sinkhorn_pass(kernel, p, q, u, v, _kernels.ColumnSums(n, m), omega)
+    module, sums = (reference, reference) if twin else (_kernels, _rows)
+    work = sums.ColumnSums(n, m)
+    error, _ = module.sinkhorn_passes(kernel, p, q, u, v, work, omega)
     return u, v, error
 
 
-def logsumexp(module, cost, f, g, epsilon):
+def gibbs(cost, f, g, epsilon):
+    """The kernel in all ways to make it, and the peaks of those that tell it."""
+    n, m = cost.shape
+    out = [np.full((n, m), np.nan, dtype=np.float32) for _ in range(3)]
+    eye = np.eye(m, dtype=np.float32)
+    panels, work = _rows.Panels(eye), _rows.ColumnSums(n, m)
+    peaks = {
+        _kernels.gibbs_kernel(cost, f, g, epsilon, out[0]),
+        _products.gibbs_product(cost, panels, f, g, epsilon, out[1], work),
+    }
+    _kernels.copy_rows(_rows.Gibbs(cost, panels, f, g, epsilon), out[2])
+    for other in out[1:]:
+        np.testing.assert_array_equal(other, out[0])
+    np.testing.assert_allclose(work.values, out[0].sum(axis=0, dtype=float), rtol=1e-6)
+    (peak,) = peaks
+    return out[0], peak
+
+
+def logsumexp(cost, f, g, epsilon):
     rows, cols = np.empty(len(f)), np.empty(len(g))
-    module.logsumexp_rows(cost, f, g, epsilon, rows)
-    module.logsumexp_cols(cost, f, g, epsilon, cols)
+    _kernels.logsumexp_rows(cost, f, g, epsilon, rows)
+    _kernels.logsumexp_cols(cost, f, g, epsilon, cols)
+    made = _rows.Product(cost, _rows.Panels(np.eye(len(g), dtype=np.float32)))
+    for kernel, expected in (
+        (_kernels.logsumexp_rows, rows),
+        (_kernels.logsumexp_cols, cols),
+    ):
+        again = np.empty_like(expected)
+        kernel(made, f, g, epsilon, again)
+        np.testing.assert_array_equal(again, expected)
+    return rows, cols
+
+
+def exact_logsumexp(cost, f, g, epsilon):
+    rows, cols = np.empty(len(f)), np.empty(len(g))
+    reference.logsumexp_rows(cost, f, g, epsilon, rows)
+    reference.logsumexp_cols(cost, f, g, epsilon, cols)
     return rows, cols
 
 
@@ -43,9 +86,9 @@ def test_points_without_mass_get_no_scaling(n, m, omega, isa, seed):
     kernel = rng.random((n, m), dtype=np.float32)
     p, q = np.full(n, 1.0), np.full(m, 1.0)
     p[: n // 2], q[-1] = 0.0, 0.0
-    u, v, error = sinkhorn_pass(_kernels, kernel, p, q, 1.0, 1.0, omega)
+    u, v, error = sinkhorn_pass(kernel, p, q, 1.0, 1.0, omega)
     assert (u[: n // 2] == 0).all() and v[-1] == 0
-    expected = sinkhorn_pass(reference, kernel, p, q, 1.0, 1.0, omega)
+    expected = sinkhorn_pass(kernel, p, q, 1.0, 1.0, omega, twin=True)
     np.testing.assert_allclose(u, expected[0], rtol=5e-6)
     np.testing.assert_allclose(v, expected[1], rtol=5e-6)
     assert error == pytest.approx(expected[2], rel=5e-6)
@@ -59,8 +102,8 @@ def test_log_domain_takes_potentials_of_minus_infinity(dead_rows, isa, seed):
     f, g = rng.normal(size=n), rng.normal(size=m)
     f[:dead_rows], g[[0, 7]] = -np.inf, -np.inf
     for came, expected in zip(
-        logsumexp(_kernels, cost, f, g, 0.1),
-        logsumexp(reference, cost, f, g, 0.1),
+        logsumexp(cost, f, g, 0.1),
+        exact_logsumexp(cost, f, g, 0.1),
         strict=True,
     ):
         assert np.isneginf(came).sum() == np.isneginf(expected).sum() > 0
@@ -70,12 +113,11 @@ def test_log_domain_takes_potentials_of_minus_infinity(dead_rows, isa, seed):
 def test_gibbs_kernel_of_points_without_mass_is_zero(isa):
     f, g = np.zeros(9), np.zeros(7)
     f[3], g[2] = -np.inf, -np.inf
-    cost = np.full((9, 7), -1.0, dtype=np.float32)
-    peak = _kernels.gibbs_kernel(cost, f, g, 0.5, cost)
+    kernel, peak = gibbs(np.full((9, 7), -1.0, dtype=np.float32), f, g, 0.5)
     dead = np.zeros((9, 7), dtype=bool)
     dead[3], dead[:, 2] = True, True
-    assert (cost[dead] == 0).all()
-    np.testing.assert_allclose(cost[~dead], np.exp(2.0), rtol=1e-6)
+    assert (kernel[dead] == 0).all()
+    np.testing.assert_allclose(kernel[~dead], np.exp(2.0), rtol=1e-6)
     assert peak == 2.0
 
 
@@ -87,11 +129,11 @@ def test_row_and_column_that_died_show_in_the_error(row, column, isa):
     kernel = np.ones((9, 7), dtype=np.float32)
     kernel[row], kernel[:, column] = 0.0, 0.0
     p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
-    u, v, _ = sinkhorn_pass(_kernels, kernel, p, q, 1.0, 1.0)
+    u, v, _ = sinkhorn_pass(kernel, p, q, 1.0, 1.0)
     assert np.flatnonzero(u == 0).tolist() == [row]
     assert np.flatnonzero(v == 0).tolist() == [column]
     # The columns that live share all mass of the rows that live: the dead column's too.
-    again = _kernels.sinkhorn_pass(kernel, p, q, u, v, _kernels.ColumnSums(9, 7))
+    again, _ = _kernels.sinkhorn_passes(kernel, p, q, u, v, _rows.ColumnSums(9, 7))
     assert again == pytest.approx(1 / 9 + abs(6 / 7 - 8 / 9), rel=1e-5)
 
 
@@ -103,12 +145,12 @@ def test_scalings_never_overflow(smallest, start, omega, isa):
     kernel = np.full((9, 7), smallest, dtype=np.float32)
     kernel[:, 0] = 0.0
     p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
-    u, v, error = sinkhorn_pass(_kernels, kernel, p, q, 1.0, start, omega)
-    expected = sinkhorn_pass(reference, kernel, p, q, 1.0, start, omega)
+    u, v, error = sinkhorn_pass(kernel, p, q, 1.0, start, omega)
+    expected = sinkhorn_pass(kernel, p, q, 1.0, start, omega, twin=True)
     np.testing.assert_allclose(u, expected[0], rtol=5e-6)
     np.testing.assert_allclose(v, expected[1], rtol=5e-6)
     assert u.max() == F4_MAX and np.isfinite(v).all() and np.isfinite(error)
-    u, v, error = sinkhorn_pass(_kernels, kernel.T.copy(), q, p, 1.0, start, omega)
+    u, v, error = sinkhorn_pass(kernel.T.copy(), q, p, 1.0, start, omega)
     assert np.isfinite(u).all() and np.isfinite(v).all() and np.isfinite(error)
 
 
@@ -116,21 +158,29 @@ def test_over_relaxation_revives_scalings_of_zero(isa):
     """A power of zero is zero or infinite, and would stay so."""
     kernel = np.ones((9, 7), dtype=np.float32)
     p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
-    u, v, error = sinkhorn_pass(_kernels, kernel, p, q, 0.0, 1.0, 1.9)
+    u, v, error = sinkhorn_pass(kernel, p, q, 0.0, 1.0, 1.9)
     np.testing.assert_allclose(u, 1 / 63, rtol=1e-6)
     assert np.isfinite(v).all() and v.min() > 0
     assert error == pytest.approx(1.0)
 
 
+def test_rescaled_columns_never_overflow(isa):
+    work, v = _rows.ColumnSums(9, 5), np.ones(5, dtype=np.float32)
+    work.values[:] = 0.0, 1e-300, 2.0, np.inf, 0.0
+    _kernels.rescale_columns(v, np.array([1.0, 1.0, 0.0, 1.0, 0.0]), work)
+    np.testing.assert_array_equal(v, np.float32([0.0, F4_MAX, 0.0, 0.0, 0.0]))
+
+
 def test_gibbs_kernel_reports_the_exponent_that_overflowed(isa):
     cost = np.ones((65, 33), dtype=np.float32)
     cost[40, 20] = -99.0
-    out = np.empty_like(cost)
     zeros = np.zeros(65), np.zeros(33)
-    assert _kernels.gibbs_kernel(cost, *zeros, 1.0, out) == 99.0
-    assert out[40, 20] == np.inf and np.isinf(out).sum() == 1
-    assert _kernels.gibbs_kernel(cost, *zeros, 2.0, out) == 49.5
-    assert out[40, 20] == pytest.approx(np.exp(49.5), rel=1e-5)
+    kernel, peak = gibbs(cost, *zeros, 1.0)
+    assert peak == 99.0
+    assert kernel[40, 20] == np.inf and np.isinf(kernel).sum() == 1
+    kernel, peak = gibbs(cost, *zeros, 2.0)
+    assert peak == 49.5
+    assert kernel[40, 20] == pytest.approx(np.exp(49.5), rel=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [1e-30, 1e-5, 1.0, 1e5, 1e30])
@@ -139,8 +189,8 @@ def test_logsumexp_neither_overflows_nor_loses_everything(epsilon, isa, seed):
     cost = rng.uniform(-1, 1, (65, 33)).astype(np.float32)
     f, g = rng.normal(size=65), rng.normal(size=33)
     for came, expected in zip(
-        logsumexp(_kernels, cost, f, g, epsilon),
-        logsumexp(reference, cost, f, g, epsilon),
+        logsumexp(cost, f, g, epsilon),
+        exact_logsumexp(cost, f, g, epsilon),
         strict=True,
     ):
         # The exponent is known as well as float32 knows potentials and costs.
@@ -152,13 +202,12 @@ def test_large_potentials_that_cancel_do_no_harm(isa, seed):
     rng = np.random.default_rng(seed)
     cost = rng.random((65, 33), dtype=np.float32)
     f, g = rng.normal(size=65), rng.normal(size=33)
-    near, far = np.empty_like(cost), np.empty_like(cost)
-    _kernels.gibbs_kernel(cost, f, g, 0.5, near)
-    _kernels.gibbs_kernel(cost, f + 1e6, g - 1e6, 0.5, far)
+    near, _ = gibbs(cost, f, g, 0.5)
+    far, _ = gibbs(cost, f + 1e6, g - 1e6, 0.5)
     np.testing.assert_allclose(far, near, rtol=2e-6)
     for left, right in zip(
-        logsumexp(_kernels, cost, f, g, 0.5),
-        logsumexp(reference, cost, f + 1e6, g - 1e6, 0.5),
+        logsumexp(cost, f, g, 0.5),
+        exact_logsumexp(cost, f + 1e6, g - 1e6, 0.5),
         strict=True,
     ):
         np.testing.assert_allclose(left, right, rtol=0, atol=2e-6)
@@ -170,10 +219,10 @@ def test_large_potentials_that_cancel_do_no_harm(isa, seed):
 def long_sums(x):
     n, m = x.shape
     rows, cols = np.empty(n), np.empty(m)
-    _kernels.marginals(x, rows, cols, _kernels.ColumnSums(n, m), 2)
+    _kernels.marginals(x, rows, cols, _rows.ColumnSums(n, m), 2)
     total = _kernels.dot(x, np.ones_like(x), 2)
     kernel, p, q = x, np.full(n, 1.0 / n), np.full(m, 1.0 / m)
-    u, v, _ = sinkhorn_pass(_kernels, kernel, p, q, 1.0, 1.0)
+    u, v, _ = sinkhorn_pass(kernel, p, q, 1.0, 1.0)
     return rows, cols, total, p / u, q / v
 
 
@@ -206,6 +255,37 @@ def test_long_sums_of_equal_entries_keep_1e6(shape, value, isa):
     assert total == pytest.approx(n * m * float(value), rel=1e-6)
     np.testing.assert_allclose(from_u, m * float(value), rtol=1e-6)
     np.testing.assert_allclose(from_v, 1 / m, rtol=1e-6)
+
+
+@pytest.mark.parametrize("value, rtol", [(None, 2e-7), (0.3, 1e-6), (1 / 3, 1e-6)])
+def test_long_column_sums_of_a_gibbs_product(value, rtol, isa, seed):
+    n, m = 100_000, 3
+    cost = -np.log(
+        np.random.default_rng(seed).random((n, 1)) if value is None else value
+    )
+    cost = np.full((n, 1), cost, dtype=np.float32)
+    panels, work = _rows.Panels(np.ones((1, m), "f4")), _rows.ColumnSums(n, m)
+    out = np.empty((n, m), dtype=np.float32)
+    _products.gibbs_product(cost, panels, np.zeros(n), np.zeros(m), 1.0, out, work, 2)
+    np.testing.assert_allclose(work.values, out.sum(axis=0, dtype=float), rtol=rtol)
+
+
+@pytest.mark.parametrize("k", [1_000, 100_000])
+@pytest.mark.parametrize("value, rtol", [(None, 3e-6), (0.1, 1e-5), (1 / 3, 1e-5)])
+def test_products_of_a_long_inner_side(value, rtol, k, isa, seed):
+    """One running sum of k terms was off by 7e-4 where all roundings go one way."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.random((9, k), dtype=np.float32), rng.random((k, 35), dtype=np.float32)
+    if value is not None:
+        a[:], b[:] = value, 1.0
+    out, dots = np.empty((9, 35), dtype=np.float32), np.empty(9)
+    _products.matmul(a, _rows.Panels(b), out, np.ascontiguousarray(b[:, 0]), dots)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(out, exact, rtol=rtol)
+    np.testing.assert_allclose(dots, exact[:, 0], rtol=2e-7 if value is None else 1e-6)
+    gram = np.empty((9, 35))
+    _products.gram(np.ascontiguousarray(a.T), b, gram)
+    np.testing.assert_allclose(gram, exact, rtol=rtol)
 
 
 # --- The largest entries --------------------------------------------------------------
@@ -268,7 +348,7 @@ def test_entries_beyond_two_to_the_31_are_found(isa):
     for place, value in places.items():
         x[place] = value
     rows, cols = np.empty(n), np.empty(m)
-    _kernels.marginals(x, rows, cols, _kernels.ColumnSums(n, m), 2)
+    _kernels.marginals(x, rows, cols, _rows.ColumnSums(n, m), 2)
     assert dict(zip(np.flatnonzero(rows), rows[rows > 0], strict=True)) == {
         i: value for (i, _), value in places.items()
     }
@@ -276,3 +356,6 @@ def test_entries_beyond_two_to_the_31_are_found(isa):
         j: value for (_, j), value in places.items()
     }
     assert _kernels.dot(x, x, 2) == 21.0
+    ones, out = _rows.Panels(np.ones((m, 1), "f4")), np.empty((n, 1), dtype=np.float32)
+    _products.matmul(x, ones, out, n_threads=2)
+    np.testing.assert_array_equal(out[:, 0], rows)

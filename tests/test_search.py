@@ -342,9 +342,9 @@ def test_lost_mass_is_said(monkeypatch):
 
     solve = SinkhornSolver.solve
 
-    def lose(self, buffer, *args, **kwargs):
-        answer = solve(self, buffer, *args, **kwargs)
-        buffer[3], self.rows[3] = 0.0, 0.0
+    def lose(self, *args, **kwargs):
+        answer = solve(self, *args, **kwargs)
+        self.u[3] = 0.0
         return answer
 
     monkeypatch.setattr(SinkhornSolver, "solve", lose)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from processes import run_python
 
-from gwfast.kernels import _kernels, threads
+from gwfast.kernels import _rows, threads
 from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,7 +24,7 @@ from gwfast.kernels.threads import resolve_n_threads as resolve
 print(resolve(), resolve(-1), resolve(-2), resolve(-99), resolve(7))
 """
 needs_openmp = pytest.mark.skipif(
-    not _kernels.openmp_version(), reason="built without OpenMP"
+    not _rows.openmp_version(), reason="built without OpenMP"
 )
 
 

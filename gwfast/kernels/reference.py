@@ -1,11 +1,34 @@
 """Float64 NumPy twins of the compiled kernels: same names, same arguments.
 
 Slow, plain and overflow-free; they say what the kernels compute, and the tests hold
-the kernels to them. `work` and `n_threads` are accepted and not used.
+the kernels to them. `n_threads` is accepted and not used. A matrix that the kernels
+take packed, or made strip by strip, is simply that matrix here.
 """
 
 import numpy as np
 from scipy.special import logsumexp
+
+
+class ColumnSums:
+    def __init__(self, n, m):
+        self.n, self.m, self.values = n, m, np.zeros(m)
+
+
+def Panels(matrix, transposed=False, scale=None, n_threads=1):
+    matrix = (matrix.T if transposed else matrix).astype(np.float64)
+    return matrix if scale is None else scale[:, None] * matrix
+
+
+def Product(left, right):
+    return left.astype(np.float64) @ right
+
+
+def Gibbs(left, right, f, g, epsilon):
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(_exponent(Product(left, right), f, g, epsilon))
+
+
+# --- Elementwise ----------------------------------------------------------------------
 
 
 def exp(x, out, n_threads=1):
@@ -16,6 +39,9 @@ def exp(x, out, n_threads=1):
 def log(x, out, n_threads=1):
     with np.errstate(divide="ignore", invalid="ignore"):
         np.copyto(out, np.log(x.astype(np.float64)), casting="same_kind")
+
+
+# --- The log domain -------------------------------------------------------------------
 
 
 def _exponent(cost, f, g, epsilon):
@@ -37,6 +63,9 @@ def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
     return float(exponent.max())
 
 
+# --- The scaling domain ---------------------------------------------------------------
+
+
 def _rescale(scaling, mass, total, omega):
     most = np.finfo(np.float32).max
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -49,40 +78,44 @@ def _rescale(scaling, mass, total, omega):
     return np.where((ratio > 0) & (relaxed < most), relaxed, plain)
 
 
-def sinkhorn_pass(kernel, p, q, u, v, work, omega=1.0, n_threads=1):
+def sinkhorn_passes(kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1):
     kernel = kernel.astype(np.float64)
-    row_sums = kernel @ v.astype(np.float64)
-    error = np.abs(u * row_sums - p).sum()
-    scaling = _rescale(u.astype(np.float64), p, row_sums, omega)
-    col_sums = kernel.T @ scaling
-    u[:] = scaling
-    v[:] = _rescale(v.astype(np.float64), q, col_sums, omega)
-    return float(error)
+    error, done = np.inf, 0
+    while done < most and not error <= tol:
+        row_sums = kernel @ v.astype(np.float64)
+        error = float(np.abs(u * row_sums - p).sum())
+        scaling = _rescale(u.astype(np.float64), p, row_sums, omega)
+        work.values[:] = kernel.T @ scaling
+        u[:] = scaling
+        v[:] = _rescale(v.astype(np.float64), q, work.values, omega)
+        done += 1
+    return error, done
+
+
+def rescale_columns(v, q, work):
+    v[:] = _rescale(v.astype(np.float64), q, work.values, 1.0)
 
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
     plan = u.astype(np.float64)[:, None] * kernel * v
-    row_sums[:] = plan.sum(axis=1)
-    col_sums[:] = plan.sum(axis=0)
+    marginals(plan, row_sums, col_sums, work)
     kernel[:] = plan
 
 
 def marginals(plan, row_sums, col_sums, work, n_threads=1):
     row_sums[:] = plan.sum(axis=1, dtype=np.float64)
-    col_sums[:] = plan.sum(axis=0, dtype=np.float64)
+    col_sums[:] = work.values[:] = plan.sum(axis=0, dtype=np.float64)
 
 
-def matmul(a, b, out, transposed=False, n_threads=1):
-    b = b.T if transposed else b
-    out[:] = a.astype(np.float64) @ b.astype(np.float64)
-
-
-def contract(x, plan, y, out, n_threads=1):
-    out[:] = x.T.astype(np.float64) @ plan.astype(np.float64) @ y.astype(np.float64)
+# --- Reading a matrix -----------------------------------------------------------------
 
 
 def dot(plan, cost, n_threads=1):
     return float(np.vdot(plan.astype(np.float64), cost.astype(np.float64)))
+
+
+def distance(a, b, n_threads=1):
+    return float(np.abs(a.astype(np.float64) - b).sum())
 
 
 def entropy(plan, n_threads=1):
@@ -90,7 +123,78 @@ def entropy(plan, n_threads=1):
     return float(-(plan * np.log(plan, out=np.zeros_like(plan), where=plan > 0)).sum())
 
 
+def copy_rows(rows, out, n_threads=1):
+    np.copyto(out, rows, casting="same_kind")
+
+
 def topk_rows(x, indices, values, n_threads=1):
     k = indices.shape[1]
     indices[:] = np.argsort(-x, axis=1, kind="stable")[:, :k]
     values[:] = np.take_along_axis(x, indices, axis=1)
+
+
+# --- Products -------------------------------------------------------------------------
+
+
+def matmul(a, b, out, x=None, dots=None, n_threads=1):
+    out[:] = a.astype(np.float64) @ b
+    if x is not None:
+        dots[:] = a.astype(np.float64) @ x.astype(np.float64)
+
+
+def gibbs_product(a, b, f, g, epsilon, out, work, n_threads=1):
+    peak = gibbs_kernel(Product(a, b), f, g, epsilon, out)
+    work.values[:] = out.sum(axis=0, dtype=np.float64)
+    return peak
+
+
+def gram(x, y, out, n_threads=1):
+    out[:] = x.T.astype(np.float64) @ y.astype(np.float64)
+
+
+# --- Of which only some entries are kept ----------------------------------------------
+
+
+def _plan_and_kept(kernel, u, v, row, col):
+    plan = u.astype(np.float64)[:, None] * kernel * v
+    return plan, plan >= np.minimum(row[:, None], col)
+
+
+def sparse_count(kernel, u, v, row, col, row_lost, col_lost, kept, work, n_threads=1):
+    plan, keep = _plan_and_kept(kernel, u, v, row, col)
+    kept[:] = keep.sum(axis=1)
+    marginals(np.where(keep, 0.0, plan), row_lost, col_lost, work)
+
+
+def sparse_select(kernel, u, v, row, col, start, index, n_threads=1):
+    index[:] = np.nonzero(_plan_and_kept(kernel, u, v, row, col)[1])[1]
+
+
+def _rows_of(start):
+    return np.repeat(np.arange(len(start) - 1), np.diff(start))
+
+
+def _dense(start, index, kernel, m):
+    out = np.zeros((len(start) - 1, m))
+    out[_rows_of(start), index] = kernel
+    return out
+
+
+def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
+    kept = _rows_of(start), index
+    exponent = _exponent(Product(x, Panels(y, transposed=True)), f, g, epsilon)[kept]
+    with np.errstate(over="ignore", under="ignore"):
+        np.copyto(out, np.exp(exponent), casting="same_kind")
+    return float(exponent.max(initial=-np.inf))
+
+
+def sparse_sinkhorn_passes(
+    start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1
+):
+    kernel = _dense(start, index, kernel, len(q))
+    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol)
+
+
+def sparse_product(start, index, kernel, v, y, out, sums, n_threads=1):
+    scaled = _dense(start, index, kernel, len(v)) * v
+    out[:], sums[:] = scaled @ y.astype(np.float64), scaled.sum(axis=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import scipy.linalg  # noqa: F401  loads the BLAS that the kernels call
 from threadpoolctl import ThreadpoolController
 
-from . import _kernels
+from . import _rows
 
 # Matrix entries below which waking a second thread costs more than it saves: a pass
 # over this many takes about 10 microseconds on one core.
@@ -62,7 +62,7 @@ def resolve_n_threads(n_threads=None, *, work=None):
 
 
 def _default_n_threads():
-    available = _kernels.openmp_max_threads()
+    available = _rows.openmp_max_threads()
     if os.environ.get("OMP_NUM_THREADS"):
         return available
     return max(1, min(available, _physical_cores(), _quota()))

@@ -1,0 +1,246 @@
+"""OpenMP loops over a Gibbs kernel of which only some entries are kept, in compressed
+sparse rows; the rules of _kernels.pyx hold.
+
+Where a plan is concentrated on a few columns of every row, the rest of the kernel need
+not be made, read or multiplied: a pass costs what is kept, whatever n and m are.
+"""
+from cython.parallel cimport prange, threadid
+from libc.math cimport INFINITY
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, int64_t
+
+from ._rows cimport (
+    ColumnSums,
+    Rows,
+    as_rows,
+    centered,
+    check,
+    check_matrix,
+    chunk_rows,
+    count_chunks,
+    isa,
+    team,
+)
+
+import numpy as np
+
+# Rows of a stored matrix looked at together, and floats in the widest vector there is.
+cdef ptrdiff_t STRIP = 8
+LANES = 16
+
+
+def count(
+    kernel,                # IN (n, m)
+    const float[::1] u,    # IN (n,)
+    const float[::1] v,    # IN (m,)
+    const float[::1] row,  # IN (n,)
+    const float[::1] col,  # IN (m,)
+    double[::1] row_lost,  # OUT (n,)
+    double[::1] col_lost,  # OUT (m,)
+    ptrdiff_t[::1] kept,   # OUT (n,)
+    ColumnSums work not None,
+    int n_threads=1,
+):
+    """How many entries of the plan ``diag(u) kernel diag(v)`` are at least `row` or
+    `col`, whichever is less, in each row; and the sums of the others.
+    """
+    cdef Rows source = as_rows(kernel)
+    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, end
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef ptrdiff_t strip = source.strip if source.strip else STRIP
+    cdef const float *made
+    check_sides(n, m, u, v, row, col)
+    check("row_lost", row_lost.shape[0], n)
+    check("col_lost", col_lost.shape[0], m)
+    check("kept", kept.shape[0], n)
+    check_matrix("work", work.n, work.m, n, m)
+    cdef float[:, ::1] scratch = source.scratch(n_threads)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            end = min(chunk * size + size, n)
+            i = chunk * size
+            work.totals[chunk, :] = 0.0
+            work.blocks[chunk, :] = 0.0
+            while i < end:
+                made = source.at(i, min(strip, end - i), &scratch[threadid(), 0])
+                for j in range(min(strip, end - i)):
+                    kept[i + j] = isa.count_row(
+                        made + j * m, u[i + j], &v[0], row[i + j], &col[0],
+                        &row_lost[i + j], &work.blocks[chunk, 0], m)
+                isa.fold(&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+                i = i + strip
+        work.reduce(n_threads)
+        col_lost[:] = work.totals[0, :m]
+
+
+def select(
+    kernel,                    # IN (n, m)
+    const float[::1] u,        # IN (n,)
+    const float[::1] v,        # IN (m,)
+    const float[::1] row,      # IN (n,)
+    const float[::1] col,      # IN (m,)
+    const int64_t[::1] start,  # IN (n + 1,)
+    int32_t[::1] index,        # OUT (start[n],)
+    int n_threads=1,
+):
+    """The columns of the entries of each row that `count` has counted, in order."""
+    cdef Rows source = as_rows(kernel)
+    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, k, end
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef ptrdiff_t strip = source.strip if source.strip else STRIP
+    cdef const float *made
+    check_sides(n, m, u, v, row, col)
+    check("start", start.shape[0], n + 1)
+    check("index", index.shape[0], start[n])
+    cdef float[:, ::1] scratch = source.scratch(n_threads)
+    # A search writes one place past the last.
+    cdef int32_t[:, ::1] found = np.empty((max(n_threads, 1), m + 1), dtype=np.int32)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            end = min(chunk * size + size, n)
+            i = chunk * size
+            while i < end:
+                made = source.at(i, min(strip, end - i), &scratch[threadid(), 0])
+                for j in range(min(strip, end - i)):
+                    isa.select_row(made + j * m, u[i + j], &v[0], row[i + j], &col[0],
+                                   &found[threadid(), 0], m)
+                    for k in range(start[i + j + 1] - start[i + j]):
+                        index[start[i + j] + k] = found[threadid(), k]
+                i = i + strip
+
+
+def gibbs(
+    const int64_t[::1] start,  # IN (n + 1,)
+    const int32_t[::1] index,  # IN (nnz,)
+    const float[:, ::1] x,     # IN (n, d)
+    const float[:, ::1] y,     # IN (m, d)
+    const double[::1] f,       # IN (n,)
+    const double[::1] g,       # IN (m,)
+    double epsilon,
+    float[::1] out,            # OUT (nnz,)
+    int n_threads=1,
+):
+    """``out_ij = exp((f_i + g_j - (x @ y.T)_ij) / epsilon)`` where it is kept; returns
+    the largest exponent. d must be a multiple of `LANES`.
+    """
+    cdef ptrdiff_t n = x.shape[0], d = x.shape[1], chunk, i
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef float inv_epsilon = <float>(1.0 / epsilon)
+    check_kept(start, index, out, n)
+    check("columns of y", y.shape[1], d)
+    check("rest of d over the lanes", d % 16, 0)
+    check("f", f.shape[0], n)
+    check("g", g.shape[0], y.shape[0])
+    peaks = np.full(chunks, -INFINITY, dtype=np.float32)
+    f_shifted, g_low = centered(f, g)
+    cdef float[::1] peak = peaks
+    cdef const double[::1] h = f_shifted
+    cdef const float[::1] low = g_low
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            peak[chunk] = isa.sparse_gibbs_rows(
+                &start[i], &index[0], &x[i, 0], &y[0, 0], d, &h[i], &low[0],
+                inv_epsilon, &out[0], min(size, n - i))
+    return float(peaks.max())
+
+
+def sinkhorn_passes(
+    const int64_t[::1] start,  # IN (n + 1,)
+    const int32_t[::1] index,  # IN (nnz,)
+    const float[::1] kernel,   # IN (nnz,)
+    const double[::1] p,       # IN (n,)
+    const double[::1] q,       # IN (m,)
+    float[::1] u,              # IN/OUT (n,)
+    float[::1] v,              # IN/OUT (m,)
+    ColumnSums work not None,
+    double omega=1.0,
+    ptrdiff_t most=1,
+    double tol=0.0,
+    int n_threads=1,
+):
+    """As that of _kernels.pyx."""
+    cdef ptrdiff_t n = p.shape[0], m = q.shape[0], chunk, i, done = 0
+    cdef ptrdiff_t size = sparse_chunk(n, m, kernel.shape[0])
+    cdef ptrdiff_t chunks = count_chunks(n, size)
+    cdef float relaxation = <float>omega
+    cdef double total = INFINITY
+    check_kept(start, index, kernel, n)
+    check("u", u.shape[0], n)
+    check("v", v.shape[0], m)
+    check_matrix("work", work.n, work.m, n, m)
+    cdef double[::1] error = np.empty(chunks)
+    work.totals[chunks:, :] = 0.0  # which this many chunks leave alone
+    with nogil:
+        while done < most and not total <= tol:
+            for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                                schedule="dynamic"):
+                i = chunk * size
+                work.totals[chunk, :] = 0.0
+                work.blocks[chunk, :] = 0.0
+                error[chunk] = isa.sparse_sinkhorn_rows(
+                    &start[i], &index[0], &kernel[0], &p[i], &u[i], &v[0], relaxation,
+                    &work.blocks[chunk, 0], min(size, n - i))
+                isa.fold(&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+            work.reduce(n_threads)
+            isa.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, m)
+            total = 0.0
+            for chunk in range(chunks):
+                total += error[chunk]
+            done += 1
+    return total, done
+
+
+def product(
+    const int64_t[::1] start,  # IN (n + 1,)
+    const int32_t[::1] index,  # IN (nnz,)
+    const float[::1] kernel,   # IN (nnz,)
+    const float[::1] v,        # IN (m,)
+    const float[:, ::1] y,     # IN (m, d)
+    float[:, ::1] out,         # OUT (n, d)
+    double[::1] sums,          # OUT (n,)
+    int n_threads=1,
+):
+    """``out = K diag(v) y`` and ``sums = K v``."""
+    cdef ptrdiff_t n = out.shape[0], d = y.shape[1], chunk, i
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    check_kept(start, index, kernel, n)
+    check("v", v.shape[0], y.shape[0])
+    check("columns of out", out.shape[1], d)
+    check("sums", sums.shape[0], n)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            isa.sparse_product_rows(&start[i], &index[0], &kernel[0], &v[0], &y[0, 0],
+                                    d, &out[i, 0], &sums[i], min(size, n - i))
+
+
+cdef ptrdiff_t sparse_chunk(ptrdiff_t n, ptrdiff_t m, ptrdiff_t kept) noexcept nogil:
+    """Rows a chunk, so many that adding up the column sums of each costs little."""
+    cdef ptrdiff_t chunks = max(kept // (4 * m), 4)
+    return max(chunk_rows(n), (n + chunks - 1) // chunks)
+
+
+cdef int check_sides(
+    ptrdiff_t n, ptrdiff_t m, const float[::1] u, const float[::1] v,
+    const float[::1] row, const float[::1] col,
+) except -1:
+    check("u", u.shape[0], n)
+    check("v", v.shape[0], m)
+    check("row", row.shape[0], n)
+    check("col", col.shape[0], m)
+    return 0
+
+
+cdef int check_kept(
+    const int64_t[::1] start, const int32_t[::1] index, const float[::1] kernel,
+    ptrdiff_t n,
+) except -1:
+    check("start", start.shape[0], n + 1)
+    check("kernel", kernel.shape[0], start[n])
+    check("index", index.shape[0], start[n])
+    return 0

@@ -1,0 +1,144 @@
+"""How much memory there is, how much a problem takes, and which tier fits.
+
+- "dense": the kernel in one n x m float32 buffer, the fastest;
+- "sparse": the entries of it that matter, once the plan is concentrated on a few;
+  before, and to find them, as "tiled";
+- "tiled": never more of the kernel than a strip of rows a thread; every pass makes it
+  anew, which costs a product of 2 n m d flops.
+"""
+
+import math
+import os
+import re
+from pathlib import Path
+
+from ._validation import one_of
+
+TIERS = ("dense", "sparse", "tiled")
+# Of what is free, the share that a solve may plan with.
+USABLE = 0.9
+# Entries that the sparse tier expects to keep, as a share, and bytes for each: column
+# and value, and what choosing them takes.
+EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
+UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
+UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
+
+
+def as_limit(memory_limit):
+    """Bytes: of a number, of text such as "2.4GB", or of None, what is free.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if memory_limit is None:
+        free = free_memory()
+        return math.inf if free is None else USABLE * free
+    if isinstance(memory_limit, str):
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory_limit)
+        unit = match and UNITS.get(match[2].upper())
+        try:
+            limit = float(match[1]) * unit
+        except (TypeError, ValueError):
+            raise ValueError(
+                "memory_limit must be a number of bytes or text such as '2.4GB', got "
+                f"{memory_limit!r}"
+            ) from None
+    elif isinstance(memory_limit, bool) or not isinstance(memory_limit, int | float):
+        raise TypeError(
+            "memory_limit must be a number of bytes, text such as '2.4GB' or None, got "
+            f"{type(memory_limit).__name__}"
+        )
+    else:
+        limit = float(memory_limit)
+    if not limit > 0:
+        raise ValueError(f"memory_limit must be positive, got {memory_limit!r}")
+    return limit
+
+
+def free_memory():
+    """Bytes this process may still take, a container's limit counted; None if the
+    system does not say.
+    """
+    known = [_free_of_machine(), *_free_of_groups()]
+    return min((free for free in known if free is not None), default=None)
+
+
+def _free_of_machine():
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    try:  # not Linux: all there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _free_of_groups(root="/sys/fs/cgroup"):
+    """What control groups, of both versions, leave."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            most = int(Path(root, limit).read_text())  # "max": no limit
+            yield max(most - int(Path(root, used).read_text()), 0)
+        except (OSError, ValueError):
+            continue
+
+
+def needs(problem, n_threads):
+    """Bytes that a solve takes beside its input, by tier."""
+    return {tier: problem.nbytes(tier, n_threads) for tier in problem.tiers}
+
+
+def choose(problem, tier, limit, n_threads):
+    """The tier to use.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    tier : {"auto", "dense", "sparse", "tiled"}
+    limit : float
+        Bytes.
+    n_threads : int
+
+    Raises
+    ------
+    ValueError
+        If the problem cannot be solved in that tier.
+    MemoryError
+        If it does not fit; the message has the sizes.
+    """
+    one_of(tier, "tier", ("auto", *TIERS))
+    takes = needs(problem, n_threads)
+    if tier != "auto" and tier not in takes:
+        raise ValueError(
+            f"tier must be 'dense' for costs that are not two point clouds under the "
+            f"squared loss, got {tier!r}"
+        )
+    allowed = takes if tier == "auto" else {tier: takes[tier]}
+    for name, size in allowed.items():
+        if size <= limit:
+            return name
+    n, m = problem.shape
+    sizes = ", ".join(f"{size / 1e9:.3g} GB ({name})" for name, size in takes.items())
+    asked = "" if tier == "auto" else f" with tier={tier!r}"
+    raise MemoryError(
+        f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} "
+        f"GB{asked}; {_advice(problem, takes, limit)}"
+    )
+
+
+def _advice(problem, takes, limit):
+    fitting = [name for name, size in takes.items() if size <= limit]
+    if fitting:
+        return f"tier={fitting[0]!r} would fit"
+    # Of the tier that takes least, which grows with n m or with n + m.
+    name, least = min(takes.items(), key=lambda pair: pair[1])
+    power = 1.0 if name == "tiled" else 0.5
+    side = int(max(problem.shape) * (limit / least) ** power)
+    return f"about {side} points a side would fit"
