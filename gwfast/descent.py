@@ -18,6 +18,11 @@ from .kernel import Misfit
 from .result import GWResult, OuterStep
 from .sinkhorn import SinkhornSolver, in_units
 
+# Relative change of an outer iteration below which the next ones are extrapolated.
+EXTRAPOLATE_BELOW = 0.05
+# They are if the last one was at most this many times the one before, and the plan has
+# this share of the information it could have about who matches whom.
+CONTRACTING, TOLD = 0.9, 0.2
 # Outer iterations without a smaller change that count as standing still, and the
 # change below which that is float32's doing at any epsilon.
 STALLED_AFTER, STALLED_BELOW = 20, 1e-4
@@ -80,7 +85,7 @@ class Descent:
         self.history, self.gw_cost, self.change, self.error = [], gw_cost, 1.0, np.inf
         self.status, self.seconds = None, 0.0
         self._few, self._share = linearization.inner_passes, linearization.inner_share
-        self._settled = False
+        self._settled, self._guard = False, None
         self._kernel = self._coupling = self._entropy = None
 
     def extend(self, coarse, rows, cols):
@@ -118,7 +123,7 @@ class Descent:
         # What the marginals miss moves the plan by about as much from one iteration to
         # the next.
         inner_tol = min(marginal_tol, max(limits.tol, LEAST_INNER_TOL))
-        kernel = linearization.kernel()
+        kernel = linearization.kernel(solver, inner_epsilon)
         options = dict(
             tol=inner_tol if thorough else max(inner_tol, self._share * self.change),
             max_iter=max_inner if thorough else min(self._few, max_inner),
@@ -129,7 +134,7 @@ class Descent:
             linearization.restore()
             kernel = linearization.kernel()
             n_inner = solver.solve(kernel, inner_epsilon, **options)
-        before = self.gw_cost
+        before, self._last_change = self.gw_cost, self.change
         gw_cost, change = linearization.update(kernel, solver)
         error = solver.error(*linearization.marginals)
         self._kernel, self._coupling, self._entropy = kernel, None, None
@@ -163,7 +168,8 @@ class Descent:
             settled = settled or _stalled(history, 4 * floor)
         settled = self._settled = final and settled
         # Only a part of the kernel may have settled.
-        settled = settled and not linearization.restore()
+        restored = settled and linearization.restore()
+        settled = settled and not restored
         if self.callback is not None and self.callback(step):
             self.status = "stopped"
         elif settled and error <= marginal_tol:
@@ -175,15 +181,42 @@ class Descent:
             self.status = "precision"
         elif len(history) >= limits.max_outer:
             self.status = "max_outer"
+        elif final and change <= EXTRAPOLATE_BELOW and not restored:
+            self._extrapolate(before)
+        else:
+            linearization.forget()
+            self._guard = None
+
+    def _extrapolate(self, gw_before):
+        """Go on from where the last plans lead, and back where that was no good."""
+        linearization, change = self.linearization, self.change
+        entropy = linearization.entropy(self._kernel, self.solver)
+        reg_cost = self.gw_cost - 2 * self.history[-1].epsilon * entropy
+        # An objective is known as well as the marginals are met.
+        slack = self.error * abs(self.gw_cost) + ROUNDING * linearization.magnitude
+        if self._guard is not None:
+            least_change, least_cost, least_slack = self._guard
+            if change > least_change or reg_cost > least_cost + slack + least_slack:
+                linearization.retract()
+                self.gw_cost, self.change = gw_before, least_change
+                self._guard = None
+                return
+        # Where steps do not become smaller, or the plan says little yet, it may be
+        # about to leave a saddle; extrapolation would settle there before that shows.
+        masses = [mass_entropy(sums) for sums in linearization.marginals]
+        told = (sum(masses) - entropy) / (min(masses) or 1.0)
+        if change > CONTRACTING * self._last_change or told < TOLD:
+            linearization.forget()
+            self._guard = None
+            return
+        moved = linearization.extrapolate()
+        self._guard = (change, reg_cost, slack) if moved else None
 
     def information(self):
         """Kullback-Leibler divergence of the plan from the product of its marginals,
         right after `advance`.
         """
-        entropy = self.entropy()
-        for sums in self.linearization.marginals:
-            entropy += sums[sums > 0] @ np.log(sums[sums > 0])
-        return -float(entropy)
+        return sum(map(mass_entropy, self.linearization.marginals)) - self.entropy()
 
     def coupling(self):
         """The plan, right after `advance`."""
@@ -219,6 +252,12 @@ class Descent:
             seconds=self.seconds,
         )
         return GWResult(**{**fields, **more})
+
+
+def mass_entropy(masses):
+    """``-sum masses log masses``."""
+    masses = masses[masses > 0]
+    return -float(masses @ np.log(masses))
 
 
 def _stalled(history, floor):

@@ -4,10 +4,8 @@ import dataclasses
 import time
 import warnings
 
-import numpy as np
-
 from ._validation import as_callback, as_count
-from .descent import Descent, Limits
+from .descent import Descent, Limits, mass_entropy
 from .epsilon import as_epsilon
 from .initial import Given, Product, as_start, start_plan
 from .kernels.threads import resolve_n_threads, single_threaded_blas
@@ -243,7 +241,7 @@ def _diagnose(descent, tie):
             f"{epsilon:.3g}, or a larger max_inner"
         )
     if status in ("converged", "precision", "max_inner"):
-        most = min(_entropy(problem.p), _entropy(problem.q))
+        most = min(mass_entropy(problem.p), mass_entropy(problem.q))
         # Where one side's costs are all equal every plan is as good as the product
         # plan, and where it is a point that is the only one.
         different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
@@ -279,8 +277,3 @@ _ADVICE = {
     "max_inner": "try a larger max_inner, a larger epsilon or a larger marginal_tol",
     "precision": "float32 gets no further; try a larger epsilon, tol or marginal_tol",
 }
-
-
-def _entropy(masses):
-    masses = masses[masses > 0]
-    return float(-(masses @ np.log(masses)))

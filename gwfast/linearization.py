@@ -12,6 +12,7 @@ import functools
 
 import numpy as np
 
+from .anderson import Trail
 from .coupling import ArrayCoupling
 from .geometry import row_blocks
 from .kernel import (
@@ -25,19 +26,24 @@ from .kernels import _kernels, _products
 from .kernels._rows import Panels, Product, aligned_empty
 from .memory import BYTES_KEPT, EXPECTED_DENSITY
 from .sinkhorn import SinkhornSolver
-from .support import CERTIFIED, Support, padded
+from .support import CERTIFIED, SHARES, Support, padded
 
 # As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
 LOG_FLOOR = 1e-18
 # Relative rounding of the objective of the product plan.
 PRODUCT_ROUNDING = 1e-7
 # Relative change of the state below which it is worth to see whether a part of the
-# kernel is enough: before, the part would have to be chosen anew every other step.
-SPARSE_BELOW = 0.02
+# kernel is enough: before, it would have to be chosen anew in every step. Where a pass
+# makes the kernel anew that is soon worth it.
+THIN_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
+# Largest exponent of the kernel with which it can be told what is small in the plan.
+THIN_PEAK = 20.0
+# Rows of plans that extrapolation looks at; their products it has anyway.
+SAMPLE_ROWS = 128
 # Share of the entries up to which making and multiplying them one by one is faster than
 # all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200 features),
 # by whether these are stored.
-PAYS_BELOW = {"dense": 0.06, "sparse": 0.15}
+PAYS_BELOW = {"dense": 0.03, "sparse": 0.15}
 
 
 def _x_log_x(x):
@@ -115,8 +121,10 @@ class Linearization:
         """
         return None
 
-    def kernel(self):
-        """A `Kernel` of the pseudo-cost of the state."""
+    def kernel(self, solver=None, epsilon=None):
+        """A `Kernel` of the pseudo-cost of the state, perhaps only a part of it that is
+        enough for `solver`, which is close to the solution, and `epsilon`.
+        """
         raise NotImplementedError
 
     def update(self, kernel, solver):
@@ -138,6 +146,24 @@ class Linearization:
         """Make kernels whole from now on; returns whether they were not."""
         return False
 
+    def entropy(self, kernel, solver):
+        """``-sum T log T`` of the plan that was last taken."""
+        raise NotImplementedError
+
+    def extrapolate(self):
+        """Move the state from the last plan to where the last plans lead (Anderson's
+        acceleration); returns whether they say.
+        """
+        raise NotImplementedError
+
+    def retract(self):
+        """Take back the last plan, and go on from that before it."""
+        raise NotImplementedError
+
+    def forget(self):
+        """Extrapolate from nothing that was before."""
+        raise NotImplementedError
+
     @functools.cached_property
     def product_cost(self):
         """Objective of the product plan, which is the mean pseudo-cost there; 0.0 where
@@ -148,7 +174,9 @@ class Linearization:
 
     def fork(self):
         """Another with the same costs, workspace and, until it changes, state."""
-        return copy.copy(self)
+        other = copy.copy(self)
+        other.forget()
+        return other
 
     def deviation(self):
         """How the state differs from that of the product plan, in units of what it
@@ -189,7 +217,9 @@ class Factored(Linearization):
         self.inner_passes = min(max(work // 10, 10), 200)
         self._shared = _Factors(y.features, n_threads)
         self._buffer = aligned_empty(problem.shape) if tier == "dense" else None
-        self._tier, self._support, self._thinned_at = tier, None, SPARSE_BELOW
+        self._tier, self._support, self._change = tier, None, 1.0
+        self._thin_below = THIN_BELOW[tier]
+        self.forget()
 
     @classmethod
     def nbytes(cls, problem, tier, n_threads):
@@ -249,29 +279,54 @@ class Factored(Linearization):
         _products.matmul(x, core, left, n_threads=self.n_threads)
         return left
 
-    def kernel(self):
-        left = self._left()
-        shared = self._shared
-        if self._support is not None:
-            return SparseKernel(left, shared.rows, self._support, self.n_threads)
-        if self._tier == "dense":
-            return ProductKernel(left, shared.panels, self._buffer, self.n_threads)
-        return TiledKernel(left, shared.panels, self.problem.y.features, self.n_threads)
+    def kernel(self, solver=None, epsilon=None):
+        left, shared = self._left(), self._shared
+        if self._support is None:
+            if self._tier == "dense":
+                kernel = ProductKernel(
+                    left, shared.panels, self._buffer, self.n_threads
+                )
+            else:
+                y = self.problem.y.features
+                kernel = TiledKernel(left, shared.panels, y, self.n_threads)
+            if solver is None or solver.f is None or self._change > self._thin_below:
+                return kernel
+            self._thin(kernel, solver, epsilon)
+            if self._support is None:
+                return kernel
+        return SparseKernel(left, shared.rows, self._support, self.n_threads)
 
     def update(self, kernel, solver):
         before = self.state
         x, y = self.problem.x.features, self.problem.y.features
         self.state, rows = kernel.contract(x, y, solver.u, solver.v)
-        self.marginals = rows, solver.cols
+        self._trail.add(before, self.state)
+        self.marginals, self.lost = (rows, solver.cols), 0.0
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
+        self._change = change
         if self._support is not None:
-            self._certify(kernel, solver)
-        elif self._tier == "tiled":
-            pass
-        elif change <= self._thinned_at:
-            self._thin(kernel, solver, change)
+            self.lost = self._support.lost(kernel.left, solver.f, solver.g)
+            if not self.lost <= CERTIFIED or kernel.epsilon != self._support.epsilon:
+                self._support = None
         return self._objective(*self.marginals), float(change)
+
+    def _thin(self, kernel, solver, epsilon):
+        """Keep only a part of the kernel from now on, if that pays: what is not small
+        with the potentials that there are.
+        """
+        peak = kernel.make(solver.f, solver.g, epsilon, solver.q, solver.v, solver.sums)
+        if not peak < THIN_PEAK:
+            return
+        for share in SHARES:
+            support = Support(
+                kernel, solver, self._shared.lengths, share, self.n_threads
+            )
+            if support.pays(PAYS_BELOW[self._tier]):
+                self._support = support.choose()
+                return
+        # It takes looks at the whole kernel to know.
+        self._thin_below = self._change / 4.0
 
     def coupling(self, kernel, solver):
         coupling = kernel.coupling(solver)
@@ -284,28 +339,33 @@ class Factored(Linearization):
     def restore(self):
         if self._tier != "dense":
             return False
-        had, self._support, self._thinned_at = self._support, None, -1.0
-        self.lost = 0.0
+        had, self._support, self._thin_below = self._support, None, -1.0
         return had is not None
 
-    def _thin(self, kernel, solver, change):
-        """Keep only a part of the kernel from now on, if that pays."""
-        support = Support(kernel, solver, self._shared.lengths, self.n_threads)
-        if support.pays(PAYS_BELOW[self._tier]):
-            self._support = support.choose()
-        else:
-            # It takes a look at the whole kernel to know.
-            self._thinned_at = change / 4.0
+    def entropy(self, kernel, solver):
+        # The logarithm of the plan is (f + g - cost) / epsilon.
+        before, after = self._trail.last
+        logs = -np.vdot(self._core(before) * -2.0, after)
+        for potential, sums in zip((solver.f, solver.g), self.marginals, strict=True):
+            logs += sums[sums > 0] @ potential[sums > 0]
+        return -float(logs) / kernel.epsilon
 
-    def _certify(self, kernel, solver):
-        """Let go of the support if what is outside may have become too much."""
-        support = self._support
-        self.lost = support.lost(kernel.left, solver.f, solver.g)
-        if not self.lost <= CERTIFIED or kernel.epsilon != support.epsilon:
-            self._support = None
+    def extrapolate(self):
+        weight = self._trail.weight()
+        if weight:
+            self.state = self._trail.extrapolated(weight)
+        return weight > 0
 
-    def _core(self):
-        return self.problem.x.signature @ self.state @ self.problem.y.signature
+    def retract(self):
+        self.state = self._trail.penultimate
+        self.forget()
+
+    def forget(self):
+        self._trail = Trail()
+
+    def _core(self, state=None):
+        state = self.state if state is None else state
+        return self.problem.x.signature @ state @ self.problem.y.signature
 
     def _objective(self, rows, cols):
         separable = rows @ self.row_cost + cols @ self.col_cost
@@ -347,7 +407,7 @@ class Dense(Linearization):
     def nbytes(cls, problem, tier, n_threads):
         n, m = problem.shape
         symmetric = problem.x.symmetric and problem.y.symmetric
-        matrices, plans = (1, 4) if symmetric else (2, 5)
+        matrices, plans = (1, 6) if symmetric else (2, 7)
         return 4 * (matrices * (n * n + m * m) + plans * n * m)
 
     def __init__(self, problem, n_threads, tier="dense"):
@@ -379,6 +439,8 @@ class Dense(Linearization):
         self.row_cost = left.linear - right.center * left.product - constant
         self.col_cost = right.linear - left.center * right.product - constant
         self._workspace = _Workspace(problem.shape, 1 if self.symmetric else 2)
+        self._some = slice(None, None, max(problem.shape[0] // SAMPLE_ROWS, 1))
+        self.forget()
         if not self.symmetric:
             self._left_transposed = np.ascontiguousarray(self._left.T)
             self._right_transposed = Panels(right.matrix, n_threads=n_threads)
@@ -397,24 +459,58 @@ class Dense(Linearization):
         plan[np.ix_(rows, cols)] = coarse.state
         return self.start(plan)
 
-    def kernel(self):
+    def kernel(self, solver=None, epsilon=None):
         return StoredKernel(self._workspace.buffer, self._fill, self.n_threads)
 
     def update(self, kernel, solver):
         before = self.state
+        some, start = self._some, self._from
+        extrapolated, self._from = start is not None, None
+        if not extrapolated:
+            start = before[some].copy()
         self.marginals = kernel.scale(solver.u, solver.v, solver.sums)
         self.state, self._workspace.buffer = kernel.rows, before
-        change = _kernels.distance(self.state, before, self.n_threads)
-        return self._objective(*self.marginals), change
+        self._trail.add(start, self.state[some].copy())
+        if extrapolated:
+            # The plan that this one came from was never made but for these rows.
+            change = np.abs(self.state[some] - start).sum() / self.problem.p[some].sum()
+        else:
+            change = _kernels.distance(self.state, before, self.n_threads)
+        return self._objective(*self.marginals), float(change)
 
     def coupling(self, kernel, solver):
         return ArrayCoupling(self.state, self.n_threads)
+
+    def entropy(self, kernel, solver):
+        return _kernels.entropy(self.state, self.n_threads)
+
+    def extrapolate(self):
+        # The product is linear in the plan: it is what moves, the plan stays.
+        last, made = self._product, self._workspace.buffer
+        self._product = made.copy()
+        weight = 0.0 if last is None else self._trail.weight()
+        if weight:
+            made *= 1.0 + weight
+            last *= weight
+            made -= last
+            self._from = self._trail.extrapolated(weight).astype(np.float32)
+        return weight > 0
+
+    def retract(self):
+        np.copyto(self._workspace.buffer, self._product)
+        self._workspace.filled_by = self
+        self.forget()
+
+    def forget(self):
+        self._trail = Trail()
+        self._from = self._product = None
 
     def _fill(self):
         workspace = self._workspace
         if workspace.filled_by is self:  # the objective needed the same product
             workspace.filled_by = None
             return
+        self._from = None  # if an extrapolated product was there, it is no more
         self._multiply(self._left, self._right, workspace.buffer)
         if not self.symmetric:
             other = workspace.extra[1]

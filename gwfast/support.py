@@ -7,9 +7,11 @@ import numpy as np
 from .kernels import _sparse
 from .kernels._rows import aligned_empty
 
-# An entry is kept if it is not smaller than this share of the mass of its row or of its
-# column. On word vectors and clouds that leaves out 1e-6 to 3e-5 of a row.
-SHARE = 1e-7
+# An entry is kept if it is not smaller than such a share of the mass of its row or of
+# its column: the first with which few enough are. On word vectors and clouds 1e-7
+# leaves out up to 3e-5 of a row, and what 1e-9 leaves out may grow a hundred times more
+# until another choice is due.
+SHARES = (1e-9, 1e-8, 1e-7)
 # Share of the mass of a row or column that may be outside, by what is known, before the
 # entries are chosen anew.
 CERTIFIED = 1e-4
@@ -18,7 +20,8 @@ CERTIFIED = 1e-4
 class Support:
     """Entries of the kernel ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``.
 
-    Chosen where the plan that `solver` has found for `kernel` is not small.
+    Chosen where `kernel` itself, that is the plan with the potentials of `solver`, is
+    not small.
 
     Parameters
     ----------
@@ -27,6 +30,8 @@ class Support:
     solver : SinkhornSolver
     lengths : (m,) float64 ndarray
         Of the rows of `right`.
+    share : float
+        See `SHARES`.
     n_threads : int
 
     Attributes
@@ -38,11 +43,12 @@ class Support:
         Compressed sparse rows of column numbers, after `choose`.
     """
 
-    def __init__(self, kernel, solver, lengths, n_threads):
+    def __init__(self, kernel, solver, lengths, share, n_threads):
         self.shape, self.n_threads = kernel.shape, n_threads
         self.epsilon, self.lengths = kernel.epsilon, lengths
-        row, col = ((SHARE * x).astype(np.float32) for x in (solver.p, solver.q))
-        self._entries = kernel.rows, solver.u, solver.v, row, col
+        row, col = ((share * x).astype(np.float32) for x in (solver.p, solver.q))
+        ones = (np.ones(size, dtype=np.float32) for size in self.shape)
+        self._entries = kernel.rows, *ones, row, col
         lost, kept = (
             [np.empty(size) for size in self.shape],
             np.empty(len(row), np.intp),
