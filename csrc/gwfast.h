@@ -83,12 +83,12 @@ typedef struct {
     void (*product_rows)(const float *a, const float *b, ptrdiff_t k, float *out,
                          ptrdiff_t rows, ptrdiff_t m);
 
-    /* out[i][j] = exp((f[i] + g[j] - (a b)[i][j]) / epsilon), columns[j] += column
-     * sums unless NULL. Returns the largest exponent. */
+    /* out[i][j] = exp((f[i] + g[j] - (a b)[i][j]) / epsilon + g_rest[j]), columns[j] +=
+     * column sums unless NULL. Returns the largest exponent. */
     float (*gibbs_product_rows)(const float *a, const float *b, ptrdiff_t k,
-                                const double *f, const float *g, float inv_epsilon,
-                                float *out, double *columns, ptrdiff_t rows,
-                                ptrdiff_t m);
+                                const double *f, const float *g, const float *g_rest,
+                                float inv_epsilon, float *out, double *columns,
+                                ptrdiff_t rows, ptrdiff_t m);
 
     /* sums[i] = sum_j k[i][j] v[j]. */
     void (*dot_each_row)(const float *k, const float *v, double *sums, ptrdiff_t rows,

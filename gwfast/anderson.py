@@ -9,7 +9,7 @@ A step forwards only takes the iteration further where it goes anyway.
 import numpy as np
 
 # Extrapolation beyond this many times the last step is not trusted.
-FARTHEST = 20.0
+FARTHEST = 4.0
 
 
 class Trail:

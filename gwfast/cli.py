@@ -11,6 +11,7 @@ import click
 
 import gwfast
 
+from .memory import TIERS
 from .report import Input, Settings, run
 from .words import (
     load_sample,
@@ -134,6 +135,18 @@ _SOLVER_OPTIONS = (
     ),
     click.option(
         "--threads", type=click.IntRange(1), metavar="N", help="Number of threads."
+    ),
+    click.option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Memory that the solve may take, such as 2.4GB; by default what is free.",
+    ),
+    click.option(
+        "--tier",
+        type=click.Choice(["auto", *TIERS]),
+        default="auto",
+        show_default=True,
+        help="How the kernel is kept: all of it, what matters of it, or nothing.",
     ),
     click.option(
         "--output",

@@ -67,9 +67,7 @@ class Coupling:
         -------
         (n, m) scipy.sparse.csr_array
         """
-        left_out = float(left_out)
-        if not 0 <= left_out < 1:
-            raise ValueError(f"left_out must be in [0, 1), got {left_out}")
+        left_out = _as_share(left_out)
         parts = [_sparsified(block, left_out) for _, block in self._blocks()]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
@@ -88,7 +86,12 @@ class Coupling:
         Neighbors
         """
         k = min(as_count(k, "k"), self.shape[1])
-        return self._topk(k, slice(None) if rows is None else np.asarray(rows))
+        if rows is None:
+            return self._topk(k, slice(None))
+        rows = np.asarray(rows)
+        if rows.size == 0:
+            rows = rows.astype(np.int64)  # an empty list is of floats
+        return self._topk(k, np.arange(self.shape[0])[rows])
 
     def apply(self, y):
         """``plan @ y``.
@@ -268,12 +271,16 @@ class SparseCoupling(Coupling):
 
     @property
     def marginals(self):
+        # SciPy would add up in float32 first.
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.csr.indptr))
         return tuple(
-            self.csr.sum(axis=axis, dtype=np.float64).ravel() for axis in (1, 0)
+            np.bincount(at, weights=self.csr.data, minlength=size)
+            for at, size in zip((rows, self.csr.indices), self.shape, strict=True)
         )
 
     def tocsr(self, left_out=LEFT_OUT):
-        return self.csr
+        _as_share(left_out)
+        return self.csr.copy()
 
     def entropy(self):
         data = self.csr.data[self.csr.data > 0].astype(np.float64)
@@ -295,6 +302,13 @@ class SparseCoupling(Coupling):
 
     def _apply(self, y):
         return self.csr @ y, self.marginals[0]
+
+
+def _as_share(left_out):
+    left_out = float(left_out)
+    if not 0 <= left_out < 1:
+        raise ValueError(f"left_out must be in [0, 1), got {left_out}")
+    return left_out
 
 
 def _multiply(rows, y, n_threads):

@@ -22,7 +22,7 @@ from .sinkhorn import SinkhornSolver, in_units
 EXTRAPOLATE_BELOW = 0.05
 # They are if the last one was at most this many times the one before, and the plan has
 # this share of the information it could have about who matches whom.
-CONTRACTING, TOLD = 0.9, 0.2
+CONTRACTING, TOLD = 0.75, 0.2
 # Outer iterations without a smaller change that count as standing still, and the
 # change below which that is float32's doing at any epsilon.
 STALLED_AFTER, STALLED_BELOW = 20, 1e-4
@@ -85,7 +85,8 @@ class Descent:
         self.history, self.gw_cost, self.change, self.error = [], gw_cost, 1.0, np.inf
         self.status, self.seconds = None, 0.0
         self._few, self._share = linearization.inner_passes, linearization.inner_share
-        self._settled, self._guard = False, None
+        # Steps to go without extrapolation, and after the next one that failed.
+        self._settled, self._guard, self._resting, self._pause = False, None, 0, 1
         self._kernel = self._coupling = self._entropy = None
 
     def extend(self, coarse, rows, cols):
@@ -122,7 +123,7 @@ class Descent:
         marginal_tol, max_inner = limits.marginal_tol, limits.max_inner
         # What the marginals miss moves the plan by about as much from one iteration to
         # the next.
-        inner_tol = min(marginal_tol, max(limits.tol, LEAST_INNER_TOL))
+        inner_tol = min(marginal_tol, max(3 * limits.tol, LEAST_INNER_TOL))
         kernel = linearization.kernel(solver, inner_epsilon)
         options = dict(
             tol=inner_tol if thorough else max(inner_tol, self._share * self.change),
@@ -131,7 +132,7 @@ class Descent:
         try:
             n_inner = solver.solve(kernel, inner_epsilon, **options)
         except Misfit:
-            linearization.restore()
+            linearization.misfit()
             kernel = linearization.kernel()
             n_inner = solver.solve(kernel, inner_epsilon, **options)
         before, self._last_change = self.gw_cost, self.change
@@ -167,9 +168,10 @@ class Descent:
         if linearization.change_is_rounded:
             settled = settled or _stalled(history, 4 * floor)
         settled = self._settled = final and settled
-        # Only a part of the kernel may have settled.
-        restored = settled and linearization.restore()
-        settled = settled and not restored
+        # An extrapolated step may be small by chance, and only a part of the kernel may
+        # have settled: one more.
+        again = settled and (self._guard is not None or linearization.restore())
+        settled = settled and not again
         if self.callback is not None and self.callback(step):
             self.status = "stopped"
         elif settled and error <= marginal_tol:
@@ -177,11 +179,15 @@ class Descent:
         elif settled and thorough:
             # Nothing moves, and the marginals are as good as they get.
             self.status = "max_inner" if n_inner >= max_inner else "precision"
-        elif final and _stalled(history, max(STALLED_BELOW, floor)):
+        elif (
+            final
+            and _stalled(history, max(STALLED_BELOW, floor))
+            and not linearization.restore()
+        ):
             self.status = "precision"
         elif len(history) >= limits.max_outer:
             self.status = "max_outer"
-        elif final and change <= EXTRAPOLATE_BELOW and not restored:
+        elif final and not again and (self._guard or change <= EXTRAPOLATE_BELOW):
             self._extrapolate(before)
         else:
             linearization.forget()
@@ -199,13 +205,17 @@ class Descent:
             if change > least_change or reg_cost > least_cost + slack + least_slack:
                 linearization.retract()
                 self.gw_cost, self.change = gw_before, least_change
-                self._guard = None
+                self._guard, self._pause = None, 2 * self._pause
+                self._resting = self._pause
                 return
         # Where steps do not become smaller, or the plan says little yet, it may be
         # about to leave a saddle; extrapolation would settle there before that shows.
         masses = [mass_entropy(sums) for sums in linearization.marginals]
         told = (sum(masses) - entropy) / (min(masses) or 1.0)
-        if change > CONTRACTING * self._last_change or told < TOLD:
+        calm = change <= min(CONTRACTING * self._last_change, EXTRAPOLATE_BELOW)
+        calm = calm and told >= TOLD
+        self._resting = max(self._resting - 1, 0)
+        if not calm or self._resting:
             linearization.forget()
             self._guard = None
             return

@@ -15,13 +15,14 @@ from .geometry import PointCloud, row_blocks
 from .kernel import StoredKernel
 from .kernels import _products
 from .kernels._rows import Panels, aligned_empty
+from .linearization import QUANTILES
 from .sinkhorn import SinkhornSolver
 
 # A start need not meet its marginals better than this.
 START_TOL, START_PASSES = 1e-2, 100
 # Quantiles that describe the costs from one point to all, and the most points they are
 # taken over.
-QUANTILES, MOST_COLUMNS = 300, 8192
+MOST_COLUMNS = 8192
 # Width of the coupling of profiles, see `Profile`.
 WIDTH, LEAST_WIDTH = 0.02, 1e-4
 
@@ -283,13 +284,14 @@ def profiles(geometry, weights, root=False, both=False):
 
 def _both_profiles(problem, root):
     """Those of both sides, made once however many starts compare them."""
-    if root not in problem.profiles:
+    made = problem.profiles.get(root)
+    if made is None:
         asymmetric = not (problem.x.symmetric and problem.y.symmetric)
-        problem.profiles[root] = (
+        made = problem.profiles[root] = (
             profiles(problem.x, problem.p, root, asymmetric),
             profiles(problem.y, problem.q, root, asymmetric),
         )
-    return problem.profiles[root]
+    return made
 
 
 def _factors(geometry):

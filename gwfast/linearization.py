@@ -14,7 +14,7 @@ import numpy as np
 
 from .anderson import Trail
 from .coupling import ArrayCoupling
-from .geometry import row_blocks
+from .geometry import SCRATCH_BYTES, row_blocks
 from .kernel import (
     ProductKernel,
     SparseKernel,
@@ -67,8 +67,9 @@ LOSSES = {
 }
 
 
-# Points a side on which candidates race (see search.py), in one array.
-RACE_POINTS = 1500
+# Points a side on which candidates race (see search.py), and quantiles of their
+# profiles (initial.py).
+RACE_POINTS, QUANTILES = 1500, 300
 
 
 class Linearization:
@@ -103,8 +104,10 @@ class Linearization:
         self.problem, self.n_threads = problem, n_threads
 
     @classmethod
-    def nbytes(cls, problem, tier, n_threads):
-        """Bytes that a solve takes beside the geometries, about."""
+    def nbytes(cls, problem, tier, n_threads, scale=1.0):
+        """Bytes that a solve of a problem with `scale` times as many points takes
+        beside the geometries, about.
+        """
         raise NotImplementedError
 
     def start(self, plan=None):
@@ -141,6 +144,9 @@ class Linearization:
         the same buffers.
         """
         raise NotImplementedError
+
+    def misfit(self):
+        """Do without the part of the kernel that turned out to be too small."""
 
     def restore(self):
         """Make kernels whole from now on; returns whether they were not."""
@@ -222,8 +228,9 @@ class Factored(Linearization):
         self.forget()
 
     @classmethod
-    def nbytes(cls, problem, tier, n_threads):
-        (n, r), (m, s) = problem.x.features.shape, problem.y.features.shape
+    def nbytes(cls, problem, tier, n_threads, scale=1.0):
+        n, m = (scale * size for size in problem.shape)
+        r, s = problem.x.features.shape[1], problem.y.features.shape[1]
         # Both features as the kernels read them, what is made of them in a step, and
         # the column sums of chunks; in float64 for a moment.
         shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
@@ -233,8 +240,7 @@ class Factored(Linearization):
             "tiled": 0,
         }
         strips = n_threads * max(4 * 2**20, 4 * 64 * m)
-        race = 4 * min(n, RACE_POINTS) * min(m, RACE_POINTS)
-        return shared + max(kernel[tier], race) + (0 if tier == "dense" else strips)
+        return shared + kernel[tier] + (0 if tier == "dense" else strips) + _race(n, m)
 
     def start(self, plan=None):
         """Set the state; None is the product plan, which needs no matrix."""
@@ -306,8 +312,10 @@ class Factored(Linearization):
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         self._change = change
         if self._support is not None:
-            self.lost = self._support.lost(kernel.left, solver.f, solver.g)
-            if not self.lost <= CERTIFIED or kernel.epsilon != self._support.epsilon:
+            self.lost = np.inf
+            if kernel.epsilon == self._support.epsilon:
+                self.lost = self._support.lost(kernel.left, solver.f, solver.g)
+            if not self.lost <= CERTIFIED:
                 self._support = None
         return self._objective(*self.marginals), float(change)
 
@@ -317,6 +325,7 @@ class Factored(Linearization):
         """
         peak = kernel.make(solver.f, solver.g, epsilon, solver.q, solver.v, solver.sums)
         if not peak < THIN_PEAK:
+            self._thin_below = self._change / 4.0
             return
         for share in SHARES:
             support = Support(
@@ -335,6 +344,9 @@ class Factored(Linearization):
             coupling.csr.toarray(out=self._buffer)
             return ArrayCoupling(self._buffer, self.n_threads)
         return coupling
+
+    def misfit(self):
+        self._support, self._thin_below = None, self._change / 4.0
 
     def restore(self):
         if self._tier != "dense":
@@ -404,8 +416,8 @@ class Dense(Linearization):
     change_is_rounded = True
 
     @classmethod
-    def nbytes(cls, problem, tier, n_threads):
-        n, m = problem.shape
+    def nbytes(cls, problem, tier, n_threads, scale=1.0):
+        n, m = (scale * size for size in problem.shape)
         symmetric = problem.x.symmetric and problem.y.symmetric
         matrices, plans = (1, 6) if symmetric else (2, 7)
         return 4 * (matrices * (n * n + m * m) + plans * n * m)
@@ -550,6 +562,15 @@ class _Workspace:
         self.buffer = aligned_empty(shape)
         self.extra = [aligned_empty(shape) for _ in range(extra)]
         self.filled_by = None
+
+
+def _race(n, m):
+    """Bytes of what the first level of the search takes: a kernel and a start, the
+    profiles of points, and scratch.
+    """
+    n, m = min(n, 1.2 * RACE_POINTS), min(m, 1.2 * RACE_POINTS)
+    scratch = min(SCRATCH_BYTES, 8 * max(n, m) ** 2)
+    return 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
 
 
 def _not_negative(separable, bilinear):

@@ -8,6 +8,7 @@
 """
 
 import math
+import numbers
 import os
 import re
 from pathlib import Path
@@ -44,7 +45,7 @@ def as_limit(memory_limit):
                 "memory_limit must be a number of bytes or text such as '2.4GB', got "
                 f"{memory_limit!r}"
             ) from None
-    elif isinstance(memory_limit, bool) or not isinstance(memory_limit, int | float):
+    elif isinstance(memory_limit, bool) or not isinstance(memory_limit, numbers.Real):
         raise TypeError(
             "memory_limit must be a number of bytes, text such as '2.4GB' or None, got "
             f"{type(memory_limit).__name__}"
@@ -79,15 +80,34 @@ def _free_of_machine():
 
 def _free_of_groups(root="/sys/fs/cgroup"):
     """What control groups, of both versions, leave."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    for folder, limit, used, cache in (
+        (".", "memory.max", "memory.current", "inactive_file"),
+        (
+            "memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
     ):
+        group = Path(root, folder)
         try:
-            most = int(Path(root, limit).read_text())  # "max": no limit
-            yield max(most - int(Path(root, used).read_text()), 0)
+            most = int((group / limit).read_text())  # "max": no limit
+            taken = int((group / used).read_text())
         except (OSError, ValueError):
             continue
+        # Files read and not used since are counted as taken, and given up on demand.
+        yield max(most - taken + _statistic(group / "memory.stat", cache), 0)
+
+
+def _statistic(path, name):
+    try:
+        return next(
+            int(line.split()[1])
+            for line in path.read_text().splitlines()
+            if line.split()[:1] == [name]
+        )
+    except (OSError, ValueError, IndexError, StopIteration):
+        return 0
 
 
 def needs(problem, n_threads):
@@ -129,16 +149,18 @@ def choose(problem, tier, limit, n_threads):
     asked = "" if tier == "auto" else f" with tier={tier!r}"
     raise MemoryError(
         f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} "
-        f"GB{asked}; {_advice(problem, takes, limit)}"
+        f"GB{asked}; {_advice(problem, takes, allowed, limit, n_threads)}"
     )
 
 
-def _advice(problem, takes, limit):
+def _advice(problem, takes, tiers, limit, n_threads):
     fitting = [name for name, size in takes.items() if size <= limit]
     if fitting:
         return f"tier={fitting[0]!r} would fit"
-    # Of the tier that takes least, which grows with n m or with n + m.
-    name, least = min(takes.items(), key=lambda pair: pair[1])
-    power = 1.0 if name == "tiled" else 0.5
-    side = int(max(problem.shape) * (limit / least) ** power)
-    return f"about {side} points a side would fit"
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        scale = (low + high) / 2
+        least = min(problem.nbytes(tier, n_threads, scale) for tier in tiers)
+        low, high = (scale, high) if least <= limit else (low, scale)
+    n, m = (int(low * size) for size in problem.shape)
+    return f"about {n} x {m} would fit" if min(n, m) > 1 else "nothing would fit"

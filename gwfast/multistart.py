@@ -13,6 +13,7 @@ from .epsilon import Epsilon, as_epsilon
 from .gromov import conclude, warn_of
 from .initial import as_start
 from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .memory import as_limit, choose
 from .problem import QuadraticProblem
 from .progress import watching
 from .result import Candidates
@@ -188,6 +189,7 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts = _as_starts(starts, problem, as_count(seed, "seed", least=0))
     threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
+    choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
     candidates, best, least, last = [], None, np.inf, None
     with single_threaded_blas(), watching(progress) as watch:
         linearization = problem.linearize(threads)

@@ -61,9 +61,11 @@ class QuadraticProblem:
         """Ways of keeping the kernel, see memory.py."""
         return TIERS if self.kind is Factored else TIERS[:1]
 
-    def nbytes(self, tier, n_threads):
-        """Bytes that a solve in this tier takes beside the geometries."""
-        return self.kind.nbytes(self, tier, n_threads)
+    def nbytes(self, tier, n_threads, scale=1.0):
+        """Bytes that a solve in this tier takes beside the geometries, or would with
+        `scale` times as many points.
+        """
+        return self.kind.nbytes(self, tier, n_threads, scale)
 
     def linearize(self, n_threads, tier="dense"):
         """A `Linearization` of this problem, its state yet to be set."""

@@ -50,6 +50,8 @@ class Settings:
     max_outer: int | None
     tol: float | None
     threads: int | None
+    memory_limit: str | None
+    tier: str
     output: Path | None
     force: bool
     quiet: bool
@@ -163,6 +165,8 @@ def _align(source, target, dictionary, gold, settings):
             init=settings.init,
             seed=settings.seed,
             n_threads=settings.threads,
+            memory_limit=settings.memory_limit,
+            tier=settings.tier,
             callback=show,
             progress=watch,
             **{name: value for name, value in options.items() if value is not None},

@@ -46,7 +46,11 @@ class Support:
     def __init__(self, kernel, solver, lengths, share, n_threads):
         self.shape, self.n_threads = kernel.shape, n_threads
         self.epsilon, self.lengths = kernel.epsilon, lengths
-        row, col = ((share * x).astype(np.float32) for x in (solver.p, solver.q))
+        # What has no mass has no entries.
+        row, col = (
+            np.where(x > 0, share * x, np.inf).astype(np.float32)
+            for x in (solver.p, solver.q)
+        )
         ones = (np.ones(size, dtype=np.float32) for size in self.shape)
         self._entries = kernel.rows, *ones, row, col
         lost, kept = (
@@ -84,13 +88,14 @@ class Support:
         """
         moved = np.linalg.norm(left - self._left, axis=1)
         rows, cols = np.isfinite(self._f), np.isfinite(self._g)
-        df, dg = (f - self._f)[rows], (g - self._g)[cols]
+        df, dg = f[rows] - self._f[rows], g[cols] - self._g[cols]
         row_grown = df + dg.max() + moved[rows] * self.lengths.max()
         col_grown = dg + df.max() + moved.max() * self.lengths[cols]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             row_lost = self._lost[0][rows] * np.exp(row_grown / self.epsilon)
             col_lost = self._lost[1][cols] * np.exp(col_grown / self.epsilon)
-        return float(max(row_lost.max(), col_lost.max()))
+        most = float(max(row_lost.max(), col_lost.max()))
+        return most if most == most else np.inf  # nothing, grown infinitely
 
 
 def padded(x):

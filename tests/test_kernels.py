@@ -492,8 +492,10 @@ def test_products_of_any_inner_side_and_width(k, m, isa, seed):
         work = _rows.ColumnSums(n, m)
         peak = _products.gibbs_product(a, panels, **given, out=kernel, work=work)
         expected = np.empty_like(cost)
-        assert peak == _kernels.gibbs_kernel(cost, **given, out=expected)
-        np.testing.assert_array_equal(kernel, expected)
+        # Up to what rounding takes from the potentials, which only the product keeps.
+        stored = _kernels.gibbs_kernel(cost, **given, out=expected)
+        assert peak == pytest.approx(stored, abs=1e-5)
+        np.testing.assert_allclose(kernel, expected, rtol=2e-5, atol=1e-37)
         sums = kernel.sum(axis=0, dtype=np.float64)
         np.testing.assert_allclose(work.values, sums, rtol=6e-7)
         for around in (around_cost, around_kernel):

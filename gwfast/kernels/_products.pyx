@@ -24,6 +24,7 @@ from ._rows cimport (
     chunk_rows,
     count_chunks,
     isa,
+    rounded_off,
     team,
 )
 
@@ -103,6 +104,7 @@ def gibbs_product(
     cdef float[::1] peak = peaks
     cdef const double[::1] h = f_shifted
     cdef const float[::1] low = g_low
+    cdef const float[::1] rest = rounded_off(g, g_low, epsilon)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
@@ -111,8 +113,8 @@ def gibbs_product(
             i = chunk * size
             while i < end:
                 most = isa.gibbs_product_rows(
-                    &a[i, 0], &b.packed[0], k, &h[i], &low[0], inv_epsilon, &out[i, 0],
-                    &work.totals[chunk, 0], min(PRODUCT_ROWS, end - i), m)
+                    &a[i, 0], &b.packed[0], k, &h[i], &low[0], &rest[0], inv_epsilon,
+                    &out[i, 0], &work.totals[chunk, 0], min(PRODUCT_ROWS, end - i), m)
                 peak[chunk] = max(peak[chunk], most)
                 i = i + PRODUCT_ROWS
         work.reduce(n_threads)

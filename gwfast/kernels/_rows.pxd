@@ -35,8 +35,9 @@ cdef extern from "gwfast.h" nogil:
         void (*product_rows)(const float *, const float *, ptrdiff_t, float *,
                              ptrdiff_t, ptrdiff_t) noexcept nogil
         float (*gibbs_product_rows)(const float *, const float *, ptrdiff_t,
-                                    const double *, const float *, float, float *,
-                                    double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+                                    const double *, const float *, const float *,
+                                    float, float *, double *, ptrdiff_t,
+                                    ptrdiff_t) noexcept nogil
         void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
         ptrdiff_t (*count_row)(const float *, float, const float *, float,
@@ -113,7 +114,7 @@ cdef class Product(Rows):
 
 cdef class Gibbs(Product):
     cdef const double[::1] f
-    cdef const float[::1] g
+    cdef const float[::1] g, g_rest
     cdef float inv_epsilon
 
 
@@ -130,3 +131,4 @@ cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
 cdef tuple centered(const double[::1] f, const double[::1] g)
+cdef rounded_off(const double[::1] g, centered_g, double epsilon)

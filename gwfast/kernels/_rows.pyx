@@ -211,15 +211,16 @@ cdef class Gibbs(Product):
         Product.__init__(self, left, right)
         check("f", f.shape[0], self.n)
         check("g", g.shape[0], self.m)
-        self.f, self.g = centered(f, g)
+        self.f, low = centered(f, g)
+        self.g, self.g_rest = low, rounded_off(g, low, epsilon)
         self.inv_epsilon = <float>(1.0 / epsilon)
 
     cdef const float *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
         isa.gibbs_product_rows(&self.left[i, 0], &self.right.packed[0], self.k,
-                               &self.f[i], &self.g[0], self.inv_epsilon, scratch, NULL,
-                               rows, self.m)
+                               &self.f[i], &self.g[0], &self.g_rest[0],
+                               self.inv_epsilon, scratch, NULL, rows, self.m)
         return scratch
 
 
@@ -297,3 +298,18 @@ cdef tuple centered(const double[::1] f, const double[::1] g):
     shift = finite.mean() if finite.size else 0.0
     low = np.maximum(g_array - shift, -GWF_HUGE).astype(np.float32)
     return np.asarray(f) + shift, low
+
+
+cdef rounded_off(const double[::1] g, centered_g, double epsilon):
+    """What rounding took from `g` in `centered`, in units of `epsilon`, float32.
+
+    Small beside the potentials but not beside epsilon: with it the kernel keeps the
+    marginals that its potentials were made for.
+    """
+    g_array, low = np.asarray(g), np.asarray(centered_g, dtype=np.float64)
+    finite = g_array > -GWF_HUGE
+    rest = np.zeros(len(low), dtype=np.float32)
+    if finite.any():
+        shift = g_array[finite].mean()
+        rest[finite] = ((g_array[finite] - shift) - low[finite]) / epsilon
+    return rest
