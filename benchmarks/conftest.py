@@ -7,15 +7,10 @@ loaded: OpenMP and BLAS read theirs once.
 import os
 
 import pytest
+import settings
 import threadpoolctl
 
-N_THREADS = int(os.environ.get("GWFAST_BENCH_THREADS", "2"))
-for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):
-    os.environ[f"{name}_NUM_THREADS"] = str(N_THREADS)
-# XLA has no thread option that holds; its pool on the CPU has NPROC threads.
-os.environ["NPROC"] = str(N_THREADS)
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=" + str(N_THREADS > 1).lower()
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.update(settings.environment(settings.THREADS))
 
 # Tests that were skipped or failed, with the reason: they belong in the report.
 not_run = []
@@ -39,7 +34,11 @@ def pytest_runtest_logreport(report):
 def pytest_benchmark_update_machine_info(machine_info):
     import machine
 
-    machine_info["gwfast"] = machine.describe(N_THREADS)
+    # The bandwidth once more, as this is called at the end: neighbors on a shared
+    # machine come and go.
+    after = machine.fastest(machine.read_bandwidths(settings.THREADS))
+    facts = machine.describe(settings.THREADS)
+    machine_info["gwfast"] = {**facts, "read_after": after}
 
 
 def pytest_benchmark_update_json(output_json):
@@ -48,7 +47,7 @@ def pytest_benchmark_update_json(output_json):
 
 @pytest.fixture(scope="session")
 def n_threads():
-    return N_THREADS
+    return settings.THREADS
 
 
 @pytest.fixture(scope="session")

@@ -3,20 +3,25 @@
 import functools
 import importlib.metadata
 import os
+import platform
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import settings
 import threadpoolctl
 
 from gwfast import _config
-from gwfast.kernels import _kernels
+from gwfast.kernels import _kernels, _rows
 
-# Many times the largest last-level cache of a desktop or a small server.
-READ_BYTES = 2**30
-GEMM_SIZE = 4096
 REPEATS = 7
-PACKAGES = ("gwfast-ot", "numpy", "scipy", "POT", "jax", "jaxlib", "ott-jax")
+PACKAGES = ("numpy", "scipy", "POT", "jax", "jaxlib", "ott-jax", "torch", "torchgw")
+# OpenBLAS takes kernels of AVX2 on some processors that have AVX-512, where it is old
+# or its environment says so.
+WIDEST = {"OPENBLAS_CORETYPE": "SkylakeX"}
 
 
 @functools.cache
@@ -27,20 +32,26 @@ def limits(n_threads):
     -------
     dict
         ``read``, GB/s; ``sgemm``, GFLOP/s; ``reads``, GB/s of every method and number
-        of threads, of which `read` is the largest.
+        of threads, of which `read` is the largest; ``sgemms``, GFLOP/s of NumPy's as
+        it comes and with the widest kernels, of which `sgemm` is the larger.
     """
-    reads = read_bandwidths(n_threads)
-    return {"read": fastest(reads), "sgemm": sgemm_rate(n_threads), "reads": reads}
+    reads, sgemms = read_bandwidths(n_threads), sgemm_rates(n_threads)
+    return {
+        "read": fastest(reads),
+        "sgemm": max(sgemms.values()),
+        "reads": reads,
+        "sgemms": sgemms,
+    }
 
 
 def read_bandwidths(n_threads):
     """GB/s of reading 1 GiB of float32 once, ``{method: {threads: GB/s}}``."""
-    x = np.ones((READ_BYTES // 4 // 16384, 16384), dtype=np.float32)
+    x = np.ones((settings.READ_MB * 2**20 // 4 // 16384, 16384), dtype=np.float32)
     rates = {}
     for k in range(1, n_threads + 1):
         with ThreadPoolExecutor(k) as pool, threadpoolctl.threadpool_limits(1):
             for name, method in read_methods(x, pool, k).items():
-                rates.setdefault(name, {})[k] = READ_BYTES / 1e9 / _best(method)
+                rates.setdefault(name, {})[k] = x.nbytes / 1e9 / _best(method)
     return rates
 
 
@@ -72,13 +83,34 @@ def fastest(reads):
     return max(rate for rates in reads.values() for rate in rates.values())
 
 
+def sgemm_rates(n_threads):
+    """GFLOP/s of `sgemm_rate`, as NumPy comes, and on processors with AVX-512 where
+    its BLAS is made to use that, which takes a new process.
+    """
+    rates = {"as NumPy comes": sgemm_rate(n_threads)}
+    is_widest = WIDEST.items() <= os.environ.items()
+    if is_widest or "avx512" not in _rows.supported_isas():
+        return rates
+    command = [sys.executable, Path(__file__).resolve(), str(n_threads)]
+    environment = {**os.environ, **WIDEST}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        )
+        (setting,) = WIDEST.items()
+        rates[f"with {'='.join(setting)}"] = float(done.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        pass  # as it comes is what there is
+    return rates
+
+
 def sgemm_rate(n_threads):
     """GFLOP/s of NumPy's product of two float32 matrices, all threads."""
-    rng = np.random.default_rng(0)
-    a, b = rng.random((2, GEMM_SIZE, GEMM_SIZE), dtype=np.float32)
+    rng, n = np.random.default_rng(0), settings.GEMM
+    a, b = rng.random((2, n, n), dtype=np.float32)
     out = np.empty_like(a)
     with threadpoolctl.threadpool_limits(n_threads):
-        return 2 * GEMM_SIZE**3 / 1e9 / _best(lambda: np.matmul(a, b, out=out))
+        return 2 * n**3 / 1e9 / _best(lambda: np.matmul(a, b, out=out))
 
 
 def _best(function):
@@ -94,17 +126,36 @@ def seconds(function):
 
 def describe(n_threads):
     """Facts that belong beside every figure; versions are None where not installed."""
+    config = _config.config()
+    versions = {"gwfast": config["gwfast"]}
+    versions |= {name: _version(name) for name in PACKAGES}
     return {
         "limits": limits(n_threads),
-        # Once more, as this is called at the end: neighbors on a shared machine come
-        # and go.
-        "read_after": fastest(read_bandwidths(n_threads)),
         "threads": n_threads,
+        "cpu": _processor(),
         "cpus": os.cpu_count(),
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "load": os.getloadavg(),
-        "config": _config.config(),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "config": config,
+        # What changes BLAS, of all solvers.
+        "environment": {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("OPENBLAS_", "MKL_", "BLIS_"))
+            and not name.endswith("_NUM_THREADS")
+        },
+        "versions": versions,
     }
+
+
+def _processor():
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
 
 
 def _version(name):
@@ -112,3 +163,7 @@ def _version(name):
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+if __name__ == "__main__":
+    print(sgemm_rate(int(sys.argv[1])))

@@ -1,156 +1,175 @@
-"""Tables of a benchmark run, in Markdown: ``python -m benchmarks.report [JSON]``.
+"""Time, memory, accuracy of gwfast and of its peers: ``python -m benchmarks.report``.
 
-Without an argument it runs the benchmarks first.
+Prints Markdown tables of the parts that are named, by default of all but ``tiled``,
+which takes long. What is going on is told on the standard error.
 """
 
 import argparse
+import datetime
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-# Objectives further apart than this are not the same result.
-EQUAL = 0.005
-REFERENCE = "gwfast"
+from . import jobs, kernel_tables, settings, tables
+from .parts import PARTS, Runner
+
+KERNELS = "kernels"
+CHOICES = (KERNELS, *PARTS)
+DEFAULT = [name for name in CHOICES if name != "tiled"]
+TABLES = {"growth": tables.grown, "threads": tables.threaded}
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="benchmarks.report", description=__doc__)
-    parser.add_argument("json", nargs="?", type=Path, help="of --benchmark-json")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(CHOICES))
+    add = parser.add_argument
+    add("--json", type=Path, help="file for the numbers; what else is there is kept")
+    add("--render", type=Path, help="print the tables of such a file, run nothing")
+    add("--limit", type=float, default=600, help="seconds for a solve (default 600)")
+    add("--without", nargs="+", default=[], metavar="SOLVER", help="leave out solvers")
     options = parser.parse_args(argv)
-    if options.json is not None:
+    unknown = set(options.parts) - set(CHOICES)
+    if unknown:
+        parser.error(f"PART must be one of {', '.join(CHOICES)}, got {unknown.pop()}")
+    if options.render is not None:
+        print(render(json.loads(options.render.read_text())))
+        return
+    measure(options)
+
+
+def measure(options):
+    """Run the parts and print their tables; numbers are saved as they come."""
+    data = {}
+    if options.json is not None and options.json.exists():
         data = json.loads(options.json.read_text())
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            data = run(Path(folder, "results.json"))
+    data["date"] = f"{datetime.date.today()}"
+    parts = options.parts or DEFAULT
+    if KERNELS not in parts:
+        data["machine"] = measure_machine()
+
+    def save():
+        if options.json is not None:
+            options.json.write_text(json.dumps(data, indent=1))
+
+    runner = Runner(_told(options.limit), options.without)
+    # Kernels first, as they measure the machine too.
+    for name in sorted(parts, key=CHOICES.index):
+        if name == KERNELS:
+            data[KERNELS] = run_pytest()
+            data["machine"] = data[KERNELS]["machine_info"]["gwfast"]
+            save()
+            continue
+        data[name] = []
+        for result in PARTS[name](runner):
+            data[name].append(result)
+            save()
     print(render(data))
 
 
-def run(path):
-    """Results of all benchmarks in this folder; they print to standard error."""
+def _told(default):
+    """`jobs.run`, telling how it goes."""
+
+    def run(job, limit=None):
+        problem = " ".join(str(x) for x in job.get("problem", {}).values())
+        label = f"{job.get('contender', job['task'])} ({problem})"
+        print(f"{label} ...", end=" ", file=sys.stderr, flush=True)
+        began = time.monotonic()
+        result = jobs.run(job, limit or default)
+        outcome = result.get("failed") or (
+            f"more than {result['exceeded']:g} s" if "exceeded" in result else "done"
+        )
+        took = time.monotonic() - began
+        print(f"{outcome}, {took:.0f} s in all", file=sys.stderr)
+        return result
+
+    return run
+
+
+def measure_machine():
+    """What `machine.describe` says."""
+    job = {"task": "machine", "threads": settings.THREADS}
+    result = _told(jobs.PATIENCE)(job)
+    if "machine" not in result:
+        sys.exit(f"The machine could not be measured: {result.get('failed')}")
+    return result["machine"]
+
+
+def run_pytest():
+    """Results of the benchmarks under pytest, which print to standard error."""
     folder = Path(__file__).resolve().parent
-    pytest = [sys.executable, "-m", "pytest", ".", f"--benchmark-json={path}"]
-    # From here, not the repository's root, so that an installed gwfast is the one that
-    # is measured. Failures are part of the report.
-    subprocess.run(pytest, cwd=folder, stdout=sys.stderr, check=False)
-    if not path.exists() or not path.stat().st_size:
-        sys.exit("No benchmark finished; see the messages above.")
-    return json.loads(path.read_text())
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary, "results.json")
+        pytest = [sys.executable, "-m", "pytest", ".", f"--benchmark-json={path}"]
+        # Failures are part of the report.
+        subprocess.run(pytest, cwd=folder, stdout=sys.stderr, check=False)
+        if not path.exists() or not path.stat().st_size:
+            sys.exit("No benchmark finished; see the messages above.")
+        data = json.loads(path.read_text())
+    for entry in data["benchmarks"]:
+        del entry["stats"]["data"]  # every single time
+    return data
 
 
 def render(data):
-    """All tables of a pytest-benchmark JSON."""
-    groups = {}
-    for entry in data["benchmarks"]:
-        groups.setdefault(entry["group"], []).append(entry)
-    parts = [machine(data)]
-    for name, entries in groups.items():
-        table = solvers if "contender" in entries[0]["extra_info"] else kernels
-        parts.append(f"**{name}**\n\n{table(entries)}")
-    if data.get("not_run"):
-        rows = [[row["test"], row["outcome"], row["reason"]] for row in data["not_run"]]
-        parts.append("**Not run**\n\n" + markdown(["test", "outcome", "reason"], rows))
-    return "\n\n".join(parts)
+    """All tables of one report, or of a pytest-benchmark JSON."""
+    if "benchmarks" in data:
+        data = {"date": data["datetime"][:10], KERNELS: data}
+    facts = data.get("machine") or data[KERNELS]["machine_info"]["gwfast"]
+    made = [machine(facts, data)]
+    for name in CHOICES:
+        if name not in data:
+            continue
+        made.append(f"### {name}")
+        if name == KERNELS:
+            made.append(kernel_tables.render(data[KERNELS]))
+        elif name == "tiled":
+            made.append(tables.tiled(data[name], facts["limits"]["sgemm"]))
+        else:
+            made.append(TABLES.get(name, tables.compared)(data[name]))
+    return "\n\n".join(made)
 
 
-def machine(data):
-    """Machine, versions and limits, one paragraph."""
-    info = data["machine_info"]
-    own, cpu = info["gwfast"], info["cpu"].get("brand_raw", info["processor"])
-    limits, config = own["limits"], own["config"]
-    versions = {"gwfast": config["gwfast"], **own["versions"]}
-    del versions["gwfast-ot"]
-    installed = ", ".join(
-        f"{name} {version or 'not installed'}" for name, version in versions.items()
+def machine(facts, data):
+    """Machine, versions, load and limits."""
+    config = facts["config"]
+    versions = ", ".join(
+        f"{name} {version or 'not installed'}"
+        for name, version in facts["versions"].items()
     )
+    loads = [r["load"] for name in PARTS for r in data.get(name, ()) if "load" in r]
+    pytest = data.get(KERNELS, {"benchmarks": ()})["benchmarks"]
+    loads += [entry["extra_info"]["load"] for entry in pytest]
+    load = f", load average {min(loads):.1f} to {max(loads):.1f}" if loads else ""
+    environment = "".join(
+        f", {name}={value}" for name, value in facts["environment"].items()
+    )
+    return (
+        f"{facts['cpu']}, {facts['cpus']} CPUs, {facts['memory'] / 1e9:.0f} GB,"
+        f" {facts['threads']} threads each where nothing else is said,"
+        f" {config['platform']}, Python {config['python']}; {versions};"
+        f" instruction set {config['instruction set']}; OpenMP {config['OpenMP']};"
+        f" BLAS {config['BLAS']}{environment}. {data['date']}{load}.\n\n{limits(facts)}"
+    )
+
+
+def limits(facts):
+    """What this machine can do at best, as it was measured."""
+    found = facts["limits"]
     reads = "; ".join(
         f"{method} " + ", ".join(f"{rate:.1f}" for rate in rates.values())
-        for method, rates in limits["reads"].items()
+        for method, rates in found["reads"].items()
     )
-    loads = [entry["extra_info"]["load"] for entry in data["benchmarks"]]
+    products = ", ".join(f"{rate:.0f} {how}" for how, rate in found["sgemms"].items())
+    after = ""
+    if "read_after" in facts:
+        after = f" ({facts['read_after']:.1f} when measured again at the end)"
     return (
-        f"{cpu}, {own['cpus']} CPUs, {own['threads']} threads each,"
-        f" {info['system']}, Python {info['python_version']}; {installed};"
-        f" instruction set {config['instruction set']}; OpenMP {config['OpenMP']};"
-        f" BLAS {config['BLAS']}. {data['datetime'][:10]}, load average"
-        f" {min(loads):.1f} to {max(loads):.1f}.\n\n"
-        f"Limits: read {limits['read']:.1f} GB/s"
-        f" ({own['read_after']:.1f} when measured again at the end),"
-        f" SGEMM {limits['sgemm']:.0f} GFLOP/s."
-        f" Reads by method (1 to {own['threads']} threads, GB/s): {reads}."
+        f"Limits: read {found['read']:.1f} GB/s{after}; SGEMM, GFLOP/s: {products}."
+        f" Reads by method (1 to {facts['threads']} threads, GB/s): {reads}."
     )
-
-
-def kernels(entries):
-    """Rates, from the least and the median time, and the median share of the limit."""
-    unit = entries[0]["extra_info"]["unit"]
-    titles = ["kernel", "ms, min", "median", f"{unit}, best", "median"]
-    titles += [f"limit, {unit}", "% of limit", "error", "load"]
-    rows = []
-    for entry in entries:
-        extra, stats = entry["extra_info"], entry["stats"]
-        dimension = f" d={extra['d']}" if "d" in extra else ""
-        rows.append(
-            [
-                extra["kernel"] + dimension,
-                f"{1e3 * stats['min']:.3g}",
-                f"{1e3 * stats['median']:.3g}",
-                f"{extra['rate']:.1f}",
-                f"{extra['rate_median']:.1f}",
-                f"{extra['limit']:.1f}",
-                f"{100 * extra['share']:.0f}",
-                f"{extra['error']:.0e}",
-                f"{extra['load']:.1f}",
-            ]
-        )
-    return markdown(titles, rows)
-
-
-def solvers(entries):
-    """Times beside what they bought: objective, marginals, translations."""
-    reference = next(
-        (e for e in entries if e["extra_info"]["contender"] == REFERENCE), None
-    )
-    titles = ["solver", "settings", "s, min", "median", "runs", "gw_cost", "difference"]
-    titles += ["equal", "marginal error", "P@1", "threads", "load", "time / gwfast"]
-    rows = []
-    for entry in entries:
-        extra, stats = entry["extra_info"], entry["stats"]
-        difference = ratio = equal = "?"
-        if reference is not None:
-            off = extra["gw_cost"] / reference["extra_info"]["gw_cost"] - 1
-            difference, equal = f"{off:+.2%}", "yes" if abs(off) <= EQUAL else "**no**"
-            ratio = f"{stats['median'] / reference['stats']['median']:.3g}"
-        rows.append(
-            [
-                extra["contender"],
-                extra["settings"],
-                f"{stats['min']:.2f}",
-                f"{stats['median']:.2f}",
-                str(stats["rounds"]),
-                f"{extra['gw_cost']:.5f}",
-                difference,
-                equal,
-                f"{extra['marginal_error']:.0e}",
-                f"{extra['p_at_1']:.3f}" if "p_at_1" in extra else "",
-                str(extra["threads"]),
-                f"{extra['load']:.1f}",
-                ratio,
-            ]
-        )
-    note = (
-        "`difference` and `equal` (within 0.5 %) compare gw_cost with gwfast's. A plan"
-        " that misses its marginals can have less of it than any that meets them."
-    )
-    return f"{markdown(titles, rows)}\n\n{note}"
-
-
-def markdown(titles, rows):
-    """A table whose columns of numbers, all but the first, align to the right."""
-    rule = [":--"] + ["--:"] * (len(titles) - 1)
-    cells = [titles, rule, *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 if __name__ == "__main__":
