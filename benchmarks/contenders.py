@@ -218,8 +218,8 @@ def _torchgw(**options):
 REFERENCE = "gwfast"
 CONTENDERS = {
     REFERENCE: _gwfast(),
-    # With marginals met as loosely as by OTT's fast setting.
-    "gwfast loose": _gwfast(tol=1e-4, marginal_tol=2e-3),
+    # With marginals met, and an objective found, as loosely as by OTT's fast setting.
+    "gwfast loose": _gwfast(tol=1e-3, marginal_tol=2e-3),
     # For the time of an outer iteration.
     "gwfast 10": _gwfast(max_outer=10),
     # Cut short after 30 inner iterations POT is fast and misses the marginals by

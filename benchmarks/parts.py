@@ -103,8 +103,10 @@ def threads(runner):
 
 
 def big(runner):
-    """From coarse to fine, as far as the matches are worth it."""
-    problem = {**LARGE, "n": settings.BIG, "raw": False}
+    """From coarse to fine, as far as the matches are worth it: by `align`, which takes
+    the most frequent words first.
+    """
+    problem = {**LARGE, "n": settings.BIG}
     options = {"init": "auto", "tol": 1e-4, "marginal_tol": 1e-3}
     yield runner.solve(problem, REFERENCE, **options)
 

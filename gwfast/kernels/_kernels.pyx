@@ -31,8 +31,6 @@ from ._rows cimport (
 
 import numpy as np
 
-from ._rows import aligned_empty
-
 # Elements of a vector that one chunk of an elementwise loop holds (64 KB).
 cdef ptrdiff_t VECTOR_CHUNK = 16384
 

@@ -91,7 +91,9 @@ cdef inline int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
 cdef class Rows:
     cdef readonly ptrdiff_t n, m
     cdef readonly ptrdiff_t strip
-    cdef const float *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil
+    cdef const float *at(
+        self, ptrdiff_t i, ptrdiff_t rows, float *scratch
+    ) noexcept nogil
     cdef float[:, ::1] scratch(self, int n_threads)
 
 
