@@ -20,7 +20,11 @@ class Kernel:
         The kernel, after `make`.
     epsilon : float
         That of `make`.
+    peak : float or None
+        What `make` has returned, for a solver that need not call it first.
     """
+
+    peak = None
 
     def __init__(self, shape, n_threads):
         self.shape, self.n_threads = shape, n_threads

@@ -323,8 +323,11 @@ class Factored(Linearization):
         """Keep only a part of the kernel from now on, if that pays: what is not small
         with the potentials that there are.
         """
-        peak = kernel.make(solver.f, solver.g, epsilon, solver.q, solver.v, solver.sums)
-        if not peak < THIN_PEAK:
+        solver.v.fill(1.0)
+        kernel.peak = kernel.make(
+            solver.f, solver.g, epsilon, solver.q, solver.v, solver.sums
+        )
+        if not kernel.peak < THIN_PEAK:
             self._thin_below = self._change / 4.0
             return
         for share in SHARES:

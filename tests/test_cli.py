@@ -219,6 +219,15 @@ def test_marginals(run, marginals):
     assert status == 0, err
 
 
+@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+def test_tiers(run, files, tier):
+    arguments = "align", "a.vec", "b.vec", "--n-words", 40, "--output", tier
+    status, _, err = run(*arguments, "--tier", tier, "--memory-limit", "1GB")
+    assert status == 0, err
+    settings = json.loads((files / tier / "result.json").read_text())["settings"]
+    assert (settings["tier"], settings["memory_limit"]) == (tier, "1GB")
+
+
 def test_few_words(run, files):
     """Fewer words than the ten translations, and more than one dimension for each."""
     write_vectors(files / "c.vec", ["x", "y", "z"], np.eye(3) + 0.1)
@@ -251,6 +260,9 @@ BAD = {
     "init": (["a.vec", "b.vec", "--init", "nonsense"], "init"),
     "normalize": (["a.vec", "b.vec", "--normalize", "unit,fold"], "normalize"),
     "n words": (["a.vec", "b.vec", "--n-words", "0"], "Invalid value for '--n-words'"),
+    "memory": (["a.vec", "b.vec", "--memory-limit", "9kB"], "memory_limit is 9e-06 GB"),
+    "memory unit": (["a.vec", "b.vec", "--memory-limit", "2 x"], "text such as '2.4GB'"),
+    "tier": (["a.vec", "b.vec", "--tier", "flat"], "Invalid value for '--tier'"),
     "tol": (["a.vec", "b.vec", "--tol", "0"], "Invalid value for '--tol'"),
     "no counts": (["a.vec", "b.vec", "--marginals", "counts"], "go together"),
     "counts": (["a.vec", "b.vec", "--source-counts", "a.counts"], "go together"),
