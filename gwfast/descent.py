@@ -188,13 +188,16 @@ class Descent:
         elif len(history) >= limits.max_outer:
             self.status = "max_outer"
         elif final and not again and (self._guard or change <= EXTRAPOLATE_BELOW):
-            self._extrapolate(before)
+            # The last one that the limit allows could not be taken back.
+            self._extrapolate(before, further=len(history) + 1 < limits.max_outer)
         else:
             linearization.forget()
             self._guard = None
 
-    def _extrapolate(self, gw_before):
-        """Go on from where the last plans lead, and back where that was no good."""
+    def _extrapolate(self, gw_before, further):
+        """Go back to the plan before if going on from where the last plans led was no
+        good; else, if `further`, do so again.
+        """
         linearization, change = self.linearization, self.change
         entropy = linearization.entropy(self._kernel, self.solver)
         reg_cost = self.gw_cost - 2 * self.history[-1].epsilon * entropy
@@ -213,7 +216,7 @@ class Descent:
         masses = [mass_entropy(sums) for sums in linearization.marginals]
         told = (sum(masses) - entropy) / (min(masses) or 1.0)
         calm = change <= min(CONTRACTING * self._last_change, EXTRAPOLATE_BELOW)
-        calm = calm and told >= TOLD
+        calm = calm and told >= TOLD and further
         self._resting = max(self._resting - 1, 0)
         if not calm or self._resting:
             linearization.forget()
