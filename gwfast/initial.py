@@ -11,11 +11,11 @@ import dataclasses
 import numpy as np
 
 from ._validation import as_array, as_matrix, as_positive, one_of
+from .factored import QUANTILES
 from .geometry import PointCloud, row_blocks
 from .kernel import StoredKernel
 from .kernels import _products
 from .kernels._rows import Panels, aligned_empty
-from .linearization import QUANTILES
 from .sinkhorn import SinkhornSolver
 
 # A start need not meet its marginals better than this.

@@ -3,8 +3,9 @@
 import copy
 
 from ._validation import as_marginal, one_of
+from .dense import LOSSES, Dense
+from .factored import Factored
 from .geometry import DenseCost, PointCloud
-from .linearization import LOSSES, Dense, Factored
 from .memory import TIERS
 
 

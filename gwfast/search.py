@@ -13,9 +13,9 @@ import numpy as np
 
 from .descent import Descent, Limits
 from .epsilon import Schedule
+from .factored import RACE_POINTS, Factored
 from .initial import WIDTH, Product, Profile, Random, start_plan
 from .kernels.threads import resolve_n_threads
-from .linearization import RACE_POINTS, Factored
 from .result import Candidate, Candidates
 
 # Points a side on which candidates with dense costs race: they pay two products of

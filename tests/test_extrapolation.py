@@ -6,7 +6,8 @@ import pytest
 import gwfast
 from gwfast import PointCloud, descent
 from gwfast.anderson import Trail
-from gwfast.linearization import Dense, Factored
+from gwfast.dense import Dense
+from gwfast.factored import Factored
 from gwfast.words import load_sample
 
 RATE = 0.8

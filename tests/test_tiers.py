@@ -9,7 +9,7 @@ import pytest
 from problems import cloud, masses, random_cost, rotated_pair
 
 import gwfast
-from gwfast import Epsilon, PointCloud, Profile, QuadraticProblem, Seeds, linearization
+from gwfast import Epsilon, PointCloud, Profile, QuadraticProblem, Seeds, factored
 from gwfast.kernel import Misfit, SparseKernel
 from gwfast.memory import needs
 
@@ -23,7 +23,7 @@ SHARP = {"cosine": 0.008, "sqeuclidean": 0.01, "dot": 0.01}
 def kernels(monkeypatch):
     """Small problems may go sparse, too; counts how often they do."""
     for name, share in (("dense", 0.4), ("sparse", 0.4)):
-        monkeypatch.setitem(linearization.PAYS_BELOW, name, share)
+        monkeypatch.setitem(factored.PAYS_BELOW, name, share)
     made = []
 
     class Counted(SparseKernel):
@@ -31,7 +31,7 @@ def kernels(monkeypatch):
             made.append(self)
             return super().make(*arguments)
 
-    monkeypatch.setattr(linearization, "SparseKernel", Counted)
+    monkeypatch.setattr(factored, "SparseKernel", Counted)
     return made
 
 
@@ -78,7 +78,7 @@ def missing(result, kind="uniform"):
 def truth(monkeypatch):
     """Of every `coupling` that is asked for: the share that it lacks, in float64, None
     where its kernel was whole."""
-    shares, coupling = [], linearization.Factored.coupling
+    shares, coupling = [], factored.Factored.coupling
 
     def watched(self, kernel, solver):
         if isinstance(kernel, SparseKernel):
@@ -94,7 +94,7 @@ def truth(monkeypatch):
             shares.append(None)
         return coupling(self, kernel, solver)
 
-    monkeypatch.setattr(linearization.Factored, "coupling", watched)
+    monkeypatch.setattr(factored.Factored, "coupling", watched)
     return shares
 
 
@@ -163,7 +163,7 @@ def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
 
 @pytest.mark.parametrize("metric", SHARP)
 def test_tiled_is_dense_without_the_buffer(metric, monkeypatch):
-    monkeypatch.setitem(linearization.PAYS_BELOW, "dense", 0.0)
+    monkeypatch.setitem(factored.PAYS_BELOW, "dense", 0.0)
     options = dict(tol=1e-6, quiet=True)
     dense, tiled = (solve(metric, tier=tier, **options) for tier in ("dense", "tiled"))
     assert dense.coupling.form == "array" and tiled.coupling.form == "factors"
@@ -270,7 +270,7 @@ def test_part_that_does_not_fit_any_more_is_given_up(tier, at, monkeypatch, kern
 @pytest.mark.parametrize("data_seed", [1, 2])
 def test_sharp_costs_do_not_end_in_a_misfit(data_seed, monkeypatch):
     """Their potentials move by more than a part can take."""
-    monkeypatch.setitem(linearization.PAYS_BELOW, "sparse", 0.15)
+    monkeypatch.setitem(factored.PAYS_BELOW, "sparse", 0.15)
     x, y, where = rotated_pair(M, 6, data_seed, noise=0.05)
     truth = np.zeros((M, M))
     truth[np.arange(M), where] = 1.0
