@@ -2,9 +2,10 @@
 
 The products of tall matrices are our own (csrc/product_kernels.inc): as fast as
 OpenBLAS's with AVX-512, twice as fast as with AVX2, and with room for what follows a
-tile while it is in cache. BLAS is left with small ones. It runs on one thread inside these loops (the caller limits it): its own threads and OpenMP's wait
-for work by spinning, and alternating between the two pools made a solve two to four
-times slower than one thread.
+tile while it is in cache. BLAS is left with small ones. It runs on one thread inside
+these loops (the caller limits it): its own threads and OpenMP's wait for work by
+spinning, and alternating between the two pools made a solve two to four times slower
+than one thread.
 """
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
