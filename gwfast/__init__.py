@@ -10,11 +10,14 @@ from .align import AlignmentResult, align
 from .batch import gromov_wasserstein_batch
 from .coupling import Coupling
 from .epsilon import Epsilon
+from .estimator import GromovWassersteinAligner
 from .geometry import DenseCost, PointCloud, cosine_similarity
 from .gromov import gromov_wasserstein
 from .initial import Profile, Seeds
 from .multistart import multistart, tune_epsilon
 from .problem import QuadraticProblem
+from .procrustes import procrustes
+from .refine import Refinement, RefineStep
 from .result import Candidate, ConvergenceWarning, GWResult, OuterStep, SinkhornResult
 from .retrieval import Neighbors, nearest_neighbors
 from .sinkhorn import sinkhorn
@@ -27,11 +30,14 @@ __all__ = [
     "DenseCost",
     "Epsilon",
     "GWResult",
+    "GromovWassersteinAligner",
     "Neighbors",
     "OuterStep",
     "PointCloud",
     "Profile",
     "QuadraticProblem",
+    "RefineStep",
+    "Refinement",
     "Seeds",
     "SinkhornResult",
     "__version__",
@@ -41,6 +47,7 @@ __all__ = [
     "gromov_wasserstein_batch",
     "multistart",
     "nearest_neighbors",
+    "procrustes",
     "show_config",
     "sinkhorn",
     "tune_epsilon",

@@ -7,14 +7,21 @@ import numpy as np
 
 from ._validation import as_array, as_count, as_matrix, as_weights, one_of
 from .descent import Limits
-from .geometry import METRICS, PointCloud
+from .geometry import METRICS, STATISTICS, PointCloud
 from .gromov import solve, warn_of
 from .kernels import _products
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .normalize import Normalizer
 from .problem import QuadraticProblem
+from .procrustes import Maps, orthogonal
+from .progress import watching
+from .refine import Refinement, as_refinement
+from .refine import refine as refine_maps
 from .result import GWResult
 from .retrieval import METHODS, nearest_neighbors
+
+# How `translate` ranks targets: by the plan or what it does to points, or by angles.
+BY_PLAN = ("coupling", "barycentric")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -24,13 +31,18 @@ class AlignmentResult:
     Attributes
     ----------
     mapping : (d, d') float32 ndarray
-        Orthogonal (semi-orthogonal where d != d'): ``x_normalized @ mapping`` lies in
-        the space of the normalized `y`.
+        ``x_normalized @ mapping`` lies in the space of the normalized `y`, or, where
+        there is a `target_mapping`, of ``y_normalized @ target_mapping``. Orthogonal
+        (semi-orthogonal where d != d') but for refinements that whiten or reweight.
+    target_mapping : (d', d') float32 ndarray or None
+        None where `y` stays as it is.
     gw : GWResult
         The Gromov-Wasserstein solution with its history.
     source, target : Normalizer
         How each side was normalized; ``source.rows``, ``target.rows`` are all rows of
         `x` and `y`, normalized.
+    refinement : tuple of RefineStep
+        What was done to the mapping since; empty for the one of the plan.
     n_threads : int
     seconds : float
         For all of it.
@@ -42,6 +54,8 @@ class AlignmentResult:
     target: Normalizer
     n_threads: int
     seconds: float
+    target_mapping: np.ndarray | None = None
+    refinement: tuple = ()
 
     @property
     def plan(self):
@@ -70,12 +84,69 @@ class AlignmentResult:
         -------
         (n, d') float32 ndarray
         """
-        x = as_matrix(x, "x")
-        if x.shape[1] != self.mapping.shape[0]:
-            raise ValueError(
-                f"x must have {self.mapping.shape[0]} columns, got {x.shape[1]}"
+        return self.source(_with_columns(x, "x", len(self.mapping))) @ self.mapping
+
+    def transform_target(self, y):
+        """Take vectors of the target space to where `transform` takes the source's.
+
+        Parameters
+        ----------
+        y : array-like of shape (m, d')
+            As they were given to `align`, not normalized.
+
+        Returns
+        -------
+        (m, d') float32 ndarray
+        """
+        columns = self.target.rows.shape[1]
+        y = self.target(_with_columns(y, "y", columns))
+        return y if self.target_mapping is None else y @ self.target_mapping
+
+    @property
+    def mapped_source(self):
+        """(n, d') float32 ndarray: all source rows in the common space."""
+        return self.source.rows @ self.mapping
+
+    @property
+    def mapped_target(self):
+        """(m, d') float32 ndarray: all target rows in the common space."""
+        y = self.target.rows
+        return y if self.target_mapping is None else y @ self.target_mapping
+
+    def refine(self, refinement=None, *, progress=False):
+        """Match rows by CSLS, fit the mapping to mutual matches, and so on.
+
+        Parameters
+        ----------
+        refinement : Refinement, int or None, default=None
+            How; None is `Refinement` with its defaults, a number is of iterations.
+        progress : bool or callable, default=False
+            See `gromov_wasserstein`.
+
+        Returns
+        -------
+        AlignmentResult
+            With another mapping; the plan is the same.
+        """
+        began = time.perf_counter()
+        refinement = as_refinement(refinement) or Refinement()
+        maps = Maps(self.mapping, self.target_mapping)
+        with watching(progress) as watch:
+            maps, steps = refine_maps(
+                self.source.rows,
+                self.target.rows,
+                maps,
+                refinement,
+                self.n_threads,
+                watch,
             )
-        return self.source(x) @ self.mapping
+        return dataclasses.replace(
+            self,
+            mapping=maps.source,
+            target_mapping=maps.target,
+            refinement=self.refinement + steps,
+            seconds=self.seconds + time.perf_counter() - began,
+        )
 
     def translate(self, rows=None, *, method="csls", k=10):
         """The best target rows of source rows.
@@ -84,10 +155,12 @@ class AlignmentResult:
         ----------
         rows : array-like of int or None, default=None
             Numbers of source rows; None is all that the method can tell about.
-        method : {"csls", "nn", "coupling"}, default="csls"
-            "coupling" ranks by the plan, among the rows that took part; the others
-            rank all target rows by their angle to the mapped vector
-            (`nearest_neighbors`).
+        method : {"csls", "nn", "inverted_softmax", "coupling", "barycentric"}, \
+                default="csls"
+            "coupling" ranks by the plan, among the rows that took part.
+            "barycentric" ranks all target rows by their angle to the mean of those
+            that the plan moves the row to. The others, by their angle to the mapped
+            vector, see `nearest_neighbors`.
         k : int, default=10
 
         Returns
@@ -95,20 +168,25 @@ class AlignmentResult:
         Neighbors
             Of shape (len(rows), min(k, number of targets)).
         """
-        one_of(method, "method", (*METHODS, "coupling"))
+        one_of(method, "method", (*METHODS, *BY_PLAN))
         k = as_count(k, "k")
         coupling = self.gw.coupling
-        n_rows = coupling.shape[0] if method == "coupling" else len(self.source.rows)
+        n_rows = coupling.shape[0] if method in BY_PLAN else len(self.source.rows)
         rows = _as_rows(rows, n_rows, method)
         if method == "coupling":
             return coupling.topk(k, rows)
-        mapped = self.source.rows @ self.mapping
+        if method == "barycentric":
+            target, method = self.target.rows, "nn"
+            sources = queries = coupling.transform(target[: coupling.shape[1]])[rows]
+        else:
+            sources, target = self.mapped_source, self.mapped_target
+            queries = sources[rows]
         return nearest_neighbors(
-            mapped[rows],
-            self.target.rows,
+            queries,
+            target,
             method=method,
             k=k,
-            sources=mapped,
+            sources=sources,
             n_threads=self.n_threads,
         )
 
@@ -139,6 +217,8 @@ def align(
     memory_limit=None,
     tier="auto",
     seed=0,
+    refine=None,
+    scale_costs=None,
     callback=None,
     progress=False,
 ):
@@ -168,6 +248,13 @@ def align(
     epsilon : float, "auto" or Epsilon, default="auto"
     init : str, start or array-like of shape (n_words, n_words), default="auto"
     loss : {"square", "kl"}, default="square"
+    refine : Refinement, int or None, default=None
+        Refine the mapping by so many rounds of CSLS and Procrustes, see `Refinement`;
+        None leaves the one of the plan.
+    scale_costs : {"mean", "median", "max"} or None, default=None
+        Divide the costs of each side by this statistic of them, see
+        `PointCloud.scaled_by`: for spaces whose distances are spread unevenly (section
+        5.3 of the paper).
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
     callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
@@ -194,11 +281,16 @@ def align(
     one_of(metric, "metric", METRICS)
     if n_words is not None:
         n_words = as_count(n_words, "n_words")
+    refine = as_refinement(refine)
+    if scale_costs is not None:
+        one_of(scale_costs, "scale_costs", STATISTICS)
     source, target = Normalizer(normalize, x, "x"), Normalizer(normalize, y, "y")
     left, right = source.rows[:n_words], target.rows[:n_words]
+    clouds = [PointCloud(side, metric) for side in (left, right)]
+    if scale_costs is not None:
+        clouds = [cloud.scaled_by(scale_costs) for cloud in clouds]
     problem = QuadraticProblem(
-        PointCloud(left, metric),
-        PointCloud(right, metric),
+        *clouds,
         _as_masses(p, "p", len(left), len(x)),
         _as_masses(q, "q", len(right), len(y)),
         loss=loss,
@@ -219,7 +311,7 @@ def align(
     )
     warn_of(gw, limits, stacklevel=3)
     n_threads = resolve_n_threads(n_threads)
-    return AlignmentResult(
+    result = AlignmentResult(
         mapping=_orthogonal_mapping(left, gw.coupling, right, n_threads),
         gw=gw,
         source=source,
@@ -227,6 +319,7 @@ def align(
         n_threads=n_threads,
         seconds=time.perf_counter() - began,
     )
+    return result if refine is None else result.refine(refine, progress=progress)
 
 
 def _orthogonal_mapping(x, coupling, y, n_threads):
@@ -235,8 +328,14 @@ def _orthogonal_mapping(x, coupling, y, n_threads):
     moved = coupling.apply(y)
     with single_threaded_blas():
         _products.gram(x, moved, correlation, n_threads)
-        u, _, vt = np.linalg.svd(correlation, full_matrices=False)
-    return (u @ vt).astype(np.float32)
+    return orthogonal(correlation)
+
+
+def _with_columns(x, name, columns):
+    x = as_matrix(x, name)
+    if x.shape[1] != columns:
+        raise ValueError(f"{name} must have {columns} columns, got {x.shape[1]}")
+    return x
 
 
 def _as_masses(p, name, size, total_rows):

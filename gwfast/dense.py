@@ -130,6 +130,8 @@ class Dense(Linearization):
     def coupling(self, kernel, solver):
         return ArrayCoupling(self.state, self.n_threads)
 
+    snapshot = coupling
+
     def entropy(self, kernel, solver):
         return _kernels.entropy(self.state, self.n_threads)
 

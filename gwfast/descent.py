@@ -15,7 +15,7 @@ import numpy as np
 
 from ._validation import as_count, as_positive
 from .kernel import Misfit
-from .result import GWResult, OuterStep
+from .result import GWResult, LiveStep, OuterStep
 from .sinkhorn import SinkhornSolver, in_units
 
 # Relative change of an outer iteration below which the next ones are extrapolated.
@@ -68,7 +68,7 @@ class Descent:
     Attributes
     ----------
     callback : callable or None
-        Called with every `OuterStep`; what it returns may stop the descent.
+        Called with every step, a `LiveStep`; what it returns may stop the descent.
     history : list of OuterStep
     gw_cost, change, error : float
         Objective, relative change and marginal error after the last iteration.
@@ -172,7 +172,7 @@ class Descent:
         # have settled: one more.
         again = settled and (self._guard is not None or linearization.restore())
         settled = settled and not again
-        if self.callback is not None and self.callback(step):
+        if self._told_to_stop(step):
             self.status = "stopped"
         elif settled and error <= marginal_tol:
             self.status = "converged"
@@ -193,6 +193,18 @@ class Descent:
         else:
             linearization.forget()
             self._guard = None
+
+    def _told_to_stop(self, step):
+        """Call back; what comes back says whether to stop."""
+        if self.callback is None:
+            return False
+        live = LiveStep.of(
+            step, lambda: self.linearization.snapshot(self._kernel, self.solver)
+        )
+        try:
+            return bool(self.callback(live))
+        finally:
+            live.expire()
 
     def _extrapolate(self, gw_before, further):
         """Go back to the plan before if going on from where the last plans led was no

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from .anderson import Trail
-from .coupling import ArrayCoupling
+from .coupling import ArrayCoupling, FactoredCoupling
 from .geometry import SCRATCH_BYTES
 from .kernel import (
     ProductKernel,
@@ -185,6 +185,12 @@ class Factored(Linearization):
             coupling.csr.toarray(out=self._buffer)
             return ArrayCoupling(self._buffer, self.n_threads)
         return coupling
+
+    def snapshot(self, kernel, solver):
+        right, f, g = self.problem.y.features, solver.f.copy(), solver.g.copy()
+        return FactoredCoupling(
+            kernel.left, right, f, g, kernel.epsilon, self.n_threads
+        )
 
     def misfit(self):
         self._support, self._thin_below = None, self._change / 4.0

@@ -14,9 +14,12 @@ from .kernels._rows import Panels, aligned_empty
 from .kernels.threads import resolve_n_threads
 
 METRICS = ("cosine", "dot", "sqeuclidean")
+STATISTICS = ("max", "mean", "median")
 
 # Bytes of float64 scratch for work done block by block of rows.
 SCRATCH_BYTES = 32 * 2**20
+# Points between which `PointCloud.scaled_by` looks for the median.
+SAMPLED = 2000
 # Relative differences of costs below which they are taken for rounding.
 CONSTANT = 1e-6
 
@@ -135,6 +138,49 @@ class PointCloud:
         part.features = np.ascontiguousarray(self.features[rows])
         part.n = len(part.features)
         return part
+
+    def scaled_by(self, statistic):
+        """The cloud with its costs divided by a statistic of them.
+
+        Parameters
+        ----------
+        statistic : {"mean", "median", "max"}
+            Over all pairs of points (the median: of 2000 points, spread evenly), a
+            point with itself included. Of ``1 - cos`` for the metric "cosine", as in
+            the paper's experiments: a similarity may well have a mean of zero.
+
+        Returns
+        -------
+        PointCloud
+
+        Raises
+        ------
+        ValueError
+            If the statistic is not above zero.
+        """
+        one_of(statistic, "statistic", STATISTICS)
+        phi = self.features
+        # Of similarities turned into distances, but for what is added to all.
+        sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
+        if statistic == "mean":
+            center = phi.mean(axis=0, dtype=np.float64)
+            value = sign * (center @ self.signature @ center)
+        elif statistic == "median":
+            some = np.linspace(0, self.n - 1, min(self.n, SAMPLED)).astype(np.int64)
+            phi = phi[some].astype(np.float64)
+            value = float(np.median(sign * (phi @ self.signature @ phi.T)))
+        else:
+            right = (sign * self.signature).astype(np.float32) @ phi.T
+            blocks = row_blocks(self.n, self.n)
+            value = max(float((phi[rows] @ right).max()) for rows in blocks)
+        if not added + value > 0:
+            raise ValueError(
+                f"{statistic} of the costs must be above 0 to scale by, "
+                f"got {self.scale * (added + value):.3g}"
+            )
+        other = copy.copy(self)
+        other.scale = 1.0 / (added + value)
+        return other
 
     def square_times(self, p):
         """``(C * C) @ p`` in units of ``scale**2``, float64, without forming C.

@@ -104,7 +104,8 @@ def gromov_wasserstein(
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration; if
         what it returns is true, the solver stops. With ``init="auto"`` only after those
-        that follow the race.
+        that follow the race. During the call ``step.coupling`` is the plan of the
+        iteration, a `Coupling`: ``step.coupling.topk(1)``, say.
     progress : bool or callable, default=False
         Whether to show a progress bar, which needs the package rich; or
         ``progress(text, done, total)``, to be told what is going on (`total` is None

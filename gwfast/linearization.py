@@ -89,6 +89,12 @@ class Linearization:
         """
         raise NotImplementedError
 
+    def snapshot(self, kernel, solver):
+        """The plan that was last taken, as a `Coupling` made from what the next
+        iteration needs anyway, and that leaves all of it as it is.
+        """
+        raise NotImplementedError
+
     def misfit(self):
         """Do without the part of the kernel that turned out to be too small."""
 

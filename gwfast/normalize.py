@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .geometry import unit_rows
+from .geometry import row_blocks, unit_rows
 
 STEPS = ("unit", "center")
 
 
 class Normalizer:
     """Steps applied in turn, with what they learned from the rows they were made for.
+
+    They are applied to some rows at a time, in float64, once for every mean that is to
+    be learned: nothing of the size of the rows is made beside the result.
 
     Parameters
     ----------
@@ -32,24 +35,39 @@ class Normalizer:
     def __init__(self, steps, x, name):
         self.steps = _check_steps(steps)
         self.means = ()
-        x = np.asarray(x, dtype=np.float64)
-        for step in self.steps:
+        for at, step in enumerate(self.steps):
             if step == "center":
-                self.means += (x.mean(axis=0),)
-                x = x - self.means[-1]
-                # A row equal to the mean is zero but for rounding, and has no angle.
-                x[np.abs(x).max(axis=1) <= 1e-12 * np.abs(self.means[-1]).max()] = 0.0
-            else:
-                x = unit_rows(x, f"{name} after centering" if self.means else name)
-        self.rows = np.ascontiguousarray(x, dtype=np.float32)
+                blocks = self._blocks(x, name, self.steps[:at])
+                total = sum(block.sum(axis=0) for _, block in blocks)
+                self.means += (total / len(x),)
+        self.rows = self(x, name)
 
     def __call__(self, x, name="x"):
         """Other rows, normalized with the means learned."""
-        means = iter(self.means)
-        x = np.asarray(x, dtype=np.float64)
-        for step in self.steps:
-            x = x - next(means) if step == "center" else unit_rows(x, name)
-        return x.astype(np.float32)
+        made = np.empty(x.shape, dtype=np.float32)
+        for rows, block in self._blocks(x, name, self.steps):
+            made[rows] = block
+        return made
+
+    def _blocks(self, x, name, steps):
+        for rows in row_blocks(*x.shape):
+            try:
+                yield rows, self._apply(x[rows], name, steps)
+            except ValueError:
+                self._apply(x, name, steps)  # names the rows as the caller counts them
+
+    def _apply(self, x, name, steps):
+        """The first of the steps on some rows, in float64."""
+        x, means = x.astype(np.float64), iter(self.means)
+        for step in steps:
+            if step == "unit":
+                x = unit_rows(x, name)
+            else:
+                mean, name = next(means), f"{name} after centering"
+                x -= mean
+                # A row equal to the mean is zero but for rounding, and has no angle.
+                x[np.abs(x).max(axis=1) <= 1e-12 * np.abs(mean).max()] = 0.0
+        return x
 
 
 def _check_steps(steps):

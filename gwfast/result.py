@@ -43,6 +43,41 @@ class OuterStep(NamedTuple):
     seconds: float
 
 
+class LiveStep(OuterStep):
+    """An `OuterStep` as callbacks get it, while the solver waits for them.
+
+    It compares and unpacks like the one that `GWResult.history` keeps.
+    """
+
+    _make_coupling = None
+
+    @classmethod
+    def of(cls, step, make_coupling):
+        live = cls(*step)
+        live._make_coupling = make_coupling
+        return live
+
+    def expire(self):
+        """The solver goes on, and overwrites what a coupling would be made from."""
+        self._make_coupling = None
+
+    @property
+    def coupling(self):
+        """The plan of this iteration, a `Coupling`, to be looked at (`topk`, `apply`,
+        ...) during the call only; `Coupling.toarray` and copy what is to stay.
+
+        Raises
+        ------
+        RuntimeError
+            After the call.
+        """
+        if self._make_coupling is None:
+            raise RuntimeError(
+                "the coupling of a step is there during the callback only"
+            )
+        return self._make_coupling()
+
+
 class Candidate(NamedTuple):
     """One start that was tried.
 

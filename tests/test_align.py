@@ -187,3 +187,50 @@ def test_es_en_meets_the_reference_figures(shared_data):
     assert precision.at[1] >= 0.77
     assert result.gw.gw_cost <= 0.0182
     assert result.gw.marginal_error <= 1e-4
+
+
+def test_normalization_does_not_depend_on_blocks(monkeypatch):
+    x = cloud(50, 4, 21) + 3.0
+    steps = ("unit", "center", "unit", "center")
+    whole = Normalizer(steps, x, "x")
+    monkeypatch.setattr("gwfast.geometry.SCRATCH_BYTES", 7 * 8 * 4)
+    blocks = Normalizer(steps, x, "x")
+    np.testing.assert_allclose(blocks.rows, whole.rows, atol=1e-7)
+    np.testing.assert_allclose(blocks(x[20:30]), whole.rows[20:30], atol=1e-7)
+    x[[13, 40]] = 0
+    with pytest.raises(ValueError, match=r"got 2 \(row 13, 40\)"):
+        Normalizer(steps, x, "x")
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "max"])
+def test_scaled_costs_are_divided_by_their_statistic(statistic):
+    x, y, _ = rotated_pair(90, 4, 22, noise=0.05)
+    options = dict(init="product", epsilon=0.05)
+    scaled = gwfast.align(
+        3 * x, y, metric="sqeuclidean", normalize=(), scale_costs=statistic, **options
+    )
+    costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (3 * x, y)]
+    costs = [cost / getattr(np, statistic)(cost) for cost in costs]
+    dense = gwfast.gromov_wasserstein(*costs, **options)
+    np.testing.assert_allclose(scaled.gw.gw_cost, dense.gw_cost, rtol=5e-3)
+    np.testing.assert_allclose(scaled.plan, dense.plan, atol=2e-2 / 90)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "max"])
+def test_scaled_similarities_are_those_of_scaled_distances(statistic):
+    x, y = (np.abs(cloud(60, 4, seed)) for seed in (23, 24))
+    clouds = [gwfast.PointCloud(z).scaled_by(statistic) for z in (x, y)]
+    for z, made in zip((x, y), clouds, strict=True):
+        z = z / np.linalg.norm(z, axis=1, keepdims=True)
+        size = getattr(np, statistic)(1 - z @ z.T)
+        np.testing.assert_allclose(made.to_dense().matrix, z @ z.T / size, rtol=1e-5)
+        again = made.scaled_by(statistic)
+        np.testing.assert_allclose(again.scale, made.scale)
+
+
+def test_costs_are_not_scaled_by_what_is_not_above_zero():
+    cloud_of_zeros = gwfast.PointCloud(np.zeros((4, 2)), "dot")
+    with pytest.raises(ValueError, match="mean of the costs must be above 0"):
+        cloud_of_zeros.scaled_by("mean")
+    with pytest.raises(ValueError, match="scale_costs must be one of"):
+        gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), scale_costs="std")
