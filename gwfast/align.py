@@ -18,7 +18,7 @@ from .progress import watching
 from .refine import Refinement, as_refinement
 from .refine import refine as refine_maps
 from .result import GWResult
-from .retrieval import METHODS, nearest_neighbors
+from .retrieval import METHODS, best_matches, hub_penalty, nearest_neighbors
 
 # How `translate` ranks targets: by the plan or what it does to points, or by angles.
 BY_PLAN = ("coupling", "barycentric")
@@ -56,6 +56,8 @@ class AlignmentResult:
     seconds: float
     target_mapping: np.ndarray | None = None
     refinement: tuple = ()
+    # Of the targets, by method: as dear as a search for all rows.
+    _penalties: dict = dataclasses.field(default_factory=dict, init=False)
 
     @property
     def plan(self):
@@ -175,20 +177,49 @@ class AlignmentResult:
         rows = _as_rows(rows, n_rows, method)
         if method == "coupling":
             return coupling.topk(k, rows)
+        options = dict(k=k, n_threads=self.n_threads)
         if method == "barycentric":
-            target, method = self.target.rows, "nn"
-            sources = queries = coupling.transform(target[: coupling.shape[1]])[rows]
-        else:
-            sources, target = self.mapped_source, self.mapped_target
-            queries = sources[rows]
+            target = self.target.rows
+            means = coupling.transform(target[: coupling.shape[1]])[rows]
+            return nearest_neighbors(means, target, method="nn", **options)
         return nearest_neighbors(
-            queries,
-            target,
+            self.mapped_source[rows],
+            self.mapped_target,
             method=method,
-            k=k,
-            sources=sources,
+            penalty=self._penalty(method),
+            **options,
+        )
+
+    def best_matches(self, k=1):
+        """The best rows of the other side for all rows of both, by CSLS.
+
+        Parameters
+        ----------
+        k : int, default=1
+            Target rows for every source row.
+
+        Returns
+        -------
+        BestMatches
+            Its ``mutual`` says which source rows are in turn the best of their best.
+        """
+        return best_matches(
+            self.mapped_source,
+            self.mapped_target,
+            k=as_count(k, "k"),
+            penalty=self._penalty("csls"),
             n_threads=self.n_threads,
         )
+
+    def _penalty(self, method):
+        if method not in self._penalties:
+            self._penalties[method] = hub_penalty(
+                self.mapped_target,
+                self.mapped_source,
+                method=method,
+                n_threads=self.n_threads,
+            )
+        return self._penalties[method]
 
     def __repr__(self):
         return (

@@ -124,18 +124,19 @@ def refine(x, y, maps, refinement, n_threads, watch):
         found = best_matches(
             x @ maps.source, target, hood=refinement.hood, n_threads=n_threads
         )
-        change = 1.0 if before is None else float(np.mean(found.forward != before))
+        matched = found.forward.indices[:, 0]
+        change = 1.0 if before is None else float(np.mean(matched != before))
         if change <= STILL:
             break
         rows = np.flatnonzero(found.mutual)
         maps = fit_maps(
             x[rows],
-            y[found.forward[rows]],
+            y[matched[rows]],
             whiten=refinement.whiten,
             reweight=refinement.reweight,
         )
-        before = found.forward
-        objective = float(found.scores.mean())
+        before = matched
+        objective = float(found.forward.scores.mean())
         seconds = time.perf_counter() - began
         steps.append(RefineStep(iteration, len(rows), objective, change, seconds))
     return Maps(*maps), tuple(steps)

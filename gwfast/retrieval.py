@@ -18,6 +18,8 @@ from .kernels.threads import resolve_n_threads
 CHUNK_BYTES = 32 * 2**20
 
 METHODS = ("nn", "csls", "inverted_softmax")
+# Neighbors that CSLS looks at, and the inverse temperature of inverted softmax.
+HOOD, INVERSE_TEMPERATURE = 10, 30.0
 
 
 class Neighbors(NamedTuple):
@@ -48,9 +50,10 @@ def nearest_neighbors(
     *,
     method="csls",
     k=10,
-    hood=10,
-    inverse_temperature=30.0,
+    hood=HOOD,
+    inverse_temperature=INVERSE_TEMPERATURE,
     sources=None,
+    penalty=None,
     n_threads=None,
 ):
     """The `k` best targets of every query, by cosine similarity.
@@ -75,6 +78,8 @@ def nearest_neighbors(
         For "inverted_softmax".
     sources : array-like of shape (n, d) or None, default=None
         The points that targets choose among; by default the queries.
+    penalty : (m,) ndarray or None, default=None
+        What `hub_penalty` says of the targets, where it is known already.
     n_threads : int or None, default=None
 
     Returns
@@ -87,40 +92,77 @@ def nearest_neighbors(
         If shapes do not fit or rows are zero.
     """
     queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
-    sources = queries if sources is None else as_matrix(sources, "sources")
     one_of(method, "method", METHODS)
     k = min(as_count(k, "k"), targets.shape[0])
     hood = as_count(hood, "hood")
-    inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
     n_threads = resolve_n_threads(n_threads)
-    for x, name in ((targets, "targets"), (sources, "sources")):
-        if x.shape[1] != queries.shape[1]:
-            raise ValueError(
-                f"{name} must have as many columns as queries, {queries.shape[1]}, "
-                f"got {x.shape[1]}"
-            )
-    same = sources is queries
+    _same_columns(queries, targets, "targets")
     queries = unit_rows_float32(queries, "queries")
+    if penalty is None:
+        penalty = hub_penalty(
+            targets,
+            queries if sources is None else sources,
+            method=method,
+            hood=hood,
+            inverse_temperature=inverse_temperature,
+            n_threads=n_threads,
+        )
+    elif np.shape(penalty) != (len(targets),):
+        raise ValueError(
+            f"penalty must have shape ({len(targets)},), got {np.shape(penalty)}"
+        )
     targets = unit_rows_float32(targets, "targets")
-    sources = queries if same else unit_rows_float32(sources, "sources")
-    penalty = 0.0
-    if method == "csls":
-        penalty = _hood_similarity(targets, sources, hood, n_threads) / 2
-    elif method == "inverted_softmax":
-        penalty = _popularity(targets, sources, inverse_temperature, n_threads)
     found = []
     for cosine in _chunks(queries, targets, n_threads):
-        own = 0.0
-        if method == "csls":
-            near = min(hood, targets.shape[0])
-            own = largest(cosine, near, n_threads).scores.mean(axis=1, keepdims=True)
+        own = _mean_of_largest(cosine, hood, n_threads) if method == "csls" else 0.0
         if method != "nn":
             cosine -= penalty
         best = largest(cosine, k, n_threads)
         if method == "csls":
-            best = Neighbors(best.indices, 2 * best.scores - own)
+            best = Neighbors(best.indices, 2 * best.scores - own[:, None])
         found.append(best)
     return _joined(found)
+
+
+def hub_penalty(
+    targets,
+    sources,
+    *,
+    method,
+    hood=HOOD,
+    inverse_temperature=INVERSE_TEMPERATURE,
+    n_threads=None,
+):
+    """What a ranking by cosine has to be reduced by, for every target.
+
+    Parameters
+    ----------
+    targets : array-like of shape (m, d)
+    sources : array-like of shape (n, d)
+    method, hood, inverse_temperature, n_threads
+        See `nearest_neighbors`.
+
+    Returns
+    -------
+    (m,) float32 ndarray
+    """
+    targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
+    _same_columns(targets, sources, "sources")
+    one_of(method, "method", METHODS)
+    hood = as_count(hood, "hood")
+    inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
+    n_threads = resolve_n_threads(n_threads)
+    if method == "nn":
+        return np.zeros(len(targets), dtype=np.float32)
+    targets = unit_rows_float32(targets, "targets")
+    sources = unit_rows_float32(sources, "sources")
+    found = []
+    for cosine in _chunks(targets, sources, n_threads):
+        if method == "csls":
+            found.append(_mean_of_largest(cosine, hood, n_threads) / 2)
+        else:
+            found.append(_softmax(cosine, inverse_temperature))
+    return np.concatenate(found)
 
 
 class BestMatches(NamedTuple):
@@ -128,30 +170,34 @@ class BestMatches(NamedTuple):
 
     Attributes
     ----------
-    forward, backward : (n,) and (m,) int64 ndarrays
-        Best target of every source, best source of every target.
-    scores : (n,) float32 ndarray
-        CSLS of every source with its best target.
+    forward : Neighbors
+        The best targets of every source.
+    backward : (m,) int64 ndarray
+        The best source of every target.
     """
 
-    forward: np.ndarray
+    forward: Neighbors
     backward: np.ndarray
-    scores: np.ndarray
 
     @property
     def mutual(self):
         """(n,) bool ndarray: sources that are the best source of their best target."""
-        return self.backward[self.forward] == np.arange(len(self.forward))
+        best = self.forward.indices[:, 0]
+        return self.backward[best] == np.arange(len(best))
 
 
-def best_matches(x, y, *, hood=10, n_threads=None):
-    """Best matches by CSLS, both ways, from the similarities made twice.
+def best_matches(x, y, *, k=1, hood=HOOD, penalty=None, n_threads=None):
+    """Best matches by CSLS, both ways.
 
     Parameters
     ----------
     x : array-like of shape (n, d)
     y : array-like of shape (m, d)
+    k : int, default=1
+        Of the targets of a source.
     hood : int, default=10
+    penalty : (m,) ndarray or None, default=None
+        `hub_penalty` of `y`, where it is known already.
     n_threads : int or None, default=None
 
     Returns
@@ -159,26 +205,36 @@ def best_matches(x, y, *, hood=10, n_threads=None):
     BestMatches
     """
     n_threads = resolve_n_threads(n_threads)
-    x, y = unit_rows_float32(as_matrix(x, "x"), "x"), unit_rows_float32(y, "y")
-    penalty = _hood_similarity(y, x, hood, n_threads) / 2
-    near, found, start = min(hood, len(y)), [], 0
+    x, y = as_matrix(x, "x"), as_matrix(y, "y")
+    k, hood = min(as_count(k, "k"), len(y)), as_count(hood, "hood")
+    if penalty is None:
+        penalty = hub_penalty(y, x, method="csls", hood=hood, n_threads=n_threads)
+    x, y = unit_rows_float32(x, "x"), unit_rows_float32(y, "y")
+    found, start = [], 0
     # Of every target: the best source so far, and its cosine less its own penalty.
     backward = np.zeros(len(y), dtype=np.int64)
     highest = np.full(len(y), -np.inf, dtype=np.float32)
     for cosine in _chunks(x, y, n_threads):
-        own = largest(cosine, near, n_threads).scores.mean(axis=1, keepdims=True)
-        cosine -= own / 2
+        cosine -= _mean_of_largest(cosine, hood, n_threads)[:, None] / 2
         # The fewer columns get better the further on, the less is searched.
         value = cosine.max(axis=0)
         better = np.flatnonzero(value > highest)
         highest[better] = value[better]
         backward[better] = start + (cosine[:, better] == value[better]).argmax(axis=0)
         cosine -= penalty
-        best = largest(cosine, 1, n_threads)
+        best = largest(cosine, k, n_threads)
         found.append(Neighbors(best.indices, 2 * best.scores))
         start += len(cosine)
-    forward = _joined(found)
-    return BestMatches(forward.indices[:, 0], backward, forward.scores[:, 0])
+    return BestMatches(_joined(found), backward)
+
+
+def _same_columns(x, other, name):
+    if other.shape[1] != x.shape[1]:
+        raise ValueError(
+            f"{name} must have as many columns as "
+            f"{'queries' if name == 'targets' else 'targets'}, {x.shape[1]}, "
+            f"got {other.shape[1]}"
+        )
 
 
 def _joined(parts):
@@ -198,24 +254,16 @@ def _chunks(x, y, n_threads):
         yield cosine
 
 
-def _hood_similarity(points, others, hood, n_threads):
-    """Mean cosine of every point to its `hood` nearest among `others`."""
-    hood = min(hood, others.shape[0])
-    return np.concatenate(
-        [
-            largest(cosine, hood, n_threads).scores.mean(axis=1)
-            for cosine in _chunks(points, others, n_threads)
-        ]
-    )
+def _mean_of_largest(cosine, hood, n_threads):
+    """Mean of the `hood` largest entries of every row."""
+    return largest(cosine, min(hood, cosine.shape[1]), n_threads).scores.mean(axis=1)
 
 
-def _popularity(points, others, b, n_threads):
-    """``log(sum_i exp(b cos(point, other_i))) / b`` of every point."""
-    parts = []
-    for cosine in _chunks(points, others, n_threads):
-        top = cosine.max(axis=1)
-        cosine -= top[:, None]
-        cosine *= np.float32(b)
-        np.exp(cosine, out=cosine)
-        parts.append(top + np.log(cosine.sum(axis=1, dtype=np.float64)) / b)
-    return np.concatenate(parts).astype(np.float32)
+def _softmax(cosine, b):
+    """``log(sum_j exp(b cosine_ij)) / b`` of every row; overwrites the argument."""
+    top = cosine.max(axis=1)
+    cosine -= top[:, None]
+    cosine *= np.float32(b)
+    np.exp(cosine, out=cosine)
+    logs = np.log(cosine.sum(axis=1, dtype=np.float64))
+    return (top + logs / b).astype(np.float32)

@@ -6,6 +6,7 @@ from .dictionaries import (
     merge,
     read_counts,
     read_dictionary,
+    write_dictionary,
 )
 from .embeddings import (
     Embeddings,
@@ -13,19 +14,25 @@ from .embeddings import (
     read_embeddings,
 )
 from .evaluation import (
+    CONVENTIONS,
+    Convention,
     GoldStandard,
     Precision,
+    evaluate,
     gold_standard,
     precision_at_k,
 )
 from .sample import load_sample
 
 __all__ = [
+    "CONVENTIONS",
+    "Convention",
     "DictionaryFileError",
     "Embeddings",
     "EmbeddingsFileError",
     "GoldStandard",
     "Precision",
+    "evaluate",
     "gold_standard",
     "invert",
     "load_sample",
@@ -34,4 +41,5 @@ __all__ = [
     "read_counts",
     "read_dictionary",
     "read_embeddings",
+    "write_dictionary",
 ]

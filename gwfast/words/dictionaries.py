@@ -1,52 +1,146 @@
 """Word lists: bilingual dictionaries and word counts."""
 
+import gzip
 import math
 import re
+import zlib
 from pathlib import Path
 
+from .._validation import one_of
 from .embeddings import EmbeddingsFileError
 
 # str.split() would also cut at the no-break spaces that words contain.
 _SPACES = re.compile("[ \t]+")
+_BREAKS = re.compile("[\t\r\n]")
+_GZIP = b"\x1f\x8b"
+
+FORMATS = ("auto", "muse", "dinu", "xling", "zhang")
 
 
 class DictionaryFileError(EmbeddingsFileError):
     """A word list is malformed. The message is ``path:line: expected, came``."""
 
 
-def read_dictionary(path):
-    """Read a word list such as those of MUSE.
+def read_dictionary(path, *, format="auto", lower=False, first_only=False):
+    """Read a word list.
 
     Parameters
     ----------
     path : str or path-like
-        UTF-8 text, ``source target`` a line, several lines a source word. Where
-        a line has a tab, the tab separates, so that an entry may contain spaces;
-        otherwise spaces do. Blank lines are ignored.
+        UTF-8 text, plain or gzip, whatever its name; a byte order mark, either kind
+        of line end and blank lines are no part of the words.
+    format : {"auto", "muse", "dinu", "xling", "zhang"}, default="auto"
+        How a line reads. Fields are cut at spaces and tabs only, so that words may
+        hold a no-break space.
+
+        - "muse" (Conneau et al., ICLR 2018) and "dinu" (Dinu et al. 2015, with the
+          lists that vecmap added): ``source target``, with spaces or tabs between,
+          several lines a source word;
+        - "xling" (Glavaš et al., ACL 2019): ``source<tab>target``, where both may
+          contain spaces;
+        - "zhang" (Zhang et al., ACL 2017): ``source target1 target2 ...``, with
+          spaces or tabs between; these lists also name words without any
+          translation, which are left out;
+        - "auto": "zhang" for a name in ``.lex`` (or ``.lex.gz``), otherwise "xling"
+          for lines with a tab, "muse" for the others.
+    lower : bool, default=False
+        Put all words in lower case; the translations of words that become one are
+        joined.
+    first_only : bool, default=False
+        Keep the first translation of each line and not the others, as the script of
+        Alvarez-Melis and Jaakkola does with "zhang". Further lines still add theirs.
 
     Returns
     -------
     dict of str to set of str
-        The translations of every source word, in the file's order.
+        The translations of every source word, in the file's order of source words. A
+        pair that comes twice counts once.
 
     Raises
     ------
     DictionaryFileError
-        If a line does not have exactly two fields, is not UTF-8, or if the file
-        holds no pair.
+        If a line does not have the fields it should, is not UTF-8, or if the file
+        holds no pair, or is not whole gzip data.
     OSError
         If the file cannot be opened.
+    ValueError
+        If `format` is none of these.
     """
+    one_of(format, "format", FORMATS)
+    path = Path(path)
+    if format == "auto" and ".lex" in path.suffixes[-2:]:
+        format = "zhang"
     pairs = {}
     for number, line in _read_lines(path):
-        fields = line.split("\t") if "\t" in line else _SPACES.split(line)
-        fields = [field.strip(" ") for field in fields]
-        if len(fields) != 2 or not all(fields):
+        source, *targets = _fields(line.lower() if lower else line, format)
+        if format == "zhang":
+            if not targets:
+                continue
+        elif len(targets) != 1 or not source or not targets[0]:
+            between = "<tab>" if format == "xling" else " "
             raise DictionaryFileError(
-                path, number, f"expected 'source target', got {line[:60]!r}"
+                path, number, f"expected 'source{between}target', got {line[:60]!r}"
             )
-        pairs.setdefault(fields[0], set()).add(fields[1])
+        pairs.setdefault(source, set()).update(targets[:1] if first_only else targets)
+    if not pairs:
+        raise DictionaryFileError(path, None, "expected pairs of words, got none")
     return pairs
+
+
+def _fields(line, format):
+    if format == "xling" or (format == "auto" and "\t" in line):
+        return [field.strip(" ") for field in line.split("\t")]
+    return _SPACES.split(line.strip(" \t"))
+
+
+def write_dictionary(path, dictionary):
+    """Write a word list that `read_dictionary` reads back: ``source<tab>target``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Overwritten. Gzip where the name ends in ``.gz``.
+    dictionary : mapping of str to iterable of str
+        Its source words keep their order; the translations of each are sorted.
+
+    Raises
+    ------
+    TypeError
+        If translations are one string.
+    ValueError
+        If there is no pair, or a word could not be read back: an empty one, one with
+        a tab, a line end or a lone surrogate in it, or with a space or a byte order
+        mark at an end. Nothing is written.
+    OSError
+        If the file cannot be written.
+    """
+    lines = []
+    for source, targets in dictionary.items():
+        for target in sorted(as_translations(targets, source)):
+            for word in (source, target):
+                if not word or word != word.strip(" \ufeff") or _BREAKS.search(word):
+                    raise ValueError(
+                        "dictionary must have words without tabs, line ends and outer"
+                        f" spaces, got {word!r}"
+                    )
+            lines.append(f"{source}\t{target}\n")
+    if not lines:
+        raise ValueError("dictionary must have a pair of words, got none")
+    content = "".join(lines).encode("utf-8")
+    path = Path(path)
+    if path.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    path.write_bytes(content)
+
+
+def as_translations(targets, source):
+    """The translations of a word, once they are known not to be a lone string."""
+    if isinstance(targets, str):
+        raise TypeError(
+            "dictionary must map words to sets of words, got the string"
+            f" {targets!r} for {source!r}"
+        )
+    return targets
 
 
 def read_counts(path):
@@ -126,18 +220,28 @@ def merge(*dictionaries):
 def _read_lines(path):
     """Numbers and text of the lines that are not blank; at least one."""
     path = Path(path)
-    empty = True
     with open(path, "rb") as stream:
-        for number, raw in enumerate(stream, 1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise DictionaryFileError(
-                    path, number, f"expected UTF-8, got byte {raw[error.start]:#04x}"
-                ) from None
-            line = line.strip(" \r\n")
-            if line.strip("\t"):
-                empty = False
-                yield number, line
+        opener = gzip.open if stream.read(len(_GZIP)) == _GZIP else open
+    empty, number = True, 0
+    try:
+        with opener(path, "rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                line = _decode(raw, path, number).strip(" \r\n")
+                if line.strip("\t"):
+                    empty = False
+                    yield number, line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DictionaryFileError(
+            path, number + 1, f"expected whole gzip data, got: {error}"
+        ) from error
     if empty:
         raise DictionaryFileError(path, None, "expected words, got an empty file")
+
+
+def _decode(raw, path, number):
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise DictionaryFileError(
+            path, number, f"expected UTF-8, got byte {raw[error.start]:#04x}"
+        ) from None

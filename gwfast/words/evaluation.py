@@ -1,14 +1,111 @@
-"""Precision of word translation.
+"""Precision of word translation, by the conventions of several evaluators.
 
-The convention: a source word counts when at least one of its gold translations
-is in the target vocabulary, and a hit is any of its gold translations. Papers
-differ (the evaluators of MUSE, vecmap and fastText give figures half a
-point apart on the same vectors), so compare figures of one evaluator only.
+Published figures differ by who counted: which words are looked at, in which case, and
+what the hits are divided by. `CONVENTIONS` names the rules of the evaluators that
+papers use, checked against their code, so that figures can be set beside theirs; the
+default is "gwfast". Compare figures of one convention only.
 """
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
+
+from .._validation import as_count, one_of
+from ..align import BY_PLAN
+from ..retrieval import HOOD, INVERSE_TEMPERATURE, METHODS, nearest_neighbors
+from .dictionaries import as_translations
+
+
+@dataclass(frozen=True)
+class Convention:
+    """Rules of an evaluator. `dataclasses.replace` makes others from them.
+
+    In all of them a source word is a query when at least one of its translations is in
+    the target vocabulary, a hit is any of its translations, and vectors are compared
+    by their angle as they are, without centering them again. `CONVENTIONS` has
+
+    - "gwfast": words as they are, of which none may come twice; all are looked at.
+    - "vecmap": ``eval_translation.py`` of vecmap (Artetxe et al., ACL 2018). The same
+      but for duplicates. It prints P@1 and the coverage only. With ``--retrieval csls``
+      it leaves out the source's own term, which does not change the ranking; its
+      inverted softmax has the inverse temperature 1.
+    - "muse": ``evaluate.py`` of MUSE (Conneau et al., ICLR 2018) with its defaults: the
+      first 200,000 words in lower case, without duplicates. Its log tells how many
+      pairs of the dictionary were found, which is the coverage here. It refuses
+      dictionaries with capitals; here they are put in lower case.
+    - "paper": ``main_gw_bli.py`` of otalign, the script of Alvarez-Melis and Jaakkola
+      (EMNLP 2018): the words that took part, 2000 of each side by its default. It reads
+      the *training* fold (``.0-5000.txt``) of MUSE's dictionaries, and that of Dinu et
+      al., inverted where the source is not English. Not all tables of the paper need
+      be made with it alone, as it also writes 200,000 mapped vectors for the
+      evaluators above.
+
+    Attributes
+    ----------
+    name : str
+    max_words : int or None
+        The evaluator looks at this many words of each side, the most frequent ones,
+        and knows no others: neither as queries, nor as candidates, nor as neighbors
+        for CSLS. None is all.
+    taking_part : bool
+        It looks only at words that took part in the alignment, for every method.
+        `evaluate` heeds this; `gold_standard` is given the words to look at.
+    lower : bool
+        Vocabularies and dictionary are put in lower case first.
+    duplicates : {"error", "drop", "last", "word"}
+        What to do with a word that comes twice in a vocabulary (in lower case, if
+        `lower`). "error": refuse it. "drop": the first row counts, the others are not
+        looked at. "last": the last row stands for the word; the others are
+        candidates that are never right. "word": the last row is translated, and any
+        row of a right word is right.
+    first_only : bool
+        Of several translations in one line of a file only the first counts: for such
+        files give `read_dictionary` this. Nothing else heeds it.
+    denominator : {"covered", "all"}
+        What hits are divided by: the covered source words, which have a translation
+        in the target vocabulary, or all source words of the dictionary.
+    coverage : {"words", "pairs"}
+        Whether the coverage is the share of the dictionary's source words that are
+        covered, or of its pairs that have both words in the vocabularies.
+    hood : int
+        Size of the neighborhoods of CSLS.
+    inverse_temperature : float
+        Of the inverted softmax.
+    """
+
+    name: str
+    max_words: int | None = None
+    taking_part: bool = False
+    lower: bool = False
+    duplicates: str = "error"
+    first_only: bool = False
+    denominator: str = "covered"
+    coverage: str = "words"
+    hood: int = HOOD
+    inverse_temperature: float = INVERSE_TEMPERATURE
+
+    def __post_init__(self):
+        if self.max_words is not None:
+            as_count(self.max_words, "max_words")
+        one_of(self.duplicates, "duplicates", ("error", "drop", "last", "word"))
+        one_of(self.denominator, "denominator", ("covered", "all"))
+        one_of(self.coverage, "coverage", ("words", "pairs"))
+
+
+#: The conventions by name, see `Convention`.
+CONVENTIONS = {
+    rules.name: rules
+    for rules in (
+        Convention("gwfast"),
+        Convention("vecmap", duplicates="last", inverse_temperature=1.0),
+        Convention(
+            "muse", max_words=200_000, lower=True, duplicates="drop", coverage="pairs"
+        ),
+        Convention("paper", taking_part=True, duplicates="word", first_only=True),
+    )
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,67 +120,198 @@ class GoldStandard:
         The target rows that are right for each.
     n_words : int
         Source words of the dictionary, covered or not.
+    coverage : float
+        As the convention defines it; nan for an empty dictionary.
+    sources, candidates : ndarray, int64
+        Source and target rows that the convention looks at, ascending: all of them, if
+        it has no limit and meets no duplicates to drop. What is scored should be
+        ranked among `candidates`, and CSLS look for neighbors among both.
+    convention : Convention
     """
 
     rows: np.ndarray
     targets: tuple[frozenset[int], ...]
     n_words: int
+    coverage: float
+    sources: np.ndarray
+    candidates: np.ndarray
+    convention: Convention
 
     def __len__(self):
         return len(self.rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Precision:
     """Share of queries with a right translation among the first k.
 
     Attributes
     ----------
-    at : dict of int to float
-        The share for each k; nan without queries.
+    hits : dict of int to int
+        Queries with a right translation among the first k, for each k.
     n_queries : int
-        Source words that count.
+        Source words that were translated and compared.
     n_words : int
-        Source words of the dictionary. ``n_queries / n_words`` is the coverage.
+        Source words of the dictionary.
+    n_scored : int
+        What hits are divided by: `n_queries`, or `n_words` where the convention says
+        so.
+    coverage : float
+        See `GoldStandard`.
+    convention : str
+        Its name.
     """
 
-    at: dict[int, float]
+    hits: dict[int, int]
     n_queries: int
     n_words: int
+    n_scored: int
+    coverage: float
+    convention: str
+
+    @property
+    def at(self):
+        """dict of int to float: the share for each k; nan without queries."""
+        n = self.n_scored
+        return {k: hits / n if n else math.nan for k, hits in self.hits.items()}
+
+    def interval(self, k, level=0.95):
+        """The Wilson score interval of the share for a k.
+
+        Where the words of the dictionary are a sample of those one cares for, it
+        covers the share among these in about `level` of the cases (Wilson, JASA
+        1927). It says nothing about how good the dictionary is.
+
+        Parameters
+        ----------
+        k : int
+            One of those that were scored.
+        level : float, default=0.95
+            Above 0 and below 1.
+
+        Returns
+        -------
+        low, high : float
+            nan without queries.
+
+        Raises
+        ------
+        ValueError
+            If `k` was not scored or `level` is out of range.
+        """
+        if k not in self.hits:
+            raise ValueError(f"k must be one of {list(self.hits)}, got {k!r}")
+        if not 0 < level < 1:
+            raise ValueError(f"level must be above 0 and below 1, got {level}")
+        n = self.n_scored
+        if not n:
+            return math.nan, math.nan
+        share, z2 = self.hits[k] / n, NormalDist().inv_cdf(0.5 + level / 2) ** 2
+        middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+        half = math.sqrt(z2 * (share * (1 - share) + z2 / (4 * n)) / n) / (1 + z2 / n)
+        # At the ends the bounds are 0 and 1 but for rounding.
+        low = max(middle - half, 0.0) if share > 0 else 0.0
+        high = min(middle + half, 1.0) if share < 1 else 1.0
+        return low, high
+
+    def __repr__(self):
+        shares = ", ".join(f"P@{k} {share:.3f}" for k, share in self.at.items())
+        return (
+            f"Precision({shares}; {self.n_queries:,} queries of {self.n_words:,} words,"
+            f" coverage {self.coverage:.1%}, convention {self.convention!r})"
+        )
 
 
-def gold_standard(dictionary, source_words, target_words):
+def as_convention(convention):
+    """A `Convention`, given itself or its name."""
+    if isinstance(convention, Convention):
+        return convention
+    return CONVENTIONS[one_of(convention, "convention", CONVENTIONS)]
+
+
+def gold_standard(dictionary, source_words, target_words, *, convention="gwfast"):
     """Look a dictionary up in two vocabularies.
 
     Parameters
     ----------
-    dictionary : mapping of str to set of str
+    dictionary : mapping of str to iterable of str
     source_words, target_words : sequence of str
-        Without duplicates. To score a coupling, the words that took part in it.
+        Most frequent first. To score a coupling, the words that took part in it.
+    convention : {"gwfast", "vecmap", "muse", "paper"} or Convention, default="gwfast"
+        See `Convention`.
 
     Returns
     -------
     GoldStandard
+
+    Raises
+    ------
+    TypeError
+        If translations are one string instead of several.
+    ValueError
+        If the convention is unknown, or refuses duplicates and a vocabulary has some.
     """
-    target_rows = {word: row for row, word in enumerate(target_words)}
-    rows, targets = [], []
-    for row, word in enumerate(source_words):
-        right = dictionary.get(word, ())
-        found = frozenset(target_rows[word] for word in right if word in target_rows)
-        if found:
-            rows.append(row)
-            targets.append(found)
-    return GoldStandard(np.array(rows, dtype=np.int64), tuple(targets), len(dictionary))
+    rules = as_convention(convention)
+    sources, source_rows = _vocabulary(source_words, rules, "source_words")
+    candidates, target_rows = _vocabulary(target_words, rules, "target_words")
+    wanted = {}
+    for word, targets in dictionary.items():
+        targets = as_translations(targets, word)
+        if rules.lower:
+            word, targets = word.lower(), map(str.lower, targets)
+        wanted.setdefault(word, set()).update(targets)
+    found, n_pairs = {}, 0
+    for word, targets in wanted.items():
+        known = [target_rows[target] for target in targets if target in target_rows]
+        if known and word in source_rows:
+            found[source_rows[word][-1]] = frozenset().union(*known)
+            n_pairs += len(known)
+    rows = sorted(found)
+    covered, total = len(rows), len(wanted)
+    if rules.coverage == "pairs":
+        covered, total = n_pairs, sum(map(len, wanted.values()))
+    return GoldStandard(
+        rows=np.array(rows, dtype=np.int64),
+        targets=tuple(found[row] for row in rows),
+        n_words=len(wanted),
+        coverage=covered / total if total else math.nan,
+        sources=sources,
+        candidates=candidates,
+        convention=rules,
+    )
+
+
+def _vocabulary(words, rules, name):
+    """The rows that are looked at, and those that stand for each word in them."""
+    kept, rows = [], {}
+    for row, word in enumerate(words):
+        if len(kept) == rules.max_words:
+            break
+        if rules.lower:
+            word = word.lower()
+        if word not in rows:
+            rows[word] = (row,)
+        elif rules.duplicates == "error":
+            raise ValueError(
+                f"{name} must be without duplicates under the convention"
+                f" {rules.name!r}, got {word!r} in rows {rows[word][0]} and {row}"
+            )
+        elif rules.duplicates == "drop":
+            continue
+        else:
+            rows[word] = (*rows[word], row) if rules.duplicates == "word" else (row,)
+        kept.append(row)
+    return np.array(kept, dtype=np.int64), rows
 
 
 def precision_at_k(indices, gold, ks=(1, 5, 10)):
-    """Score translations against a gold standard.
+    """Score translations, from wherever they come, against a gold standard.
 
     Parameters
     ----------
     indices : ndarray (n_queries, k), integer
         Target rows for each of ``gold.rows``, best first, as ``translate`` of an
-        alignment returns them for these rows.
+        alignment returns them for these rows. Rows below 0 stand for none.
     gold : GoldStandard
     ks : sequence of int
         A k above the number of columns is scored on all columns.
@@ -94,9 +322,10 @@ def precision_at_k(indices, gold, ks=(1, 5, 10)):
 
     Raises
     ------
-    ValueError
-        If the shape of `indices` does not fit `gold`.
+    TypeError, ValueError
+        If the shape of `indices` does not fit `gold`, or a k is not a positive integer.
     """
+    ks = [as_count(k, "ks") for k in ks]
     indices = np.asarray(indices)
     if indices.ndim != 2 or len(indices) != len(gold):
         raise ValueError(
@@ -110,5 +339,126 @@ def precision_at_k(indices, gold, ks=(1, 5, 10)):
         ],
         dtype=bool,
     ).reshape(indices.shape)
-    at = {k: float(hits[:, :k].any(axis=1).mean()) if len(gold) else np.nan for k in ks}
-    return Precision(at, len(gold), gold.n_words)
+    return Precision(
+        hits={k: int(hits[:, :k].any(axis=1).sum()) for k in ks},
+        n_queries=len(gold),
+        n_words=gold.n_words,
+        n_scored=gold.n_words if gold.convention.denominator == "all" else len(gold),
+        coverage=gold.coverage,
+        convention=gold.convention.name,
+    )
+
+
+def evaluate(
+    result,
+    dictionary,
+    source_words,
+    target_words,
+    *,
+    methods=("coupling", "nn", "csls"),
+    ks=(1, 5, 10),
+    convention="gwfast",
+):
+    """Score the translations of an alignment against a dictionary.
+
+    The plan tells about the words that took part in it only, so "coupling" is scored
+    on the queries whose word and at least one translation took part, and so is
+    "barycentric", to be comparable; the other methods on all queries (with the
+    convention "paper" on those of the coupling, and among words that took part). Each
+    `Precision` says on how many.
+
+    Parameters
+    ----------
+    result : AlignmentResult
+    dictionary : mapping of str to iterable of str
+    source_words, target_words : sequence of str
+        A word for each row that was given to `align`.
+    methods : sequence of str, default=("coupling", "nn", "csls")
+        Those of `AlignmentResult.translate`.
+    ks : sequence of int, default=(1, 5, 10)
+    convention : {"gwfast", "vecmap", "muse", "paper"} or Convention, default="gwfast"
+        See `Convention`. Candidates and the neighborhoods of CSLS are its as well.
+
+    Returns
+    -------
+    dict of str to Precision
+        By method.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or value; the message names it.
+    """
+    rules = as_convention(convention)
+    if isinstance(methods, str):
+        raise TypeError(f"methods must be a sequence of names, got {methods!r}")
+    for method in methods:
+        one_of(method, "methods", (*METHODS, *BY_PLAN))
+    for words, rows, name in (
+        (source_words, result.source.rows, "source_words"),
+        (target_words, result.target.rows, "target_words"),
+    ):
+        if len(words) != len(rows):
+            raise ValueError(
+                f"{name} must have a word for each of the {len(rows)} rows,"
+                f" got {len(words)}"
+            )
+    n, m = result.gw.coupling.shape
+    part = gold_standard(
+        dictionary, source_words[:n], target_words[:m], convention=rules
+    )
+    whole = part
+    if not rules.taking_part:
+        whole = gold_standard(dictionary, source_words, target_words, convention=rules)
+    ks = [as_count(k, "ks") for k in ks]
+    k = max(ks, default=1)
+    precision = {}
+    for method in methods:
+        gold = part if method in BY_PLAN else whole
+        found = _translations(result, method, k, gold, whole.candidates)
+        precision[method] = precision_at_k(found, gold, ks)
+    return precision
+
+
+def _translations(result, method, k, gold, candidates):
+    """The best `k` of the candidates for every query, or all of them."""
+    if not len(gold):
+        return np.empty((0, k), dtype=np.int64)
+    rules = gold.convention
+    if method in METHODS and not (
+        # Nothing that `translate` would do otherwise, and it may know the hubs already.
+        len(candidates) == len(result.target.rows)
+        and len(gold.sources) == len(result.source.rows)
+        and (rules.hood, rules.inverse_temperature) == (HOOD, INVERSE_TEMPERATURE)
+    ):
+        mapped = result.mapped_source
+        found = nearest_neighbors(
+            mapped[gold.rows],
+            _take(result.mapped_target, candidates),
+            method=method,
+            k=k,
+            hood=rules.hood,
+            inverse_temperature=rules.inverse_temperature,
+            sources=_take(mapped, gold.sources),
+            n_threads=result.n_threads,
+        )
+        return candidates[found.indices]
+    n_targets = len(result.target.rows)
+    if len(candidates) == n_targets:
+        return result.translate(gold.rows, method=method, k=k).indices
+    asked = k
+    while True:
+        found = result.translate(gold.rows, method=method, k=asked).indices
+        allowed = np.isin(found, candidates)
+        if allowed.sum(axis=1).min() >= k or found.shape[1] < asked:
+            break
+        asked *= 2
+    # A stable sort moves the candidates to the front, in their order. What is no
+    # candidate may follow where these are few: it is never right.
+    order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(found, order, axis=1)
+
+
+def _take(rows, chosen):
+    """Some of the rows, ascending; no copy where that is all."""
+    return rows if len(chosen) == len(rows) else rows[chosen]
