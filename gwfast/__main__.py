@@ -17,7 +17,8 @@ def main(argv=None):
     int
         Exit status: 0; 1 for a closed pipe; 2 for bad input; 130 after Ctrl-C.
     """
-    missing = [n for n in ("click", "rich", "matplotlib") if find_spec(n) is None]
+    needed = ("click", "rich", "matplotlib", "jinja2", "joblib")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         print(
             f"gwfast: error: the command line needs {', '.join(missing)}:"

@@ -1,7 +1,7 @@
 """Refinement of a mapping: match by CSLS, map the mutual matches, repeat.
 
-The self-learning that the methods after the adversarial ones share (Conneau et al.,
-ICLR 2018; Artetxe, Labaka and Agirre, ACL 2018), started from the plan's mapping.
+The self-learning that unsupervised methods share (Conneau et al., ICLR 2018; Artetxe,
+Labaka and Agirre, ACL 2018), started from the plan's mapping.
 """
 
 import dataclasses
@@ -16,11 +16,19 @@ from .retrieval import best_matches
 
 # Share of the matches whose change counts as none.
 STILL = 1e-3
+# Pairs for each column that whitening needs. With 1.3 it was worse than none on word
+# vectors, with 1.7 better (es-en, 50 columns; es-fr, 200).
+ENOUGH = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Refinement:
     """How to refine a mapping.
+
+    By default the maps of both sides are vecmap's (`gwfast.procrustes.fit_maps`): on
+    word vectors their translations were right for 1 to 5 of 100 words more often than
+    with an orthogonal map, ``Refinement(whiten=False, reweight=0)``, which is what MUSE
+    fits.
 
     Parameters
     ----------
@@ -30,18 +38,19 @@ class Refinement:
         Most frequent rows of each side that are matched; None is all.
     hood : int, default=10
         Neighbors that CSLS looks at.
-    whiten : bool, default=False
-        Whiten both sides before each orthogonal map, and undo it after.
-    reweight : float, default=0.0
+    whiten : bool, default=True
+        Whiten both sides before each orthogonal map, and undo that after. In rounds
+        with fewer than two matches for each column the map is only orthogonal.
+    reweight : float, default=0.5
         Power of the correlations by which the directions of the common space are
-        weighted; vecmap's is 0.5, with `whiten`.
+        weighted. Without `whiten` this makes things worse.
     """
 
     n_iter: int = 5
     vocabulary: int | None = 10_000
     hood: int = 10
-    whiten: bool = False
-    reweight: float = 0.0
+    whiten: bool = True
+    reweight: float = 0.5
 
     def __post_init__(self):
         as_count(self.n_iter, "n_iter")
@@ -129,12 +138,10 @@ def refine(x, y, maps, refinement, n_threads, watch):
         if change <= STILL:
             break
         rows = np.flatnonzero(found.mutual)
-        maps = fit_maps(
-            x[rows],
-            y[matched[rows]],
-            whiten=refinement.whiten,
-            reweight=refinement.reweight,
-        )
+        whiten, reweight = refinement.whiten, refinement.reweight
+        if whiten and len(rows) < ENOUGH * max(x.shape[1], y.shape[1]):
+            whiten, reweight = False, 0.0
+        maps = fit_maps(x[rows], y[matched[rows]], whiten=whiten, reweight=reweight)
         before = matched
         objective = float(found.forward.scores.mean())
         seconds = time.perf_counter() - began

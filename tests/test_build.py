@@ -157,7 +157,7 @@ def test_source_distribution_holds_all_sources():
         path.relative_to(ROOT).as_posix()
         for folder, patterns in {
             "csrc": ["*.[ch]", "*.inc"],
-            "gwfast": ["**/*.py", "**/*.pyx", "**/*.pxd", "data/*"],
+            "gwfast": ["**/*.py", "**/*.pyx", "**/*.pxd", "data/*", "cli/templates/*"],
             "tests": ["*.py"],
         }.items()
         for pattern in patterns

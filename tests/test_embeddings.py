@@ -5,46 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from vector_files import WORDS, binary_of, check, cloud, text_of, write
 
 from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-# Words at which careless splitting breaks: an operator, a no-break space, a line
-# separator, a next-line control, inner spaces, a number, a byte order mark inside.
-WORDS = ("casa", "||", "%", "\xa0", "a\u2028b", "x\x85y", ". . .", "1999", "a\ufeffb")
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
-
-
-def text_of(words, vectors, header=True, end="\n", trail=""):
-    lines = [f"{len(words)} {vectors.shape[1]}"] if header else []
-    for word, row in zip(words, vectors.tolist(), strict=True):
-        lines.append(" ".join([word, *map(repr, row)]) + trail)
-    return (end.join(lines) + end).encode()
-
-
-def binary_of(words, vectors, end=b"\n"):
-    rows = [
-        word.encode() + b" " + row.astype("<f4").tobytes() + end
-        for word, row in zip(words, vectors, strict=True)
-    ]
-    return f"{len(words)} {vectors.shape[1]}\n".encode() + b"".join(rows)
-
-
-def write(path, content):
-    path.write_bytes(content)
-    return path
-
-
-def check(embeddings, words, vectors):
-    assert embeddings.words == tuple(words)
-    assert embeddings.vectors.dtype == np.float32
-    assert embeddings.vectors.flags.c_contiguous
-    assert type(embeddings.vectors) is np.ndarray
-    np.testing.assert_array_equal(embeddings.vectors, vectors)
-    assert len(embeddings) == len(words)
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -58,11 +23,13 @@ def test_text(tmp_path, header, end, trail, zipped):
     check(read_embeddings(path), WORDS, vectors)
 
 
-@pytest.mark.parametrize("n", [1, 2, 1023, 1024, 1025, 1537])
-def test_text_of_any_length(tmp_path, n):
-    """The buffer grows at 1024 and 1536 rows."""
+@pytest.mark.parametrize("n", [1, 2, 1023, 1024, 1025, 3000])
+@pytest.mark.parametrize("header", [True, False])
+def test_text_of_any_length(tmp_path, monkeypatch, n, header):
+    """Without a header the buffer grows as blocks of lines come."""
+    monkeypatch.setattr("gwfast.words.text._BLOCK_BYTES", 1000)
     words, vectors = [f"w{i}" for i in range(n)], cloud(n, 2)
-    path = write(tmp_path / "v.txt", text_of(words, vectors))
+    path = write(tmp_path / "v.txt", text_of(words, vectors, header))
     check(read_embeddings(path), words, vectors)
 
 
@@ -78,7 +45,7 @@ def test_binary(tmp_path, end, zipped):
 
 
 def test_binary_across_read_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("gwfast.words.embeddings._READ_BYTES", 37)
+    monkeypatch.setattr("gwfast.words.binary._BLOCK_BYTES", 37)
     words, vectors = [f"word{i}" for i in range(50)], cloud(50, 3)
     path = write(tmp_path / "v.bin", binary_of(words, vectors))
     check(read_embeddings(path), words, vectors)
@@ -168,7 +135,7 @@ def test_max_words_leaves_the_rest_unread(tmp_path):
 
 BAD_TEXT = {
     "empty": (b"", None, "expected word vectors, got 0 bytes"),
-    "header only": (b"2 3\n", None, "expected 2 rows as the header says, got 0"),
+    "header only": (b"2 3\n", 1, "expected 2 rows as the header says, got 0"),
     "header of nothing": (b"0 3\n", None, "expected word vectors, got none"),
     "no dimension": (b"2 0\n", 1, "expected 1 to 1000000 columns, got 0"),
     "huge dimension": (b"2 9999999999\na 1\n", 1, "expected 1 to 1000000 columns"),
@@ -191,7 +158,7 @@ BAD_TEXT = {
     ),
     "fewer rows": (
         b"3 1\na 1\nb 2\n",
-        None,
+        1,
         "expected 3 rows as the header says, got 2",
     ),
     "more rows": (b"1 1\na 1\nb 2\n", 3, "expected the last of 1 rows, got more"),

@@ -154,6 +154,16 @@ def test_refinement_uses_all_rows_and_finds_more(noisy):
     assert steps[-1].objective > steps[0].objective
     assert steps[-1].n_pairs > steps[0].n_pairs
     assert refined.gw is result.gw and result.refinement == ()
+
+
+ORTHOGONAL = dict(whiten=False, reweight=0.0)
+
+
+@pytest.mark.parametrize("options", [ORTHOGONAL, dict(vocabulary=23)])
+def test_orthogonal_refinement_and_that_of_few_pairs(noisy, options):
+    result, _ = noisy
+    refined = result.refine(gwfast.Refinement(n_iter=1, **options))
+    assert refined.target_mapping is None
     gram = refined.mapping.T @ refined.mapping
     np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-4)
 
@@ -164,7 +174,7 @@ def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
     scores = csls(x @ result.mapping, y, 10)
     forward, backward = scores.argmax(axis=1), scores.argmax(axis=0)
     rows = np.flatnonzero(backward[forward] == np.arange(len(x)))
-    once = result.refine(1)
+    once = result.refine(gwfast.Refinement(n_iter=1, **ORTHOGONAL))
     expected = gwfast.procrustes(x[rows], y[forward[rows]])
     np.testing.assert_allclose(once.mapping, expected, atol=1e-5)
     assert once.refinement[0].n_pairs == len(rows)
@@ -191,8 +201,7 @@ def test_align_refines_where_asked():
 
 def test_whitened_refinement_maps_both_sides():
     x, y, where = rotated_pair(300, 6, 25, noise=0.1)
-    refinement = gwfast.Refinement(whiten=True, reweight=0.5)
-    result = gwfast.align(x, y, refine=refinement)
+    result = gwfast.align(x, y, refine=gwfast.Refinement())
     assert result.target_mapping.shape == (6, 6)
     np.testing.assert_allclose(
         result.transform_target(y), result.mapped_target, atol=1e-5

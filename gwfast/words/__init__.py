@@ -11,7 +11,7 @@ from .dictionaries import (
 from .embeddings import (
     Embeddings,
     EmbeddingsFileError,
-    read_embeddings,
+    as_embeddings,
 )
 from .evaluation import (
     CONVENTIONS,
@@ -22,7 +22,9 @@ from .evaluation import (
     gold_standard,
     precision_at_k,
 )
+from .reading import read_embeddings
 from .sample import load_sample
+from .writing import write_embeddings
 
 __all__ = [
     "CONVENTIONS",
@@ -32,6 +34,7 @@ __all__ = [
     "EmbeddingsFileError",
     "GoldStandard",
     "Precision",
+    "as_embeddings",
     "evaluate",
     "gold_standard",
     "invert",
@@ -42,4 +45,5 @@ __all__ = [
     "read_dictionary",
     "read_embeddings",
     "write_dictionary",
+    "write_embeddings",
 ]

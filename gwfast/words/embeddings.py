@@ -1,28 +1,19 @@
-"""Read word embeddings from files: one function for every format.
+"""Words with their vectors, and how they are made of arrays and of other objects.
 
-- text, plain or gzip: word2vec and fastText ``.vec``, ``word x1 ... xd`` a line, with
-  or without a first line ``n d``;
-- ``.bin``, plain or gzip: word2vec binary, a line ``n d``, then words and float32;
-- ``.npz`` with arrays ``words`` and ``vectors``;
-- ``.npy``, the vectors, with the words one a line in ``STEM.words`` or ``STEM.txt``.
-
-Text is read as bytes and cut at ASCII spaces only: embedding files contain words
-such as a non-breaking space or ``\\u2028``, at which ``str.split`` and text-mode
-line iteration would break.
+`read_embeddings` in `reading` makes them from files.
 """
 
-import gzip
-import zipfile
-import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-_READ_BYTES = 1 << 20
-_MAX_COLUMNS = 1_000_000
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # FASTTEXT_FILEFORMAT_MAGIC
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+from .vocabulary import Options, Vocabulary, show
+
+# Rows that are converted at once.
+_BLOCK = 4096
 
 
 class EmbeddingsFileError(ValueError):
@@ -38,6 +29,14 @@ class EmbeddingsFileError(ValueError):
         self.path, self.line = Path(path), line
 
 
+class RowError(ValueError):
+    """A row of arrays, counted from 0, is not what it should be."""
+
+    def __init__(self, message, row):
+        super().__init__(f"{message} in row {row}")
+        self.message, self.row = message, row
+
+
 @dataclass(frozen=True, eq=False)
 class Embeddings:
     """Words and their vectors, most frequent word first.
@@ -50,12 +49,16 @@ class Embeddings:
         How often each word occurs, where that is known.
     n_duplicates : int
         Rows of the file that were dropped as their word had come before.
+    n_undecodable : int
+        Rows of the file whose word is not UTF-8, which were dropped or got
+        replacement characters, as asked.
     """
 
     words: tuple[str, ...]
     vectors: np.ndarray
     counts: np.ndarray | None = None
     n_duplicates: int = 0
+    n_undecodable: int = 0
 
     def __len__(self):
         return len(self.words)
@@ -87,328 +90,158 @@ class Embeddings:
         return replace(self, counts=values)
 
 
-def read_embeddings(path, *, max_words=None, words=None):
-    """Read a file of word vectors.
+def as_embeddings(obj, *, max_words=None):
+    """Take words and vectors as other libraries hold them.
 
-    The format follows from the name and the first bytes. Where a word comes
-    twice the first row is kept and the others are counted in `n_duplicates`.
-    In text a word may contain spaces, as the numbers are taken from the right,
-    but its last part may not look like a number.
+    Where a word comes twice the first row is kept and the others are counted in
+    `n_duplicates`. An array that needs no change is shared, not copied.
 
     Parameters
     ----------
-    path : str or path-like
+    obj : Embeddings, gensim KeyedVectors, model, pair or mapping
+        Vectors with `index_to_key` and `vectors`, as gensim's `KeyedVectors` has
+        them, or a model that holds such as `wv`; a pair of n words and an array
+        (n, d) of real numbers; or a mapping of words to vectors of one length.
     max_words : int, optional
-        Stop after this many words. The rest of the file is not parsed, so that
-        neither it nor the number of rows in the header is checked.
-    words : str or path-like, optional
-        The word list of an ``.npy`` file, one word a line.
+        Stop after this many words.
 
     Returns
     -------
     Embeddings
+        Counts are kept where `obj` is an Embeddings.
 
     Raises
     ------
-    EmbeddingsFileError
-        If the file is damaged or not in its format, with file and line.
-    OSError
-        If it cannot be opened.
+    TypeError
+        If `obj` is none of these, a word is no str, or `max_words` no whole number.
     ValueError
-        If `max_words` is below 1, or `words` is given and not needed.
+        If there are no words, an empty word, not a word for every row, vectors of
+        several lengths, or numbers that are not finite in float32; or if `max_words`
+        is below 1.
     """
-    path = Path(path)
-    if max_words is not None and max_words < 1:
-        raise ValueError(f"max_words must be at least 1, got {max_words}")
-    with open(path, "rb") as stream:
-        head = stream.read(8)
-    if not head:
-        raise EmbeddingsFileError(path, None, "expected word vectors, got 0 bytes")
-    is_npy = head.startswith(b"\x93NUMPY")
-    if words is not None and not is_npy:
-        raise ValueError(f"words is for .npy files only, got {words} with {path}")
-    if is_npy:
-        return _read_npy(path, max_words, words)
-    if head.startswith(b"PK\x03\x04"):
-        return _read_npz(path, max_words)
-    if path.suffix in (".npy", ".npz"):
-        raise EmbeddingsFileError(
-            path, None, f"expected a NumPy {path.suffix} file, got other bytes"
-        )
-    return _read_stream(path, head, max_words)
-
-
-class _Rows:
-    """Distinct words and their vectors, in a buffer that grows in place.
-
-    The header of a file is not trusted with the allocation; `ndarray.resize`
-    reallocates, which moves no data for large buffers on Linux.
-    """
-
-    def __init__(self, path, n_columns, max_words):
-        self.path, self.max_words = path, max_words
-        self.index = {}
-        self.n_duplicates = 0
-        self.vectors = np.empty((0, n_columns), dtype=np.float32)
-
-    @property
-    def full(self):
-        return len(self.index) == self.max_words
-
-    def append(self, word, values, line):
-        """Keep a row unless its word has come before. The values are checked."""
-        row = len(self.index)
-        if row == len(self.vectors):
-            self._resize(max(1024, row + row // 2))
-        self.vectors[row] = values
-        if not np.isfinite(self.vectors[row]).all():
-            what = _decode(word, self.path, line)
-            raise EmbeddingsFileError(
-                self.path, line, f"expected finite numbers, got nan or inf for {what!r}"
-            )
-        if self.index.setdefault(_decode(word, self.path, line), row) != row:
-            self.n_duplicates += 1
-
-    def _resize(self, n_rows):
-        self.vectors.resize((n_rows, self.vectors.shape[1]), refcheck=False)
-
-    def finish(self):
-        if not self.index:
-            raise EmbeddingsFileError(
-                self.path, None, "expected word vectors, got none"
-            )
-        self._resize(len(self.index))
-        return Embeddings(
-            tuple(self.index), self.vectors, n_duplicates=self.n_duplicates
-        )
-
-
-def _read_stream(path, head, max_words):
-    """Text or word2vec binary, plain or gzip."""
-    opener = gzip.open if head.startswith(b"\x1f\x8b") else open
-    line = None
-    try:
-        with opener(path, "rb") as stream:
-            first = stream.readline(_READ_BYTES).removeprefix(b"\xef\xbb\xbf")
-            if first.startswith(_FASTTEXT_MODEL):
-                raise EmbeddingsFileError(
-                    path, None, "expected vectors, got a fastText model: use its .vec"
+    options = Options(max_words)
+    if isinstance(obj, Embeddings):
+        if max_words is None or max_words >= len(obj):
+            return obj
+        counts = None if obj.counts is None else obj.counts[:max_words]
+        kept = obj.words[:max_words], obj.vectors[:max_words], counts
+        return replace(obj, words=kept[0], vectors=kept[1], counts=kept[2])
+    if isinstance(obj, Mapping):
+        words = list(islice(obj, max_words))
+        vectors = [np.asarray(obj[word]) for word in words]
+        for word, vector in zip(words, vectors, strict=True):
+            if vector.shape != vectors[0].shape or vector.ndim != 1:
+                raise ValueError(
+                    "vectors must be 1-d and of one length, got shapes"
+                    f" {vectors[0].shape} and {vector.shape} ({word!r})"
                 )
-            n_rows, n_columns = _header(first, path)
-            # A gzip member keeps its own name: STEM.bin.gz.
-            if ".bin" in path.suffixes[-2:]:
-                if n_rows is None:
-                    raise EmbeddingsFileError(
-                        path, 1, f"expected the header 'n d', got {_show(first)}"
-                    )
-                return _read_binary(stream, path, n_rows, n_columns, max_words)
-            line = 1
-            rows = _Rows(path, n_columns, max_words)
-            with np.errstate(over="ignore"):  # 1e39 becomes inf, and is reported
-                for line, text in _vector_lines(stream, first, n_rows is None):
-                    if rows.full:
-                        break
-                    if n_rows is not None and line > n_rows + 1:
-                        raise EmbeddingsFileError(
-                            path, line, f"expected the last of {n_rows} rows, got more"
-                        )
-                    rows.append(*_parse(text, n_columns, path, line), line)
-    except _DAMAGED as error:
-        raise EmbeddingsFileError(
-            path, line and line + 1, f"expected whole gzip data, got: {error}"
-        ) from error
-    n_read = len(rows.index) + rows.n_duplicates
-    if n_rows is not None and n_read < n_rows and not rows.full:
-        raise EmbeddingsFileError(
-            path, None, f"expected {n_rows} rows as the header says, got {n_read}"
-        )
-    return rows.finish()
-
-
-def _header(first, path):
-    """Numbers of rows (None without a header) and of columns, from the first line."""
-    fields = first.rstrip(b" \r\n").split(b" ")
-    if len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
-        n_rows, n_columns = int(fields[0]), int(fields[1])
-        if not 0 < n_columns <= _MAX_COLUMNS:
-            raise EmbeddingsFileError(
-                path, 1, f"expected 1 to {_MAX_COLUMNS} columns, got {n_columns}"
+    elif isinstance(obj, (tuple, list)):
+        if len(obj) != 2:
+            raise TypeError(
+                f"obj must be a pair (words, vectors), got {len(obj)} items"
             )
-        return n_rows, n_columns
-    if len(fields) < 2:
-        raise EmbeddingsFileError(
-            path, 1, f"expected the header 'n d' or a word vector, got {_show(first)}"
-        )
-    return None, len(fields) - 1
-
-
-def _vector_lines(stream, first, first_is_row):
-    """Line numbers and lines, without the blank ones at the end of the file."""
-    if first_is_row:
-        yield 1, first
-    n_blank = 0
-    for line, text in enumerate(stream, 2):
-        if not text.strip(b" \r\n"):
-            n_blank += 1
-            continue
-        if n_blank:  # not at the end after all
-            yield line - n_blank, b""
-        yield line, text
-
-
-def _parse(text, n_columns, path, line):
-    """Split one line into its word and the fields of its numbers, both bytes."""
-    word, *values = text.rstrip(b" \r\n").rsplit(b" ", n_columns)
-    expected = f"expected a word and {n_columns} numbers"
-    if len(values) < n_columns:
-        raise EmbeddingsFileError(path, line, f"{expected}, got {len(values)} numbers")
-    if not word:
-        raise EmbeddingsFileError(path, line, f"{expected}, got no word")
-    if b" " in word and _is_number(word.rsplit(b" ", 1)[1]):
-        raise EmbeddingsFileError(path, line, f"{expected}, got more numbers")
-    try:
-        return word, np.array(values, dtype=np.float32)
-    except ValueError:
-        wrong = next(value for value in values if not _is_number(value))
-        raise EmbeddingsFileError(
-            path, line, f"{expected}, got {_show(wrong)}"
-        ) from None
-
-
-def _is_number(field):
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
-
-
-def _read_binary(stream, path, n_rows, n_columns, max_words):
-    """The rows of a word2vec binary file; `stream` stands behind its header."""
-    rows = _Rows(path, n_columns, max_words)
-    n_bytes = 4 * n_columns
-    buffer, start = b"", 0
-    for row in range(n_rows):
-        if rows.full:
-            return rows.finish()
-        space = buffer.find(b" ", start)
-        while space < 0 or len(buffer) < space + 1 + n_bytes:
-            more = stream.read(_READ_BYTES)
-            if not more:
-                raise EmbeddingsFileError(
-                    path,
-                    None,
-                    f"expected {n_rows} rows, got the file's end in row {row + 1}",
-                )
-            buffer, start = buffer[start:] + more, 0
-            space = buffer.find(b" ")
-        # Some writers end a row with a line feed, others do not.
-        word = buffer[start:space].lstrip(b"\n")
-        if not word:
-            raise EmbeddingsFileError(path, None, f"expected a word in row {row + 1}")
-        rows.append(word, np.frombuffer(buffer, "<f4", n_columns, space + 1), None)
-        start = space + 1 + n_bytes
-    if (buffer[start:] + stream.read(_READ_BYTES)).strip(b"\n"):
-        raise EmbeddingsFileError(path, None, f"expected {n_rows} rows, got more bytes")
-    return rows.finish()
-
-
-def _read_npz(path, max_words):
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            words, vectors = arrays["words"], arrays["vectors"]
-    except KeyError as error:
-        raise EmbeddingsFileError(
-            path, None, f"expected arrays 'words' and 'vectors', got: {error.args[0]}"
-        ) from error
-    except (ValueError, zipfile.BadZipFile, *_DAMAGED) as error:
-        raise EmbeddingsFileError(path, None, f"cannot be read: {error}") from error
-    if words.ndim != 1 or words.dtype.kind not in "US":
-        raise EmbeddingsFileError(
-            path,
-            None,
-            "expected 'words' to be a 1-d array of strings,"
-            f" got shape {words.shape} of {words.dtype}",
-        )
-    return _from_arrays(path, words.tolist(), vectors, max_words)
-
-
-def _read_npy(path, max_words, words):
-    if words is None:
-        candidates = [path.with_suffix(".words"), path.with_suffix(".txt")]
-        words = next((name for name in candidates if name.is_file()), None)
-        if words is None:
-            raise EmbeddingsFileError(
-                path,
-                None,
-                f"expected its words in {candidates[0].name} or"
-                f" {candidates[1].name} beside it, got neither",
-            )
-    try:
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise EmbeddingsFileError(path, None, f"cannot be read: {error}") from error
-    with open(words, "rb") as stream:
-        lines = [line.rstrip(b"\r\n") for line in stream]
-    decoded = [_decode(word, words, line) for line, word in enumerate(lines, 1)]
-    if "" in decoded:
-        raise EmbeddingsFileError(
-            words, decoded.index("") + 1, "expected a word, got a blank line"
-        )
-    return _from_arrays(path, decoded, vectors, max_words)
-
-
-def _from_arrays(path, words, vectors, max_words):
-    """Check the two arrays of a NumPy file and make them embeddings."""
-    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
-        raise EmbeddingsFileError(
-            path,
-            None,
-            "expected 'vectors' to be a 2-d array of real numbers,"
-            f" got shape {vectors.shape} of {vectors.dtype}",
-        )
-    if len(words) != len(vectors):
-        raise EmbeddingsFileError(
-            path,
-            None,
-            f"expected a word a row, got {len(words)} words for {len(vectors)} rows",
-        )
-    if not words:
-        raise EmbeddingsFileError(path, None, "expected word vectors, got none")
-    rows, index = [], {}
-    for n_read, word in enumerate(words):
-        if len(rows) == max_words:
-            break
-        if isinstance(word, bytes):
-            word = _decode(word, path, None)
-        if index.setdefault(word, n_read) == n_read:
-            rows.append(n_read)
+        words, vectors = obj
     else:
-        n_read = len(words)
-    with np.errstate(over="ignore"):
-        values = np.array(vectors[rows], dtype=np.float32, order="C")
+        vectors = getattr(obj, "wv", obj)
+        if not (hasattr(vectors, "index_to_key") and hasattr(vectors, "vectors")):
+            raise TypeError(
+                "obj must be Embeddings, gensim KeyedVectors or a model with them, a"
+                f" pair (words, vectors) or a mapping, got {type(obj).__name__}"
+            )
+        words, vectors = vectors.index_to_key, vectors.vectors
+    words = words.tolist() if isinstance(words, np.ndarray) else list(words)
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"words must be str, got {word!r}")
+    try:
+        vectors = np.asarray(vectors)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"vectors must be an array: {error}") from None
+    return from_arrays(words, vectors, options)
+
+
+def from_arrays(words, vectors, options):
+    """Embeddings of a sequence of words, str or bytes, and an array.
+
+    Raises
+    ------
+    ValueError
+        If they are not n words and n vectors of finite numbers.
+    """
+    check_shapes(words, vectors.shape, vectors.dtype)
+    vocabulary, rows = select(words, options)
+    ready = vectors.dtype == np.float32 and vectors.flags.c_contiguous
+    if ready and type(vectors) is np.ndarray and len(rows) == rows[-1] + 1:
+        kept = vectors[: len(rows)]
+        for start in range(0, len(kept), _BLOCK):
+            check_finite(kept[start : start + _BLOCK], rows[start:], words)
+        return finish(vocabulary, kept)
+    blocks = (vectors[start : start + _BLOCK] for start in range(0, len(words), _BLOCK))
+    return finish(vocabulary, gather(blocks, rows, words, vectors.shape[1]))
+
+
+def check_shapes(words, shape, dtype):
+    """Refuse arrays that are not a word and as many real numbers for every row."""
+    if len(shape) != 2 or dtype.kind not in "fiu" or not shape[1]:
+        raise ValueError(
+            "expected 'vectors' to be a 2-d array of real numbers,"
+            f" got shape {shape} of {dtype}"
+        )
+    if len(words) != shape[0]:
+        raise ValueError(
+            f"expected a word a row, got {len(words)} words for {shape[0]} rows"
+        )
+    if not shape[0]:
+        raise ValueError("expected word vectors, got none")
+
+
+def select(words, options):
+    """The vocabulary that is kept of all words, and the rows of these words."""
+    vocabulary, rows = Vocabulary(options), []
+    for row, word in enumerate(words):
+        if vocabulary.room == 0:
+            break
+        try:
+            if vocabulary.add(word):
+                rows.append(row)
+        except ValueError as error:
+            raise RowError(str(error), row) from None
+    if not rows:
+        raise ValueError("expected word vectors, got none")
+    return vocabulary, np.array(rows)
+
+
+def gather(blocks, rows, words, n_columns):
+    """Some rows, ascending, of an array that comes in blocks, as checked float32."""
+    vectors = np.empty((len(rows), n_columns), dtype=np.float32)
+    start = done = 0
+    for block in blocks:
+        stop = start + len(block)
+        upto = int(np.searchsorted(rows, stop))
+        with np.errstate(over="ignore"):  # becomes inf, and is reported
+            vectors[done:upto] = block[rows[done:upto] - start]
+        check_finite(vectors[done:upto], rows[done:], words)
+        start, done = stop, upto
+        if done == len(rows):
+            break
+    return vectors
+
+
+def check_finite(values, rows, words):
+    """Refuse values that are not finite; `rows` says where they were among `words`."""
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
-        wrong = rows[int(np.argmin(finite))]
-        raise EmbeddingsFileError(
-            path,
-            None,
-            f"expected finite numbers, got nan or inf in row {wrong}"
-            f" ({words[wrong]!r})",
+        row = int(rows[np.argmin(finite)])
+        raise ValueError(
+            f"expected finite numbers, got nan or inf in row {row} ({show(words[row])})"
         )
-    return Embeddings(tuple(index), values, n_duplicates=n_read - len(rows))
 
 
-def _decode(word, path, line):
-    try:
-        return word.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise EmbeddingsFileError(
-            path, line, f"expected UTF-8, got {_show(word)} ({error.reason})"
-        ) from None
-
-
-def _show(text):
-    """Bytes of a file for a message: short, printable, in quotes."""
-    text = text.decode("utf-8", "backslashreplace").strip("\r\n")
-    return repr(text if len(text) <= 40 else text[:40] + "...")
+def finish(vocabulary, vectors):
+    """What was kept, as embeddings."""
+    return Embeddings(
+        tuple(vocabulary.words),
+        vectors,
+        n_duplicates=len(vocabulary.duplicates),
+        n_undecodable=len(vocabulary.undecodable),
+    )

@@ -20,9 +20,9 @@ from rich.text import Text
 
 import gwfast
 
-from .kernels._rows import openmp_version
+from ..kernels._rows import openmp_version
+from ..words import CONVENTIONS, Embeddings, evaluate, gold_standard
 from .outputs import FILES, METHODS, staged, write
-from .words import Embeddings, gold_standard, precision_at_k
 
 _K = 10  # translations per word
 _N_SHOWN = 20
@@ -52,6 +52,13 @@ class Settings:
     threads: int | None
     memory_limit: str | None
     tier: str
+    scale_costs: str | None
+    refine: int  # rounds, 0 is none
+    whiten: bool
+    reweight: float | None
+    methods: tuple[str, ...]
+    convention: str
+    write_vectors: str | None
     output: Path | None
     force: bool
     quiet: bool
@@ -66,6 +73,8 @@ class Settings:
         """
         folder = self.output
         if folder is None:
+            if self.write_vectors is not None:
+                raise ValueError("--vectors needs --output")
             return
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"--output must be a folder, got the file {folder}")
@@ -91,6 +100,8 @@ class Outcome:
     coupling: object  # Neighbors of all rows that took part
     csls: object  # Neighbors of `rows`
     rows: np.ndarray
+    mutual: np.ndarray | None  # of `rows`, where these are all
+    refined: tuple  # of RefineStep
     shown: np.ndarray  # rows for the table of translations
     warnings: tuple[str, ...]
     seconds: dict
@@ -126,7 +137,10 @@ def run(source, target, dictionary, settings):
     gold = None
     if dictionary:
         gold = gold_standard(
-            dictionary, source.embeddings.words, target.embeddings.words
+            dictionary,
+            source.embeddings.words,
+            target.embeddings.words,
+            convention=settings.convention,
         )
         if not len(gold):
             raise ValueError(
@@ -146,12 +160,17 @@ def _align(source, target, dictionary, gold, settings):
     weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
     p, q = weights.get(settings.marginals, (x.counts, y.counts))
     options = {"max_outer": settings.max_outer, "tol": settings.tol}
+    refine = None
+    if settings.refine:
+        reweight = settings.reweight
+        if reweight is None:
+            reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
+        refine = gwfast.Refinement(
+            n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
+        )
     with (
         warnings.catch_warnings(record=True) as caught,
-        _progress(settings) as (
-            show,
-            watch,
-        ),
+        _progress(settings) as (show, watch),
     ):
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
         result = gwfast.align(
@@ -167,6 +186,8 @@ def _align(source, target, dictionary, gold, settings):
             n_threads=settings.threads,
             memory_limit=settings.memory_limit,
             tier=settings.tier,
+            scale_costs=settings.scale_costs,
+            refine=refine,
             callback=show,
             progress=watch,
             **{name: value for name, value in options.items() if value is not None},
@@ -176,31 +197,33 @@ def _align(source, target, dictionary, gold, settings):
         _console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
 
     start = time.perf_counter()
-    n, m = result.gw.coupling.shape
+    n = result.gw.coupling.shape[0]
     coupling = result.translate(method="coupling", k=_K)
     known = np.arange(n) if gold is None else gold.rows
     # Where the list allows, words that took part: they have two translations to show.
     shown = _spread(known[known < n] if known[0] < n else known)
+    mutual = None
     if settings.output is not None:
         rows = np.arange(len(x))
+        best = result.best_matches(_K)
+        csls, mutual = best.forward, best.mutual
     else:
         rows = shown if gold is None else gold.rows
-    csls = result.translate(rows, method="csls", k=_K)
+        csls = result.translate(rows, method="csls", k=_K)
     precision = {}
     if gold is not None:
-        # Only words that took part can be hit by the plan.
-        taking_part = gold_standard(dictionary, x.words[:n], y.words[:m])
-        precision["coupling"] = precision_at_k(
-            coupling.indices[taking_part.rows], taking_part
+        precision = evaluate(
+            result,
+            dictionary,
+            x.words,
+            y.words,
+            methods=settings.methods,
+            convention=settings.convention,
         )
-        nearest = result.translate(gold.rows, method="nn", k=_K)
-        precision["nn"] = precision_at_k(nearest.indices, gold)
-        among = np.searchsorted(rows, gold.rows)
-        precision["csls"] = precision_at_k(csls.indices[among], gold)
     seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
     return Outcome(
         source, target, settings, result, gold, precision, coupling, csls, rows,
-        shown, messages, seconds,
+        mutual, result.refinement, shown, messages, seconds,
     )  # fmt: skip
 
 
@@ -290,6 +313,11 @@ def _show(outcome):
         facts.add_row(
             "start", f"{gw.candidates[fates.index('won')].start}, the best of {tried}"
         )
+    if outcome.refined:
+        last = outcome.refined[-1]
+        facts.add_row(
+            "refined", f"{last.iteration} times, on {last.n_pairs:,} mutual matches"
+        )
     facts.add_row(
         "gw_cost",
         f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"
@@ -303,6 +331,7 @@ def _show(outcome):
     if outcome.precision:
         console.print()
         console.print(_precision_table(outcome.precision))
+        _tell_rules(console, outcome)
 
 
 def _table(title):
@@ -347,14 +376,29 @@ def _translations_table(outcome, console):
     return table
 
 
+def _tell_rules(console, outcome):
+    """What the figures stand for."""
+    whole = max(outcome.precision.values(), key=lambda score: score.n_queries)
+    rules = CONVENTIONS[outcome.settings.convention]
+    of = "pairs" if rules.coverage == "pairs" else "words"
+    console.print(
+        f"convention {rules.name}: the vocabularies cover {whole.coverage:.1%} of the"
+        f" list's {of}"
+    )
+
+
 def _precision_table(precision):
     table = _table("accuracy")
-    table.add_column("method")
-    for name in (*(f"P@{k}" for k in precision["csls"].at), "words scored"):
+    table.add_column("method", no_wrap=True)
+    ks = list(next(iter(precision.values())).at)
+    for name in ("P@1", "95 %", *(f"P@{k}" for k in ks[1:]), "words scored"):
         table.add_column(name, justify="right")
     for method, score in precision.items():
         shares = [
             f"{share:.3f}" if score.n_queries else "-" for share in score.at.values()
         ]
-        table.add_row(METHODS[method], *shares, f"{score.n_queries} of {score.n_words}")
+        low, high = score.interval(1)
+        between = f"{low:.3f} to {high:.3f}" if score.n_queries else "-"
+        scored = f"{score.n_queries:,} of {score.n_words:,}"
+        table.add_row(METHODS[method], shares[0], between, *shares[1:], scored)
     return table

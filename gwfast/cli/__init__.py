@@ -1,0 +1,9 @@
+"""The command line, and the folder of results that it writes.
+
+Needs click, rich, matplotlib, jinja2 and joblib (the extra ``cli``), as
+`gwfast.__main__` checks.
+"""
+
+from .commands import cli, main
+
+__all__ = ["cli", "main"]

@@ -1,0 +1,208 @@
+"""The options that commands share, and how their texts become values."""
+
+import math
+from pathlib import Path
+
+import click
+
+import gwfast
+
+from ..geometry import STATISTICS
+from ..memory import TIERS
+from ..words import CONVENTIONS
+from .outputs import METHODS
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _epsilon(context, parameter, value):
+    """``auto``, a positive number, or a percentage of the mean pseudo-cost."""
+    if value == "auto":
+        return value
+    relative = value.endswith("%")
+    try:
+        number = float(value.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise click.BadParameter(
+            f"expected 'auto', a number above 0 or a percentage, got {value!r}"
+        )
+    return gwfast.Epsilon(relative=number / 100) if relative else number
+
+
+def _methods(context, parameter, value):
+    names = tuple(value.split(","))
+    for name in names:
+        if name not in METHODS:
+            raise click.BadParameter(
+                f"expected some of {', '.join(METHODS)}, got {name!r}"
+            )
+    return names
+
+
+def _normalize(context, parameter, value):
+    return () if value == "none" else tuple(value.split(","))
+
+
+_SOLVER_OPTIONS = (
+    click.option(
+        "--n-words",
+        type=click.IntRange(1),
+        default=2000,
+        show_default=True,
+        metavar="N",
+        help="Most frequent words of each side that take part in the transport; the"
+        " others are mapped.",
+    ),
+    click.option(
+        "--epsilon",
+        default="auto",
+        show_default=True,
+        callback=_epsilon,
+        metavar="FLOAT|N%|auto",
+        help="Strength of the entropic regularization; N% is a share of the mean"
+        " pseudo-cost, of which auto is 1.75%.",
+    ),
+    click.option(
+        "--init",
+        type=click.Choice(["auto", "product", "profile", "random"]),
+        default="auto",
+        show_default=True,
+        help="Start of the solve; auto tries several.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="For random starts.",
+    ),
+    click.option(
+        "--normalize",
+        default="unit,center,unit",
+        show_default=True,
+        callback=_normalize,
+        metavar="STEPS",
+        help="What is done to the vectors first, or none.",
+    ),
+    click.option(
+        "--max-outer",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Limit of outer iterations.",
+    ),
+    click.option(
+        "--tol",
+        type=click.FloatRange(0, min_open=True),
+        metavar="FLOAT",
+        help="Relative change at which the solve stops.",
+    ),
+    click.option(
+        "--threads", type=click.IntRange(1), metavar="N", help="Number of threads."
+    ),
+    click.option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Memory that the solve may take, such as 2.4GB; by default what is free.",
+    ),
+    click.option(
+        "--tier",
+        type=click.Choice(["auto", *TIERS]),
+        default="auto",
+        show_default=True,
+        help="How the kernel is kept: all of it, what matters of it, or nothing.",
+    ),
+    click.option(
+        "--scale-costs",
+        type=click.Choice(STATISTICS),
+        help="Divide the costs of each side by this statistic of them.",
+    ),
+    click.option(
+        "--refine",
+        type=click.IntRange(0),
+        default=5,
+        show_default=True,
+        metavar="N",
+        help="Rounds of fitting the mapping to mutual CSLS matches, at most; 0 leaves"
+        " the one of the plan.",
+    ),
+    click.option(
+        "--whiten/--no-whiten",
+        default=True,
+        show_default=True,
+        help="Whiten both sides in each round.",
+    ),
+    click.option(
+        "--reweight",
+        type=click.FloatRange(0),
+        metavar="POWER",
+        help="Weight directions by this power of their correlation in each round. [0.5,"
+        " or 0 with --no-whiten]",
+    ),
+    click.option(
+        "--methods",
+        default="coupling,nn,csls",
+        show_default=True,
+        callback=_methods,
+        metavar="NAMES",
+        help="Of translation, to be scored; also barycentric and inverted_softmax.",
+    ),
+    click.option(
+        "--convention",
+        type=click.Choice(list(CONVENTIONS)),
+        default="gwfast",
+        show_default=True,
+        help="Whose rules of scoring.",
+    ),
+    click.option(
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
+        " report.html, dynamics.png.",
+    ),
+    click.option(
+        "--vectors",
+        "write_vectors",
+        type=click.Choice(["text", "binary"]),
+        help="Write the mapped vectors of both sides there as well.",
+    ),
+    click.option("--force", is_flag=True, help="Replace these files in --output."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+)
+
+
+def solver_options(command):
+    """Add what `align` and `demo` share: the fields of `Settings`."""
+    for option in reversed(_SOLVER_OPTIONS):
+        command = option(command)
+    return command
+
+
+_READER_OPTIONS = (
+    click.option(
+        "--max-vocab",
+        type=click.IntRange(1),
+        default=200_000,
+        show_default=True,
+        metavar="N",
+        help="Words to read from each file, which is sorted by frequency.",
+    ),
+    click.option("--lower", is_flag=True, help="Put words in lower case."),
+    click.option(
+        "--encoding-errors",
+        type=click.Choice(["strict", "replace", "skip"]),
+        default="strict",
+        show_default=True,
+        help="What to do with words that are not UTF-8.",
+    ),
+)
+
+
+def reader_options(command):
+    """Add how embeddings are read."""
+    for option in reversed(_READER_OPTIONS):
+        command = option(command)
+    return command

@@ -1,0 +1,249 @@
+"""The folder of results that `gwfast align --output DIR` writes."""
+
+import json
+import os
+import platform
+import re
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+from .._version import __version__
+from ..plot import plot_dynamics
+from ..words import write_dictionary, write_embeddings
+from .page import METHODS, render
+
+VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
+# All that may be written; the vectors only where they are asked for.
+FILES = (
+    "mapping.npz",
+    "translations.tsv",
+    "dictionary.txt",
+    "result.json",
+    "report.html",
+    "dynamics.png",
+    *(
+        f"{side}{suffix}"
+        for side in ("source", "target")
+        for suffix in VECTOR_SUFFIXES.values()
+    ),
+)
+_SEPARATORS = re.compile("[\t\r\n]")
+
+
+@contextmanager
+def staged(output):
+    """A folder to write into, whose files move to `output` if all goes well."""
+    if output is None:
+        yield None
+        return
+    output = output.absolute()
+    # Within an existing folder, as it may be a mount point of its own.
+    holder = output if output.is_dir() else output.parent
+    with tempfile.TemporaryDirectory(prefix=".gwfast-", dir=holder) as name:
+        stage = Path(name) / "results"  # has the permissions of any new folder
+        stage.mkdir()
+        yield stage
+        if holder == output:
+            made = sorted(file.name for file in stage.iterdir())
+            for name in made:
+                os.replace(stage / name, output / name)
+            # What an earlier run has left would pass for a result of this one.
+            for name in set(FILES).difference(made):
+                (output / name).unlink(missing_ok=True)
+        else:
+            os.rename(stage, output)
+
+
+def write(outcome, folder):
+    """Write the files.
+
+    - ``mapping.npz`` holds what maps new vectors: the steps `normalize`, a row of
+      `source_means` for each "center" among them, then `mapping`. With `target_means`
+      the target's vectors are normalized likewise; `target_mapping`, where there is
+      one, takes them to where the mapped ones of the source are.
+    - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
+      words that took part, the plan. In lines of rank 1, `mutual` says whether the
+      word is in turn CSLS' best for its translation ("yes" or "no").
+    - ``dictionary.txt``: the mutual pairs among them, for `read_dictionary`.
+    - ``source.vec`` and ``target.vec`` (or ``.bin``), where the settings ask for them:
+      all vectors, normalized and mapped to where those of both sides are comparable;
+      a space within a word is written as ``_``, with more of them where the word
+      would then be another one.
+    - ``result.json``, ``report.html``, ``dynamics.png``.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        With `rows` all source rows.
+    folder : Path
+    """
+    result = outcome.result
+    arrays = {
+        "mapping": result.mapping,
+        "normalize": np.array(outcome.settings.normalize, dtype=str),
+        "source_means": np.reshape(
+            result.source.means, (-1, result.source.rows.shape[1])
+        ),
+        "target_means": np.reshape(
+            result.target.means, (-1, result.target.rows.shape[1])
+        ),
+    }
+    if result.target_mapping is not None:
+        arrays["target_mapping"] = result.target_mapping
+    np.savez(folder / "mapping.npz", **arrays)
+    x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
+    _write_translations(outcome, x, y, folder / "translations.tsv")
+    _write_dictionary(outcome, x, y, folder / "dictionary.txt")
+    kind = outcome.settings.write_vectors
+    if kind is not None:
+        for side in ("source", "target"):
+            _write_vectors(outcome, side, folder / f"{side}{VECTOR_SUFFIXES[kind]}")
+    accuracy = {
+        f"{METHODS[method]} P@1": score.at[1]
+        for method, score in outcome.precision.items()
+        if score.n_queries
+    }
+    plot_dynamics(
+        result.gw.history, path=folder / "dynamics.png", accuracy=accuracy or None
+    )
+    text = json.dumps(
+        _plain(_summary(outcome)), allow_nan=False, ensure_ascii=False, indent=1
+    )
+    _write_text(folder / "result.json", text + "\n")
+    _write_text(folder / "report.html", render(outcome))
+
+
+def _write_text(path, text):
+    # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def _field(word):
+    """A word as a field of a table: white space other than this is harmless."""
+    word = _SEPARATORS.sub(" ", word).strip(" \ufeff")
+    return word.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _write_translations(outcome, x, y, path):
+    x, y = ([_field(word) for word in words] for words in (x, y))
+    csls, coupling = outcome.csls, outcome.coupling
+    n, k = coupling.indices.shape
+    with open(path, "w", encoding="utf-8", newline="\n") as stream:
+        stream.write(
+            "source\trank\tcsls\tcsls_score\tcoupling\tcoupling_score\tmutual\n"
+        )
+        for row, (targets, scores) in enumerate(
+            zip(csls.indices.tolist(), csls.scores.tolist(), strict=True)
+        ):
+            mutual = "yes" if outcome.mutual[row] else "no"
+            for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
+                other = "\t"
+                if row < n and rank < k:
+                    mass = coupling.scores[row, rank]
+                    other = f"{y[coupling.indices[row, rank]]}\t{mass:.4g}"
+                stream.write(
+                    f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{other}"
+                    f"\t{'' if rank else mutual}\n"
+                )
+
+
+def _write_dictionary(outcome, x, y, path):
+    """The mutual pairs, but for words that such a file cannot hold."""
+    pairs = {}
+    for i in np.flatnonzero(outcome.mutual).tolist():
+        pair = x[outcome.rows[i]], y[outcome.csls.indices[i, 0]]
+        if all(word and word == _field(word) for word in pair):
+            pairs[pair[0]] = {pair[1]}
+    if pairs:
+        write_dictionary(path, pairs)
+    else:
+        path.touch()
+
+
+def _write_vectors(outcome, side, path):
+    given = getattr(outcome, side).embeddings
+    mapped = getattr(outcome.result, f"mapped_{side}")
+    write_embeddings(path, replace(given, words=_tokens(given.words), vectors=mapped))
+
+
+def _tokens(words):
+    """Words as files of vectors hold them: without spaces, and still distinct."""
+    tokens = [_field(word).replace(" ", "_") or "_" for word in words]
+    taken = {word for word, token in zip(words, tokens, strict=True) if word == token}
+    for row, token in enumerate(tokens):
+        if token != words[row]:
+            while token in taken:
+                token += "_"
+            taken.add(token)
+            tokens[row] = token
+    return tuple(tokens)
+
+
+def _summary(outcome):
+    """The content of ``result.json``."""
+    gw = outcome.result.gw
+    return {
+        "versions": {
+            "gwfast": __version__,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "python": platform.python_version(),
+        },
+        "settings": {
+            name: asdict(value) if is_dataclass(value) else value
+            for name, value in vars(outcome.settings).items()
+        },
+        "inputs": {
+            side: {
+                "name": given.name,
+                "words": len(given.embeddings),
+                "columns": given.embeddings.vectors.shape[1],
+                "duplicates_dropped": given.embeddings.n_duplicates,
+            }
+            for side, given in (("source", outcome.source), ("target", outcome.target))
+        },
+        "plan_shape": outcome.result.gw.coupling.shape,
+        "n_threads": outcome.result.n_threads,
+        "gw": {
+            name: getattr(gw, name)
+            for name in (
+                "status", "converged", "gw_cost", "reg_cost", "epsilon",
+                "marginal_error", "n_outer", "n_inner", "seconds", "advice",
+            )
+        },
+        "candidates": [row._asdict() for row in gw.candidates],
+        "refinement": [step._asdict() for step in outcome.refined],
+        "mutual_pairs": int(np.sum(outcome.mutual)),
+        "accuracy": {
+            method: {
+                "convention": score.convention,
+                "queries": score.n_queries,
+                "dictionary_words": score.n_words,
+                "coverage": score.coverage,
+                **{f"P@{k}": share for k, share in score.at.items()},
+                "intervals_95": {f"P@{k}": score.interval(k) for k in score.at},
+            }
+            for method, score in outcome.precision.items()
+        },
+        "seconds": outcome.seconds,
+        "warnings": outcome.warnings,
+        "history": [step._asdict() for step in gw.history],
+    }  # fmt: skip
+
+
+def _plain(value):
+    """The value in JSON's types; nan and inf, which it lacks, become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

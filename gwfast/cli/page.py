@@ -1,0 +1,291 @@
+"""The report as a page: one HTML file that needs nothing beside itself.
+
+Here is what it shows, in ``templates/`` how. Words come from outside and are escaped
+there. Needs matplotlib and jinja2 (the extra ``cli``).
+"""
+
+import io
+import re
+import warnings
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context, style
+from matplotlib.figure import Figure
+
+from .._version import __version__
+from ..plot import _style as paint
+from ..plot import plot_distance_histograms, plot_dynamics
+
+METHODS = {
+    "coupling": "coupling",
+    "barycentric": "barycentric",
+    "nn": "nearest neighbor",
+    "csls": "CSLS",
+    "inverted_softmax": "inverted softmax",
+}
+_STATUSES = {
+    "converged": "objective, plan and marginals are within tolerance",
+    "max_outer": "the limit of outer iterations was reached",
+    "max_inner": "the marginal tolerance was not reached within the limit of passes",
+    "precision": "nothing gets any better, above a tolerance that float32 cannot meet",
+    "stopped": "by the callback",
+    "near_product": "the plan hardly differs from the product plan: it matches nothing",
+    "lost_mass": "words have lost their mass",
+    "tie": "another plan is as good: the spaces are symmetric, or say too little",
+}
+_HIDDEN_SETTINGS = ("output", "force", "quiet")
+
+# Words in the table of translations: of the dictionary, and of all.
+_N_LISTED, _N_OTHERS = 300, 200
+_N_MORE = 4  # translations after the first
+_N_EXPECTED = 5  # translations of the dictionary that are shown
+_LONGEST_NAME = 32
+_SIZE = (5, 4)  # inches of a picture, at which its text fits a phone
+
+# What a color of a picture is called in the page, which has a light and a dark one.
+_VARIABLES = {
+    "#000000": "--ink",
+    paint.BLUE: "--blue",
+    paint.ORANGE: "--orange",
+    paint.GREEN: "--green",
+    paint.PURPLE: "--purple",
+    paint.SKY: "--sky",
+    paint.GREY: "--muted",
+    paint.GRID: "--line",
+}
+_COLOR = re.compile("|".join(_VARIABLES))
+_TAG = re.compile("<[^>]*>")
+_ID = re.compile(r'((?<=\sid=")|(?<=href="#)|(?<=url\(#))')
+# Control characters, which HTML has no place for, and halves of surrogate pairs.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def render(outcome):
+    """The page of an alignment.
+
+    Parameters
+    ----------
+    outcome : Outcome
+
+    Returns
+    -------
+    str
+        HTML; always the same for the same outcome.
+
+    Raises
+    ------
+    ImportError
+        If jinja2 is missing.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError(
+            'the HTML report needs jinja2: pip install "gwfast-ot[cli]"'
+        ) from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("gwfast.cli"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    gw = outcome.result.gw
+    names = [
+        _elided(Path(given.name).name) for given in (outcome.source, outcome.target)
+    ]
+    return environment.get_template("report.html").render(
+        version=__version__,
+        names=names,
+        status=gw.status,
+        meaning=_STATUSES.get(gw.status, ""),
+        advice=gw.advice,
+        warnings=outcome.warnings,
+        facts=_facts(outcome),
+        accuracy=_accuracy(outcome.precision),
+        translations=_translations(outcome),
+        n_words=len(outcome.rows),
+        figures=_figures(outcome, names),
+        candidates=gw.candidates,
+        refined=outcome.refined,
+        settings=_settings(outcome),
+        number=_number,
+    )
+
+
+def _facts(outcome):
+    """Label, value and a remark each."""
+    result, gw = outcome.result, outcome.result.gw
+    n, m = gw.coupling.shape
+    sizes = [len(given.embeddings) for given in (outcome.source, outcome.target)]
+    n_mutual, n_rows = int(np.sum(outcome.mutual)), len(outcome.rows)
+    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
+    facts = [
+        ("gw_cost", f"{gw.gw_cost:.6g}", f"at epsilon {gw.epsilon:.3g}"),
+        ("marginal error", f"{gw.marginal_error:.1e}", "of a mass of 1"),
+        ("iterations", f"{gw.n_outer:,}", f"with {gw.n_inner:,} passes"),
+        ("words in the transport", f"{n:,} × {m:,}", "the most frequent ones"),
+        ("words mapped", f"{sizes[0]:,}", f"onto {sizes[1]:,}"),
+        ("mutual pairs", f"{n_mutual:,}", f"{n_mutual / n_rows:.1%} of the words"),
+        ("seconds", f"{result.seconds:.1f}", f"on {threads}"),
+    ]
+    score = outcome.precision.get("csls")
+    if score is not None and score.n_queries:
+        low, high = score.interval(1)
+        facts.insert(0, ("P@1, CSLS", f"{score.at[1]:.3f}", f"{low:.3f} to {high:.3f}"))
+    return facts
+
+
+def _accuracy(precision):
+    return [
+        {
+            "label": METHODS[method],
+            "cells": [
+                (f"P@{k}", share, *score.interval(k)) for k, share in score.at.items()
+            ],
+            "score": score,
+        }
+        for method, score in precision.items()
+    ]
+
+
+def _translations(outcome):
+    """Some words with their translations, and what the dictionary says."""
+    x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
+    rows, csls, coupling = outcome.rows, outcome.csls, outcome.coupling
+    right_of, listed = {}, []
+    if outcome.gold is not None:
+        gold = outcome.gold
+        right_of = dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+        listed = np.flatnonzero(np.isin(rows, gold.rows))
+    chosen = np.union1d(
+        _thinned(listed, _N_LISTED),
+        _thinned(np.arange(len(rows)), _N_OTHERS + _N_LISTED * (not right_of)),
+    ).astype(np.int64)
+    plan = outcome.result.gw.coupling
+    masses = plan.apply(np.ones(plan.shape[1], dtype=np.float32))
+    made = []
+    for i in chosen.tolist():
+        row, targets = int(rows[i]), csls.indices[i].tolist()
+        right = right_of.get(row)
+        entry = {
+            "rank": row + 1,
+            "word": x[row],
+            "best": y[targets[0]],
+            "score": float(csls.scores[i, 0]),
+            "more": [y[target] for target in targets[1 : 1 + _N_MORE]],
+            "mutual": bool(outcome.mutual[i]),
+            "plan": None,
+            "verdict": "unlisted",
+            "right_at": None,
+            "expected": (),
+        }
+        if row < len(masses) and masses[row] > 0:
+            share = float(coupling.scores[row, 0] / masses[row])
+            entry["plan"] = (y[coupling.indices[row, 0]], share)
+        if right is not None:
+            hits = [k for k, target in enumerate(targets, 1) if target in right]
+            entry["verdict"] = "right" if hits[:1] == [1] else "wrong"
+            entry["right_at"] = hits[0] if hits else None
+            entry["expected"] = [y[target] for target in sorted(right)[:_N_EXPECTED]]
+        made.append(entry)
+    return {"rows": made, "has_list": bool(right_of)}
+
+
+def _thinned(items, count):
+    """At most `count` of the items, from the first to the last, the first ones denser:
+    those of frequent words."""
+    items = np.asarray(items)
+    if len(items) <= count:
+        return items
+    steps = np.linspace(0, 1, count) ** 2 * (len(items) - 1)
+    return items[np.unique(steps.astype(np.int64))]
+
+
+def _settings(outcome):
+    """Names and values, the files first."""
+    shown = [("source", outcome.source.name), ("target", outcome.target.name)]
+    for name, value in vars(outcome.settings).items():
+        if name in _HIDDEN_SETTINGS:
+            continue
+        if is_dataclass(value):
+            parts = asdict(value).items()
+            value = [f"{key} {part}" for key, part in parts if part is not None]
+        if isinstance(value, list | tuple):
+            value = ", ".join(map(str, value)) or "none"
+        elif isinstance(value, bool):
+            value = "yes" if value else "no"
+        shown.append((name.replace("_", " "), "default" if value is None else value))
+    return shown
+
+
+def _figures(outcome, names):
+    """Pairs of a picture as SVG and what there is to see in it."""
+    result, gw = outcome.result, outcome.result.gw
+    n, m = gw.coupling.shape
+    return [
+        (
+            _svg("dynamics", plot_dynamics, gw.history),
+            "Objective of every outer iteration; below, what it changed, and how far"
+            " the plan is from its marginals.",
+        ),
+        (
+            _svg(
+                "histograms", plot_distance_histograms,
+                result.source.rows[:n], result.target.rows[:m], names,
+            ),
+            "Similarities within each language, of the normalized vectors that took"
+            " part. The more the two curves differ, the less there is to go by.",
+        ),
+    ]  # fmt: skip
+
+
+def _svg(name, plot, *data):
+    """A picture to stand in the page: its text stays text, its colors are the page's.
+
+    The same bytes for the same data, whatever the user's settings of matplotlib are.
+    """
+    stream = io.StringIO()
+    with style.context("default"), warnings.catch_warnings():
+        # The browser will find a font for what the one that measures lacks.
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
+        figure = plot(*data, figure=Figure(figsize=_SIZE, layout="constrained"))
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+            figure.savefig(
+                stream, format="svg", transparent=True, metadata={"Date": None}
+            )
+    svg = stream.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>", "", svg, flags=re.S)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    return _TAG.sub(lambda tag: _fitted(tag.group(), name), svg)
+
+
+def _fitted(tag, name):
+    """A tag with the page's colors, and ids that no other picture has."""
+    tag = _ID.sub(f"{name}-", tag)
+    return _COLOR.sub(lambda color: f"var({_VARIABLES[color.group()]})", tag)
+
+
+def _printable(value):
+    """Text for HTML, with signs in place of what it has no place for."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _UNPRINTABLE.sub(_sign, value)
+
+
+def _sign(match):
+    code = ord(match.group())
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
+
+
+def _elided(name):
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def _number(value, form):
+    """A number, or a dash for one that there is not."""
+    return format(value, form) if np.isfinite(value) else "–"

@@ -1,0 +1,226 @@
+"""Jobs that translate words: read, align, score."""
+
+import functools
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+import gwfast
+
+from ..kernels.threads import resolve_n_threads
+from ..normalize import Normalizer
+from ..words import (
+    CONVENTIONS,
+    evaluate,
+    gold_standard,
+    read_dictionary,
+    read_embeddings,
+)
+
+KS = (1, 5, 10)
+NORMALIZE = ("unit", "center", "unit")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all jobs of a table share.
+
+    Attributes
+    ----------
+    n_words, max_vocab, seed : int
+    epsilons : tuple of str
+        As they were given: "auto", numbers, percentages.
+    scales : tuple of str
+        Statistics to scale costs by; "none" is not to.
+    convention : str
+    rounds : int
+        Of refinement, at most.
+    """
+
+    n_words: int
+    max_vocab: int
+    epsilons: tuple[str, ...]
+    scales: tuple[str, ...]
+    convention: str
+    rounds: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Files to translate from one language to another."""
+
+    source: Path
+    target: Path
+    test: Path
+    train: Path | None
+
+
+def as_epsilon(text):
+    """What `gwfast.align` takes, of "auto", a number or a percentage.
+
+    Raises
+    ------
+    ValueError
+    """
+    if text == "auto":
+        return text
+    relative = text.endswith("%")
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(
+            f"expected 'auto', a number above 0 or a percentage, got {text!r}"
+        )
+    return gwfast.Epsilon(relative=number / 100) if relative else number
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path, max_vocab, changed):
+    return read_embeddings(path, max_words=max_vocab)
+
+
+def read(path, max_vocab):
+    """Embeddings; the last two are kept, as many jobs have one in common."""
+    return _read(path, max_vocab, path.stat().st_mtime_ns)
+
+
+def dictionary_of(path, rules):
+    """The dictionary in a file, by the rules of a convention."""
+    return read_dictionary(path, first_only=rules.first_only)
+
+
+def supervise(direction, settings, *, n_threads, watch):
+    """Procrustes on the training dictionary, by nearest neighbors and CSLS.
+
+    Parameters
+    ----------
+    direction : Direction
+    settings : Settings
+    n_threads : int or None
+    watch : callable or None
+
+    Returns
+    -------
+    dict
+        Scores by method, pairs that the mapping was fitted to, and seconds for that.
+    """
+    rules = CONVENTIONS[settings.convention]
+    x, y = (
+        read(path, settings.max_vocab) for path in (direction.source, direction.target)
+    )
+    known = gold_standard(
+        dictionary_of(direction.train, rules), x.words, y.words, convention=rules
+    )
+    if not len(known):
+        raise ValueError(f"{direction.train}: no pair is in both vocabularies")
+    began = time.perf_counter()
+    source = Normalizer(NORMALIZE, x.vectors, "source")
+    target = Normalizer(NORMALIZE, y.vectors, "target")
+    rows = np.repeat(known.rows, [len(right) for right in known.targets])
+    columns = np.concatenate([sorted(right) for right in known.targets])
+    mapping = gwfast.procrustes(source.rows[rows], target.rows[columns])
+    seconds = time.perf_counter() - began
+    # What `evaluate` needs of an alignment; no plan is looked at.
+    part = tuple(min(settings.n_words, len(side)) for side in (x, y))
+    mapped = gwfast.AlignmentResult(
+        mapping=mapping,
+        gw=SimpleNamespace(coupling=SimpleNamespace(shape=part)),
+        source=source,
+        target=target,
+        n_threads=resolve_n_threads(n_threads),
+        seconds=seconds,
+    )
+    test = dictionary_of(direction.test, rules)
+    scores = _scores(mapped, test, x, y, ("nn", "csls"), rules)
+    return {"scores": scores, "pairs": len(rows), "solve_seconds": seconds}
+
+
+def align(direction, settings, epsilon, scale, *, n_threads, watch):
+    """Gromov-Wasserstein alignment, as it is and refined.
+
+    Parameters
+    ----------
+    direction : Direction
+    settings : Settings
+    epsilon : str
+    scale : str
+    n_threads : int or None
+    watch : callable or None
+
+    Returns
+    -------
+    dict
+        Scores by method ("refined" is CSLS after refinement), facts of the solve, and
+        seconds for it and the refinement.
+    """
+    rules = CONVENTIONS[settings.convention]
+    x, y = (
+        read(path, settings.max_vocab) for path in (direction.source, direction.target)
+    )
+    test = dictionary_of(direction.test, rules)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+        result = gwfast.align(
+            x.vectors,
+            y.vectors,
+            n_words=settings.n_words,
+            normalize=NORMALIZE,
+            epsilon=as_epsilon(epsilon),
+            scale_costs=None if scale == "none" else scale,
+            seed=settings.seed,
+            n_threads=n_threads,
+            progress=watch or False,
+        )
+    scores = _scores(result, test, x, y, ("coupling", "nn", "csls"), rules)
+    refined = result.refine(settings.rounds, progress=watch or False)
+    scores["refined"] = _scores(refined, test, x, y, ("csls",), rules)["csls"]
+    gw = result.gw
+    return {
+        "scores": scores,
+        "gw": {
+            "status": gw.status,
+            "gw_cost": float(gw.gw_cost),
+            "epsilon": float(gw.epsilon),
+            "marginal_error": float(gw.marginal_error),
+            "n_outer": gw.n_outer,
+        },
+        "refinements": len(refined.refinement),
+        "warnings": messages(caught),
+        "solve_seconds": refined.seconds,
+    }
+
+
+def messages(caught):
+    """Texts of recorded warnings, a line each."""
+    return [str(warning.message).replace("\n", " ") for warning in caught]
+
+
+def _scores(result, dictionary, x, y, methods, rules):
+    found = evaluate(
+        result, dictionary, x.words, y.words, methods=methods, ks=KS, convention=rules
+    )
+    return {method: _score(one) for method, one in found.items()}
+
+
+def _score(score):
+    return {
+        **{f"P@{k}": number(share) for k, share in score.at.items()},
+        "interval": [number(end) for end in score.interval(1)],
+        "queries": score.n_queries,
+        "words": score.n_words,
+        "coverage": number(score.coverage),
+    }
+
+
+def number(value):
+    """A float for JSON, which has no nan and no inf."""
+    value = float(value)
+    return value if math.isfinite(value) else None

@@ -1,0 +1,375 @@
+"""``gwfast experiment``: the options of the paper's experiments."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import click
+
+from ..geometry import STATISTICS
+from ..words import CONVENTIONS
+from . import published
+from .alignments import NORMALIZE, Settings, as_epsilon
+from .data import MUSE
+from .distances import Distances
+from .dynamics import Dynamics, Pair
+from .dynamics import Settings as DynamicsSettings
+from .runner import Options, run
+from .tables import Table1, Table2
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _checked(context, parameter, value):
+    """Values of epsilon as they were given, once they are known to be some."""
+    several = not isinstance(value, str)
+    try:
+        for one in value if several else (value,):
+            as_epsilon(one)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return _once(value) if several else value
+
+
+def _once(values):
+    """Without those that came before."""
+    return tuple(dict.fromkeys(values))
+
+
+def _names(context, parameter, value):
+    return None if value is None else _once(value.split(","))
+
+
+def _pairs(context, parameter, value):
+    names = _names(context, parameter, value)
+    for name in names or ():
+        if name.count("-") != 1 or not all(name.split("-")):
+            raise click.BadParameter(f"expected pairs such as en-es, got {name!r}")
+    return names
+
+
+def _files(context, parameter, value):
+    """Paths by name, of arguments ``NAME=FILE``."""
+    files = {}
+    for text in value:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise click.BadParameter(f"expected NAME=FILE, got {text!r}")
+        if name in files:
+            raise click.BadParameter(f"expected different names, got {name!r} twice")
+        files[name] = _FILE.convert(path, parameter, context)
+    return files
+
+
+def _n_words(default):
+    return click.option(
+        "--n-words",
+        type=click.IntRange(2),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="Most frequent words of each side that take part in the transport.",
+    )
+
+
+def _epsilons(default):
+    return click.option(
+        "--epsilon",
+        "epsilons",
+        multiple=True,
+        default=default,
+        show_default=True,
+        callback=_checked,
+        metavar="FLOAT|N%|auto",
+        help="Strength of the regularization; give it several times to compare.",
+    )
+
+
+_DATA = click.option(
+    "--data",
+    "folder",
+    type=_FOLDER,
+    required=True,
+    metavar="DIR",
+    help="Where the files are, under the names they are published with.",
+)
+_PAIRS = click.option(
+    "--pairs",
+    callback=_pairs,
+    metavar="EN-ES,...",
+    help="Directions to run; by default the paper's.",
+)
+_MAX_VOCAB = click.option(
+    "--max-vocab",
+    type=click.IntRange(2),
+    default=200_000,
+    show_default=True,
+    metavar="N",
+    help="Words to read from each file, which is sorted by frequency.",
+)
+_SEED = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="For random starts.",
+)
+
+
+def _convention(default):
+    return click.option(
+        "--convention",
+        type=click.Choice(list(CONVENTIONS)),
+        default=default,
+        show_default=True,
+        help="Whose rules of scoring.",
+    )
+
+
+_RUN_OPTIONS = (
+    click.option(
+        "--threads",
+        "n_threads",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Threads of each job; by default the cores, shared by the jobs.",
+    ),
+    click.option(
+        "--jobs",
+        "n_jobs",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Jobs at a time, in processes of their own where there are several.",
+    ),
+    click.option(
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Write results.json and pictures there. The same command goes on from"
+        " where it was stopped.",
+    ),
+    click.option(
+        "--state",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Where finished jobs are kept; by default in --output.",
+    ),
+    click.option("--again", is_flag=True, help="Do finished jobs once more."),
+    click.option(
+        "--force", is_flag=True, help="Use --output though it holds other files."
+    ),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+)
+
+
+def _with(*options):
+    """Several options at once, in the order in which --help is to show them."""
+
+    def decorate(command):
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.group()
+def experiment():
+    """The paper's experiments, on data that you have.
+
+    Each runs on whatever of its files is there, says what is missing, and prints the
+    paper's numbers beside its own. Nothing is downloaded.
+    """
+
+
+def _table_options(scales, default):
+    return _with(
+        _DATA,
+        _PAIRS,
+        _n_words(5000),
+        _MAX_VOCAB,
+        _epsilons(("auto",)),
+        click.option(
+            "--scale-costs",
+            "scales",
+            type=click.Choice(["none", *STATISTICS]),
+            multiple=True,
+            default=scales,
+            show_default=True,
+            callback=lambda context, parameter, value: _once(value),
+            help="Divide the costs of each side by this statistic of them; give it"
+            " several times to compare.",
+        ),
+        click.option(
+            "--refine",
+            "rounds",
+            type=click.IntRange(1),
+            default=5,
+            show_default=True,
+            metavar="N",
+            help="Rounds of refinement, at most.",
+        ),
+        _convention(default),
+        _SEED,
+        *_RUN_OPTIONS,
+    )
+
+
+@experiment.command()
+@_table_options(("none",), "muse")
+def table1(folder, pairs, **options):
+    """Translation on the data of Conneau et al.: Table 1.
+
+    DIR is laid out as by MUSE: wiki.xx.vec, and dictionaries xx-yy.0-5000.txt (for the
+    supervised baseline) and xx-yy.5000-6500.txt, in crosslingual/dictionaries or not.
+    Files may be compressed, or .npz.
+    """
+    _run_table(Table1, folder, pairs, options)
+
+
+@experiment.command()
+@_table_options(("none", "mean", "median", "max"), "vecmap")
+def table2(folder, pairs, **options):
+    """Translation on the data of Dinu et al.: Table 2.
+
+    DIR holds EN.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt and its like for
+    other languages, and OPUS_en_it_europarl_test.txt and its like; or the same under
+    vecmap's names, embeddings/original/en.emb.txt and dictionaries/en-it.test.txt.
+    """
+    _run_table(Table2, folder, pairs, options)
+
+
+def _run_table(kind, folder, pairs, options):
+    settings, options = _split(Settings, options)
+    run(kind(folder, pairs or kind.default_directions, settings), options)
+
+
+def _split(kind, options):
+    """Settings of an experiment, and `Options` of the others."""
+    names = [field.name for field in fields(kind)]
+    settings = kind(**{name: options.pop(name) for name in names})
+    return settings, Options(**options)
+
+
+@experiment.command()
+@click.argument("files", metavar="[SRC TGT]", type=_FILE, nargs=-1)
+@click.option(
+    "--data",
+    "folder",
+    type=_FOLDER,
+    metavar="DIR",
+    help="Instead of SRC and TGT: files in the layout of MUSE, of which --pairs are"
+    " traced.",
+)
+@click.option(
+    "--dictionary",
+    type=_FILE,
+    help="For SRC and TGT: 'source target' a line.",
+)
+@click.option(
+    "--pairs",
+    default="en-fr,en-ru",
+    show_default=True,
+    callback=_pairs,
+    metavar="EN-FR,...",
+    help="Directions to run.",
+)
+@_n_words(2000)
+@_epsilons(("2.5%", "auto", "1.25%", "0.5%"))
+@click.option(
+    "--init",
+    type=click.Choice(["product", "profile", "random", "auto"]),
+    default="profile",
+    show_default=True,
+    help="Where to start: the paper starts from product. With auto the race of the"
+    " starts is not shown.",
+)
+@click.option(
+    "--max-outer",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Limit of outer iterations.",
+)
+@_convention("gwfast")
+@_SEED
+@_with(*_RUN_OPTIONS)
+def dynamics(files, folder, dictionary, pairs, **options):
+    """Objective and accuracy after every iteration, for several epsilons.
+
+    On two files of vectors, or on all --pairs that --data has files of.
+    """
+    settings, options = _split(DynamicsSettings, options)
+    if len(files) not in (0, 2) or bool(files) == bool(folder):
+        raise click.UsageError("give either SRC and TGT, or --data")
+    if bool(files) != bool(dictionary):
+        raise click.UsageError("--dictionary goes with SRC and TGT")
+    if folder:
+        traced = Dynamics.of_folder(folder, pairs, settings)
+    else:
+        name = "-".join(path.stem for path in files)
+        traced = Dynamics({name: Pair(*files, dictionary)}, {}, None, settings)
+    run(traced, options)
+
+
+@experiment.command()
+@click.argument("files", metavar="[NAME=FILE]...", nargs=-1, callback=_files)
+@click.option(
+    "--data",
+    "folder",
+    type=_FOLDER,
+    metavar="DIR",
+    help="Compare all wiki.xx.vec there as well.",
+)
+@click.option(
+    "--languages",
+    callback=_names,
+    metavar="EN,...",
+    help="Those of --data to compare; by default all.",
+)
+@_n_words(2000)
+@click.option(
+    "--epsilon",
+    default="auto",
+    show_default=True,
+    callback=_checked,
+    metavar="FLOAT|N%|auto",
+    help="Of the entropic plans that matchings are made from.",
+)
+@click.option(
+    "--scale-costs",
+    type=click.Choice(STATISTICS),
+    help="Divide the costs of each language by this statistic of them.",
+)
+@_SEED
+@_with(*_RUN_OPTIONS)
+def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **options):
+    """Distances between languages, on their most frequent words.
+
+    On any files of vectors, each with a name to call it, and on those of --data.
+    """
+    options = Options(**options)
+    wanted = ()
+    if folder:
+        wanted = languages or published.DISTANCES_LANGUAGES
+        for name in languages or MUSE.languages(folder):
+            path = MUSE.find_vectors(folder, name)
+            if path is not None:
+                files.setdefault(name, path)
+    run(
+        Distances(
+            files,
+            wanted,
+            folder,
+            n_words=n_words,
+            normalize=NORMALIZE,
+            scale_costs=scale_costs,
+            epsilon=epsilon,
+            seed=seed,
+        ),
+        options,
+    )

@@ -1,0 +1,270 @@
+"""The paper's figure of the training dynamics: objective and accuracy as they go."""
+
+import itertools
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+import gwfast
+
+from .._version import __version__
+from ..plot import plot_dynamics
+from ..words import CONVENTIONS, gold_standard
+from . import published
+from .alignments import NORMALIZE, as_epsilon, dictionary_of, messages, number, read
+from .data import MUSE
+from .runner import Experiment, Job
+from .show import percent, print_columns
+from .store import identity
+
+# Iterations that the table shows: each is about this many times the one before.
+_GROWTH = 1.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all jobs share.
+
+    Attributes
+    ----------
+    n_words, seed, max_outer : int
+    epsilons : tuple of str
+        As they were given: "auto", numbers, percentages.
+    init : str
+    convention : str
+    """
+
+    n_words: int
+    epsilons: tuple[str, ...]
+    init: str
+    max_outer: int
+    convention: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Files of two languages, and a dictionary of their frequent words."""
+
+    source: Path
+    target: Path
+    dictionary: Path
+
+
+class Dynamics(Experiment):
+    """Objective and accuracy after every outer iteration, for several epsilons.
+
+    Parameters
+    ----------
+    pairs : dict of str to Pair
+    absent : dict of str to list of str
+        Names of files that are missing, by pair.
+    folder : Path or None
+        Where they were looked for.
+    settings : Settings
+    """
+
+    name = "dynamics"
+    title = "Training dynamics"
+
+    def __init__(self, pairs, absent, folder, settings):
+        self.pairs, self.absent, self.folder = pairs, absent, folder
+        self.settings = settings
+
+    @classmethod
+    def of_folder(cls, folder, names, settings):
+        """Of the pairs of languages that there are files of in MUSE's layout.
+
+        The training fold of the dictionaries is read: its words are the frequent ones,
+        which take part in the transport.
+        """
+        pairs, absent = {}, {}
+        for name in names:
+            languages, needs = name.split("-"), []
+            files = [MUSE.find_vectors(folder, language) for language in languages]
+            for language, path in zip(languages, files, strict=True):
+                if path is None:
+                    needs.append(MUSE.vectors_name(language))
+            files.append(MUSE.find_dictionary(folder, *languages, "train"))
+            if files[-1] is None:
+                needs.append(MUSE.dictionary_name(*languages, "train"))
+            if needs:
+                absent[name] = needs
+            else:
+                pairs[name] = Pair(*files)
+        return cls(pairs, absent, folder, settings)
+
+    def jobs(self):
+        made, settings = [], asdict(self.settings)
+        epsilons = settings.pop("epsilons")
+        for (name, pair), epsilon in itertools.product(self.pairs.items(), epsilons):
+            key = {
+                "experiment": self.name,
+                "gwfast": __version__,
+                "pair": name,
+                "files": {part: identity(path) for part, path in asdict(pair).items()},
+                "epsilon": epsilon,
+                **settings,
+            }
+            label = f"{name}, epsilon {epsilon}"
+            made.append(Job(label, key, trace, (pair, self.settings, epsilon)))
+        return made
+
+    def missing(self):
+        return MUSE.tell(self.folder, self.absent)
+
+    def collect(self, jobs, results):
+        """Results by epsilon, by pair."""
+        found = {name: {} for name in self.pairs}
+        for job, result in zip(jobs, results, strict=True):
+            found[job.key["pair"]][job.key["epsilon"]] = result
+        return found
+
+    def show(self, found, out):
+        for name, traces in found.items():
+            longest = max(len(trace["history"]) for trace in traces.values())
+            cells = {number: {} for number in _shown(longest)}
+            ends = {"stopped": {}, "at iteration": {}, "epsilon": {}, "seconds": {}}
+            for epsilon, trace in traces.items():
+                history = trace["history"]
+                for step in history[:-1]:
+                    if step["iteration"] in cells:
+                        cells[step["iteration"]][epsilon] = _cell(step)
+                last = history[-1]
+                cells.setdefault("last", {})[epsilon] = _cell(last)
+                ends["stopped"][epsilon] = trace["status"]
+                ends["at iteration"][epsilon] = str(last["iteration"])
+                ends["epsilon"][epsilon] = f"{trace['epsilon']:.3g}"
+                ends["seconds"][epsilon] = f"{trace['seconds']:.1f}"
+            rows = [(str(row), texts) for row, texts in (cells | ends).items() if texts]
+            queries, words = (traces[epsilon][part] for part in ("queries", "words"))
+            print_columns(
+                out,
+                f"{self.title} of {name}: gw_cost, and P@1 in percent, by epsilon",
+                ("iteration",),
+                list(traces),
+                rows,
+                note=(
+                    f"{self.settings.n_words:,} words of each side at most, from the"
+                    f" {self.settings.init} start. P@1 is of the plan, on {queries:,}"
+                    f" of {words:,} words of {self.pairs[name].dictionary.name}, which"
+                    " the solver never sees."
+                ),
+            )
+            out.print()
+        out.print(published.DYNAMICS)
+
+    def draw(self, found, folder):
+        made = []
+        for name, traces in found.items():
+            histories, accuracies = {}, {}
+            for epsilon, trace in traces.items():
+                label = f"epsilon {epsilon}"
+                histories[label] = [_Step(step) for step in trace["history"]]
+                accuracies[label] = [step["accuracy"] for step in trace["history"]]
+            file = f"dynamics-{name}.png"
+            plot_dynamics(histories, accuracy_history=accuracies, path=folder / file)
+            made.append(file)
+        return made
+
+    def summary(self, found):
+        return {
+            "settings": asdict(self.settings),
+            "missing": self.absent,
+            "paper": published.DYNAMICS,
+        }
+
+
+class _Step:
+    """A step of the history as `plot_dynamics` takes it."""
+
+    def __init__(self, step):
+        self.gw_cost, self.change, self.marginal_error = (
+            np.nan if step[name] is None else step[name]
+            for name in ("gw_cost", "change", "marginal_error")
+        )
+
+
+def _cell(step):
+    return f"{step['gw_cost']:.5f} {percent(step['accuracy']):>5}"
+
+
+def _shown(longest):
+    """Numbers of iterations, dense at first."""
+    made, at = [], 1.0
+    while at < longest:
+        made.append(round(at))
+        at = max(at + 1, at * _GROWTH)
+    return made
+
+
+def trace(pair, settings, epsilon, *, n_threads, watch):
+    """Solve, and look at the plan of every outer iteration.
+
+    Parameters
+    ----------
+    pair : Pair
+    settings : Settings
+    epsilon : str
+    n_threads : int or None
+    watch : callable or None
+
+    Returns
+    -------
+    dict
+        A step for each iteration with its accuracy, and how the solve ended.
+    """
+    x, y = (read(path, settings.n_words) for path in (pair.source, pair.target))
+    rules = CONVENTIONS[settings.convention]
+    gold = gold_standard(
+        dictionary_of(pair.dictionary, rules), x.words, y.words, convention=rules
+    )
+    if not len(gold):
+        raise ValueError(
+            f"{pair.dictionary}: no pair is among the {settings.n_words:,} most"
+            " frequent words of both sides"
+        )
+    queries, right = gold.rows, gold.targets
+    accuracy = []
+
+    def score(step):
+        best = step.coupling.topk(1, queries).indices[:, 0].tolist()
+        hits = sum(at in wanted for at, wanted in zip(best, right, strict=True))
+        accuracy.append(hits / len(queries))
+        if watch is not None:
+            watch(f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+        gw = gwfast.align(
+            x.vectors,
+            y.vectors,
+            normalize=NORMALIZE,
+            epsilon=as_epsilon(epsilon),
+            init=settings.init,
+            max_outer=settings.max_outer,
+            seed=settings.seed,
+            n_threads=n_threads,
+            callback=score,
+        ).gw
+    return {
+        "history": [
+            {
+                "iteration": step.iteration,
+                "gw_cost": number(step.gw_cost),
+                "epsilon": number(step.epsilon),
+                "change": number(step.change),
+                "marginal_error": number(step.marginal_error),
+                "n_inner": step.n_inner,
+                "accuracy": share,
+            }
+            for step, share in zip(gw.history, accuracy, strict=True)
+        ],
+        "status": gw.status,
+        "epsilon": float(gw.epsilon),
+        "queries": len(gold),
+        "words": gold.n_words,
+        "warnings": messages(caught),
+    }

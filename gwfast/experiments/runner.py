@@ -1,0 +1,232 @@
+"""Running an experiment: a list of jobs, what is kept of them, and how it is shown."""
+
+import contextlib
+import platform
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+from .._version import __version__
+from ..kernels.threads import resolve_n_threads
+from ..parallel import in_parallel
+from .show import console, progress
+from .store import Store, write_json
+
+RESULTS = "results.json"
+JOBS = "jobs"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What can be computed, kept and computed again by itself.
+
+    Attributes
+    ----------
+    label : str
+        For progress.
+    key : dict
+        All that the result depends on, in JSON's types.
+    function : callable
+        ``function(*arguments, n_threads, watch)``, of a module; returns a dict in
+        JSON's types. `watch` takes a text, how much is done and of how much, or is
+        None.
+    arguments : tuple
+    """
+
+    label: str
+    key: dict
+    function: Callable
+    arguments: tuple
+
+
+class Experiment(ABC):
+    """A list of jobs, and how to show what they give.
+
+    Attributes
+    ----------
+    name : str
+        As a command.
+    title : str
+    """
+
+    name: str
+    title: str
+
+    @abstractmethod
+    def jobs(self):
+        """List of `Job`; what files are there says which."""
+
+    @abstractmethod
+    def missing(self):
+        """Lines of prose on what is not run as files are missing, and where to get
+        them; empty where nothing is."""
+
+    @abstractmethod
+    def collect(self, jobs, results):
+        """What jobs and their results amount to: what the methods below are given."""
+
+    @abstractmethod
+    def show(self, found, out):
+        """Print tables to a console."""
+
+    @abstractmethod
+    def draw(self, found, folder):
+        """Write pictures; returns the names of their files."""
+
+    @abstractmethod
+    def summary(self, found):
+        """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, whatever the experiment."""
+
+    n_threads: int | None
+    n_jobs: int
+    output: Path | None
+    state: Path | None
+    force: bool
+    again: bool
+    quiet: bool
+
+    def check(self):
+        """Refuse folders that cannot be written or hold something else.
+
+        Raises
+        ------
+        ValueError
+            Naming the option and what is wrong.
+        """
+        for option, folder in (("--output", self.output), ("--state", self.state)):
+            if folder is None:
+                continue
+            if folder.exists() and not folder.is_dir():
+                raise ValueError(f"{option} must be a folder, got the file {folder}")
+            if not folder.absolute().parent.is_dir():
+                raise ValueError(
+                    f"{option} must be in an existing folder, got {folder}"
+                )
+        folder = self.output
+        if folder is not None and folder.is_dir() and not self.force:
+            ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
+            if any(folder.iterdir()) and not ours:
+                raise ValueError(
+                    "--output must be empty, or of an earlier run, without --force,"
+                    f" got {folder}"
+                )
+
+    @property
+    def store(self):
+        if self.state is not None or self.output is None:
+            return Store(self.state)
+        return Store(self.output / JOBS)
+
+
+def run(experiment, options):
+    """Do the jobs that have not been done, show all results, and write them.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    options : Options
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to run, or from a job, with its label.
+    """
+    options.check()
+    out, err = console(), console(stderr=True)
+    jobs, missing = experiment.jobs(), experiment.missing()
+    if not jobs:
+        for line in missing:
+            err.print(line, soft_wrap=True)
+        raise ValueError(f"{experiment.name} must have files to run on, got none")
+    store = options.store
+    if options.output is not None:
+        options.output.mkdir(exist_ok=True)
+    results = [None if options.again else store.get(job.key) for job in jobs]
+    pending = [number for number, result in enumerate(results) if result is None]
+    if not options.quiet and len(pending) < len(jobs):
+        kept = len(jobs) - len(pending)
+        err.print(f"{kept} of {len(jobs)} jobs were done before: {store.folder}")
+    try:
+        with progress(len(jobs), len(jobs) - len(pending), options.quiet) as bar:
+            for number, result in _make(jobs, pending, options, bar):
+                store.put(jobs[number].key, result)
+                results[number] = result
+                bar.done(jobs[number].label, result["seconds"])
+    except KeyboardInterrupt:
+        done = sum(result is not None for result in results)
+        if store.folder is not None:
+            err.print(
+                f"{done} of {len(jobs)} jobs are kept in {store.folder}: the same"
+                " command goes on from there"
+            )
+        raise
+    for job, result in zip(jobs, results, strict=True):
+        for warning in result.get("warnings", ()):
+            err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
+    found = experiment.collect(jobs, results)
+    experiment.show(found, out)
+    if missing:
+        out.print()
+    for line in missing:
+        out.print(line)
+    if options.output is not None:
+        pictures = experiment.draw(found, options.output)
+        write_json(
+            options.output / RESULTS,
+            {
+                "experiment": experiment.name,
+                "versions": {
+                    "gwfast": __version__,
+                    "numpy": np.__version__,
+                    "scipy": scipy.__version__,
+                    "python": platform.python_version(),
+                },
+                **experiment.summary(found),
+                "jobs": [
+                    {"label": job.label, "key": job.key, "result": result}
+                    for job, result in zip(jobs, results, strict=True)
+                ],
+            },
+        )
+        out.print()
+        written = ", ".join([RESULTS, *pictures])
+        out.print(f"written to {options.output}: {written}")
+
+
+def _make(jobs, pending, options, bar):
+    """Numbers and results of jobs, as they end."""
+    if options.n_jobs == 1:
+        n_threads = options.n_threads
+        for number in pending:
+            bar.start(jobs[number].label)
+            yield number, _timed(jobs[number], n_threads, bar.watch)
+        return
+    # Jobs side by side share the cores.
+    n_threads = options.n_threads
+    if n_threads is None:
+        n_threads = max(1, resolve_n_threads() // options.n_jobs)
+    calls = [(jobs[number], n_threads) for number in pending]
+    for place, result in in_parallel(_timed, calls, options.n_jobs):
+        yield pending[place], result
+
+
+def _timed(job, n_threads, watch=None):
+    began = time.perf_counter()
+    try:
+        result = job.function(*job.arguments, n_threads=n_threads, watch=watch)
+    except (ValueError, MemoryError) as error:
+        # The message alone would not say which of many.
+        with contextlib.suppress(TypeError):
+            error = type(error)(f"{job.label}: {error}")
+        raise error from None
+    return {**result, "seconds": time.perf_counter() - began}

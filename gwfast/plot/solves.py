@@ -1,0 +1,232 @@
+"""How a solve went: its iterations, and the starts that it tried."""
+
+import textwrap
+from collections.abc import Mapping
+from itertools import groupby
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from .._validation import as_array
+from . import _style
+
+# More iterations than this: markers would merge into a band.
+_MOST_MARKERS = 60
+_TITLE_WIDTH = 76
+
+# What became of a candidate: the beginning of `fate`, its name here, shape and color.
+# Hollow shapes are those that lost.
+_FATES = (
+    ("won", "won", "*", _style.ORANGE),
+    ("went on", "went on to more points", "o", _style.BLUE),
+    ("tie", "another optimum, as good", "D", _style.PURPLE),
+    ("same", "on the way to the same optimum", "s", _style.SKY),
+    ("dropped", "dropped", "v", _style.GREY),
+    ("", "lost at the end", "X", _style.GREY),
+)
+
+
+def plot_dynamics(
+    history, *, accuracy=None, accuracy_history=None, path=None, figure=None
+):
+    """Draw objective and errors of every outer iteration, of one solve or several.
+
+    Parameters
+    ----------
+    history : sequence, or mapping of str to sequence
+        ``result.history``: steps with `gw_cost`, `change` and `marginal_error`. A
+        mapping draws several solves over one another, such as those of several
+        epsilons, under their names.
+    accuracy : mapping of str to float, optional
+        Shares that the title shows, such as ``{"coupling P@1": 0.61}``.
+    accuracy_history : array-like of shape (n_steps,), or mapping of str to these
+        Share of right matches after every iteration, nan where it is not known; a
+        mapping where `history` is one.
+    path : str or path-like, optional
+        Write the picture there, in the format its suffix names.
+    figure : matplotlib Figure or SubFigure, optional
+        Draw into this one instead of a new one.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+        ``figure.axes`` are the objective's, the accuracy's if there is any, and the
+        errors'.
+
+    Raises
+    ------
+    ValueError
+        If there is no step to draw, or `accuracy_history` does not fit `history`.
+    """
+    single = not isinstance(history, Mapping)
+    runs = {"": history} if single else dict(history)
+    curves = accuracy_history
+    if single and curves is not None:
+        curves = {"": curves}
+    _check_runs(runs, curves)
+    heights = (3, 2) if curves is None else (3, 3, 2)
+    figure = _style.start(figure, (7, 5 if curves is None else 7))
+    panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    top, bottom = panels[0], panels[-1]
+
+    palette = _style.colors(len(runs))
+    for k, (name, steps) in enumerate(runs.items()):
+        style = {
+            "color": palette[k],
+            "marker": _style.SHAPES[k % len(_style.SHAPES)],
+            "markersize": 3.5 if len(steps) <= _MOST_MARKERS else 0,
+        }
+        iterations = np.arange(1, len(steps) + 1)
+        cost = np.array([step.gw_cost for step in steps], dtype=np.float64)
+        top.plot(iterations, cost, **style)
+        if curves is not None:
+            panels[1].plot(iterations, curves[name], **style)
+        changes, errors = dict(style), dict(style, linestyle=":")
+        if single:
+            changes["color"], errors = _style.ORANGE, dict(style, color=_style.GREEN)
+        bottom.plot(iterations, _of_log_axis(steps, "change"), **changes)
+        bottom.plot(iterations, _of_log_axis(steps, "marginal_error"), **errors)
+
+    names = ("change", "marginal error")
+    if single:
+        top.annotate(
+            f"{cost[-1]:.5g}",
+            (iterations[-1], cost[-1]),
+            xytext=(0, 8),
+            textcoords="offset points",
+            ha="right",
+            color=_style.BLUE,
+        )
+        _style.legend(bottom, bottom.lines, names, ncols=2)
+    else:
+        _style.legend(top, top.lines, list(runs))
+        lines = [Line2D([], [], color=_style.GREY, linestyle=s) for s in ("-", ":")]
+        _style.legend(bottom, lines, names, ncols=2)
+    title = "Gromov-Wasserstein objective per outer iteration"
+    if accuracy:
+        # Lines break between scores, not within.
+        scores = [f"{name} {share:.1%}" for name, share in accuracy.items()]
+        joined = ", ".join(score.replace(" ", "\xa0") for score in scores)
+        lines = textwrap.fill(joined, _TITLE_WIDTH).replace("\xa0", " ")
+        title = f"{title}\n{lines}"
+    _style.frame(top, title)
+    top.set_ylabel("gw_cost")
+    if curves is not None:
+        _style.frame(panels[1], "Accuracy")
+        panels[1].set_ylabel("share right")
+    _style.frame(bottom, "")
+    bottom.set_yscale("log")
+    bottom.set_xlabel("outer iteration")
+    bottom.set_ylabel("relative size")
+    longest = max(map(len, runs.values()))
+    bottom.set_xlim(1 - max(0.5, 0.03 * longest), longest + max(0.5, 0.03 * longest))
+    bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return _style.finish(figure, path)
+
+
+def plot_candidates(candidates, *, path=None, figure=None):
+    """Draw the objective that every start was stopped at, level by level.
+
+    Objectives are comparable within a level: those of few points are of another
+    problem.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        ``result.candidates``.
+    path, figure
+        See `plot_dynamics`.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+
+    Raises
+    ------
+    ValueError
+        If `candidates` is empty, as it is where one start was given.
+    """
+    candidates = list(candidates)
+    if not candidates:
+        raise ValueError("candidates must hold at least one, got none")
+    levels = [
+        (level, list(rows))
+        for level, rows in groupby(
+            candidates, lambda row: f"{row.n_points} points, epsilon {row.epsilon:.3g}"
+        )
+    ]
+    n_lines = len(candidates) + len(levels)
+    figure = _style.start(figure, (7, 1.4 + 0.24 * n_lines))
+    axes = figure.subplots()
+    y, names, headings, used = 0, {}, [], {}
+    for level, rows in levels:
+        headings.append(y)
+        names[y] = level
+        for row in rows:
+            y += 1
+            names[y] = row.start
+            fate = next(fate for fate in _FATES if row.fate.startswith(fate[0]))
+            _, _, shape, color = fate
+            filled = fate in _FATES[:3]
+            used[fate] = axes.scatter(
+                row.gw_cost,
+                y,
+                s=110 if shape == "*" else 36,
+                marker=shape,
+                color=color if filled else "none",
+                edgecolors=color,
+                zorder=3,
+            )
+        y += 1
+    _style.name_ticks(axes.yaxis, list(names.values()), positions=list(names))
+    for label, at in zip(axes.get_yticklabels(), names, strict=True):
+        if at in headings:
+            label.set_fontstyle("italic")
+    for at in headings[1:]:
+        axes.axhline(at - 0.5, color=_style.GREY, linewidth=0.6)
+    axes.set_ylim(y - 0.4, -0.6)
+    axes.margins(x=0.08)
+    shown = [fate for fate in _FATES if fate in used]
+    _style.legend(
+        figure,
+        [used[fate] for fate in shown],
+        [fate[1] for fate in shown],
+        loc="outside lower center",
+        ncols=2,
+    )
+    _style.frame(axes, "Starts that were tried", grid="x")
+    axes.set_xlabel("gw_cost when it was stopped")
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    return _style.finish(figure, path)
+
+
+def _check_runs(runs, curves):
+    if not runs:
+        raise ValueError("history must hold at least one solve, got none")
+    for name, steps in runs.items():
+        if not len(steps):
+            of = f" of {name!r}" if name else ""
+            raise ValueError(f"history{of} must hold at least one step, got none")
+    if curves is None:
+        return
+    if not isinstance(curves, Mapping) or set(curves) != set(runs):
+        came = sorted(curves) if isinstance(curves, Mapping) else type(curves).__name__
+        raise ValueError(
+            f"accuracy_history must be a mapping with the names of history,"
+            f" {sorted(runs)}, got {came}"
+        )
+    for name, curve in curves.items():
+        shape = as_array(curve, "accuracy_history").shape
+        if shape != (len(runs[name]),):
+            raise ValueError(
+                f"accuracy_history must have a share for each of the"
+                f" {len(runs[name])} steps, got shape {shape}"
+            )
+
+
+def _of_log_axis(steps, name):
+    """A log axis has no place for 0, nor for the inf of the first change."""
+    values = np.array([getattr(step, name) for step in steps], dtype=np.float64)
+    values[~((values > 0) & np.isfinite(values))] = np.nan
+    return values

@@ -1,0 +1,218 @@
+"""Spaces: the similarities inside each, and the distances between many."""
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from scipy.cluster.hierarchy import dendrogram, linkage
+from scipy.spatial.distance import squareform
+
+from .._validation import as_count, as_matrix, as_square
+from ..geometry import cosine_similarity
+from . import _style
+
+# Larger matrices have no room for numbers in their cells.
+_MOST_NUMBERS = 24
+# How far a matrix of distances may be from symmetric, and its diagonal from zero, as
+# a share of the largest distance.
+_ASYMMETRY = 1e-2
+
+
+def plot_distance_histograms(
+    x,
+    y,
+    labels=("source", "target"),
+    *,
+    max_rows=2000,
+    bins=120,
+    path=None,
+    figure=None,
+):
+    """Draw how the cosine similarities within two spaces are distributed.
+
+    What Gromov-Wasserstein compares: the more the two differ, the less there is to go
+    by.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+    y : array-like of shape (m, d')
+    labels : sequence of two str, default=("source", "target")
+    max_rows : int, default=2000
+        Rows of each side whose pairs are counted; of more, so many are taken at even
+        steps, and the legend says so.
+    bins : int, default=120
+    path, figure
+        See `plot_dynamics`.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+
+    Raises
+    ------
+    ValueError
+        If a side has less than two rows, or a row is zero.
+    """
+    labels = _style.as_labels(labels, "labels", 2)
+    max_rows, bins = as_count(max_rows, "max_rows", least=2), as_count(bins, "bins")
+    samples, notes = [], []
+    for side, name, label in zip((x, y), ("x", "y"), labels, strict=True):
+        side = as_matrix(side, name)
+        n = len(side)
+        if n < 2:
+            raise ValueError(f"{name} must have at least two rows, got {n}")
+        if n > max_rows:
+            rows = np.linspace(0, n - 1, max_rows).astype(np.int64)
+            side, taken = side[rows], f"{max_rows:,} of {n:,} rows"
+        else:
+            taken = f"{n:,} rows"
+        cosine = cosine_similarity(side)[np.triu_indices(len(side), 1)]
+        samples.append(cosine)
+        mean, spread = cosine.mean(dtype=np.float64), cosine.std(dtype=np.float64)
+        mean = round(mean, 3) + 0.0  # no "-0.000"
+        notes.append(
+            f"{label}\nmean {mean:.3f}, standard deviation {spread:.3f} ({taken})"
+        )
+    low = min(float(sample.min()) for sample in samples)
+    high = max(float(sample.max()) for sample in samples)
+    edges = np.linspace(low, max(high, low + 1e-6), bins + 1)
+
+    figure = _style.start(figure, (7, 4))
+    axes = figure.subplots()
+    handles = []
+    for sample, color, line in zip(
+        samples, (_style.BLUE, _style.ORANGE), ("-", "--"), strict=True
+    ):
+        density = np.histogram(sample, edges, density=True)[0]
+        axes.stairs(density, edges, fill=True, color=color, alpha=0.15)
+        handles.append(
+            axes.stairs(density, edges, color=color, linestyle=line, linewidth=1.5)
+        )
+        axes.axvline(
+            sample.mean(dtype=np.float64), color=color, linestyle=line, linewidth=0.8
+        )
+    _style.frame(axes, "Cosine similarities within each space")
+    _style.legend(figure, handles, notes, loc="outside lower center")
+    axes.set_xlabel("cosine similarity of two rows of one space")
+    axes.set_ylabel("density")
+    return _style.finish(figure, path)
+
+
+def plot_distances(
+    matrix, names, *, title="Gromov-Wasserstein distances", path=None, figure=None
+):
+    """Draw a matrix of distances as a heat map with its numbers.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n, n)
+    names : sequence of str, length n
+    title : str
+    path, figure
+        See `plot_dynamics`.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is not square and finite, or `names` are not as many.
+    """
+    matrix = as_square(matrix, "matrix")
+    n = len(matrix)
+    names = _style.as_labels(names, "names", n)
+    side = 1.8 + (0.62 if n <= _MOST_NUMBERS else 0.18) * n
+    figure = _style.start(figure, (side + 0.8, side))
+    axes = figure.subplots()
+    image = axes.imshow(matrix, cmap="viridis")
+    if n <= _MOST_NUMBERS:
+        middle = (matrix.min() + matrix.max()) / 2
+        for i, j in np.ndindex(n, n):
+            axes.text(
+                j, i, _number(matrix[i, j]), ha="center", va="center",
+                fontsize="small" if n <= 12 else "xx-small",
+                # On the dark and the light half of the scale.
+                color="white" if matrix[i, j] <= middle else "black",
+            )  # fmt: skip
+    size = "medium" if n <= 12 else "small" if n <= 40 else "xx-small"
+    _style.name_ticks(axes.yaxis, names, fontsize=size)
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    short = max(map(len, names)) <= 4 and n <= 12
+    _style.name_ticks(axes.xaxis, names, fontsize=size, **({} if short else turned))
+    axes.spines[:].set_visible(False)
+    _style.entitle(axes, title)
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, label="distance")
+    bar.outline.set_visible(False)
+    return _style.finish(figure, path)
+
+
+def plot_dendrogram(
+    matrix, names, *, title="Clusters of average distance", path=None, figure=None
+):
+    """Draw which spaces are near one another as a tree of average linkage.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n, n)
+        Distances: symmetric and zero on the diagonal up to one percent of the largest.
+    names : sequence of str, length n
+    title : str
+    path, figure
+        See `plot_dynamics`.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is not a matrix of two or more finite, non-negative distances, or
+        `names` are not as many.
+    """
+    matrix = np.asarray(as_square(matrix, "matrix"), dtype=np.float64)
+    n = len(matrix)
+    names = _style.as_labels(names, "names", n)
+    if n < 2:
+        raise ValueError(f"matrix must have at least two rows, got {n}")
+    limit = _ASYMMETRY * matrix.max()
+    if matrix.min() < -limit:
+        raise ValueError(f"matrix must not be negative, got {matrix.min():.6g}")
+    if np.abs(matrix - matrix.T).max() > limit:
+        i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+        raise ValueError(
+            f"matrix must be symmetric, got {matrix[i, j]:.6g} at [{i}, {j}] and"
+            f" {matrix[j, i]:.6g} at [{j}, {i}]"
+        )
+    if np.abs(matrix.diagonal()).max() > limit:
+        at = int(np.abs(matrix.diagonal()).argmax())
+        raise ValueError(
+            f"matrix must be zero on its diagonal, got {matrix[at, at]:.6g} at"
+            f" [{at}, {at}]"
+        )
+    matrix = np.maximum((matrix + matrix.T) / 2, 0)
+    # SciPy would draw through pyplot; it tells where the lines go.
+    tree = dendrogram(
+        linkage(squareform(matrix, checks=False), method="average"), no_plot=True
+    )
+    figure = _style.start(figure, (6, 1.2 + 0.34 * n))
+    axes = figure.subplots()
+    for leaves, heights in zip(tree["icoord"], tree["dcoord"], strict=True):
+        axes.plot(heights, leaves, color=_style.BLUE, linewidth=1.6)
+    # Leaves are at 5, 15, 25, ...
+    ordered = [names[leaf] for leaf in tree["leaves"]]
+    positions = 5 + 10 * np.arange(n)
+    _style.name_ticks(axes.yaxis, ordered, positions=positions)
+    axes.set_ylim(0, 10 * n)
+    axes.set_xlim(left=0)
+    _style.frame(axes, title, grid="x")
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("distance")
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    return _style.finish(figure, path)
+
+
+def _number(value):
+    """Three digits, without what every number of a table would repeat."""
+    return "0" if value == 0 else f"{value:.3g}".replace("e-0", "e-")

@@ -1,0 +1,79 @@
+"""word2vec binary: a line ``n d``, then for every row a word, a space, d float32."""
+
+import numpy as np
+
+from .embeddings import EmbeddingsFileError
+from .rows import Rows
+from .vocabulary import show
+
+_BLOCK_BYTES = 1 << 20
+
+
+def read_binary(source, layout, options):
+    """The rows of a binary file."""
+    n_rows, n_columns = layout.n_rows, layout.n_columns
+    n_most = layout.most_rows(source, 4 * n_columns + 2)
+    rows = Rows(source.path, n_columns, n_most, options)
+    try:
+        with source.open() as stream:
+            stream.readline()
+            rest = _read_rows(stream, n_rows, rows)
+            # What comes after the last word that was asked for is not looked at.
+            if not rows.full and (rest + stream.read(_BLOCK_BYTES)).strip(b"\n"):
+                raise ValueError(f"expected {n_rows} rows, got more bytes")
+    except source.damaged as error:
+        raise source.damage(None, error) from error
+    except ValueError as error:
+        raise EmbeddingsFileError(source.path, None, str(error)) from None
+    return rows
+
+
+def _read_rows(stream, n_rows, rows):
+    """Fill `rows`; returns the bytes that were read and not used."""
+    n_bytes = 4 * rows.vectors.shape[1]
+    buffer, start = b"", 0
+    while rows.n_read < n_rows and not rows.full:
+        most = n_rows - rows.n_read
+        if rows.vocabulary.room is not None:
+            most = min(most, rows.vocabulary.room)
+        words, parts, start = _split(buffer, start, n_bytes, most)
+        _extend(rows, words, parts)
+        if not words:
+            more = stream.read(_BLOCK_BYTES)
+            if not more:
+                raise ValueError(
+                    f"expected {n_rows} rows, got the file's end"
+                    f" in row {rows.n_read + 1}"
+                )
+            buffer, start = buffer[start:] + more, 0
+    return buffer[start:]
+
+
+def _split(buffer, start, n_bytes, most):
+    """Words and values, as bytes, of whole rows, and where the next one begins."""
+    words, parts = [], []
+    while len(words) < most:
+        space = buffer.find(b" ", start)
+        stop = space + 1 + n_bytes
+        if space < 0 or len(buffer) < stop:
+            break
+        # Some writers end a row with a line feed, others do not.
+        words.append(buffer[start:space].lstrip(b"\n"))
+        parts.append(buffer[space + 1 : stop])
+        start = stop
+    return words, parts, start
+
+
+def _extend(rows, words, parts):
+    values = np.frombuffer(b"".join(parts), "<f4").reshape(-1, rows.vectors.shape[1])
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        wrong = int(np.argmin(finite))
+        raise ValueError(
+            f"expected finite numbers, got nan or inf for {show(words[wrong])}"
+            f" in row {rows.n_read + wrong + 1}"
+        )
+    try:
+        rows.extend(words, values)
+    except ValueError as error:
+        raise ValueError(f"{error} in row {rows.n_read + 1}") from None

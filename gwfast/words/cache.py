@@ -1,0 +1,104 @@
+"""Embeddings of a text or binary file once more, beside it, where they load at once.
+
+The archive is one that `read_npz` reads too. For every row that was dropped it holds
+how many words there were before, so that fewer words can be taken from it with the
+counts that reading the file itself would give.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+
+from .arrays import read_npz, readable
+from .embeddings import EmbeddingsFileError
+from .replacing import replacing
+from .vocabulary import Options
+
+_VERSION = 1
+# The first member; its name is in the first bytes of what was written here.
+_NOTE = "gwfast_cache"
+
+
+def cache_path(path):
+    """Where the cache of a file is."""
+    return path.with_name(path.name + ".npz")
+
+
+def read_cache(path, options):
+    """Embeddings of `path` as its cache has them; None where that is of no use."""
+    cached = cache_path(path)
+    try:
+        with open(cached, "rb") as stream, readable(cached):
+            with np.load(stream, allow_pickle=False) as arrays:
+                note = json.loads(arrays[_NOTE].item())
+                duplicates, undecodable = arrays["duplicates"], arrays["undecodable"]
+        limit = note.pop("max_words", 0) if isinstance(note, dict) else 0
+        if note != _made_from(path.stat(), options):
+            return None
+        if limit is not None and (options.max_words or np.inf) > limit:
+            return None
+        embeddings = read_npz(cached, Options(options.max_words))
+    except (OSError, EmbeddingsFileError):
+        return None
+    n_words = len(embeddings)
+    # Those after the last word that was asked for are not met.
+    last = n_words - 1 if n_words == options.max_words else n_words
+    return replace(
+        embeddings,
+        n_duplicates=int(np.count_nonzero(duplicates <= last)),
+        n_undecodable=int(np.count_nonzero(undecodable <= last)),
+    )
+
+
+def write_cache(path, stat, rows, embeddings, options):
+    """Leave `embeddings` beside `path`, where that can be done.
+
+    Parameters
+    ----------
+    stat : os.stat_result
+        Of `path` before it was read.
+    rows : Rows
+        Which it was read into.
+    """
+    words = "\n".join(embeddings.words).encode("utf-8")
+    if words.count(b"\n") != len(embeddings) - 1:  # one has a line feed in it
+        return
+    note = _made_from(stat, options)
+    try:
+        if note != _made_from(path.stat(), options) or not _replaceable(path):
+            return
+        note["max_words"] = options.max_words if rows.full else None
+        with replacing(cache_path(path)) as stream:
+            np.savez(
+                stream,
+                **{_NOTE: np.array(json.dumps(note))},
+                words=np.frombuffer(words, np.uint8),
+                vectors=embeddings.vectors,
+                duplicates=np.array(rows.vocabulary.duplicates, np.int64),
+                undecodable=np.array(rows.vocabulary.undecodable, np.int64),
+            )
+    except OSError:  # no room, or no right to write there
+        return
+
+
+def _made_from(stat, options):
+    """What a cache must have been made from to be of use."""
+    return {
+        "version": _VERSION,
+        "size": stat.st_size,
+        "mtime_ns": stat.st_mtime_ns,
+        "lower": options.lower,
+        "errors": options.errors,
+    }
+
+
+def _replaceable(path):
+    """Whether nothing is where the cache of `path` is to be, or what was written here
+    before, be it damaged."""
+    try:
+        with open(cache_path(path), "rb") as stream:
+            head = stream.read(64)
+    except FileNotFoundError:
+        return True
+    return head.startswith(b"PK\x03\x04") and head[30:].startswith(_NOTE.encode())

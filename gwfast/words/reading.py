@@ -1,0 +1,118 @@
+"""Read word embeddings from files: one function for every format."""
+
+from pathlib import Path
+
+from .arrays import read_npy, read_npz
+from .binary import read_binary
+from .cache import read_cache, write_cache
+from .embeddings import EmbeddingsFileError
+from .keyedvectors import is_saved, read_saved
+from .source import Layout, Source
+from .text import read_text
+from .vocabulary import Options
+
+
+def read_embeddings(
+    path, *, max_words=None, words=None, lower=False, errors="strict", cache=False
+):
+    """Read a file of word vectors.
+
+    The format follows from the first bytes, never from the name alone:
+
+    - text: word2vec and fastText ``.vec``, GloVe: ``word x1 ... xd`` a line, with or
+      without a first line ``n d``;
+    - word2vec binary: a line ``n d``, then words and float32;
+    - what gensim's ``KeyedVectors.save`` or ``Word2Vec.save`` wrote, with the files
+      beside it. Nothing in it is run, and gensim is not needed;
+    - ``.npz`` with arrays ``words`` and ``vectors``;
+    - ``.npy``, the vectors, with the words one a line in ``STEM.words`` or
+      ``STEM.txt``.
+
+    All but NumPy's may be compressed by gzip, bzip2 or xz.
+
+    Parameters
+    ----------
+    path : str or path-like
+    max_words : int, optional
+        Stop after this many words. The rest of the file is not parsed, so that
+        neither it nor the number of rows in the header is checked.
+    words : str or path-like, optional
+        The word list of an ``.npy`` file, one word a line.
+    lower : bool, default False
+        Turn words into lower case. Of those that become equal the first is kept, as
+        MUSE does.
+    errors : {"strict", "replace", "skip"}
+        What is done about a word that is not UTF-8: an error, U+FFFD in place of what
+        cannot be decoded, or its row left out. The number of such words is in
+        `n_undecodable`.
+    cache : bool, default False
+        For text and binary: take what an earlier call left in ``PATH.npz`` if that
+        was made from this file, of the same size and time of change, with the same
+        `lower` and `errors`, and goes as far as `max_words`; otherwise read the file
+        and write ``PATH.npz``. One that is damaged or out of date is replaced, a file
+        of that name that is no such cache is left alone, and one that cannot be
+        written does not matter.
+
+    Returns
+    -------
+    Embeddings
+
+    Raises
+    ------
+    EmbeddingsFileError
+        If the file is damaged or not in its format, with file and line (or, where it
+        has no lines, row).
+    OSError
+        If it cannot be opened.
+    TypeError
+        If `max_words` is no whole number.
+    ValueError
+        If `max_words` is below 1, `errors` unknown, or `words` given and not needed.
+
+    Notes
+    -----
+    The rules for what files have in them:
+
+    - a word that comes twice: the first row is kept, the others are counted in
+      `n_duplicates`. `max_words` counts distinct words;
+    - words with spaces, in text: numbers are taken from the right, and the rest is the
+      word, but its last part may not look like a number. In a file without a header
+      the first word tells the number of columns, and so has none;
+    - short and long lines, blank lines but at the end, numbers that are none, NaN, or
+      infinite as float32: errors;
+    - more or fewer rows than the header says: an error;
+    - a byte order mark at the beginning and carriage returns at line ends are left
+      out; any other character, such as a no-break space, belongs to a word.
+
+    Numbers are those that ``float`` reads, rounded to float32.
+    """
+    options = Options(max_words, bool(lower), errors)
+    path = Path(path)
+    source = Source.of(path)
+    head = source.head()
+    if not head:
+        raise EmbeddingsFileError(path, None, "expected word vectors, got 0 bytes")
+    is_npy = head.startswith(b"\x93NUMPY") and source.compression is None
+    if words is not None and not is_npy:
+        raise ValueError(f"words is for .npy files only, got {words} with {path}")
+    if is_npy:
+        return read_npy(path, words, options)
+    if head.startswith(b"PK\x03\x04") and source.compression is None:
+        return read_npz(path, options)
+    if path.suffix in (".npy", ".npz"):
+        raise EmbeddingsFileError(
+            path, None, f"expected a NumPy {path.suffix} file, got other bytes"
+        )
+    if is_saved(head):
+        return read_saved(source, options)
+    if cache:
+        found = read_cache(path, options)
+        if found is not None:
+            return found
+        made_from = path.stat()
+    layout = Layout.of(source, head)
+    rows = (read_binary if layout.binary else read_text)(source, layout, options)
+    embeddings = rows.finish()
+    if cache:
+        write_cache(path, made_from, rows, embeddings, options)
+    return embeddings

@@ -1,0 +1,54 @@
+"""Rows that come one after another, in a buffer that grows in place."""
+
+import numpy as np
+
+from .embeddings import EmbeddingsFileError, finish
+from .vocabulary import Vocabulary
+
+
+class Rows:
+    """Distinct words and their vectors.
+
+    `n_most` is how many there can be, for which memory is set aside at once. Where that
+    is not known, None, the buffer grows by an eighth: `ndarray.resize` reallocates,
+    which moves no data for large buffers on Linux.
+    """
+
+    def __init__(self, path, n_columns, n_most, options):
+        self.path, self.vocabulary = path, Vocabulary(options)
+        if n_most is not None and options.max_words is not None:
+            n_most = min(n_most, options.max_words)
+        self.vectors = np.empty((n_most or 0, n_columns), dtype=np.float32)
+        self.n_read = 0
+
+    @property
+    def full(self):
+        return self.vocabulary.room == 0
+
+    def extend(self, words, values):
+        """Take rows of finite values, those whose word is to be kept.
+
+        Where a word is refused, with a ValueError, `n_read` is how many came before.
+        """
+        start, kept = len(self.vocabulary.words), []
+        for word in words:
+            kept.append(self.vocabulary.add(word))
+            self.n_read += 1
+        stop = len(self.vocabulary.words)
+        if stop > len(self.vectors):
+            self._resize(stop + stop // 8 + 1024)
+        self.vectors[start:stop] = values if all(kept) else values[kept]
+
+    def finish(self):
+        """The embeddings; of no more memory than they need."""
+        n_rows = len(self.vocabulary.words)
+        if not n_rows:
+            raise EmbeddingsFileError(
+                self.path, None, "expected word vectors, got none"
+            )
+        if n_rows < len(self.vectors):
+            self._resize(n_rows)
+        return finish(self.vocabulary, self.vectors)
+
+    def _resize(self, n_rows):
+        self.vectors.resize((n_rows, self.vectors.shape[1]), refcheck=False)

@@ -1,0 +1,156 @@
+"""Vectors as text: ``word x1 ... xd`` a line, with or without a first line ``n d``.
+
+Ordinary lines are parsed many at a time in compiled code, which stops at any other.
+That one is taken here, where it has a word with spaces, or said to be wrong.
+
+Text is read as bytes and cut at ASCII spaces only: embedding files contain words
+such as a non-breaking space or ``\\u2028``, at which ``str.split`` and text-mode
+line iteration would break.
+"""
+
+import numpy as np
+
+from ..kernels._text import parse_rows
+from .embeddings import EmbeddingsFileError
+from .rows import Rows
+from .source import is_number
+from .vocabulary import BYTE_ORDER_MARK, show
+
+_BLOCK_BYTES = 1 << 20
+_BLANK = b" \r\n"
+
+
+def read_text(source, layout, options):
+    """The rows of a text file."""
+    n_most = layout.most_rows(source, 2 * layout.n_columns + 1)
+    rows = Rows(source.path, layout.n_columns, n_most, options)
+    lines = _Lines(rows, layout.n_rows)
+    try:
+        with source.open() as stream:
+            for text in _blocks(stream, source.damaged):
+                lines.take(text)
+                if rows.full:
+                    return rows
+    except source.damaged as error:
+        raise source.damage(lines.next + lines.n_blank, error) from error
+    if layout.n_rows is not None and rows.n_read < layout.n_rows:
+        raise EmbeddingsFileError(
+            source.path,
+            1,
+            f"expected {layout.n_rows} rows as the header says, got {rows.n_read}",
+        )
+    return rows
+
+
+def _blocks(stream, damaged):
+    """Whole lines, about a megabyte at a time; where the stream breaks off, first those
+    before."""
+    pieces, size, error, more = [], 0, None, b"\n"
+    while more:
+        try:
+            more = stream.read1(_BLOCK_BYTES)
+        except damaged as caught:
+            error, more = caught, b""
+        pieces.append(more)
+        size += len(more)
+        if size >= _BLOCK_BYTES and b"\n" in more:
+            text = b"".join(pieces)
+            stop = text.rindex(b"\n") + 1
+            yield text[:stop]
+            pieces, size = [text[stop:]], len(text) - stop
+    text = b"".join(pieces)
+    if error is not None:
+        text = text[: text.rfind(b"\n") + 1]
+    elif not text.endswith(b"\n"):
+        text += b"\n"
+    if text:
+        yield text
+    if error is not None:
+        raise error
+
+
+class _Lines:
+    """Lines on their way into `rows`.
+
+    Attributes
+    ----------
+    next : int
+        The number of the line after the last row.
+    n_blank : int
+        Blank lines that were met after it.
+    """
+
+    def __init__(self, rows, n_rows):
+        self.rows, self.n_rows = rows, n_rows
+        self.n_blank, self.begun = 0, False
+        self.n_columns = rows.vectors.shape[1]
+        n_most = max(1, _BLOCK_BYTES // (4 * self.n_columns))
+        self.values = np.empty((n_most, self.n_columns), dtype=np.float32)
+        self.words = np.empty((n_most, 2), dtype=np.intp)
+
+    @property
+    def next(self):
+        return self.rows.n_read + 1 + (self.n_rows is not None)
+
+    def take(self, text):
+        """Take whole lines, as far as they are wanted."""
+        start = 0
+        if not self.begun:
+            self.begun = True
+            if text.startswith(BYTE_ORDER_MARK):
+                start = len(BYTE_ORDER_MARK)
+            if self.n_rows is not None:
+                start = text.index(b"\n") + 1
+        try:
+            while start < len(text) and not self.rows.full:
+                start = self._take_rows(text, start)
+        except ValueError as error:
+            raise EmbeddingsFileError(self.rows.path, self.next, str(error)) from None
+
+    def _take_rows(self, text, start):
+        """Take the ordinary lines from `start` on, or one of another kind.
+
+        Returns where the next begins. An error is about the line `next`.
+        """
+        limits = [len(self.values), self.rows.vocabulary.room]
+        if self.n_rows is not None:
+            limits.append(self.n_rows - self.rows.n_read)
+        n_most = 0 if self.n_blank else min(n for n in limits if n is not None)
+        n_found, stop = parse_rows(text, start, self.values[:n_most], self.words)
+        if n_found:
+            spans = self.words[:n_found].tolist()
+            words = [text[begin:end] for begin, end in spans]
+            self.rows.extend(words, self.values[:n_found])
+            return stop
+        stop = text.index(b"\n", start) + 1
+        line = text[start:stop].rstrip(_BLANK)
+        if not line:
+            self.n_blank += 1
+            return stop
+        if self.n_blank:  # not at the end of the file after all
+            line = b""
+        if self.rows.n_read == self.n_rows:
+            raise ValueError(f"expected the last of {self.n_rows} rows, got more")
+        word, values = _parse(line, self.n_columns)
+        self.rows.extend([word], values[None])
+        return stop
+
+
+def _parse(line, n_columns):
+    """Split one line into its word, which is bytes, and its numbers."""
+    word, *fields = line.rsplit(b" ", n_columns)
+    expected = f"expected a word and {n_columns} numbers"
+    if len(fields) < n_columns:
+        raise ValueError(f"{expected}, got {len(fields)} numbers")
+    if not word:
+        raise ValueError(f"{expected}, got no word")
+    if b" " in word and is_number(word.rsplit(b" ", 1)[1]):
+        raise ValueError(f"{expected}, got more numbers")
+    for field in fields:
+        if not is_number(field):
+            raise ValueError(f"{expected}, got {show(field)}")
+    with np.errstate(over="ignore"):  # 1e39 becomes inf, and is reported
+        values = np.array([float(field) for field in fields]).astype(np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError(f"expected finite numbers, got nan or inf for {show(word)}")
+    return word, values

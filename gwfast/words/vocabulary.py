@@ -1,0 +1,98 @@
+"""Which words of a file are kept, and by what rule: the same for every format."""
+
+import operator
+from dataclasses import dataclass
+
+ERRORS = ("strict", "replace", "skip")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `read_embeddings` was asked for; checked.
+
+    Raises
+    ------
+    TypeError
+        If `max_words` is no whole number.
+    ValueError
+        If `max_words` is below 1 or `errors` unknown.
+    """
+
+    max_words: int | None = None
+    lower: bool = False
+    errors: str = "strict"
+
+    def __post_init__(self):
+        if self.max_words is not None and operator.index(self.max_words) < 1:
+            raise ValueError(f"max_words must be at least 1, got {self.max_words}")
+        if self.errors not in ERRORS:
+            raise ValueError(
+                f"errors must be one of {', '.join(ERRORS)}, got {self.errors!r}"
+            )
+
+
+class Vocabulary:
+    """The distinct words, in order, and what was dropped on the way.
+
+    Attributes
+    ----------
+    words : dict with the words as keys
+    duplicates, undecodable : list of int
+        How many words there were when a row was dropped as its word had come before,
+        and when one was met that is not UTF-8.
+    """
+
+    def __init__(self, options):
+        self.options = options
+        self.words = {}
+        self.duplicates, self.undecodable = [], []
+
+    @property
+    def room(self):
+        """How many words may still come; None is any number."""
+        most = self.options.max_words
+        return None if most is None else most - len(self.words)
+
+    def add(self, word):
+        """Add `word`, str or bytes; whether its row is kept.
+
+        Raises
+        ------
+        ValueError
+            If it is empty, or not UTF-8 and `errors` is "strict".
+        """
+        if isinstance(word, bytes):
+            word = self._decode(word)
+            if word is None:
+                return False
+        if not word:
+            raise ValueError("expected a word")
+        if self.options.lower:
+            word = word.lower()
+        if word in self.words:
+            self.duplicates.append(len(self.words))
+            return False
+        self.words[word] = None
+        return True
+
+    def _decode(self, word):
+        try:
+            return word.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if self.options.errors == "strict":
+                raise ValueError(
+                    f"expected UTF-8, got {show(word)} ({error.reason});"
+                    " errors='replace' or 'skip' reads on"
+                ) from None
+        self.undecodable.append(len(self.words))
+        if self.options.errors == "skip":
+            return None
+        return word.decode("utf-8", "replace")
+
+
+def show(text):
+    """Bytes or a word for a message: short, printable, in quotes."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace").strip("\r\n")
+    return repr(text if len(text) <= 40 else text[:40] + "...")

@@ -1,0 +1,146 @@
+"""Write word embeddings to files that word2vec, gensim, MUSE or NumPy read."""
+
+import gzip
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from .embeddings import Embeddings, as_embeddings
+from .replacing import replacing
+
+FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}
+# Significant digits that bring every float32 back.
+_EXACT = 9
+_BLOCK_ROWS = 256
+_BREAKS = re.compile("[ \n\r]")
+
+
+def write_embeddings(path, embeddings, *, format="auto", precision=None, space=None):
+    """Write words and vectors to a file.
+
+    The file is there whole or not at all, and what was there before is kept until
+    then. Counts are not written.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Compressed by gzip if it ends in ``.gz``.
+    embeddings : Embeddings, or what `as_embeddings` takes
+    format : {"auto", "text", "binary", "npz"}
+        word2vec text, word2vec binary, or an archive with arrays ``words`` (strings)
+        and ``vectors``. "auto" goes by the end of the name: ``.vec`` and ``.txt``,
+        ``.bin``, ``.npz``.
+    precision : int, optional
+        Significant digits of the numbers in text, 1 to 9. By default 9, which read
+        back as the same float32.
+    space : str, optional
+        What to write for every space in a word, "_" for instance, in text and binary,
+        as a space ends a word there. Without it such a word is an error:
+        `read_embeddings` would read it from text, but gensim and others would not.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    TypeError
+        If `embeddings` is none.
+    ValueError
+        If the format is unknown, `precision` or `space` is not as above, a vector is
+        not finite, or a word cannot be held: one with a space, line feed or carriage
+        return (text and binary), with a NUL at its end (``.npz``), or without a UTF-8
+        form. The message names the first one, and nothing is written.
+    """
+    path = Path(path)
+    format = _format(path, format)
+    if precision is not None and precision not in range(1, _EXACT + 1):
+        raise ValueError(f"precision must be 1 to {_EXACT}, got {precision!r}")
+    if not isinstance(embeddings, Embeddings):
+        embeddings = as_embeddings(embeddings)
+    # Also checks what was made by hand.
+    embeddings = as_embeddings((embeddings.words, embeddings.vectors))
+    words = _held(embeddings.words, format, space)
+    with replacing(path) as stream, _compressed(stream, path) as stream:
+        if format == "npz":
+            np.savez(stream, words=np.array(words), vectors=embeddings.vectors)
+            return
+        n, d = embeddings.vectors.shape
+        stream.write(f"{n} {d}\n".encode())
+        for start in range(0, n, _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            rows = _text if format == "text" else _binary
+            stream.write(rows(words[block], embeddings.vectors[block], precision))
+
+
+def _format(path, format):
+    ending = path.suffixes[-2:] if path.suffix == ".gz" else [path.suffix]
+    if format == "auto":
+        format = FORMATS.get(ending[0] if ending else "")
+        if format is None:
+            raise ValueError(
+                f"format must be given where the name does not end in"
+                f" {', '.join(FORMATS)} (or .gz after it), got {path.name!r}"
+            )
+    if format not in FORMATS.values():
+        raise ValueError(
+            f"format must be 'auto', 'text', 'binary' or 'npz', got {format!r}"
+        )
+    if format == "npz" and path.suffix == ".gz":
+        raise ValueError(f"an .npz file is not to be compressed, got {path.name!r}")
+    return format
+
+
+def _held(words, format, space):
+    """The words as `format` can hold them."""
+    if space is not None and _BREAKS.search(space):
+        raise ValueError(f"space must be text without breaks, got {space!r}")
+    if space is not None and format != "npz":
+        words = [word.replace(" ", space) for word in words]
+        seen = set()
+        for word in words:
+            if not word:
+                raise ValueError("words must not be empty with spaces replaced")
+            if word in seen:
+                raise ValueError(
+                    f"words must be distinct, got {word!r} twice with spaces replaced"
+                )
+            seen.add(word)
+    for word in words:
+        if format == "npz":
+            problem = word.endswith("\0") and "NUL at its end"
+        else:
+            problem = _BREAKS.search(word) and "space or line break"
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            problem = "lone surrogate"
+        if problem:
+            hint = "; see space" if " " in word and format != "npz" else ""
+            raise ValueError(
+                f"words must be such as {format} can hold, got {word!r} with a"
+                f" {problem}{hint}"
+            )
+    return words
+
+
+@contextmanager
+def _compressed(stream, path):
+    if path.suffix != ".gz":
+        yield stream
+        return
+    # Without name and time equal vectors make equal files. Digits that are random do
+    # not get much smaller at higher levels, which take three times as long and more.
+    with gzip.GzipFile("", "wb", 4, stream, mtime=0) as packed:
+        yield packed
+
+
+def _text(words, vectors, precision):
+    row = " ".join(["%s"] + [f"%.{precision or _EXACT}g"] * vectors.shape[1])
+    rows = zip(words, vectors.tolist(), strict=True)
+    return "".join([f"{row % (word, *values)}\n" for word, values in rows]).encode()
+
+
+def _binary(words, vectors, precision):
+    rows = zip(words, vectors.astype("<f4", copy=False), strict=True)
+    return b"".join([b"%s %s\n" % (word.encode(), row.tobytes()) for word, row in rows])
