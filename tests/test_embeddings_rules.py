@@ -111,6 +111,26 @@ def test_damaged_compressed_files(tmp_path, compression):
                 check(embeddings, words, vectors)
 
 
+@pytest.mark.parametrize("name", ["v.npz", "v.npy"])
+def test_damaged_files_of_numpy(tmp_path, name):
+    """Which NumPy and zipfile refuse with errors of many kinds."""
+    words, vectors = ["a", "b", "c"], cloud(3, 4)
+    path = write_as(tmp_path / name, words, vectors)
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        for content in (damaged, whole[:position]):
+            write(path, bytes(content))
+            try:
+                embeddings = read_embeddings(path)
+            except EmbeddingsFileError as error:
+                assert str(error).startswith(str(path))
+                assert "\n" not in str(error)
+            else:
+                assert embeddings.words == tuple(words)
+
+
 def test_max_words_does_not_read_to_the_end(tmp_path, small_blocks):
     words, vectors = [f"w{i}" for i in range(20000)], cloud(20000, 8)
     for name, content in (

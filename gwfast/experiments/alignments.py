@@ -40,6 +40,8 @@ class Settings:
     convention : str
     rounds : int
         Of refinement, at most.
+    cache : bool
+        Keep what was read in files beside those of the vectors.
     """
 
     n_words: int
@@ -49,6 +51,7 @@ class Settings:
     convention: str
     rounds: int
     seed: int
+    cache: bool
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,21 @@ def as_epsilon(text):
 
 
 @functools.lru_cache(maxsize=2)
-def _read(path, max_vocab, changed):
-    return read_embeddings(path, max_words=max_vocab)
+def _read(path, max_words, cache, changed):
+    # Some of the published files have words that are not UTF-8.
+    return read_embeddings(path, max_words=max_words, errors="replace", cache=cache)
 
 
-def read(path, max_vocab):
+def read(path, max_words, *, cache=False):
     """Embeddings; the last two are kept, as many jobs have one in common."""
-    return _read(path, max_vocab, path.stat().st_mtime_ns)
+    return _read(path, max_words, cache, path.stat().st_mtime_ns)
+
+
+def _sides(direction, settings):
+    return (
+        read(path, settings.max_vocab, cache=settings.cache)
+        for path in (direction.source, direction.target)
+    )
 
 
 def dictionary_of(path, rules):
@@ -113,9 +124,7 @@ def supervise(direction, settings, *, n_threads, watch):
         Scores by method, pairs that the mapping was fitted to, and seconds for that.
     """
     rules = CONVENTIONS[settings.convention]
-    x, y = (
-        read(path, settings.max_vocab) for path in (direction.source, direction.target)
-    )
+    x, y = _sides(direction, settings)
     known = gold_standard(
         dictionary_of(direction.train, rules), x.words, y.words, convention=rules
     )
@@ -162,9 +171,7 @@ def align(direction, settings, epsilon, scale, *, n_threads, watch):
         seconds for it and the refinement.
     """
     rules = CONVENTIONS[settings.convention]
-    x, y = (
-        read(path, settings.max_vocab) for path in (direction.source, direction.target)
-    )
+    x, y = _sides(direction, settings)
     test = dictionary_of(direction.test, rules)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", gwfast.ConvergenceWarning)

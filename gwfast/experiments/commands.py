@@ -191,6 +191,12 @@ def _table_options(scales, default):
         _PAIRS,
         _n_words(5000),
         _MAX_VOCAB,
+        click.option(
+            "--cache",
+            is_flag=True,
+            help="Keep what was read in FILE.npz beside each file of vectors, which"
+            " is read faster the next time.",
+        ),
         _epsilons(("auto",)),
         click.option(
             "--scale-costs",

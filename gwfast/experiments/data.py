@@ -44,6 +44,27 @@ class Layout:
         names = [name.format(source=source, target=target) for name in self.folds[fold]]
         return _first(folder, [name + zip for name in names for zip in ("", ".gz")])
 
+    def find(self, folder, direction, fold):
+        """Files of a direction such as "en-es".
+
+        Returns
+        -------
+        files : list of Path or None
+            Vectors of both languages, and the dictionary of the fold.
+        needs : list of str
+            What those that are None are usually called.
+        """
+        source, target = direction.split("-")
+        files = [self.find_vectors(folder, language) for language in (source, target)]
+        files.append(self.find_dictionary(folder, source, target, fold))
+        names = [
+            self.vectors_name(source),
+            self.vectors_name(target),
+            self.dictionary_name(source, target, fold),
+        ]
+        needs = [name for name, path in zip(names, files, strict=True) if path is None]
+        return files, needs
+
     def vectors_name(self, language):
         """What the file is usually called."""
         return self.vectors[0].format(language=language, LANGUAGE=language.upper())

@@ -7,10 +7,9 @@ import numpy as np
 
 from .._version import __version__
 from ..plot import plot_dendrogram, plot_distances
-from ..words import read_embeddings
 from ..words.languages import Matching, assemble, in_order, match, prepare
 from . import published
-from .alignments import as_epsilon
+from .alignments import as_epsilon, read
 from .data import MUSE
 from .runner import Experiment, Job
 from .show import print_columns
@@ -57,10 +56,7 @@ class Distances(Experiment):
         n_words, normalize, scale_costs = (
             self.settings[name] for name in ("n_words", "normalize", "scale_costs")
         )
-        embeddings = {
-            name: read_embeddings(path, max_words=n_words)
-            for name, path in self.files.items()
-        }
+        embeddings = {name: read(path, n_words) for name, path in self.files.items()}
         return prepare(embeddings, n_words, normalize, scale_costs)
 
     def jobs(self):

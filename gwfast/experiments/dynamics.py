@@ -82,14 +82,7 @@ class Dynamics(Experiment):
         """
         pairs, absent = {}, {}
         for name in names:
-            languages, needs = name.split("-"), []
-            files = [MUSE.find_vectors(folder, language) for language in languages]
-            for language, path in zip(languages, files, strict=True):
-                if path is None:
-                    needs.append(MUSE.vectors_name(language))
-            files.append(MUSE.find_dictionary(folder, *languages, "train"))
-            if files[-1] is None:
-                needs.append(MUSE.dictionary_name(*languages, "train"))
+            files, needs = MUSE.find(folder, name, "train")
             if needs:
                 absent[name] = needs
             else:

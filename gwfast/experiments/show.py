@@ -10,6 +10,8 @@ from rich.table import Column, Table
 
 # Tables are made for this width, as long as the terminal is not narrower.
 _WIDTH = 80
+# Blanks around a column, those between two shared.
+_GAP = 3
 
 
 def console(*, stderr=False):
@@ -41,14 +43,14 @@ def print_columns(out, title, heads, columns, rows, *, note=None):
         name: max(len(name), *(len(row[-1].get(name, "")) for row in rows))
         for name in columns
     }
-    room = min(out.width, _WIDTH) - sum(left + 2 for left in lefts) - 2
+    room = min(out.width, _WIDTH) - sum(left + _GAP for left in lefts) - 2
     parts, used = [[]], 0
     for name in columns:
-        if parts[-1] and used + widths[name] + 2 > room:
+        if parts[-1] and used + widths[name] + _GAP > room:
             parts.append([])
             used = 0
         parts[-1].append(name)
-        used += widths[name] + 2
+        used += widths[name] + _GAP
     for number, part in enumerate(parts):
         # A title of the table's own would be wrapped to its width.
         out.print(f"{title}, continued" if number else title, style="bold")

@@ -43,26 +43,12 @@ class Table(Experiment):
         self.folder, self.settings = folder, settings
         self.directions, self.absent = {}, {}
         for name in directions:
-            direction, needs = self._find(name)
+            files, needs = self.layout.find(folder, name, "test")
             if needs:
                 self.absent[name] = needs
-            else:
-                self.directions[name] = direction
-
-    def _find(self, name):
-        """The files of a direction, and the names of those that are not there."""
-        source, target = name.split("-")
-        find, layout = self.layout.find_vectors, self.layout
-        files, needs = [], []
-        for language in (source, target):
-            files.append(find(self.folder, language))
-            if files[-1] is None:
-                needs.append(layout.vectors_name(language))
-        test = layout.find_dictionary(self.folder, source, target, "test")
-        if test is None:
-            needs.append(layout.dictionary_name(source, target, "test"))
-        train = layout.find_dictionary(self.folder, source, target, "train")
-        return Direction(*files, test, train), needs
+                continue
+            train = self.layout.find_dictionary(folder, *name.split("-"), "train")
+            self.directions[name] = Direction(*files, train)
 
     def jobs(self):
         made = []

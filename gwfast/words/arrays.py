@@ -128,7 +128,8 @@ def readable(path):
     except (EmbeddingsFileError, MemoryError):
         raise
     except Exception as error:
-        raise EmbeddingsFileError(path, None, f"cannot be read: {error}") from error
+        reason = " ".join(str(error).split())
+        raise EmbeddingsFileError(path, None, f"cannot be read: {reason}") from error
 
 
 @contextmanager

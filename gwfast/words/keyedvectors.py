@@ -107,8 +107,9 @@ def read_saved(source, options):
     except source.damaged as error:
         raise source.damage(None, error) from error
     except Exception as error:  # of any kind, where a pickle is damaged
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise EmbeddingsFileError(
-            path, None, f"cannot be unpickled: {type(error).__name__}: {error}"
+            path, None, f"cannot be unpickled: {reason}"
         ) from error
     stem, state = str(path), getattr(saved, "__dict__", {})
     if "wv" in state:  # a model, which has its vectors with its own

@@ -1,0 +1,143 @@
+"""The gallery: every script runs, and prints what its docstring promises."""
+
+import ast
+import re
+import struct
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from processes import environment
+
+pytest.importorskip("matplotlib")
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+# What a script needs beyond gwfast and matplotlib.
+NEEDED = {"image_features": "sklearn", "language_distances": "joblib"}
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+LARGEST_PICTURE = 150_000
+
+
+def by_name(path):
+    return path.stem
+
+
+def run(script, output, folder):
+    return subprocess.run(
+        [sys.executable, "-W", "error", script, "--output", output],
+        env=environment(MPLBACKEND="Agg"),
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+
+
+def promised(script):
+    """The lines of the literal block in the docstring of a script."""
+    docstring = ast.get_docstring(ast.parse(script.read_text("utf-8")))
+    _, _, block = docstring.partition("::\n\n")
+    return [line for line in textwrap.dedent(block).splitlines() if line]
+
+
+def is_kept(promise, line):
+    """Whether a line has the words of another, and about its numbers: those of other
+    processors may differ a little."""
+    if NUMBER.sub("#", promise).split() != NUMBER.sub("#", line).split():
+        return False
+    return all(
+        float(came) == pytest.approx(float(number), rel=0.05)
+        for number, came in zip(
+            NUMBER.findall(promise), NUMBER.findall(line), strict=True
+        )
+    )
+
+
+def width(picture):
+    content = picture.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    return struct.unpack(">I", content[16:20])[0]
+
+
+def test_the_gallery_is_complete():
+    assert [script.stem for script in SCRIPTS] == [
+        "epsilon_and_the_plan",
+        "image_features",
+        "language_distances",
+        "quick_start",
+        "translate_words",
+        "words_by_hand",
+    ]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
+def test_it_runs(script, tmp_path):
+    if script.stem in NEEDED:
+        pytest.importorskip(NEEDED[script.stem])
+    done = run(script, tmp_path / "deep" / "pictures", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    lines, promises = done.stdout.splitlines(), promised(script)
+    assert len(promises) >= 2
+    for promise in promises:
+        assert any(is_kept(promise, line) for line in lines), (promise, lines)
+    # It leaves nothing but the picture.
+    (picture,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert picture.name == f"{script.stem}.png"
+    assert 900 <= width(picture) <= 1200
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
+def test_it_is_shown(script):
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    picture = FOLDER / "pictures" / f"{script.stem}.png"
+    assert f"({script.name})" in readme
+    assert f"(pictures/{picture.name})" in readme
+    assert 900 <= width(picture) <= 1200
+    assert picture.stat().st_size < LARGEST_PICTURE
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
+def test_it_is_prose_and_code(script):
+    text = script.read_text("utf-8")
+    title, line, *_ = ast.get_docstring(ast.parse(text)).splitlines()
+    assert line == "=" * len(title)
+    cells = re.findall(r"^# %%\n# (.+)\n# (-+)$", text, re.MULTILINE)
+    assert len(cells) >= 3
+    assert all(len(heading) == len(under) for heading, under in cells)
+
+
+def test_it_says_what_to_install(tmp_path):
+    code = (
+        "import runpy, sys\n"
+        "sys.modules['sklearn'] = None\n"
+        f"runpy.run_path({str(FOLDER / 'image_features.py')!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(MPLBACKEND="Agg"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "image_features.py needs scikit-learn: pip install scikit-learn"
+    ]
+
+
+@pytest.mark.parametrize(
+    "promise, line, kept",
+    [
+        ("right: 66 % of 396 words", "  right:  67 % of 396 words", True),
+        ("right: 66 % of 396 words", "right: 50 % of 396 words", False),
+        ("right: 66 % of 396 words", "wrong: 66 % of 396 words", False),
+        ("casa -> maison", "casa -> maison, logis", False),
+    ],
+)
+def test_what_keeps_a_promise(promise, line, kept):
+    assert is_kept(promise, line) is kept
