@@ -126,6 +126,7 @@ sources = {
     "_kernels": [],
     "_products": [],
     "_sparse": [],
+    "_text": [],
 }
 extensions = [
     Extension(
