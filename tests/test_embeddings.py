@@ -27,7 +27,7 @@ def test_text(tmp_path, header, end, trail, zipped):
 @pytest.mark.parametrize("header", [True, False])
 def test_text_of_any_length(tmp_path, monkeypatch, n, header):
     """Without a header the buffer grows as blocks of lines come."""
-    monkeypatch.setattr("gwfast.words.text._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1000)
     words, vectors = [f"w{i}" for i in range(n)], cloud(n, 2)
     path = write(tmp_path / "v.txt", text_of(words, vectors, header))
     check(read_embeddings(path), words, vectors)
@@ -45,7 +45,7 @@ def test_binary(tmp_path, end, zipped):
 
 
 def test_binary_across_read_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("gwfast.words.binary._BLOCK_BYTES", 37)
+    monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 37)
     words, vectors = [f"word{i}" for i in range(50)], cloud(50, 3)
     path = write(tmp_path / "v.bin", binary_of(words, vectors))
     check(read_embeddings(path), words, vectors)

@@ -14,7 +14,7 @@ BROKEN = ["A", "a", "b", b"\xff", "A", "c", b"\xfe", "b", "d", "e", "D", "f"]
 @pytest.fixture
 def parsed(monkeypatch):
     """The paths that were parsed, in order."""
-    from gwfast.words import reading
+    from gwfast.words.files import reading
 
     paths = []
     for name in ("read_text", "read_binary"):
@@ -189,7 +189,7 @@ def test_no_place_for_a_cache(tmp_path, monkeypatch):
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_cached(tmp_path, monkeypatch):
-    from gwfast.words import reading
+    from gwfast.words.files import reading
 
     path = write(tmp_path / "v.vec", text_of("abc", cloud(3, 3)))
     former = reading.read_text

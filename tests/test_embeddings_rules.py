@@ -24,8 +24,8 @@ in_one_folder = settings(
 @pytest.fixture
 def small_blocks(monkeypatch):
     """A few lines are a block, so that small files have several."""
-    monkeypatch.setattr("gwfast.words.text._BLOCK_BYTES", 40)
-    monkeypatch.setattr("gwfast.words.binary._BLOCK_BYTES", 40)
+    monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 40)
+    monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 40)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -432,9 +432,9 @@ def test_numbers_are_floats_rounded(tmp_path, rows):
 @pytest.mark.parametrize("kind", ["text", "no header", "gzip", "binary", "npz"])
 def test_memory(tmp_path, monkeypatch, kind):
     """Hardly more than what is returned, at any time."""
-    monkeypatch.setattr("gwfast.words.text._BLOCK_BYTES", 1 << 16)
-    monkeypatch.setattr("gwfast.words.binary._BLOCK_BYTES", 1 << 16)
-    monkeypatch.setattr("gwfast.words.arrays._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("gwfast.words.files.arrays._BLOCK_BYTES", 1 << 16)
     words, vectors = [f"w{i}" for i in range(20000)], np.round(cloud(20000, 100), 3)
     if kind == "npz":
         path = tmp_path / "v.npz"

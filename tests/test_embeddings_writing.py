@@ -190,8 +190,8 @@ def test_nothing_is_left_of_what_failed(tmp_path, monkeypatch, name):
 
     path = tmp_path / name
     path.write_text("before")
-    monkeypatch.setattr("gwfast.words.writing._text", fails)
-    monkeypatch.setattr("gwfast.words.writing._binary", fails)
+    monkeypatch.setattr("gwfast.words.files.writing._text", fails)
+    monkeypatch.setattr("gwfast.words.files.writing._binary", fails)
     monkeypatch.setattr(np, "savez", fails)
     with pytest.raises(OSError, match="No space left"):
         write_embeddings(path, (ONE_PART, cloud(9, 3)))

@@ -204,6 +204,7 @@ def _summary(outcome):
                 "words": len(given.embeddings),
                 "columns": given.embeddings.vectors.shape[1],
                 "duplicates_dropped": given.embeddings.n_duplicates,
+                "undecodable_dropped": given.embeddings.n_undecodable,
             }
             for side, given in (("source", outcome.source), ("target", outcome.target))
         },

@@ -294,9 +294,12 @@ def _show(outcome):
     result, gw = outcome.result, outcome.result.gw
     facts = Table.grid(padding=(0, 2))
     for label, given in (("source", outcome.source), ("target", outcome.target)):
-        n, d = given.embeddings.vectors.shape
-        dropped = given.embeddings.n_duplicates
-        note = f", {dropped:,} duplicates dropped" if dropped else ""
+        (n, d), note = given.embeddings.vectors.shape, ""
+        for dropped, why in (
+            (given.embeddings.n_duplicates, "duplicates"),
+            (given.embeddings.n_undecodable, "not UTF-8"),
+        ):
+            note += f", {dropped:,} dropped ({why})" if dropped else ""
         facts.add_row(label, f"{given.name}: {n:,} words, {d} columns{note}")
     n, m = result.gw.coupling.shape
     threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
+
+from ..replacing import replacing
 
 
 def identity(path):
@@ -70,16 +70,6 @@ class Store:
 def write_json(path, value):
     """Write a file whole, or leave the one before as it is."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
-    handle, name = tempfile.mkstemp(prefix=".gwfast-", dir=path.parent)
-    try:
+    with replacing(path) as stream:
         # Half a surrogate pair, which names of files can hold, is no UTF-8.
-        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
-        # mkstemp's files are for their owner's eyes only.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        stream.write(text.encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""Kernels: arithmetic in C (``csrc/``), loops over rows in ``_kernels.pyx``, their
+"""Kernels: arithmetic in C (``csrc/``), loops over rows in ``*.pyx``, their
 float64 NumPy twins in `reference`, thread counts in `threads`.
 
     solver (Python)  decides        -> what to compute, how often, when to stop
@@ -6,6 +6,8 @@ float64 NumPy twins in `reference`, thread counts in `threads`.
     _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
+
+``_text.pyx`` stands aside: it reads the numbers of text files, on one thread.
 
 The instruction set is chosen once, at import: the widest that the processor has, or
 the one that the environment variable ``GWFAST_ISA`` names.

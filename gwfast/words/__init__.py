@@ -22,9 +22,8 @@ from .evaluation import (
     gold_standard,
     precision_at_k,
 )
-from .reading import read_embeddings
+from .files import read_embeddings, write_embeddings
 from .sample import load_sample
-from .writing import write_embeddings
 
 __all__ = [
     "CONVENTIONS",

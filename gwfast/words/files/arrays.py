@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.lib import format as npy
 
-from .embeddings import (
+from ..embeddings import (
     EmbeddingsFileError,
     RowError,
     check_shapes,
@@ -18,7 +18,7 @@ from .embeddings import (
     gather,
     select,
 )
-from .vocabulary import BYTE_ORDER_MARK
+from ..vocabulary import BYTE_ORDER_MARK
 
 _BLOCK_BYTES = 1 << 22
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .embeddings import Embeddings, as_embeddings
-from .replacing import replacing
+from ...replacing import replacing
+from ..embeddings import Embeddings, as_embeddings
 
 FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}
 # Significant digits that bring every float32 back.

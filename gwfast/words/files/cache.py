@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...replacing import replacing
+from ..embeddings import EmbeddingsFileError
+from ..vocabulary import Options
 from .arrays import read_npz, readable
-from .embeddings import EmbeddingsFileError
-from .replacing import replacing
-from .vocabulary import Options
 
 _VERSION = 1
 # The first member; its name is in the first bytes of what was written here.

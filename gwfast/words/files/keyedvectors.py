@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..embeddings import EmbeddingsFileError, from_arrays
 from .arrays import readable, refused
-from .embeddings import EmbeddingsFileError, from_arrays
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The last two are older versions'.

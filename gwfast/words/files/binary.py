@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .embeddings import EmbeddingsFileError
+from ..embeddings import EmbeddingsFileError
+from ..vocabulary import show
 from .rows import Rows
-from .vocabulary import show
 
 _BLOCK_BYTES = 1 << 20
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .embeddings import EmbeddingsFileError, finish
-from .vocabulary import Vocabulary
+from ..embeddings import EmbeddingsFileError, finish
+from ..vocabulary import Vocabulary
 
 
 class Rows:

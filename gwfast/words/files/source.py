@@ -8,8 +8,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .embeddings import EmbeddingsFileError
-from .vocabulary import BYTE_ORDER_MARK, show
+from ..embeddings import EmbeddingsFileError
+from ..vocabulary import BYTE_ORDER_MARK, show
 
 _HEAD_BYTES, _LINE_BYTES = 1 << 16, 1 << 24
 _BUFFER_BYTES = 1 << 18

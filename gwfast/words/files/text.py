@@ -10,11 +10,11 @@ line iteration would break.
 
 import numpy as np
 
-from ..kernels._text import parse_rows
-from .embeddings import EmbeddingsFileError
+from ...kernels._text import parse_rows
+from ..embeddings import EmbeddingsFileError
+from ..vocabulary import BYTE_ORDER_MARK, show
 from .rows import Rows
 from .source import is_number
-from .vocabulary import BYTE_ORDER_MARK, show
 
 _BLOCK_BYTES = 1 << 20
 _BLANK = b" \r\n"

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
+from ..embeddings import EmbeddingsFileError
+from ..vocabulary import Options
 from .arrays import read_npy, read_npz
 from .binary import read_binary
 from .cache import read_cache, write_cache
-from .embeddings import EmbeddingsFileError
 from .keyedvectors import is_saved, read_saved
 from .source import Layout, Source
 from .text import read_text
-from .vocabulary import Options
 
 
 def read_embeddings(
