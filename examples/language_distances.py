@@ -22,8 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from gwfast.plot import plot_dendrogram, plot_distances
-from gwfast.words import gold_standard, load_sample, precision_at_k
-from gwfast.words.languages import language_distances
+from gwfast.words import gold_standard, language_distances, load_sample, precision_at_k
 
 parser = argparse.ArgumentParser(description="Distances between languages.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")

@@ -1,6 +1,7 @@
 """The regularization: a number, or relative to the problem; fixed, or annealed."""
 
 import dataclasses
+import math
 
 from ._validation import as_positive
 from .sinkhorn import LEAST_EPSILON
@@ -103,3 +104,24 @@ def as_epsilon(epsilon):
             )
         return Epsilon(relative=AUTO_RELATIVE)
     return Epsilon(value=as_positive(epsilon, "epsilon"))
+
+
+def parse_epsilon(text):
+    """What `gwfast.align` takes, of the text "auto", a number or a percentage.
+
+    Raises
+    ------
+    ValueError
+    """
+    if text == "auto":
+        return text
+    relative = text.endswith("%")
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(
+            f"expected 'auto', a number above 0 or a percentage, got {text!r}"
+        )
+    return Epsilon(relative=number / 100) if relative else number

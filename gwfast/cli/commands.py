@@ -8,7 +8,6 @@ import click
 
 import gwfast
 
-from ..experiments.commands import experiment
 from ..words import (
     load_sample,
     merge,
@@ -18,6 +17,7 @@ from ..words import (
     write_embeddings,
 )
 from ..words.dictionaries import invert
+from .experiment import experiment
 from .options import FILE, reader_options, solver_options
 from .report import Input, Settings, run
 

@@ -1,34 +1,65 @@
 """The options that commands share, and how their texts become values."""
 
-import math
 from pathlib import Path
 
 import click
 
-import gwfast
-
+from ..epsilon import parse_epsilon
 from ..geometry import STATISTICS
 from ..memory import TIERS
 from ..words import CONVENTIONS
 from .outputs import METHODS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="For random starts.",
+)
+QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
+
+
+def n_words(default, least=1):
+    return click.option(
+        "--n-words",
+        type=click.IntRange(least),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="Most frequent words of each side that take part in the transport.",
+    )
+
+
+def max_vocab(least=1):
+    return click.option(
+        "--max-vocab",
+        type=click.IntRange(least),
+        default=200_000,
+        show_default=True,
+        metavar="N",
+        help="Words to read from each file, which is sorted by frequency.",
+    )
+
+
+def convention(default):
+    return click.option(
+        "--convention",
+        type=click.Choice(list(CONVENTIONS)),
+        default=default,
+        show_default=True,
+        help="Whose rules of scoring.",
+    )
 
 
 def _epsilon(context, parameter, value):
     """``auto``, a positive number, or a percentage of the mean pseudo-cost."""
-    if value == "auto":
-        return value
-    relative = value.endswith("%")
     try:
-        number = float(value.removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise click.BadParameter(
-            f"expected 'auto', a number above 0 or a percentage, got {value!r}"
-        )
-    return gwfast.Epsilon(relative=number / 100) if relative else number
+        return parse_epsilon(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _methods(context, parameter, value):
@@ -46,15 +77,7 @@ def _normalize(context, parameter, value):
 
 
 _SOLVER_OPTIONS = (
-    click.option(
-        "--n-words",
-        type=click.IntRange(1),
-        default=2000,
-        show_default=True,
-        metavar="N",
-        help="Most frequent words of each side that take part in the transport; the"
-        " others are mapped.",
-    ),
+    n_words(2000),
     click.option(
         "--epsilon",
         default="auto",
@@ -71,14 +94,7 @@ _SOLVER_OPTIONS = (
         show_default=True,
         help="Start of the solve; auto tries several.",
     ),
-    click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        metavar="N",
-        help="For random starts.",
-    ),
+    SEED,
     click.option(
         "--normalize",
         default="unit,center,unit",
@@ -149,13 +165,7 @@ _SOLVER_OPTIONS = (
         metavar="NAMES",
         help="Of translation, to be scored; also barycentric and inverted_softmax.",
     ),
-    click.option(
-        "--convention",
-        type=click.Choice(list(CONVENTIONS)),
-        default="gwfast",
-        show_default=True,
-        help="Whose rules of scoring.",
-    ),
+    convention("gwfast"),
     click.option(
         "--output",
         type=click.Path(path_type=Path),
@@ -170,7 +180,7 @@ _SOLVER_OPTIONS = (
         help="Write the mapped vectors of both sides there as well.",
     ),
     click.option("--force", is_flag=True, help="Replace these files in --output."),
-    click.option("--quiet", is_flag=True, help="Show no progress."),
+    QUIET,
 )
 
 
@@ -182,14 +192,7 @@ def solver_options(command):
 
 
 _READER_OPTIONS = (
-    click.option(
-        "--max-vocab",
-        type=click.IntRange(1),
-        default=200_000,
-        show_default=True,
-        metavar="N",
-        help="Words to read from each file, which is sorted by frequency.",
-    ),
+    max_vocab(),
     click.option("--lower", is_flag=True, help="Put words in lower case."),
     click.option(
         "--encoding-errors",

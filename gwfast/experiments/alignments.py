@@ -12,6 +12,7 @@ import numpy as np
 
 import gwfast
 
+from ..epsilon import parse_epsilon
 from ..kernels.threads import resolve_n_threads
 from ..normalize import Normalizer
 from ..words import (
@@ -62,27 +63,6 @@ class Direction:
     target: Path
     test: Path
     train: Path | None
-
-
-def as_epsilon(text):
-    """What `gwfast.align` takes, of "auto", a number or a percentage.
-
-    Raises
-    ------
-    ValueError
-    """
-    if text == "auto":
-        return text
-    relative = text.endswith("%")
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise ValueError(
-            f"expected 'auto', a number above 0 or a percentage, got {text!r}"
-        )
-    return gwfast.Epsilon(relative=number / 100) if relative else number
 
 
 @functools.lru_cache(maxsize=2)
@@ -180,7 +160,7 @@ def align(direction, settings, epsilon, scale, *, n_threads, watch):
             y.vectors,
             n_words=settings.n_words,
             normalize=NORMALIZE,
-            epsilon=as_epsilon(epsilon),
+            epsilon=parse_epsilon(epsilon),
             scale_costs=None if scale == "none" else scale,
             seed=settings.seed,
             n_threads=n_threads,

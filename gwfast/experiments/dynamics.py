@@ -10,10 +10,11 @@ import numpy as np
 import gwfast
 
 from .._version import __version__
+from ..epsilon import parse_epsilon
 from ..plot import plot_dynamics
 from ..words import CONVENTIONS, gold_standard
 from . import published
-from .alignments import NORMALIZE, as_epsilon, dictionary_of, messages, number, read
+from .alignments import NORMALIZE, dictionary_of, messages, number, read
 from .data import MUSE
 from .runner import Experiment, Job
 from .show import percent, print_columns
@@ -235,7 +236,7 @@ def trace(pair, settings, epsilon, *, n_threads, watch):
             x.vectors,
             y.vectors,
             normalize=NORMALIZE,
-            epsilon=as_epsilon(epsilon),
+            epsilon=parse_epsilon(epsilon),
             init=settings.init,
             max_outer=settings.max_outer,
             seed=settings.seed,

@@ -45,8 +45,7 @@ class LanguagePair:
         What the entropic plan costs that the matching was made from: `gw_cost` of
         `gwfast.align`.
     product_cost : float
-        What the product plan costs, which matches nothing: where languages have nothing
-        in common `gw_cost` is about this.
+        What the product plan costs, which matches nothing.
     epsilon : float or None
         The effective one of the entropic plan, where there is one.
     status : str
@@ -188,9 +187,11 @@ def language_distances(
     it, repairs that.
 
     *How to read it.* The value is an upper bound, as no search is sure to find the
-    lowest minimum; other starts and epsilons change it by 0.2 %, so that differences
-    below a percent mean little. 0 is: the same relations between words.
-    `LanguagePair.product_cost` is what to expect where there is nothing in common. On
+    lowest minimum; at 2000 words other starts and epsilons change it by up to 0.5 %, so
+    that differences below a percent mean little, and at fewer words by more (6 % at
+    800). 0 is: the same relations between words. Matching nothing costs
+    `LanguagePair.product_cost`, and the best matching of noise with the variances of
+    Spanish vectors 63 % of that, at 2000 words in 200 dimensions. On
     the 50-dimensional vectors of Zhang et al. (ACL 2017) two corpora of English were at
     11 % of that, Spanish and English at 23 %, Chinese and English at 33 %; on small
     corpora of novels in 200 dimensions, where vectors are noisier, Spanish and French

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import click
 
+from ..epsilon import parse_epsilon
+from ..experiments import published
+from ..experiments.alignments import NORMALIZE, Settings
+from ..experiments.data import MUSE
+from ..experiments.distances import Distances
+from ..experiments.dynamics import Dynamics, Pair
+from ..experiments.dynamics import Settings as DynamicsSettings
+from ..experiments.runner import Options, run
+from ..experiments.tables import Table1, Table2
 from ..geometry import STATISTICS
-from ..words import CONVENTIONS
-from . import published
-from .alignments import NORMALIZE, Settings, as_epsilon
-from .data import MUSE
-from .distances import Distances
-from .dynamics import Dynamics, Pair
-from .dynamics import Settings as DynamicsSettings
-from .runner import Options, run
-from .tables import Table1, Table2
+from .options import FILE, QUIET, SEED, convention, max_vocab, n_words
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def _checked(context, parameter, value):
@@ -25,7 +25,7 @@ def _checked(context, parameter, value):
     several = not isinstance(value, str)
     try:
         for one in value if several else (value,):
-            as_epsilon(one)
+            parse_epsilon(one)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     return _once(value) if several else value
@@ -57,19 +57,8 @@ def _files(context, parameter, value):
             raise click.BadParameter(f"expected NAME=FILE, got {text!r}")
         if name in files:
             raise click.BadParameter(f"expected different names, got {name!r} twice")
-        files[name] = _FILE.convert(path, parameter, context)
+        files[name] = FILE.convert(path, parameter, context)
     return files
-
-
-def _n_words(default):
-    return click.option(
-        "--n-words",
-        type=click.IntRange(2),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help="Most frequent words of each side that take part in the transport.",
-    )
 
 
 def _epsilons(default):
@@ -99,34 +88,6 @@ _PAIRS = click.option(
     metavar="EN-ES,...",
     help="Directions to run; by default the paper's.",
 )
-_MAX_VOCAB = click.option(
-    "--max-vocab",
-    type=click.IntRange(2),
-    default=200_000,
-    show_default=True,
-    metavar="N",
-    help="Words to read from each file, which is sorted by frequency.",
-)
-_SEED = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="For random starts.",
-)
-
-
-def _convention(default):
-    return click.option(
-        "--convention",
-        type=click.Choice(list(CONVENTIONS)),
-        default=default,
-        show_default=True,
-        help="Whose rules of scoring.",
-    )
-
-
 _RUN_OPTIONS = (
     click.option(
         "--threads",
@@ -161,7 +122,7 @@ _RUN_OPTIONS = (
     click.option(
         "--force", is_flag=True, help="Use --output though it holds other files."
     ),
-    click.option("--quiet", is_flag=True, help="Show no progress."),
+    QUIET,
 )
 
 
@@ -189,8 +150,8 @@ def _table_options(scales, default):
     return _with(
         _DATA,
         _PAIRS,
-        _n_words(5000),
-        _MAX_VOCAB,
+        n_words(5000, least=2),
+        max_vocab(2),
         click.option(
             "--cache",
             is_flag=True,
@@ -218,8 +179,8 @@ def _table_options(scales, default):
             metavar="N",
             help="Rounds of refinement, at most.",
         ),
-        _convention(default),
-        _SEED,
+        convention(default),
+        SEED,
         *_RUN_OPTIONS,
     )
 
@@ -261,7 +222,7 @@ def _split(kind, options):
 
 
 @experiment.command()
-@click.argument("files", metavar="[SRC TGT]", type=_FILE, nargs=-1)
+@click.argument("files", metavar="[SRC TGT]", type=FILE, nargs=-1)
 @click.option(
     "--data",
     "folder",
@@ -272,7 +233,7 @@ def _split(kind, options):
 )
 @click.option(
     "--dictionary",
-    type=_FILE,
+    type=FILE,
     help="For SRC and TGT: 'source target' a line.",
 )
 @click.option(
@@ -283,7 +244,7 @@ def _split(kind, options):
     metavar="EN-FR,...",
     help="Directions to run.",
 )
-@_n_words(2000)
+@n_words(2000, least=2)
 @_epsilons(("2.5%", "auto", "1.25%", "0.5%"))
 @click.option(
     "--init",
@@ -301,8 +262,8 @@ def _split(kind, options):
     metavar="N",
     help="Limit of outer iterations.",
 )
-@_convention("gwfast")
-@_SEED
+@convention("gwfast")
+@SEED
 @_with(*_RUN_OPTIONS)
 def dynamics(files, folder, dictionary, pairs, **options):
     """Objective and accuracy after every iteration, for several epsilons.
@@ -337,7 +298,7 @@ def dynamics(files, folder, dictionary, pairs, **options):
     metavar="EN,...",
     help="Those of --data to compare; by default all.",
 )
-@_n_words(2000)
+@n_words(2000, least=2)
 @click.option(
     "--epsilon",
     default="auto",
@@ -351,7 +312,7 @@ def dynamics(files, folder, dictionary, pairs, **options):
     type=click.Choice(STATISTICS),
     help="Divide the costs of each language by this statistic of them.",
 )
-@_SEED
+@SEED
 @_with(*_RUN_OPTIONS)
 def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **options):
     """Distances between languages, on their most frequent words.
