@@ -13,9 +13,10 @@ from .kernels import _kernels, _products
 from .kernels._rows import Panels, aligned_empty
 from .kernels.threads import resolve_n_threads
 
-# Bytes of float32 similarities held at a time: large enough for full-speed products,
-# small enough to leave a good part in cache until the largest entries are picked.
-CHUNK_BYTES = 32 * 2**20
+# Bytes of float32 similarities held at a time, small enough to leave a good part in
+# cache until the largest entries are picked; but at least so many rows, or products
+# with many targets wait for memory.
+CHUNK_BYTES, CHUNK_ROWS = 32 * 2**20, 256
 
 METHODS = ("nn", "csls", "inverted_softmax")
 # Neighbors that CSLS looks at, and the inverse temperature of inverted softmax.
@@ -244,7 +245,7 @@ def _joined(parts):
 def _chunks(x, y, n_threads):
     """Products of some of the unit rows of `x` at a time with those of `y`, in one
     buffer."""
-    step = max(1, min(x.shape[0], CHUNK_BYTES // (4 * y.shape[0])))
+    step = min(x.shape[0], max(CHUNK_ROWS, CHUNK_BYTES // (4 * y.shape[0])))
     buffer = aligned_empty((step, y.shape[0]))
     panels = Panels(y, True, n_threads=n_threads)
     for i in range(0, x.shape[0], step):

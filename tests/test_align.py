@@ -96,7 +96,8 @@ def test_translate_agrees_with_plain_computations(aligned):
 def test_retrieval_does_not_depend_on_chunks(monkeypatch):
     queries, targets = cloud(70, 5, 6), cloud(90, 5, 7)
     whole = gwfast.nearest_neighbors(queries, targets)
-    monkeypatch.setattr("gwfast.retrieval.CHUNK_BYTES", 4 * 90 * 7)
+    monkeypatch.setattr("gwfast.retrieval.CHUNK_BYTES", 0)
+    monkeypatch.setattr("gwfast.retrieval.CHUNK_ROWS", 7)
     chunked = gwfast.nearest_neighbors(queries, targets)
     np.testing.assert_array_equal(whole.indices, chunked.indices)
     np.testing.assert_allclose(whole.scores, chunked.scores, atol=1e-6)

@@ -104,7 +104,8 @@ def test_whitening_wants_enough_pairs():
 )
 def test_best_matches_agree_with_plain_csls(n, m, hood, monkeypatch):
     x, y = cloud(n, 5, 16), cloud(m, 5, 17)
-    monkeypatch.setattr("gwfast.retrieval.CHUNK_BYTES", 4 * m * 7)
+    monkeypatch.setattr("gwfast.retrieval.CHUNK_BYTES", 0)
+    monkeypatch.setattr("gwfast.retrieval.CHUNK_ROWS", 7)
     found = best_matches(x, y, k=2, hood=hood)
     expected = csls(x, y, hood)
     order = np.argsort(-expected, axis=1)[:, :2]

@@ -31,9 +31,11 @@ from ._rows cimport (
 import numpy as np
 
 # Rows of a product made at a time: as many as with a panel of the right factor stay in
-# the second cache; and at least as many a chunk, or reading the right factor shows.
+# the second cache; and at least as many a chunk, or reading the right factor shows,
+# the more so where it comes from memory each time.
 cdef ptrdiff_t PRODUCT_ROWS = 128
 cdef ptrdiff_t LEAST_PRODUCT_ROWS = 32
+cdef ptrdiff_t CACHED_FLOATS = 1 << 20
 # Floats of partial products that `gram` may hold (64 MB).
 cdef ptrdiff_t GRAM_FLOATS = 1 << 24
 
@@ -49,11 +51,14 @@ def matmul(
     """``out = a @ b``, and ``dots = a @ x`` in the same read of `a`."""
     cdef Rows source = as_rows(a)
     cdef ptrdiff_t n = source.n, k = source.m, m = b.m, chunk, i, end, rows
-    cdef ptrdiff_t size = max(chunk_rows(n), LEAST_PRODUCT_ROWS)
-    cdef ptrdiff_t chunks = count_chunks(n, size)
+    cdef ptrdiff_t size = max(chunk_rows(n), LEAST_PRODUCT_ROWS), chunks
     cdef ptrdiff_t strip = source.strip if source.strip else PRODUCT_ROWS
     cdef const float *made
     cdef bint with_dots = x is not None
+    if k * m > CACHED_FLOATS:
+        # No row depends on what is in its chunk, which may so depend on the threads.
+        size = max(size, min(PRODUCT_ROWS, (n + n_threads - 1) // n_threads))
+    chunks = count_chunks(n, size)
     b.check()
     check("inner side of b", b.k, k)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
