@@ -123,9 +123,10 @@ class Distances(Experiment):
         note = (
             f"Most frequent {found.n_words:,} words of each language. A distance is"
             " what the best one-to-one matching found costs, an upper bound good to"
-            " about half a percent. Unmatched: what the product plan costs, which matches"
-            " nothing; share: of that, about 63 % for noise. Plan: what the entropic plan"
-            " costs that the matching was made from.\n" + published.DISTANCES
+            " about half a percent. Unmatched: what the product plan costs, which"
+            " matches nothing; share: of that, about 63 % for noise. Plan: what the"
+            " entropic plan costs that the matching was made from.\n"
+            + published.DISTANCES
         )
         print_columns(out, "pairs, times 100", ("",), columns, rows, note=note)
 
