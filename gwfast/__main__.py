@@ -26,8 +26,11 @@ def main(argv=None):
             file=sys.stderr,
         )
         return 2
-    from . import cli
-
+    try:
+        from . import cli
+    except KeyboardInterrupt:
+        print("gwfast: interrupted", file=sys.stderr)
+        return 130
     return cli.main(argv)
 
 

@@ -2,9 +2,9 @@
 
 import inspect
 
-from ._validation import as_matrix
+from ._validation import as_matrix, one_of
 from .align import align
-from .retrieval import nearest_neighbors
+from .retrieval import METHODS, nearest_neighbors
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -92,7 +92,7 @@ class GromovWassersteinAligner:
         self
         """
         options = self.get_params()
-        del options["retrieval"]
+        one_of(options.pop("retrieval"), "retrieval", METHODS)
         self.result_ = align(X, Y, p=p, q=q, **options)
         self.mapping_ = self.result_.mapping
         self.n_features_in_ = len(self.mapping_)

@@ -22,6 +22,11 @@ def replacing(path):
         with open(temporary, "xb") as stream:
             yield stream
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.filename == str(temporary):
+            error.filename = str(path)  # the name that the caller knows
+        raise
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

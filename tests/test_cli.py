@@ -267,7 +267,7 @@ def test_bad_input(run, files, arguments, message):
     [
         (KeyboardInterrupt(), 130, "gwfast: interrupted"),
         (ValueError("x must be\n2-D"), 2, "gwfast: error: x must be 2-D"),
-        (MemoryError("9 GB"), 2, "gwfast: error: out of memory: 9 GB"),
+        (MemoryError("9 GB"), 2, "gwfast: error: 9 GB"),
         (OSError(28, "No space left", "f"), 2, "gwfast: error: f: No space left"),
     ],
 )

@@ -174,3 +174,103 @@ def test_costs_can_be_scaled(run, files):
         for name in ("plain", "scaled")
     )
     assert one != other
+
+
+def test_convert_takes_all_words_and_tells_what_it_drops(run, files):
+    (files / "c.vec").write_bytes(b"a 1 2\nb\xff 3 4\nA 5 6\n")
+    status, out, _ = run(
+        "convert", "c.vec", "c.bin", "--lower", "--encoding-errors", "skip"
+    )
+    assert status == 0
+    assert (
+        out
+        == "c.bin: 1 word, 2 columns, 1 dropped (duplicates), 1 dropped (not UTF-8)\n"
+    )
+    status, _, err = run("convert", "c.vec", "d.bin")
+    assert status == 2
+    assert "--encoding-errors replace or skip reads on" in err
+    (files / "e.vec").write_text("1 2\nin spite of 1 2\n")
+    assert run("convert", "e.vec", "e.bin")[0] == 2
+    assert run("convert", "e.vec", "e.bin", "--space", "_")[0] == 0
+    assert read_embeddings(files / "e.bin").words == ("in_spite_of",)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("c.npy", "DST must end in .vec, .txt, .bin or .npz"),
+        ("no/c.vec", "DST must be in an existing folder"),
+    ],
+)
+def test_convert_refuses_what_it_cannot_write(run, name, message):
+    status, out, err = run("convert", "a.vec", name)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("name", ["source.vec", "dictionary.txt"])
+def test_inputs_are_not_overwritten(run, files, name):
+    folder = files / "work"
+    folder.mkdir()
+    is_list = name == "dictionary.txt"
+    content = (files / ("pairs.txt" if is_list else "a.vec")).read_bytes()
+    (folder / name).write_bytes(content)
+    source = "a.vec" if is_list else f"work/{name}"
+    dictionary = f"work/{name}" if is_list else "pairs.txt"
+    status, _, err = run(
+        "align", source, "b.vec", "--dictionary", dictionary,
+        "--output", "work", "--force", "--quiet",
+    )  # fmt: skip
+    assert status == 2
+    assert "--output must not hold what is read" in err and name in err
+    assert (folder / name).read_bytes() == content
+
+
+def test_files_that_are_not_ours_stay(run, files):
+    folder = files / "work"
+    folder.mkdir()
+    (folder / "target.vec").write_text("mine")
+    arguments = ("align", "a.vec", "b.vec", "--output", "work", "--force", "--quiet")
+    assert run(*arguments)[0] == 0
+    assert (folder / "target.vec").read_text() == "mine"
+
+
+def test_the_convention_of_the_paper_takes_the_first_translation(run, files):
+    """Of each line; here it is the wrong one."""
+    words = read_embeddings(files / "a.vec").words
+    lines = [f"{word} t{(i + 1) % N} t{i}\n" for i, word in enumerate(words)]
+    (files / "pairs.lex").write_text("".join(lines))
+    arguments = ("align", "a.vec", "b.vec", "--quiet", "--dictionary", "pairs.lex")
+    for convention, right in (("gwfast", 1.0), ("paper", 0.0)):
+        folder = f"by-{convention}"
+        status, _, err = run(*arguments, "--convention", convention, "--output", folder)
+        assert status == 0, err
+        assert accuracy(files / folder)["csls"]["P@1"] == pytest.approx(right, abs=0.1)
+
+
+def test_words_do_not_command_the_terminal(run, files):
+    x = read_embeddings(files / "a.vec").vectors
+    words = [
+        f"{sign}w{i}" for i, sign in enumerate(("\x1b[31m", "\x9b", "a\nb", "\u202e"))
+    ]
+    words += [f"w{i}" for i in range(len(words), N)]
+    np.savez(files / "c.npz", words=np.array(words), vectors=x)
+    status, out, _ = run("align", "c.npz", "b.vec", "--quiet")
+    assert status == 0
+    assert not set("\x1b\x9b\u202e") & set(out)
+    assert "␛[31mw0" in out
+
+
+def test_a_narrow_terminal_shows_the_figures(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    status, out, _ = run(
+        "align", "a.vec", "b.vec", "--dictionary", "pairs.txt", "--quiet"
+    )
+    assert status == 0
+    assert out.count("1.000") == 9
+
+
+def test_a_wrong_step_of_normalization(run):
+    status, _, err = run("align", "a.vec", "b.vec", "--normalize", "unit,whiten")
+    assert status == 2
+    assert "expected unit and center, with commas between, or none, got 'whiten'" in err

@@ -1,13 +1,16 @@
 """The parts of the experiments: what is kept, found, printed and claimed."""
 
+import os
+
 import numpy as np
 import pytest
 
 import gwfast
 from gwfast.experiments import published
 from gwfast.experiments.data import DINU, MUSE
+from gwfast.experiments.runner import Experiment, Job, Options, run
 from gwfast.experiments.show import console, print_columns
-from gwfast.experiments.store import Store
+from gwfast.experiments.store import Store, identity
 from gwfast.words import load_sample
 
 
@@ -105,3 +108,50 @@ def test_scaling_costs_is_scaling_epsilon():
     scaled = gwfast.align(x, y, epsilon=2e-3, scale_costs="mean", **options)
     plain = gwfast.align(x, y, epsilon=2e-3 * np.prod(scales), **options)
     assert np.abs(scaled.plan - plain.plan).sum() < 1e-3
+
+
+def test_files_are_told_apart_by_what_is_in_them(tmp_path):
+    """Name, size and time alone may be those of another folder's file."""
+    found = []
+    for folder, first in (("one", 1.0), ("other", 2.0)):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "vectors.npy"
+        np.save(path, np.full((4, 3), first, dtype=np.float32))
+        path.with_suffix(".words").write_text("a\nb\nc\nd\n")
+        for file in (path, path.with_suffix(".words")):
+            os.utime(file, (1e9, 1e9))
+        found.append(identity(path))
+    assert found[0] != found[1]
+    assert found[0] == identity(tmp_path / "one" / "vectors.npy")
+
+
+def test_the_words_beside_belong_to_the_file(tmp_path):
+    path = tmp_path / "vectors.npy"
+    np.save(path, np.zeros((2, 3), dtype=np.float32))
+    path.with_suffix(".words").write_text("a\nb\n")
+    before = identity(path)
+    path.with_suffix(".words").write_text("b\na\n")
+    assert identity(path) != before
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path):
+    """A file in place of a folder does for a folder without permission."""
+    (tmp_path / "jobs").write_text("no folder")
+    options = Options(
+        n_threads=1, n_jobs=1, output=tmp_path, state=None, force=True, again=False,
+        quiet=True,
+    )  # fmt: skip
+
+    class Never(Experiment):
+        name = title = "never"
+
+        def jobs(self):
+            return [Job("job", {}, pytest.fail, ("it was started",))]
+
+        def missing(self):
+            return []
+
+        collect = show = draw = summary = None
+
+    with pytest.raises(OSError, match="jobs"):
+        run(Never(), options)

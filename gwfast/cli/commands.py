@@ -9,6 +9,8 @@ import click
 import gwfast
 
 from ..words import (
+    CONVENTIONS,
+    EmbeddingsFileError,
     load_sample,
     merge,
     read_counts,
@@ -19,10 +21,11 @@ from ..words import (
 from ..words.dictionaries import invert
 from .experiment import experiment
 from .options import FILE, reader_options, solver_options
-from .report import Input, Settings, run
+from .report import Input, Settings, described, run
 
 # Seconds of reading after which a cache is worth telling of.
 _SLOW = 5.0
+_COUNTS = "For --marginals counts: 'word count' lines for the words of"
 
 
 def main(argv=None):
@@ -52,7 +55,7 @@ def main(argv=None):
             f"{error.filename}: {error.strerror}" if error.filename else str(error)
         )
     except MemoryError as error:
-        message = f"out of memory: {error}"
+        message = str(error) or "out of memory"
     except ValueError as error:  # gwfast's own say which argument or which file
         message = str(error)
     click.echo("gwfast: error: " + message.replace("\n", " "), err=True)
@@ -74,9 +77,13 @@ def cli(context):
 def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
     """Embeddings; tells of the cache where it would help."""
     began = time.perf_counter()
-    embeddings = read_embeddings(
-        path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache
-    )
+    try:
+        embeddings = read_embeddings(
+            path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache
+        )
+    except EmbeddingsFileError as error:  # what Python calls it
+        message = str(error).replace("errors='replace'", "--encoding-errors replace")
+        raise click.ClickException(message.replace("'skip'", "skip")) from error
     seconds = time.perf_counter() - began
     if seconds > _SLOW and not (cache or quiet):
         click.echo(
@@ -90,7 +97,7 @@ def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
 @cli.command()
 @click.argument("source", metavar="SRC", type=FILE)
 @click.argument("target", metavar="TGT", type=FILE)
-@reader_options
+@reader_options()
 @click.option(
     "--cache",
     is_flag=True,
@@ -117,8 +124,12 @@ def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
     show_default=True,
     help="Weights of the words.",
 )
-@click.option("--source-counts", type=FILE, help="'word count' lines.")
-@click.option("--target-counts", type=FILE, help="'word count' lines.")
+@click.option(
+    "--source-counts", type=FILE, help="'word count' lines, for --marginals counts."
+)
+@click.option(
+    "--target-counts", type=FILE, help="'word count' lines, for --marginals counts."
+)
 @solver_options
 def align(
     source,
@@ -146,12 +157,14 @@ def align(
             "--marginals counts, --source-counts and --target-counts go together"
         )
     # The small files first: a mistake in them shows before a minute of reading.
-    dictionary = merge(
-        *map(read_dictionary, dictionaries),
-        *(invert(read_dictionary(path)) for path in reverse_dictionaries),
-    )
     settings = Settings(marginals=marginals, **settings)
-    settings.check_output()
+    lists = (*dictionaries, *reverse_dictionaries)
+    counts = [path for path in (source_counts, target_counts) if path is not None]
+    settings.check_output((source, target, *lists, *counts))
+    first_only = CONVENTIONS[settings.convention].first_only
+    read = [read_dictionary(path, first_only=first_only) for path in lists]
+    n = len(dictionaries)
+    dictionary = merge(*read[:n], *map(invert, read[n:]))
     inputs = []
     for path, counts in ((source, source_counts), (target, target_counts)):
         embeddings = _read(
@@ -185,20 +198,32 @@ def demo(**settings):
 @click.argument(
     "target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path)
 )
-@reader_options
+@reader_options(all_words=True)
+@click.option(
+    "--space",
+    metavar="TEXT",
+    help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
+)
 @click.option("--force", is_flag=True, help="Replace DST.")
-def convert(source, target, max_vocab, lower, encoding_errors, force):
-    """Write the vectors of SRC to DST in the format that its name says.
+def convert(source, target, max_vocab, lower, encoding_errors, space, force):
+    """Write vectors in another format.
 
-    .vec and .txt are word2vec text, .bin is word2vec binary, .npz is read fastest; with
-    .gz after it each of the first three is compressed.
+    The vectors of SRC are written to DST in the format that its name says: .vec and
+    .txt are word2vec text, .bin is word2vec binary, .npz is read fastest; with .gz
+    after it each of the first three is compressed.
     """
+    suffix = target.with_suffix("").suffix if target.suffix == ".gz" else target.suffix
+    if suffix not in (".vec", ".txt", ".bin", ".npz"):
+        raise click.UsageError(
+            f"DST must end in .vec, .txt, .bin or .npz, or .gz after it, got {target}"
+        )
+    if not target.absolute().parent.is_dir():
+        raise click.UsageError(f"DST must be in an existing folder, got {target}")
     if target.exists() and not force:
         raise click.UsageError(f"DST must not exist without --force, got {target}")
     embeddings = _read(source, max_vocab, lower, encoding_errors)
-    write_embeddings(target, embeddings)
-    n, d = embeddings.vectors.shape
-    click.echo(f"{target}: {n:,} words, {d} columns")
+    write_embeddings(target, embeddings, space=space)
+    click.echo(f"{target}: {described(embeddings)}")
 
 
 @cli.command()

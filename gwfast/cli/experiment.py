@@ -85,7 +85,7 @@ _DATA = click.option(
 _PAIRS = click.option(
     "--pairs",
     callback=_pairs,
-    metavar="EN-ES,...",
+    metavar="en-es,...",
     help="Directions to run; by default the paper's.",
 )
 _RUN_OPTIONS = (
@@ -137,13 +137,16 @@ def _with(*options):
     return decorate
 
 
-@click.group()
-def experiment():
+@click.group(invoke_without_command=True)
+@click.pass_context
+def experiment(context):
     """The paper's experiments, on data that you have.
 
     Each runs on whatever of its files is there, says what is missing, and prints the
     paper's numbers beside its own. Nothing is downloaded.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def _table_options(scales, default):
@@ -241,7 +244,7 @@ def _split(kind, options):
     default="en-fr,en-ru",
     show_default=True,
     callback=_pairs,
-    metavar="EN-FR,...",
+    metavar="en-fr,...",
     help="Directions to run.",
 )
 @n_words(2000, least=2)
@@ -295,7 +298,7 @@ def dynamics(files, folder, dictionary, pairs, **options):
 @click.option(
     "--languages",
     callback=_names,
-    metavar="EN,...",
+    metavar="en,...",
     help="Those of --data to compare; by default all.",
 )
 @n_words(2000, least=2)

@@ -7,10 +7,13 @@ import click
 from ..epsilon import parse_epsilon
 from ..geometry import STATISTICS
 from ..memory import TIERS
+from ..normalize import STEPS
 from ..words import CONVENTIONS
 from .outputs import METHODS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+# Of fastText's millions; as many as MUSE and vecmap look at.
+MAX_VOCAB = 200_000
 SEED = click.option(
     "--seed",
     type=click.IntRange(0),
@@ -33,14 +36,14 @@ def n_words(default, least=1):
     )
 
 
-def max_vocab(least=1):
+def max_vocab(least=1, default=MAX_VOCAB):
     return click.option(
         "--max-vocab",
         type=click.IntRange(least),
-        default=200_000,
-        show_default=True,
+        default=default,
+        show_default=default or "all",
         metavar="N",
-        help="Words to read from each file, which is sorted by frequency.",
+        help="Words to read from a file, which is sorted by frequency.",
     )
 
 
@@ -73,7 +76,14 @@ def _methods(context, parameter, value):
 
 
 def _normalize(context, parameter, value):
-    return () if value == "none" else tuple(value.split(","))
+    steps = () if value == "none" else tuple(value.split(","))
+    for step in steps:
+        if step not in STEPS:
+            raise click.BadParameter(
+                f"expected {' and '.join(STEPS)}, with commas between, or none, got"
+                f" {step!r}"
+            )
+    return steps
 
 
 _SOLVER_OPTIONS = (
@@ -101,7 +111,8 @@ _SOLVER_OPTIONS = (
         show_default=True,
         callback=_normalize,
         metavar="STEPS",
-        help="What is done to the vectors first, or none.",
+        help="What is done to the vectors first: unit makes their lengths one, center"
+        " their mean zero; or none.",
     ),
     click.option(
         "--max-outer",
@@ -192,7 +203,6 @@ def solver_options(command):
 
 
 _READER_OPTIONS = (
-    max_vocab(),
     click.option("--lower", is_flag=True, help="Put words in lower case."),
     click.option(
         "--encoding-errors",
@@ -204,8 +214,13 @@ _READER_OPTIONS = (
 )
 
 
-def reader_options(command):
+def reader_options(all_words=False):
     """Add how embeddings are read."""
-    for option in reversed(_READER_OPTIONS):
-        command = option(command)
-    return command
+
+    def decorate(command):
+        for option in reversed((max_vocab(default=default), *_READER_OPTIONS)):
+            command = option(command)
+        return command
+
+    default = None if all_words else MAX_VOCAB
+    return decorate

@@ -89,7 +89,7 @@ def render(outcome):
         loader=jinja2.PackageLoader("gwfast.cli"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_printable,
+        finalize=printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -270,8 +270,8 @@ def _fitted(tag, name):
     return _COLOR.sub(lambda color: f"var({_VARIABLES[color.group()]})", tag)
 
 
-def _printable(value):
-    """Text for HTML, with signs in place of what it has no place for."""
+def printable(value):
+    """Text with signs in place of what HTML has no place for and terminals obey."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return _UNPRINTABLE.sub(_sign, value)

@@ -23,8 +23,11 @@ import gwfast
 from ..kernels._rows import openmp_version
 from ..words import CONVENTIONS, Embeddings, evaluate, gold_standard
 from .outputs import FILES, METHODS, staged, write
+from .page import printable
 
 _K = 10  # translations per word
+# They change the direction of all text that follows on a line.
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
 
@@ -63,8 +66,13 @@ class Settings:
     force: bool
     quiet: bool
 
-    def check_output(self):
+    def check_output(self, inputs=()):
         """Refuse a folder that cannot be written or would be overwritten.
+
+        Parameters
+        ----------
+        inputs : sequence of Path
+            Files that are read, and so are not results to be replaced.
 
         Raises
         ------
@@ -82,9 +90,15 @@ class Settings:
             raise ValueError(f"--output must be in an existing folder, got {folder}")
         if folder.is_dir() and any(folder.iterdir()) and not self.force:
             raise ValueError(f"--output must be empty without --force, got {folder}")
+        inputs = {path.resolve() for path in inputs}
         for name in FILES:
             if (folder / name).is_dir():
                 raise ValueError(f"--output must not have a folder {name}")
+            if (folder / name).resolve() in inputs:
+                raise ValueError(
+                    f"--output must not hold what is read: {folder / name} would be"
+                    " replaced"
+                )
 
 
 @dataclass(frozen=True)
@@ -288,19 +302,30 @@ def _progress_line(state):
     )
 
 
+def _literal(text):
+    """What a terminal shows and does not obey."""
+    return _TURNS.sub("", printable(text))
+
+
+def described(embeddings):
+    """How many words and columns there are, and what was dropped."""
+    n, d = embeddings.vectors.shape
+    text = f"{n:,} word{'s' * (n > 1)}, {d} column{'s' * (d > 1)}"
+    for dropped, why in (
+        (embeddings.n_duplicates, "duplicates"),
+        (embeddings.n_undecodable, "not UTF-8"),
+    ):
+        text += f", {dropped:,} dropped ({why})" if dropped else ""
+    return text
+
+
 def _show(outcome):
     """Print the tables."""
     console = _console()
     result, gw = outcome.result, outcome.result.gw
     facts = Table.grid(padding=(0, 2))
     for label, given in (("source", outcome.source), ("target", outcome.target)):
-        (n, d), note = given.embeddings.vectors.shape, ""
-        for dropped, why in (
-            (given.embeddings.n_duplicates, "duplicates"),
-            (given.embeddings.n_undecodable, "not UTF-8"),
-        ):
-            note += f", {dropped:,} dropped ({why})" if dropped else ""
-        facts.add_row(label, f"{given.name}: {n:,} words, {d} columns{note}")
+        facts.add_row(label, f"{_literal(given.name)}: {described(given.embeddings)}")
     n, m = result.gw.coupling.shape
     threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
     if not openmp_version():
@@ -327,13 +352,15 @@ def _show(outcome):
         f" marginal error {gw.marginal_error:.1e}",
     )
     if outcome.settings.output is not None:
-        facts.add_row("written", str(outcome.settings.output))
+        facts.add_row(
+            "written", f"{outcome.settings.output / 'report.html'}, and others"
+        )
     console.print(facts)
     console.print()
     console.print(_translations_table(outcome, console))
     if outcome.precision:
         console.print()
-        console.print(_precision_table(outcome.precision))
+        console.print(_precision_table(outcome.precision, console))
         _tell_rules(console, outcome)
 
 
@@ -360,18 +387,20 @@ def _translations_table(outcome, console):
 
         def cell(target, right=right):
             if right is None:
-                return Text(y[target])
+                return Text(_literal(y[target]))
             good = target in right
             tick = ticks[0] if good else ticks[1]
-            return Text(f"{tick} {y[target]}", style="green" if good else "red")
+            return Text(
+                f"{tick} {_literal(y[target])}", style="green" if good else "red"
+            )
 
         candidates = outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
         took_part = row < len(outcome.coupling.indices)
         table.add_row(
-            Text(x[row]),
+            Text(_literal(x[row])),
             cell(int(outcome.coupling.indices[row, 0])) if took_part else "",
             cell(candidates[0]),
-            Text(", ".join(y[target] for target in candidates[1:5])),
+            Text(", ".join(_literal(y[target]) for target in candidates[1:5])),
         )
     if right_rows:
         table.caption = f"{ticks[0]} the list has it, {ticks[1]} it does not"
@@ -390,12 +419,16 @@ def _tell_rules(console, outcome):
     )
 
 
-def _precision_table(precision):
+def _precision_table(precision, console):
     table = _table("accuracy")
-    table.add_column("method", no_wrap=True)
+    table.add_column("method")
     ks = list(next(iter(precision.values())).at)
-    for name in ("P@1", "95 %", *(f"P@{k}" for k in ks[1:]), "words scored"):
-        table.add_column(name, justify="right")
+    # The interval is what a narrow terminal can do without.
+    wide = console.width >= 72
+    interval = ("95 %",) if wide else ()
+    for name in ("P@1", *interval, *(f"P@{k}" for k in ks[1:])):
+        table.add_column(name, justify="right", no_wrap=True, min_width=5)
+    table.add_column("words scored", justify="right")
     for method, score in precision.items():
         shares = [
             f"{share:.3f}" if score.n_queries else "-" for share in score.at.values()
@@ -403,5 +436,6 @@ def _precision_table(precision):
         low, high = score.interval(1)
         between = f"{low:.3f} to {high:.3f}" if score.n_queries else "-"
         scored = f"{score.n_queries:,} of {score.n_words:,}"
-        table.add_row(METHODS[method], shares[0], between, *shares[1:], scored)
+        interval = (between,) if wide else ()
+        table.add_row(METHODS[method], shares[0], *interval, *shares[1:], scored)
     return table

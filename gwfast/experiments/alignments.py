@@ -66,19 +66,23 @@ class Direction:
 
 
 @functools.lru_cache(maxsize=2)
-def _read(path, max_words, cache, changed):
+def _read(path, max_words, lower, cache, changed):
     # Some of the published files have words that are not UTF-8.
-    return read_embeddings(path, max_words=max_words, errors="replace", cache=cache)
+    return read_embeddings(
+        path, max_words=max_words, lower=lower, errors="replace", cache=cache
+    )
 
 
-def read(path, max_words, *, cache=False):
+def read(path, max_words, *, lower=False, cache=False):
     """Embeddings; the last two are kept, as many jobs have one in common."""
-    return _read(path, max_words, cache, path.stat().st_mtime_ns)
+    return _read(path, max_words, lower, cache, path.stat().st_mtime_ns)
 
 
 def _sides(direction, settings):
+    # MUSE counts its 200,000 words in lower case.
+    lower = CONVENTIONS[settings.convention].lower
     return (
-        read(path, settings.max_vocab, cache=settings.cache)
+        read(path, settings.max_vocab, lower=lower, cache=settings.cache)
         for path in (direction.source, direction.target)
     )
 

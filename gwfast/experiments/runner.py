@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -52,10 +53,13 @@ class Experiment(ABC):
     name : str
         As a command.
     title : str
+    needs : str
+        What it takes to run.
     """
 
     name: str
     title: str
+    needs = "the files of one direction"
 
     @abstractmethod
     def jobs(self):
@@ -147,10 +151,15 @@ def run(experiment, options):
     if not jobs:
         for line in missing:
             err.print(line, soft_wrap=True)
-        raise ValueError(f"{experiment.name} must have files to run on, got none")
+        raise ValueError(
+            f"{experiment.name} must have {experiment.needs} to run on, got too few"
+        )
     store = options.store
-    if options.output is not None:
-        options.output.mkdir(exist_ok=True)
+    for folder in (options.output, store.folder):
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass  # better now than after an hour
     results = [None if options.again else store.get(job.key) for job in jobs]
     pending = [number for number, result in enumerate(results) if result is None]
     if not options.quiet and len(pending) < len(jobs):

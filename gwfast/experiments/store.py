@@ -1,10 +1,13 @@
 """Results of finished jobs, so that what was stopped can go on."""
 
+import glob
 import hashlib
 import json
 from pathlib import Path
 
 from ..replacing import replacing
+
+_LOOKED_AT = 1 << 20  # bytes
 
 
 def identity(path):
@@ -17,15 +20,31 @@ def identity(path):
     Returns
     -------
     dict
-        Its name, size and time of change: reading gigabytes to hash them would take
-        longer than many a job.
+        Its name, size and time of change, a digest of its first and last bytes (reading
+        gigabytes to hash them would take longer than many a job), and the same of the
+        files that belong to it: the word list of an ``.npy``, what gensim keeps beside.
     """
     path = Path(path)
+    found = _identity(path)
+    beside = [path.with_suffix(".words"), path.with_suffix(".txt")]
+    beside = beside if path.suffix == ".npy" else []
+    beside += sorted(path.parent.glob(f"{glob.escape(path.name)}.*.npy"))
+    beside = [_identity(other) for other in beside if other.is_file()]
+    return {**found, "beside": beside} if beside else found
+
+
+def _identity(path):
     status = path.stat()
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        digest.update(stream.read(_LOOKED_AT))
+        stream.seek(max(status.st_size - _LOOKED_AT, 0))
+        digest.update(stream.read(_LOOKED_AT))
     return {
         "name": path.name,
         "bytes": status.st_size,
         "changed": status.st_mtime_ns,
+        "ends": digest.hexdigest()[:24],
     }
 
 

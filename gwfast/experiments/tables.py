@@ -5,6 +5,7 @@ from dataclasses import asdict
 import numpy as np
 
 from .._version import __version__
+from ..words import CONVENTIONS
 from . import published
 from .alignments import Direction, align, supervise
 from .data import DINU, MUSE
@@ -159,7 +160,8 @@ class Table(Experiment):
                         shares[name] = percent(score["coverage"])
             yield label, "scored", scored
             yield "", "of", words
-            yield "", "coverage %", shares
+            rules = CONVENTIONS[self.settings.convention]
+            yield "", f"{rules.coverage} covered %", shares
 
     @property
     def _minute_columns(self):

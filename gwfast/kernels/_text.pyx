@@ -138,7 +138,7 @@ cdef const char *parse_number(const char *text, float *value) except? NULL nogil
         if not is_digit(p[0]):
             return NULL
         while is_digit(p[0]):
-            if power < 10000:
+            if power < 100_000_000:  # more than any line has digits
                 power = 10 * power + (p[0] - c"0")
             p += 1
         exponent += -power if negative_power else power

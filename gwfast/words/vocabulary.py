@@ -1,7 +1,8 @@
 """Which words of a file are kept, and by what rule: the same for every format."""
 
-import operator
 from dataclasses import dataclass
+
+from .._validation import as_count
 
 ERRORS = ("strict", "replace", "skip")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -24,8 +25,8 @@ class Options:
     errors: str = "strict"
 
     def __post_init__(self):
-        if self.max_words is not None and operator.index(self.max_words) < 1:
-            raise ValueError(f"max_words must be at least 1, got {self.max_words}")
+        if self.max_words is not None:
+            as_count(self.max_words, "max_words")
         if self.errors not in ERRORS:
             raise ValueError(
                 f"errors must be one of {', '.join(ERRORS)}, got {self.errors!r}"
