@@ -422,7 +422,7 @@ def test_changed_files_and_settings_are_computed_anew(run, data, tmp_path):
 
 
 BAD = {
-    "no files": (["table1", "--data", "."], "table1 must have the files of one direction"),
+    "no files": (["table1", "--data", "."], "must have the files of one direction"),
     "no folder": (["table2", "--data", "none"], "'none' does not exist"),
     "no data": (["table1"], "--data"),
     "pairs": (["table1", "--data", ".", "--pairs", "en"], "pairs such as en-es"),

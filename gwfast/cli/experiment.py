@@ -281,7 +281,10 @@ def dynamics(files, folder, dictionary, pairs, **options):
     if folder:
         traced = Dynamics.of_folder(folder, pairs, settings)
     else:
-        name = "-".join(path.stem for path in files)
+        names = [path.stem for path in files]
+        if names[0] == names[1]:  # word2vec.es and word2vec.en
+            names = [path.name for path in files]
+        name = "-".join(names)
         traced = Dynamics({name: Pair(*files, dictionary)}, {}, None, settings)
     run(traced, options)
 
