@@ -24,7 +24,7 @@ from .options import FILE, reader_options, solver_options
 from .report import Input, Settings, described, run
 
 # Seconds of reading after which a cache is worth telling of.
-_SLOW = 5.0
+_SLOW = 2.0
 _COUNTS = "For --marginals counts: 'word count' lines for the words of"
 
 
