@@ -31,9 +31,15 @@ def watching(progress):
         yield from _bar()
 
 
+def console(*, stderr=False):
+    """rich's, where words and names may look like its markup: all text is literal."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
 def _bar():
     try:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError as error:
         raise ImportError(
@@ -45,7 +51,7 @@ def _bar():
         BarColumn(16),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console(stderr=True)) as bar:
         task = bar.add_task("starting", total=None)  # a bar that pulses
 
         def watch(text, done=None, total=None):

@@ -9,8 +9,9 @@ import gwfast
 from gwfast.experiments import published
 from gwfast.experiments.data import DINU, MUSE
 from gwfast.experiments.runner import Experiment, Job, Options, run
-from gwfast.experiments.show import console, print_columns
+from gwfast.experiments.show import print_columns
 from gwfast.experiments.store import Store, identity
+from gwfast.progress import console
 from gwfast.words import load_sample
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +20,7 @@ from rich.text import Text
 import gwfast
 
 from ..kernels._rows import openmp_version
+from ..progress import console
 from ..words import CONVENTIONS, Embeddings, evaluate, gold_standard
 from .outputs import FILES, METHODS, staged, write
 from .page import printable
@@ -208,7 +208,7 @@ def _align(source, target, dictionary, gold, settings):
         )
     messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
     for message in messages:
-        _console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
+        console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
 
     start = time.perf_counter()
     n = result.gw.coupling.shape[0]
@@ -247,23 +247,18 @@ def _spread(rows):
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
-def _console(*, stderr=False):
-    """Words may look like rich's markup or emoji codes: all text is literal."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
 @contextmanager
 def _progress(settings):
     """A callback and a `progress`: a bar on a terminal, else lines now and then."""
-    console = _console(stderr=True)
+    err = console(stderr=True)
     if settings.quiet:
         yield None, False
-    elif console.is_terminal:
+    elif err.is_terminal:
         with Progress(
             TextColumn("{task.description}"),
             BarColumn(16),
             TimeElapsedColumn(),
-            console=console,
+            console=err,
         ) as progress:
             # Without a limit of one's own nobody knows how many there will be: the
             # bar pulses.
@@ -284,13 +279,13 @@ def _progress(settings):
 
         def line(state):
             if len(shown) % _PLAIN_EVERY == 0:
-                console.print(_progress_line(state), soft_wrap=True)
+                err.print(_progress_line(state), soft_wrap=True)
             shown.append(state.iteration)
 
         def tell(text, done, total):
             # The first start and candidate only, or there would be dozens of lines.
             if not re.match(r"start (?!1 )|round \d+: candidate (?!1 )", text):
-                console.print(text, soft_wrap=True)
+                err.print(text, soft_wrap=True)
 
         yield line, tell
 
@@ -321,7 +316,7 @@ def described(embeddings):
 
 def _show(outcome):
     """Print the tables."""
-    console = _console()
+    out = console()
     result, gw = outcome.result, outcome.result.gw
     facts = Table.grid(padding=(0, 2))
     for label, given in (("source", outcome.source), ("target", outcome.target)):
@@ -355,29 +350,29 @@ def _show(outcome):
         facts.add_row(
             "written", f"{outcome.settings.output / 'report.html'}, and others"
         )
-    console.print(facts)
-    console.print()
-    console.print(_translations_table(outcome, console))
+    out.print(facts)
+    out.print()
+    out.print(_translations_table(outcome, out))
     if outcome.precision:
-        console.print()
-        console.print(_precision_table(outcome.precision, console))
-        _tell_rules(console, outcome)
+        out.print()
+        out.print(_precision_table(outcome.precision, out))
+        _tell_rules(out, outcome)
 
 
 def _table(title):
     return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
 
 
-def _translations_table(outcome, console):
+def _translations_table(outcome, out):
     """Twenty words, from frequent to rare, and whether the list knows better."""
     x, y = outcome.source.embeddings.words, outcome.target.embeddings.words
-    ticks = ("✓", "✗") if console.encoding.startswith("utf") else ("+", "-")
+    ticks = ("✓", "✗") if out.encoding.startswith("utf") else ("+", "-")
     right_rows = {}
     if outcome.gold is not None:
         gold = outcome.gold
         right_rows = dict(zip(gold.rows.tolist(), gold.targets, strict=True))
     table = _table("translations")
-    table.width = min(console.width, 80)
+    table.width = min(out.width, 80)
     for name in ("word", "coupling", "CSLS"):
         table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
     # The column with a ratio is the one that gives way.
@@ -408,23 +403,23 @@ def _translations_table(outcome, console):
     return table
 
 
-def _tell_rules(console, outcome):
+def _tell_rules(out, outcome):
     """What the figures stand for."""
     whole = max(outcome.precision.values(), key=lambda score: score.n_queries)
     rules = CONVENTIONS[outcome.settings.convention]
     of = "pairs" if rules.coverage == "pairs" else "words"
-    console.print(
+    out.print(
         f"convention {rules.name}: the vocabularies cover {whole.coverage:.1%} of the"
         f" list's {of}"
     )
 
 
-def _precision_table(precision, console):
+def _precision_table(precision, out):
     table = _table("accuracy")
     table.add_column("method")
     ks = list(next(iter(precision.values())).at)
     # The interval is what a narrow terminal can do without.
-    wide = console.width >= 72
+    wide = out.width >= 72
     interval = ("95 %",) if wide else ()
     for name in ("P@1", *interval, *(f"P@{k}" for k in ks[1:])):
         table.add_column(name, justify="right", no_wrap=True, min_width=5)

@@ -15,7 +15,8 @@ import scipy
 from .._version import __version__
 from ..kernels.threads import resolve_n_threads
 from ..parallel import in_parallel
-from .show import console, progress
+from ..progress import console
+from .show import progress
 from .store import Store, write_json
 
 RESULTS = "results.json"

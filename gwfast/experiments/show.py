@@ -4,19 +4,15 @@ import math
 from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
+
+from ..progress import console
 
 # Tables are made for this width, as long as the terminal is not narrower.
 _WIDTH = 80
 # Blanks around a column, those between two shared.
 _GAP = 3
-
-
-def console(*, stderr=False):
-    """Names of languages and files may look like markup: all text is literal."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def print_columns(out, title, heads, columns, rows, *, note=None):
