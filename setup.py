@@ -123,6 +123,7 @@ directives = {
 
 sources = {
     "_rows": ["csrc/dispatch.c"],
+    "_exponentials": [],
     "_kernels": [],
     "_products": [],
     "_sparse": [],

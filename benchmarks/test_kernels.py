@@ -17,7 +17,15 @@ import numpy as np
 import pytest
 import settings
 
-from gwfast.kernels import _kernels, _products, _rows, _sparse, reference, threads
+from gwfast.kernels import (
+    _exponentials,
+    _kernels,
+    _products,
+    _rows,
+    _sparse,
+    reference,
+    threads,
+)
 
 # Up to the first size a matrix may stay in cache.
 CACHED_SIZE, CHECKED_SIZE = 4000, 500
@@ -26,7 +34,7 @@ DIMENSIONS = (50, 200)
 ONE_IN = 50
 # The kernels by the names of their twins.
 COMPILED = SimpleNamespace(
-    **{**vars(_rows), **vars(_kernels), **vars(_products)},
+    **{**vars(_rows), **vars(_exponentials), **vars(_kernels), **vars(_products)},
     **{f"sparse_{name}": kernel for name, kernel in vars(_sparse).items()},
 )
 with_dimensions = pytest.mark.parametrize("d", DIMENSIONS, ids="d={}".format)

@@ -1,4 +1,4 @@
-/* One table of row kernels per instruction set, and the choice among them.
+/* One table of kernels per instruction set, and the choice among them.
  *
  * Every function is compiled for the ABI's floor unless it stands between the target
  * pragmas below, and those are reached only after the processor (and the operating
@@ -11,9 +11,10 @@
 
 #include "gwfast.h"
 
-#define GWF_JOIN_(a, b) a##_##b
-#define GWF_JOIN(a, b) GWF_JOIN_(a, b)
-#define GWF_NAME(f) GWF_JOIN(f, GWF_ISA)
+#define GWF_JOIN3_(a, b, c) a##_##b##_##c
+#define GWF_JOIN3(a, b, c) GWF_JOIN3_(a, b, c)
+#define GWF_NAME(f) GWF_JOIN3(f, GWF_ISA, GWF_TYPE)
+#define GWF_LANES (GWF_BYTES / (ptrdiff_t)sizeof(real))
 #define GWF_TEXT_(a) #a
 #define GWF_TEXT(a) GWF_TEXT_(a)
 
@@ -34,11 +35,11 @@
 #define GWF_ISA baseline
 #define GWF_TILE 4
 #endif
-#define GWF_LANES 4
+#define GWF_BYTES 16
 #include "isa.inc"
-static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
+static const gwf_isa *const gwf_floor = &GWF_JOIN(gwf_table, GWF_ISA);
 #undef GWF_ISA
-#undef GWF_LANES
+#undef GWF_BYTES
 #undef GWF_TILE
 
 #if GWF_DISPATCH
@@ -56,17 +57,17 @@ static const gwf_isa *const gwf_floor = &GWF_NAME(gwf_table);
 #endif
 
 #define GWF_ISA avx2
-#define GWF_LANES 8
+#define GWF_BYTES 32
 #define GWF_TILE 4
 GWF_TARGET_BEGIN("avx2,fma")
 #include "isa.inc"
 GWF_TARGET_END
 #undef GWF_ISA
-#undef GWF_LANES
+#undef GWF_BYTES
 #undef GWF_TILE
 
 #define GWF_ISA avx512
-#define GWF_LANES 16
+#define GWF_BYTES 64
 #define GWF_TILE 8
 /* Without the last word GCC keeps to 256-bit vectors: right for code that mixes a few
  * vector instructions into scalar work, wrong for these loops. */
@@ -74,7 +75,7 @@ GWF_TARGET_BEGIN("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-widt
 #include "isa.inc"
 GWF_TARGET_END
 #undef GWF_ISA
-#undef GWF_LANES
+#undef GWF_BYTES
 #undef GWF_TILE
 
 #endif

@@ -2,15 +2,14 @@
 
 import numpy as np
 
-from .anderson import Trail
+from .anderson import DEPTH, DeepTrail, Trail
 from .coupling import ArrayCoupling
 from .geometry import row_blocks
-from .kernel import (
-    StoredKernel,
-)
-from .kernels import _kernels, _products
+from .kernel import StoredKernel
+from .kernels import _exponentials, _kernels, _products
 from .kernels._rows import Panels, aligned_empty
 from .linearization import Linearization, not_negative
+from .precision import SINGLE
 
 # As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
 LOG_FLOOR = 1e-18
@@ -40,10 +39,21 @@ LOSSES = {
 
 
 class Dense(Linearization):
-    """Any loss between any costs: two GEMMs on the matrices, the state is the plan.
+    """Any loss between any costs, and costs between the spaces: two products of
+    matrices, the state is the plan.
 
     An asymmetric cost has two pseudo-costs, of it and of its transpose; their mean is
     half the gradient of the objective.
+
+    Attributes
+    ----------
+    moved : float
+        Frobenius norm of what the last `update` changed of the plan.
+    bilinear : float
+        ``-<h1(C1) T h2(C2)', T>`` of the state, weighted by `alpha`; with known
+        marginals the transforms are centered.
+    bases : tuple of ndarrays
+        Potentials, in `unit`, of points whose mass is free.
     """
 
     # With a share of 0.1, 5 of 30 random problems (epsilon a tenth of the objective of
@@ -53,14 +63,19 @@ class Dense(Linearization):
     change_is_rounded = True
 
     @classmethod
-    def nbytes(cls, problem, tier, n_threads, scale=1.0):
+    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
         n, m = (scale * size for size in problem.shape)
         symmetric = problem.x.symmetric and problem.y.symmetric
         matrices, plans = (1, 6) if symmetric else (2, 7)
-        return 4 * (matrices * (n * n + m * m) + plans * n * m)
+        matrices += problem.marginals != "balanced"
+        plans += problem.linear_cost is not None
+        plans += DEPTH if itemsize > 4 else 0
+        return itemsize * (matrices * (n * n + m * m) + plans * n * m)
 
-    def __init__(self, problem, n_threads, tier="dense"):
-        super().__init__(problem, n_threads)
+    def __init__(
+        self, problem, n_threads, tier="dense", *, precision=SINGLE, method="pgd"
+    ):
+        super().__init__(problem, n_threads, precision)
         x, y = problem.x.to_dense(), problem.y.to_dense()
         if problem.loss == "kl":
             for geometry, name in ((x, "cost_x"), (y, "cost_y")):
@@ -70,38 +85,86 @@ class Dense(Linearization):
                         f"got {geometry.matrix.min()}"
                     )
         loss = LOSSES[problem.loss]
+        self.method = method
+        self.symmetric = x.symmetric and y.symmetric
+        # What depends on the marginals alone may be taken apart only if they are known.
+        self._moving = problem.marginals != "balanced"
+        known = not self._moving and method != "bapg"
         # The squared loss sees differences only: a common shift keeps large offsets
         # out of the squares.
         shift = 0.0
-        if problem.loss == "square":
+        if problem.loss == "square" and known:
             shift = (_mean(x.matrix) + _mean(y.matrix)) / 2
-        self.symmetric = x.symmetric and y.symmetric
-        p, q = problem.p, problem.q
-        left = _Transformed(x, shift, loss["h1"], loss["f1"], p)
-        right = _Transformed(y, shift, loss["h2"], loss["f2"], q)
-        # The sign of the third term is taken care of once.
-        self._left = np.negative(left.matrix, out=left.matrix)
-        self._right = Panels(right.matrix, True, n_threads=n_threads)
+        p, q, dtype = problem.p, problem.q, precision.dtype
+        left = _Transformed(x, shift, loss["h1"], loss["f1"], p, dtype, known)
+        right = _Transformed(y, shift, loss["h2"], loss["f2"], q, dtype, known)
+        self._sides = left, right
+        self._alpha, self._linear = 1.0, None
         self.unit = left.scale * right.scale
-        # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
-        constant = left.center * right.center / 2
-        self.row_cost = left.linear - right.center * left.product - constant
-        self.col_cost = right.linear - left.center * right.product - constant
-        self._workspace = _Workspace(problem.shape, 1 if self.symmetric else 2)
-        self._some = slice(None, None, max(problem.shape[0] // SAMPLE_ROWS, 1))
-        self.forget()
+        if problem.linear_cost is not None:
+            self._alpha = problem.alpha
+            self._add_linear(problem.linear_cost)
+        # The sign of the third term, and its weight, are taken care of once.
+        factor = -self._alpha * left.scale * right.scale / self.unit
+        self._left = np.multiply(left.matrix, factor, out=left.matrix)
+        self._right = Panels(right.matrix, True, n_threads=n_threads)
         if not self.symmetric:
             self._left_transposed = np.ascontiguousarray(self._left.T)
             self._right_transposed = Panels(right.matrix, n_threads=n_threads)
+        self._separate(p, q)
+        extra = 1 if self.symmetric else 2
+        self._workspace = _Workspace(problem.shape, extra, dtype)
+        self._some = slice(None, None, max(problem.shape[0] // SAMPLE_ROWS, 1))
+        self._step, self.deep = 0.0, precision.itemsize > 4
+        self.extrapolates = method == "pgd" and not self._moving
+        self.forget()
+
+    def _add_linear(self, cost):
+        """Take costs between the spaces into account, in a unit that suits both."""
+        weight = (1.0 - self._alpha) / 2
+        low, high = float(cost.min()), float(cost.max())
+        self._linear_middle = low + (high - low) / 2
+        self._linear_scale = (high - low) / 2 or 1.0
+        self.unit = max(self._alpha * self.unit, weight * self._linear_scale)
+        self._linear = aligned_empty(cost.shape, self.precision.dtype)
+        for rows in row_blocks(*cost.shape):
+            block = cost[rows].astype(np.float64) - self._linear_middle
+            self._linear[rows] = block * (weight / self.unit)
+
+    def _separate(self, rows, cols):
+        """Set the separable terms, those of a plan with these marginals."""
+        left, right = self._sides
+        if self._moving:
+            linear = left.times(rows), right.times(cols)
+        else:
+            linear = left.linear, right.linear
+        # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
+        constant = left.center * right.center / 2
+        row_cost = linear[0] - right.center * left.product - constant
+        col_cost = linear[1] - left.center * right.product - constant
+        self.row_cost, self.col_cost = self._alpha * row_cost, self._alpha * col_cost
+        if self._linear is not None:
+            self.row_cost = self.row_cost + (1 - self._alpha) / 2 * self._linear_middle
+
+    @property
+    def bases(self):
+        if self.method == "bapg" and not self.problem.marginal_terms:
+            return np.zeros(self.problem.shape[0]), np.zeros(self.problem.shape[1])
+        return -self.row_cost / self.unit, -self.col_cost / self.unit
 
     def start(self, plan=None):
         problem = self.problem
-        self.state = aligned_empty(problem.shape)
+        self.state = aligned_empty(problem.shape, self.precision.dtype)
+        marginals = problem.p, problem.q
         if plan is None:
-            np.multiply.outer(problem.p, problem.q, out=self.state, casting="same_kind")
+            rows, cols = problem.mass * problem.p, problem.q
+            np.multiply.outer(rows, cols, out=self.state, casting="same_kind")
+            marginals = rows, problem.mass * cols
         else:
             np.copyto(self.state, plan, casting="same_kind")
-        return self._objective(problem.p, problem.q)
+            if self._moving:
+                marginals = self.state.sum(axis=1), self.state.sum(axis=0)
+        return self._objective(*marginals)
 
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -109,10 +172,13 @@ class Dense(Linearization):
         return self.start(plan)
 
     def kernel(self, solver=None, epsilon=None):
+        self._step = epsilon
         return StoredKernel(self._workspace.buffer, self._fill, self.n_threads)
 
     def update(self, kernel, solver):
-        before = self.state
+        if self._unasked:
+            self.forget()  # its product is gone
+        before, self._unasked = self.state, True
         some, start = self._some, self._from
         extrapolated, self._from = start is not None, None
         if not extrapolated:
@@ -122,10 +188,16 @@ class Dense(Linearization):
         self._trail.add(start, self.state[some].copy())
         if extrapolated:
             # The plan that this one came from was never made but for these rows.
-            change = np.abs(self.state[some] - start).sum() / self.problem.p[some].sum()
+            step = self.state[some] - start
+            change = np.abs(step).sum() / self.problem.p[some].sum()
+            self.moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
-            change = _kernels.distance(self.state, before, self.n_threads)
+            change, self.moved = self.distance_to(before)
         return self._objective(*self.marginals), float(change)
+
+    def distance_to(self, plan):
+        """Of the state, the sum of absolute differences and their Frobenius norm."""
+        return _kernels.distance(self.state, plan, self.n_threads)
 
     def coupling(self, kernel, solver):
         return ArrayCoupling(self.state, self.n_threads)
@@ -135,40 +207,58 @@ class Dense(Linearization):
     def entropy(self, kernel, solver):
         return _kernels.entropy(self.state, self.n_threads)
 
+    def linear_cost(self):
+        if self._linear is None:
+            return 0.0
+        mass = float(self.marginals[0].sum())
+        product = _kernels.dot(self.state, self._linear, self.n_threads)
+        weight = (1.0 - self._alpha) / 2
+        if weight == 0.0:
+            return float(np.vdot(self.problem.linear_cost, self.state))
+        return self._linear_middle * mass + product * self.unit / weight
+
     def extrapolate(self):
         # The product is linear in the plan: it is what moves, the plan stays.
-        last, made = self._product, self._workspace.buffer
-        self._product = made.copy()
-        weight = 0.0 if last is None else self._trail.weight()
-        if weight:
-            made *= 1.0 + weight
-            last *= weight
-            made -= last
-            self._from = self._trail.extrapolated(weight).astype(np.float32)
-        return weight > 0
+        made, self._unasked = self._workspace.buffer, False
+        self._products = [*self._products[1 - self._trail.most :], made.copy()]
+        coefficients = self._trail.coefficients()
+        if not coefficients:
+            return False
+        last = self._products[-len(coefficients) :]
+        made *= coefficients[-1]
+        for coefficient, product in zip(coefficients[:-1], last[:-1], strict=True):
+            made += coefficient * product
+        self._from = self._trail.combined(coefficients).astype(made.dtype)
+        return True
 
     def retract(self):
-        np.copyto(self._workspace.buffer, self._product)
+        np.copyto(self._workspace.buffer, self._products[-1])
         self._workspace.filled_by = self
         self.forget()
 
     def forget(self):
-        self._trail = Trail()
-        self._from = self._product = None
+        self._trail = DeepTrail() if self.deep else Trail()
+        self._from, self._products, self._unasked = None, [], False
 
     def _fill(self):
         workspace = self._workspace
         if workspace.filled_by is self:  # the objective needed the same product
             workspace.filled_by = None
-            return
-        self._from = None  # if an extrapolated product was there, it is no more
-        self._multiply(self._left, self._right, workspace.buffer)
-        if not self.symmetric:
-            other = workspace.extra[1]
-            self._multiply(self._left_transposed, self._right_transposed, other)
-            mean = workspace.buffer
-            mean += other
-            mean *= 0.5
+        else:
+            self._from = None  # if an extrapolated product was there, it is no more
+            self._multiply(self._left, self._right, workspace.buffer)
+            if not self.symmetric:
+                other = workspace.extra[1]
+                self._multiply(self._left_transposed, self._right_transposed, other)
+                mean = workspace.buffer
+                mean += other
+                mean *= 0.5
+            if self._linear is not None:
+                workspace.buffer += self._linear
+        if self._step and self.method != "pgd":
+            _exponentials.proximal_cost(
+                workspace.buffer, self.state, self._step, self.n_threads
+            )
 
     def _multiply(self, left, right, out):
         """``out = left @ plan @ right``."""
@@ -179,12 +269,23 @@ class Dense(Linearization):
 
     def _objective(self, rows, cols):
         workspace = self._workspace
-        workspace.filled_by = None
+        workspace.filled_by, self._step = None, 0.0
         self._fill()
         workspace.filled_by = self
+        if self._moving:
+            self._separate(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost
-        bilinear = _kernels.dot(self.state, workspace.buffer, self.n_threads)
-        return not_negative(separable, self.unit * bilinear)
+        bilinear = self.unit * _kernels.dot(
+            self.state, workspace.buffer, self.n_threads
+        )
+        self.bilinear = bilinear
+        if self._linear is None:
+            return not_negative(separable, bilinear)
+        # Of the linear term, not half of it.
+        half = self.unit * _kernels.dot(self.state, self._linear, self.n_threads)
+        self.bilinear -= half
+        middle = (1 - self._alpha) / 2 * self._linear_middle
+        return float(separable + bilinear + half + middle * rows.sum())
 
 
 class _Workspace:
@@ -197,9 +298,9 @@ class _Workspace:
         Whose pseudo-cost the buffer already holds.
     """
 
-    def __init__(self, shape, extra):
-        self.buffer = aligned_empty(shape)
-        self.extra = [aligned_empty(shape) for _ in range(extra)]
+    def __init__(self, shape, extra, dtype):
+        self.buffer = aligned_empty(shape, dtype)
+        self.extra = [aligned_empty(shape, dtype) for _ in range(extra)]
         self.filled_by = None
 
 
@@ -208,12 +309,15 @@ def _mean(matrix):
 
 
 class _Transformed:
-    """``h(C - shift) = scale * matrix + center`` in float32, and the products with
-    the marginal that the separable terms need, in float64, block by block of rows.
+    """``h(C - shift) = scale * matrix + center``, and the products with the marginal
+    that the separable terms need, in float64, block by block of rows.
+
+    With `known` marginals the center is in the middle of the range, else zero, and
+    the separable terms are left for `times`.
 
     Attributes
     ----------
-    matrix : (n, n) float32 ndarray
+    matrix : (n, n) ndarray of `dtype`
         With entries in [-1, 1].
     scale, center : float
     linear : (n,) ndarray
@@ -222,26 +326,38 @@ class _Transformed:
         ``scale * matrix @ p``.
     """
 
-    def __init__(self, geometry, shift, h, f, p):
+    def __init__(self, geometry, shift, h, f, p, dtype, known):
         cost, n = geometry.matrix, geometry.n
         # h is monotone for both losses, so its range is that of the extremes.
         low, high = (
             float(h(np.float64(bound) - shift)) for bound in (cost.min(), cost.max())
         )
-        self.center = (low + high) / 2
-        self.scale = (high - low) / 2 or 1.0
-        self.matrix = np.empty((n, n), dtype=np.float32)
+        self.center = (low + high) / 2 if known else 0.0
+        self.scale = (high - low) / 2 if known else max(abs(low), abs(high))
+        self.scale = self.scale or 1.0
+        self.matrix = np.empty((n, n), dtype=dtype)
         self.linear, self.product = np.zeros(n), np.zeros(n)
+        self._losses = None if known else np.empty((n, n), dtype=dtype)
         for rows in row_blocks(n, n):
             block = cost[rows].astype(np.float64) - shift
-            values = h(block) - self.center
-            self.linear[rows] += f(block) @ p
+            values, losses = h(block) - self.center, f(block)
+            self.linear[rows] += losses @ p
             self.product[rows] += values @ p
             if not geometry.symmetric:
                 # Both orientations, halved below: the mean of C and its transpose.
-                self.linear += f(block).T @ p[rows]
+                self.linear += losses.T @ p[rows]
                 self.product += values.T @ p[rows]
             self.matrix[rows] = values / self.scale
+            if not known:
+                self._losses[rows] = losses
         if not geometry.symmetric:
             self.linear /= 2
             self.product /= 2
+            if not known:
+                self._losses = (self._losses + self._losses.T) / 2
+        if not known:
+            self.product[:] = 0.0
+
+    def times(self, masses):
+        """``f(C) @ masses``, of the mean of both orientations."""
+        return self._losses @ masses.astype(self._losses.dtype)

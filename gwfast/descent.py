@@ -15,35 +15,36 @@ import numpy as np
 
 from ._validation import as_count, as_positive
 from .kernel import Misfit
+from .relaxed import OneSided, solver_for
 from .result import GWResult, LiveStep, OuterStep
-from .sinkhorn import SinkhornSolver, in_units
+from .sinkhorn import in_units
 
 # Relative change of an outer iteration below which the next ones are extrapolated.
 EXTRAPOLATE_BELOW = 0.05
 # They are if the last one was at most this many times the one before, and the plan has
 # this share of the information it could have about who matches whom.
 CONTRACTING, TOLD = 0.75, 0.2
-# Outer iterations without a smaller change that count as standing still, and the
-# change below which that is float32's doing at any epsilon.
-STALLED_AFTER, STALLED_BELOW = 20, 1e-4
+# The change from which the steps of a deep trail are trusted, and how much it may grow.
+EXTRAPOLATE_DEEP_BELOW, MOST_GROWTH = 1e-3, 1.5
+# Outer iterations without a smaller change that count as standing still.
+STALLED_AFTER = 20
 # How much tighter inner solutions may get because the objective rose.
 MOST_TIGHTENING = 16
-FLOAT32 = float(np.finfo(np.float32).eps) / 2
-
-# Errors of marginals that float32 reaches on any problem.
-LEAST_INNER_TOL = 3e-6
-# Relative rounding of the objective, a difference of larger terms in float32.
-ROUNDING = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """When a descent ends; see `gromov_wasserstein`."""
+    """When a descent ends; see `gromov_wasserstein`.
+
+    With `absolute`, `tol` is for the Frobenius norm of the change of the plan, and says
+    nothing about the objective.
+    """
 
     max_outer: int
     max_inner: int
     tol: float
     marginal_tol: float
+    absolute: bool = False
 
     def __post_init__(self):
         as_count(self.max_outer, "max_outer")
@@ -70,6 +71,8 @@ class Descent:
     callback : callable or None
         Called with every step, a `LiveStep`; what it returns may stop the descent.
     history : list of OuterStep
+    moves : list of float
+        Frobenius norms of what the iterations changed of the plan, where known.
     gw_cost, change, error : float
         Objective, relative change and marginal error after the last iteration.
     status : str or None
@@ -80,9 +83,12 @@ class Descent:
 
     def __init__(self, linearization, epsilons, gw_cost):
         self.linearization, self.epsilons, self.callback = linearization, epsilons, None
-        problem = linearization.problem
-        self.solver = SinkhornSolver(problem.p, problem.q, linearization.n_threads)
+        self.precision = linearization.precision
+        self.solver = solver_for(
+            linearization.problem, linearization.n_threads, self.precision
+        )
         self.history, self.gw_cost, self.change, self.error = [], gw_cost, 1.0, np.inf
+        self.moves = []
         self.status, self.seconds = None, 0.0
         self._few, self._share = linearization.inner_passes, linearization.inner_share
         # Steps to go without extrapolation, and after the next one that failed.
@@ -92,12 +98,19 @@ class Descent:
     def extend(self, coarse, rows, cols):
         """Start with the potentials of a descent on `rows` and `cols` only."""
         linearization, solver = self.linearization, coarse.solver
-        epsilon = in_units(self.epsilons.at(0), linearization.unit)
+        epsilon = in_units(self.epsilons.at(0), linearization.unit, self.precision)
         potentials = linearization.potentials_from(
             (solver.f, solver.g), rows, cols, epsilon
         )
         if potentials is not None:
             self.solver.f, self.solver.g = potentials
+
+    def follow(self, head):
+        """Start where a descent in another precision has ended."""
+        unit = head.linearization.unit / self.linearization.unit
+        self.solver.f, self.solver.g = unit * head.solver.f, unit * head.solver.g
+        self.history, self.moves = list(head.history), list(head.moves)
+        self.change, self.seconds = head.change, head.seconds
 
     def advance(self, limits):
         """Iterate, at least once, until a limit or the tolerances; sets `status`."""
@@ -109,13 +122,13 @@ class Descent:
         return self.status
 
     def _iterate(self, limits, began):
-        linearization, solver, history = self.linearization, self.solver, self.history
+        linearization, history = self.linearization, self.history
         epsilon = self.epsilons.at(len(history))
         final = epsilon == self.epsilons.last
-        inner_epsilon = in_units(epsilon, linearization.unit)
-        # Rounding the pseudo-cost to float32 moves its plan by about this much, and the
-        # product that makes it, by up to four times as much.
-        floor, tol = FLOAT32 / inner_epsilon, limits.tol
+        inner_epsilon = in_units(epsilon, linearization.unit, self.precision)
+        # Rounding the pseudo-cost moves its plan by about this much, and the product
+        # that makes it, by up to four times as much.
+        floor, tol = self.precision.rounding / inner_epsilon, limits.tol
         if linearization.change_is_rounded:
             tol = max(tol, floor)
         # The last plan that the limit allows has to keep its marginals too.
@@ -123,25 +136,23 @@ class Descent:
         marginal_tol, max_inner = limits.marginal_tol, limits.max_inner
         # What the marginals miss moves the plan by about as much from one iteration to
         # the next.
-        inner_tol = min(marginal_tol, max(3 * limits.tol, LEAST_INNER_TOL))
-        kernel = linearization.kernel(solver, inner_epsilon)
-        options = dict(
-            tol=inner_tol if thorough else max(inner_tol, self._share * self.change),
+        inner_tol = max(3 * limits.tol, self.precision.inner_tol)
+        rough = min(self._share * self.change, self.precision.rough)
+        if limits.absolute:
+            # A small step is no end while the error may be as large.
+            inner_tol = max(self.precision.inner_tol, min(inner_tol, rough))
+        inner_tol = min(marginal_tol, inner_tol)
+        before, self._last_change = self.gw_cost, self.change
+        n_inner, gw_cost, change = self._step(
+            inner_epsilon,
+            tol=inner_tol if thorough else max(inner_tol, rough),
             max_iter=max_inner if thorough else min(self._few, max_inner),
         )
-        try:
-            n_inner = solver.solve(kernel, inner_epsilon, **options)
-        except Misfit:
-            linearization.misfit()
-            kernel = linearization.kernel()
-            n_inner = solver.solve(kernel, inner_epsilon, **options)
-        before, self._last_change = self.gw_cost, self.change
-        gw_cost, change = linearization.update(kernel, solver)
-        error = solver.error(*linearization.marginals)
-        self._kernel, self._coupling, self._entropy = kernel, None, None
+        error = self.solver.error(*linearization.marginals)
+        self._coupling = self._entropy = None
         # The objective is a small difference of larger terms; where it is zero (an
         # exact match) their rounding is all that moves.
-        allowed = tol * abs(gw_cost) + ROUNDING * linearization.magnitude
+        allowed = tol * abs(gw_cost) + self._rounding
         step = OuterStep(
             iteration=len(history) + 1,
             gw_cost=gw_cost,
@@ -152,6 +163,7 @@ class Descent:
             seconds=time.perf_counter() - began,
         )
         history.append(step)
+        self.moves.append(linearization.moved)
         self.gw_cost, self.change, self.error = gw_cost, change, error
         if error > change:
             # The plan now moves because its marginals are still settling.
@@ -164,7 +176,10 @@ class Descent:
             self._few = max(self._few, min(2 * self._few, most))
             least = linearization.inner_share / MOST_TIGHTENING
             self._share = max(self._share / 2, least)
-        settled = change <= tol and abs(gw_cost - before) <= allowed
+        if limits.absolute:
+            settled = linearization.moved <= limits.tol or change <= floor
+        else:
+            settled = change <= tol and abs(gw_cost - before) <= allowed
         if linearization.change_is_rounded:
             settled = settled or _stalled(history, 4 * floor)
         settled = self._settled = final and settled
@@ -181,25 +196,53 @@ class Descent:
             self.status = "max_inner" if n_inner >= max_inner else "precision"
         elif (
             final
-            and _stalled(history, max(STALLED_BELOW, floor))
+            and _stalled(history, max(self.precision.stalled, floor))
             and not linearization.restore()
         ):
             self.status = "precision"
         elif len(history) >= limits.max_outer:
             self.status = "max_outer"
-        elif final and not again and (self._guard or change <= EXTRAPOLATE_BELOW):
+        elif (
+            final
+            and not again
+            and linearization.extrapolates
+            and (self._guard or change <= EXTRAPOLATE_BELOW)
+        ):
             # The last one that the limit allows could not be taken back.
             self._extrapolate(before, further=len(history) + 1 < limits.max_outer)
         else:
             linearization.forget()
             self._guard = None
 
+    def _step(self, epsilon, **options):
+        """Linearize at the plan, solve the linear problem, take its plan; returns the
+        passes that took, the objective and the relative change.
+        """
+        linearization, solver = self.linearization, self.solver
+        kernel = linearization.kernel(solver, epsilon)
+        solver.bases = linearization.bases
+        try:
+            n_inner = solver.solve(kernel, epsilon, **options)
+        except Misfit:
+            linearization.misfit()
+            kernel = linearization.kernel()
+            n_inner = solver.solve(kernel, epsilon, **options)
+        self._kernel = kernel
+        return n_inner, *linearization.update(kernel, solver)
+
+    @property
+    def _rounding(self):
+        """Of the objective."""
+        return self.precision.cost_rounding * self.linearization.magnitude
+
     def _told_to_stop(self, step):
         """Call back; what comes back says whether to stop."""
         if self.callback is None:
             return False
         live = LiveStep.of(
-            step, lambda: self.linearization.snapshot(self._kernel, self.solver)
+            step,
+            lambda: self.linearization.snapshot(self._kernel, self.solver),
+            self.linearization.moved,
         )
         try:
             return bool(self.callback(live))
@@ -211,10 +254,13 @@ class Descent:
         good; else, if `further`, do so again.
         """
         linearization, change = self.linearization, self.change
+        if linearization.deep:
+            self._extrapolate_deep(gw_before, further)
+            return
         entropy = linearization.entropy(self._kernel, self.solver)
         reg_cost = self.gw_cost - 2 * self.history[-1].epsilon * entropy
         # An objective is known as well as the marginals are met.
-        slack = self.error * abs(self.gw_cost) + ROUNDING * linearization.magnitude
+        slack = self.error * abs(self.gw_cost) + self._rounding
         if self._guard is not None:
             least_change, least_cost, least_slack = self._guard
             if change > least_change or reg_cost > least_cost + slack + least_slack:
@@ -236,6 +282,22 @@ class Descent:
             return
         moved = linearization.extrapolate()
         self._guard = (change, reg_cost, slack) if moved else None
+
+    def _extrapolate_deep(self, gw_before, further):
+        """The same by the steps alone, which say themselves whether they contract."""
+        linearization, change = self.linearization, self.change
+        if self._guard is not None and change > MOST_GROWTH * self._guard[0]:
+            linearization.retract()
+            self.gw_cost, self.change = gw_before, self._guard[0]
+            self._guard, self._pause = None, 2 * self._pause
+            self._resting = self._pause
+            return
+        self._resting = max(self._resting - 1, 0)
+        if not further or self._resting or change > EXTRAPOLATE_DEEP_BELOW:
+            linearization.forget()
+            self._guard = None
+            return
+        self._guard = (change,) if linearization.extrapolate() else None
 
     def information(self):
         """Kullback-Leibler divergence of the plan from the product of its marginals,
@@ -266,6 +328,7 @@ class Descent:
                 unit * solver.g + linearization.col_cost,
             ),
             gw_cost=self.gw_cost,
+            linear_cost=linearization.linear_cost(),
             reg_cost=self.gw_cost - 2 * epsilon * self.entropy(),
             epsilon=epsilon,
             marginal_error=self.error,
@@ -277,6 +340,27 @@ class Descent:
             seconds=self.seconds,
         )
         return GWResult(**{**fields, **more})
+
+
+class Alternating(Descent):
+    """Bregman alternating projected gradient (Li et al., ICLR 2023): an iteration
+    linearizes twice, and fits the rows, then the columns.
+    """
+
+    def __init__(self, linearization, epsilons, gw_cost):
+        super().__init__(linearization, epsilons, gw_cost)
+        p, q = linearization.problem.p, linearization.problem.q
+        threads = linearization.n_threads
+        self._sides = [OneSided(p, q, threads, self.precision, k) for k in (0, 1)]
+
+    def _step(self, epsilon, **options):
+        linearization, before = self.linearization, self.linearization.state.copy()
+        n_inner = 0
+        for self.solver in self._sides:
+            done, gw_cost, _ = super()._step(epsilon, **options)
+            n_inner += done
+        change, linearization.moved = linearization.distance_to(before)
+        return n_inner, gw_cost, change
 
 
 def mass_entropy(masses):

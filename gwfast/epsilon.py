@@ -4,7 +4,6 @@ import dataclasses
 import math
 
 from ._validation import as_positive
-from .sinkhorn import LEAST_EPSILON
 
 # Share of the mean pseudo-cost under the product plan. On word vectors of 50 and 200
 # dimensions, five language pairs, accuracy was best between 1.25 and 3 %, and at 1.75 %
@@ -65,9 +64,10 @@ class Epsilon:
             last = float(self.value)
         else:
             # Where all costs are equal any epsilon gives the product plan, but what
-            # float32 cannot resolve would be refused.
+            # cannot be resolved would be refused.
             last = self.relative * linearization.product_cost
-            last = max(last, LEAST_EPSILON * linearization.unit)
+            least = linearization.precision.least_epsilon
+            last = max(last, least * linearization.unit)
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 

@@ -66,7 +66,7 @@ class Factored(Linearization):
         self.forget()
 
     @classmethod
-    def nbytes(cls, problem, tier, n_threads, scale=1.0):
+    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
         n, m = (scale * size for size in problem.shape)
         r, s = problem.x.features.shape[1], problem.y.features.shape[1]
         # Both features as the kernels read them, what is made of them in a step, and

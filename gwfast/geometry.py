@@ -214,6 +214,8 @@ class DenseCost:
     Parameters
     ----------
     cost : array-like of shape (n, n)
+    symmetric : bool or None, default=None
+        Whether to take the costs as symmetric; None looks.
 
     Attributes
     ----------
@@ -224,9 +226,12 @@ class DenseCost:
         Up to 1e-6 of the largest entry, the rounding of a float32 computation.
     """
 
-    def __init__(self, cost, name="cost"):
+    def __init__(self, cost, name="cost", *, symmetric=None):
         self.matrix = within_range(as_square(cost, name), name)
         self.n = self.matrix.shape[0]
+        self.symmetric = symmetric
+        if symmetric is not None:
+            return
         tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
         self.symmetric = all(
             np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance

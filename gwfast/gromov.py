@@ -5,11 +5,13 @@ import time
 import warnings
 
 from ._validation import as_callback, as_count
-from .descent import Descent, Limits, mass_entropy
+from .dense import Dense
+from .descent import Alternating, Descent, Limits, mass_entropy
 from .epsilon import as_epsilon
 from .initial import Given, Product, as_start, start_plan
 from .kernels.threads import resolve_n_threads, single_threaded_blas
 from .memory import as_limit, choose
+from .precision import SINGLE, as_precision
 from .problem import QuadraticProblem
 from .progress import watching
 from .result import Candidates, ConvergenceWarning
@@ -23,6 +25,10 @@ USUAL_SHARE = 0.03
 # A point that keeps less than this share of its mass has lost it.
 LEAST_MASS = 0.01
 
+# Entries of a float64 plan from which on float32 comes first, and how far it goes.
+HEAD_SIZE = 1 << 16
+HEAD = Limits(max_outer=1000, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
+
 
 def gromov_wasserstein(
     cost_x,
@@ -32,6 +38,12 @@ def gromov_wasserstein(
     *,
     epsilon="auto",
     loss="square",
+    linear_cost=None,
+    alpha=0.5,
+    marginals="balanced",
+    mass=None,
+    method="pgd",
+    dtype="float32",
     init="auto",
     max_outer=1000,
     max_inner=10_000,
@@ -70,11 +82,34 @@ def gromov_wasserstein(
         product plan; `Epsilon` says other shares, and annealing.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
+    linear_cost : array-like of shape (n, m) or None, default=None
+        Costs between points of the two spaces. With it the problem is the *fused* one:
+        the objective above, without its entropy, is taken `alpha` times, plus
+        ``(1 - alpha) <linear_cost, T>`` (Vayer et al., ICML 2019).
+    alpha : float, default=0.5
+        Weight of the quadratic term, from 0 to 1; without `linear_cost` there is
+        nothing to weigh.
+    marginals : {"balanced", "semirelaxed", "partial"}, default="balanced"
+        "semirelaxed": only `p` is given, and what points of the second space receive
+        is free (Vincent-Cuaz et al., ICLR 2022). "partial": a plan of mass `mass` whose
+        marginals are at most `p` and `q` (Chapel, Alaya and Gasso, NeurIPS 2020).
+    mass : float or None, default=None
+        Of a partial plan, at most one; None is one.
+    method : {"pgd", "ppa", "bapg"}, default="pgd"
+        "pgd": projected gradient descent, the problem above. "ppa": the proximal point
+        algorithm (Xu et al., ICML 2019): epsilon regularizes the distance from the last
+        plan rather than the plan, is a step size, and the objective has no entropy.
+        "bapg": its alternating projections (Li et al., ICLR 2023): a row and a column
+        fit in each iteration, and only the columns of the plan meet their marginal.
+    dtype : {"float32", "float64"}, default="float32"
+        Of costs and plan. Float64 reaches tolerances of 1e-9 and takes two to three
+        times as long; costs must be matrices. Large problems begin in float32.
     init : str, start or array-like of shape (n, m), default="auto"
         Where to start. "auto": product, profile and random plans race, on at most 1500
         points a side (750 for dense costs, those with most mass first), and the best
         goes on to all points; no matches are needed, and `GWResult.candidates` shows
-        what was tried. "product": ``p q'``. "profile": points with similarly
+        what was tried; only for balanced problems and ``method="pgd"``, others start
+        from "product". "product": ``p q'``. "profile": points with similarly
         distributed costs, see `Profile`. "random": one such plan with these marginals.
         A `Profile`, or `Seeds`: a few correspondences. An array: a plan (non-negative,
         scaled to mass one).
@@ -128,10 +163,22 @@ def gromov_wasserstein(
         If a limit was reached before the tolerances, or the plan should not be trusted.
         `GWResult.status` says which, `GWResult.advice` what to try.
     """
-    problem = QuadraticProblem(cost_x, cost_y, p, q, loss=loss)
+    problem = QuadraticProblem(
+        cost_x,
+        cost_y,
+        p,
+        q,
+        loss=loss,
+        linear_cost=linear_cost,
+        alpha=alpha,
+        marginals=marginals,
+        mass=mass,
+    )
     limits = Limits(max_outer, max_inner, tol, marginal_tol)
     result = solve(
         problem,
+        method=method,
+        dtype=dtype,
         epsilon=epsilon,
         init=init,
         limits=limits,
@@ -150,6 +197,8 @@ def gromov_wasserstein(
 def solve(
     problem,
     *,
+    method="pgd",
+    dtype="float32",
     epsilon,
     init,
     limits,
@@ -167,43 +216,94 @@ def solve(
     began = time.perf_counter()
     seed, callback = as_count(seed, "seed", least=0), as_callback(callback)
     epsilon, auto = as_epsilon(epsilon), isinstance(init, str) and init == "auto"
+    precision = as_precision(dtype)
+    problem.check_method(method, precision)
+    if auto and (method != "pgd" or problem.marginals != "balanced"):
+        auto, init = False, "product"
     start = None if auto else as_start(init, problem, seed, also=("auto",))
     threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
     limit = as_limit(memory_limit)
-    tier = choose(problem, tier, limit, threads)
+    tier = choose(problem, tier, limit, threads, precision.itemsize)
     tie, candidates = False, Candidates()
     with single_threaded_blas(), watching(progress) as watch:
         if auto:
             descent, tie, candidates = search(
                 problem,
                 epsilon,
-                limits,
+                limits if precision is SINGLE else HEAD,
                 order=order,
                 n_threads=n_threads,
                 tier=tier,
                 limit=limit,
                 seed=seed,
-                callback=callback,
+                callback=callback if precision is SINGLE else None,
                 watch=watch,
             )
+            if precision is not SINGLE:
+                descent = go_on(descent, problem, limits, precision, callback)
         else:
             if tier != "dense" and not isinstance(start, Product | Given):
                 raise MemoryError(
                     f"init must be 'auto', 'product' or a plan in tier {tier!r}, as "
                     f"any other is made as an array; got {start}"
                 )
-            linearization = problem.linearize(threads, tier)
-            epsilons = epsilon.resolve(linearization)
             plan = start_plan(start, problem, threads)
-            descent = Descent(linearization, epsilons, linearization.start(plan))
-            descent.callback = callback
             watch(f"solving from {start}")
-            descent.advance(limits)
+            descent = descend(
+                problem,
+                epsilon,
+                plan,
+                limits,
+                tier=tier,
+                method=method,
+                precision=precision,
+                n_threads=threads,
+                callback=callback,
+            )
         result = conclude(descent, tie)
     result.coupling.limit = limit
     return dataclasses.replace(
         result, candidates=candidates, seconds=time.perf_counter() - began
     )
+
+
+def descend(
+    problem, epsilon, plan, limits, *, tier, method, precision, n_threads, callback
+):
+    """A `Descent` from one plan, None for the product plan, to its end.
+
+    In float64, plans of many points get near it in float32 first.
+    """
+    n, m = problem.shape
+    head = precision is not SINGLE and n * m >= HEAD_SIZE and method == "pgd"
+    first = SINGLE if head else precision
+    options = {}
+    if problem.kind is Dense:
+        options = dict(method=method, precision=first)
+    linearization = problem.linearize(n_threads, tier, **options)
+    kind = Alternating if method == "bapg" else Descent
+    descent = kind(
+        linearization, epsilon.resolve(linearization), linearization.start(plan)
+    )
+    descent.callback = callback
+    if not head:
+        descent.advance(limits)
+        return descent
+    near = dataclasses.replace(HEAD, max_outer=limits.max_outer)
+    if descent.advance(near) == "stopped" or len(descent.history) >= limits.max_outer:
+        return descent
+    return go_on(descent, problem, limits, precision, callback)
+
+
+def go_on(head, problem, limits, precision, callback):
+    """A `Descent` in another precision from where one ended, to its end."""
+    before = head.linearization
+    linearization = problem.linearize(before.n_threads, precision=precision)
+    descent = Descent(linearization, head.epsilons, linearization.start(before.state))
+    descent.follow(head)
+    descent.callback = callback
+    descent.advance(limits)
+    return descent
 
 
 def conclude(descent, tie):

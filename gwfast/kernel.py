@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from .coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
-from .kernels import _kernels, _products, _sparse
+from .kernels import _exponentials, _kernels, _products, _sparse
 from .kernels._rows import Gibbs, Panels, Product, aligned_empty
 from .support import padded
 
@@ -97,7 +97,7 @@ class StoredKernel(Kernel):
 
     def make(self, f, g, epsilon, q, v, sums):
         cost, self._holds_cost, self.epsilon = self.cost(), False, epsilon
-        return _kernels.gibbs_kernel(cost, f, g, epsilon, cost, self.n_threads)
+        return _exponentials.gibbs_kernel(cost, f, g, epsilon, cost, self.n_threads)
 
     def coupling(self, solver):
         """The plan, in the buffer."""

@@ -12,6 +12,8 @@ import functools
 
 import numpy as np
 
+from .precision import SINGLE
+
 # Relative rounding of the objective of the product plan.
 PRODUCT_ROUNDING = 1e-7
 
@@ -37,18 +39,30 @@ class Linearization:
         Whether the change shows the rounding of single entries of the plan.
     inner_passes : int
         Limit of Sinkhorn passes while the plan still moves fast.
+    precision : Precision
+    extrapolates : bool
+        Whether the state moves linearly with the plan, so that it can be extrapolated.
+    deep : bool
+        Whether extrapolation judges by itself, from more steps than two.
+    bases : tuple of ndarrays or None
+        Potentials, in `unit`, of points whose mass is free.
+    moved : float
+        Frobenius norm of what the last `update` changed of the plan, where it is known.
     lost : float
         Share of the mass of a row or column that the plan may lack, at most, because
         only a part of the kernel is kept.
     """
 
-    lost = 0.0
+    lost = moved = 0.0
+    extrapolates, deep = True, False
+    bases = None
 
-    def __init__(self, problem, n_threads):
+    def __init__(self, problem, n_threads, precision=SINGLE):
         self.problem, self.n_threads = problem, n_threads
+        self.precision = precision
 
     @classmethod
-    def nbytes(cls, problem, tier, n_threads, scale=1.0):
+    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
         """Bytes that a solve of a problem with `scale` times as many points takes
         beside the geometries, about.
         """
@@ -105,6 +119,10 @@ class Linearization:
     def entropy(self, kernel, solver):
         """``-sum T log T`` of the plan that was last taken."""
         raise NotImplementedError
+
+    def linear_cost(self):
+        """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
+        return 0.0
 
     def extrapolate(self):
         """Move the state from the last plan to where the last plans lead (Anderson's

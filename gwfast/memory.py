@@ -110,12 +110,15 @@ def _statistic(path, name):
         return 0
 
 
-def needs(problem, n_threads):
+def needs(problem, n_threads, itemsize=4):
     """Bytes that a solve takes beside its input, by tier."""
-    return {tier: problem.nbytes(tier, n_threads) for tier in problem.tiers}
+    return {
+        tier: problem.nbytes(tier, n_threads, itemsize=itemsize)
+        for tier in problem.tiers
+    }
 
 
-def choose(problem, tier, limit, n_threads):
+def choose(problem, tier, limit, n_threads, itemsize=4):
     """The tier to use.
 
     Parameters
@@ -125,6 +128,8 @@ def choose(problem, tier, limit, n_threads):
     limit : float
         Bytes.
     n_threads : int
+    itemsize : int, default=4
+        Bytes of a number in its matrices.
 
     Raises
     ------
@@ -134,7 +139,7 @@ def choose(problem, tier, limit, n_threads):
         If it does not fit; the message has the sizes.
     """
     one_of(tier, "tier", ("auto", *TIERS))
-    takes = needs(problem, n_threads)
+    takes = needs(problem, n_threads, itemsize)
     if tier != "auto" and tier not in takes:
         raise ValueError(
             f"tier must be 'dense' for costs that are not two point clouds under the "

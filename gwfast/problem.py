@@ -2,11 +2,17 @@
 
 import copy
 
-from ._validation import as_marginal, one_of
+import numpy as np
+
+from ._validation import as_marginal, as_matrix, as_positive, one_of
 from .dense import LOSSES, Dense
 from .factored import Factored
 from .geometry import DenseCost, PointCloud
 from .memory import TIERS
+from .precision import SINGLE
+
+MARGINALS = ("balanced", "semirelaxed", "partial")
+METHODS = ("pgd", "ppa", "bapg")
 
 
 def as_geometry(cost, name):
@@ -27,6 +33,14 @@ class QuadraticProblem:
         None is uniform.
     loss : {"square", "kl"}
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
+    linear_cost : array-like of shape (n, m) or None, default=None
+        Costs between the two spaces: the fused problem, whose objective is `alpha`
+        times the quadratic one plus ``(1 - alpha) <linear_cost, T>``.
+    alpha : float, default=0.5
+    marginals : {"balanced", "semirelaxed", "partial"}, default="balanced"
+        Whether both marginals are given, only `p`, or upper bounds of both.
+    mass : float or None, default=None
+        Of a partial plan, at most one; None is one.
 
     Raises
     ------
@@ -34,12 +48,45 @@ class QuadraticProblem:
         If an argument has the wrong type, shape or value; the message names it.
     """
 
-    def __init__(self, x, y, p=None, q=None, *, loss="square"):
+    # Whether Bregman alternating projections see the terms of the marginals.
+    marginal_terms = True
+    # Whether to form the costs of point clouds, for what only matrices are there for.
+    dense_only = False
+
+    def __init__(
+        self,
+        x,
+        y,
+        p=None,
+        q=None,
+        *,
+        loss="square",
+        linear_cost=None,
+        alpha=0.5,
+        marginals="balanced",
+        mass=None,
+    ):
         self.x, self.y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
+        self.shape = (self.x.n, self.y.n)
+        self.marginals = one_of(marginals, "marginals", MARGINALS)
+        if self.marginals == "semirelaxed" and q is not None:
+            raise ValueError("q must be None with marginals='semirelaxed': it is free")
         self.p = as_marginal(p, "p", self.x.n)
         self.q = as_marginal(q, "q", self.y.n)
+        self.mass = 1.0 if mass is None else as_positive(mass, "mass")
+        if mass is not None and self.marginals != "partial":
+            raise ValueError("mass must be None unless marginals='partial'")
+        if self.mass > 1.0:
+            raise ValueError(f"mass must be at most 1, got {self.mass}")
         self.loss = one_of(loss, "loss", LOSSES)
-        self.shape = (self.x.n, self.y.n)
+        self.linear_cost, self.alpha = (
+            linear_cost,
+            as_positive(alpha, "alpha", zero=True),
+        )
+        if self.alpha > 1.0:
+            raise ValueError(f"alpha must be at most 1, got {self.alpha}")
+        if linear_cost is not None:
+            self.linear_cost = as_matrix(linear_cost, "linear_cost", shape=self.shape)
         self.profiles = {}  # see `initial.Profile`
 
     def take(self, rows, cols):
@@ -49,25 +96,55 @@ class QuadraticProblem:
         part.p, part.q = self.p[rows], self.q[cols]
         part.p, part.q = part.p / part.p.sum(), part.q / part.q.sum()
         part.shape, part.profiles = (part.x.n, part.y.n), {}
+        if self.linear_cost is not None:
+            part.linear_cost = self.linear_cost[np.ix_(rows, cols)]
         return part
 
     @property
+    def is_plain(self):
+        """Whether it is balanced and has no linear term."""
+        return self.marginals == "balanced" and self.linear_cost is None
+
+    @property
     def kind(self):
-        """The `Linearization` that suits the geometries."""
+        """The `Linearization` that suits it."""
         factored = isinstance(self.x, PointCloud) and isinstance(self.y, PointCloud)
-        return Factored if factored and self.loss == "square" else Dense
+        factored = factored and self.is_plain and self.loss == "square"
+        return Factored if factored and not self.dense_only else Dense
+
+    def check_method(self, method, precision):
+        """Raise a ValueError where the problem cannot be solved that way."""
+        one_of(method, "method", METHODS)
+        if method == "bapg" and self.marginals != "balanced":
+            raise ValueError(
+                f"method must be 'pgd' or 'ppa' with marginals={self.marginals!r}, got "
+                "'bapg'"
+            )
+        clouds = [
+            name
+            for name, side in (("cost_x", self.x), ("cost_y", self.y))
+            if isinstance(side, PointCloud)
+        ]
+        if precision is not SINGLE and clouds:
+            raise ValueError(
+                f"{clouds[0]} must be a matrix of costs with dtype='float64', got a "
+                "PointCloud, which is kept in float32"
+            )
+        self.dense_only = method != "pgd"
 
     @property
     def tiers(self):
         """Ways of keeping the kernel, see memory.py."""
         return TIERS if self.kind is Factored else TIERS[:1]
 
-    def nbytes(self, tier, n_threads, scale=1.0):
+    def nbytes(self, tier, n_threads, scale=1.0, itemsize=4):
         """Bytes that a solve in this tier takes beside the geometries, or would with
         `scale` times as many points.
         """
-        return self.kind.nbytes(self, tier, n_threads, scale)
+        return self.kind.nbytes(self, tier, n_threads, scale, itemsize)
 
-    def linearize(self, n_threads, tier="dense"):
-        """A `Linearization` of this problem, its state yet to be set."""
-        return self.kind(self, n_threads, tier)
+    def linearize(self, n_threads, tier="dense", **options):
+        """A `Linearization` of this problem, its state yet to be set; `options` are
+        those of `Dense`.
+        """
+        return self.kind(self, n_threads, tier, **options)

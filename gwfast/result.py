@@ -47,14 +47,19 @@ class LiveStep(OuterStep):
     """An `OuterStep` as callbacks get it, while the solver waits for them.
 
     It compares and unpacks like the one that `GWResult.history` keeps.
+
+    Attributes
+    ----------
+    moved : float
+        Frobenius norm of the change of the plan; for dense costs only, else 0.
     """
 
-    _make_coupling = None
+    _make_coupling, moved = None, 0.0
 
     @classmethod
-    def of(cls, step, make_coupling):
+    def of(cls, step, make_coupling, moved=0.0):
         live = cls(*step)
-        live._make_coupling = make_coupling
+        live._make_coupling, live.moved = make_coupling, moved
         return live
 
     def expire(self):
@@ -201,6 +206,10 @@ class GWResult:
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the pseudo-cost
         it takes the marginals to be `p` and `q`: exact up to the marginal error.
+        With a linear cost it is ``alpha`` times that plus ``(1 - alpha)`` times
+        `linear_cost`.
+    linear_cost : float
+        ``<linear_cost, plan>``; 0 where there is no linear cost.
     reg_cost : float
         What is minimized: `gw_cost` minus twice epsilon times the entropy ``-sum plan
         log plan``.
@@ -247,6 +256,7 @@ class GWResult:
     history: tuple
     seconds: float
     left_out: float = 0.0
+    linear_cost: float = 0.0
     advice: str = ""
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 

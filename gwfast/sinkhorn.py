@@ -21,18 +21,12 @@ import numpy as np
 from ._validation import as_count, as_marginal, as_matrix, as_positive
 from .geometry import row_blocks
 from .kernel import StoredKernel
-from .kernels import _kernels
+from .kernels import _exponentials, _kernels
 from .kernels._rows import ColumnSums, aligned_empty
 from .kernels.threads import resolve_n_threads, single_threaded_blas
+from .precision import SINGLE
 from .result import ConvergenceWarning, SinkhornResult
 
-# Largest exponent in K that float32 takes without any sum overflowing: e^88 is its
-# largest number, and rows have up to e^15 entries.
-PEAK_LIMIT = 60.0
-# Scalings may wander this far (in natural logarithms) before they are absorbed. An
-# entry of K that underflowed was below e^-87, so with u and v up to e^25 each it would
-# have carried e^-37 of the mass.
-DRIFT_LIMIT = 25.0
 # Passes between two looks at the scalings and at how fast the error falls.
 LOOK_EVERY = 8
 # Annealing in the log domain divides epsilon by this from one level to the next.
@@ -41,12 +35,9 @@ ANNEALING_FACTOR = 4.0
 # (what is left is a matter of scalings well within float32), or after so many
 # iterations.
 SETTLED, LEVEL_ITERATIONS = 2.0, 20
-# Share of the error that a pass has to leave for the error to stand still, and the
-# error below which that is float32's doing rather than slow convergence.
-STALLED_RATE, STALLED_BELOW = 0.99, 3e-6
-# Epsilon below this share of the costs is refused: rounding them to float32 alone
-# would move what is exponentiated by tens.
-LEAST_EPSILON = 1e-9
+# Share of the error that a pass has to leave for the error to stand still; below
+# `Precision.standstill` that is rounding rather than slow convergence.
+STALLED_RATE = 0.99
 # Over-relaxation beyond this has never paid.
 MOST_OMEGA = 1.95
 # Share of the tolerance at which passes stop: what is left is for the columns, whose
@@ -62,24 +53,26 @@ class SinkhornSolver:
     p : (n,) float64 ndarray
     q : (m,) float64 ndarray
     n_threads : int
+    precision : Precision, default=SINGLE
 
     Attributes
     ----------
     f, g : float64 ndarrays or None
         Potentials after the last `solve`, None before the first.
-    u, v : float32 ndarrays
+    u, v : ndarrays
         Scalings of the kernel that the last `solve` was given.
     sums : ColumnSums
     """
 
-    def __init__(self, p, q, n_threads):
+    def __init__(self, p, q, n_threads, precision=SINGLE):
         n, m = len(p), len(q)
-        self.p, self.q, self.n_threads = p, q, n_threads
+        self.p, self.q, self.n_threads, self.precision = p, q, n_threads, precision
         with np.errstate(divide="ignore"):
             self.log_p, self.log_q = np.log(p), np.log(q)
         self.f = self.g = None
-        self.u, self.v = aligned_empty(n), aligned_empty(m)
-        self.sums = ColumnSums(n, m)
+        self.u = aligned_empty(n, precision.dtype)
+        self.v = aligned_empty(m, precision.dtype)
+        self.sums = ColumnSums(n, m, precision.dtype)
 
     def solve(self, kernel, epsilon, *, tol, max_iter):
         """Solve the problem of `kernel`; the plan is ``diag(u) K diag(v)``.
@@ -98,7 +91,9 @@ class SinkhornSolver:
         """
         if self.f is None:
             self.f, self.g = np.zeros(len(self.p)), np.zeros(len(self.q))
-            self._iterate_logarithms(kernel, epsilon)
+            spread = kernel.spread()
+            if spread > self.precision.direct * epsilon:
+                self._iterate_logarithms(kernel, epsilon, spread)
         self._make(kernel, epsilon)
         n_iter, last_error, omega = 0, np.inf, 1.0
         while True:
@@ -117,16 +112,16 @@ class SinkhornSolver:
             if close or n_iter + 1 == max_iter:
                 omega = 1.0
             elif n_iter == 1 or n_iter % LOOK_EVERY == 0:
-                if self._drift() > DRIFT_LIMIT:
+                if self._drift() > self.precision.drift:
                     self._renew(kernel, epsilon)
                     omega, last_error = 1.0, np.inf
                     continue
                 rate = (error / last_error) ** (1.0 / LOOK_EVERY)
-                if error < STALLED_BELOW and rate > STALLED_RATE:
+                if error < self.precision.standstill and rate > STALLED_RATE:
                     break
                 omega = _next_omega(omega, rate)
                 last_error = error
-        if self._drift() > 2 * DRIFT_LIMIT:
+        if self._drift() > 2 * self.precision.drift:
             # Scalings that ran away since the last look must not reach the plan.
             self._renew(kernel, epsilon)
             kernel.passes(self.p, self.q, self.u, self.v, self.sums, 1.0, 1, 0.0)
@@ -145,7 +140,7 @@ class SinkhornSolver:
     def _make(self, kernel, epsilon):
         """Make the kernel, through the log domain where it would overflow."""
         peak = self._try(kernel, epsilon)
-        if peak > PEAK_LIMIT:
+        if peak > self.precision.peak:
             # The potentials do not fit this cost, and the peak says by how much.
             self._iterate_logarithms(kernel, epsilon, spread=peak * epsilon)
             self._try(kernel, epsilon)
@@ -212,29 +207,30 @@ class SinkhornSolver:
         """
         lse = np.empty(len(self.p))
         zeros = np.zeros(len(lse))
-        _kernels.logsumexp_rows(cost, zeros, g, epsilon, lse, self.n_threads)
+        _exponentials.logsumexp_rows(cost, zeros, g, epsilon, lse, self.n_threads)
         self.f = epsilon * (self.log_p - lse)
 
     def fit_cols(self, cost, f, epsilon):
         """Set g, likewise."""
         lse = np.empty(len(self.q))
         zeros = np.zeros(len(lse))
-        _kernels.logsumexp_cols(cost, f, zeros, epsilon, lse, self.n_threads)
+        _exponentials.logsumexp_cols(cost, f, zeros, epsilon, lse, self.n_threads)
         self.g = epsilon * (self.log_q - lse)
 
 
-def in_units(epsilon, unit):
+def in_units(epsilon, unit, precision=SINGLE):
     """`epsilon` in units that make the costs of order one.
 
     Raises
     ------
     ValueError
-        If it is too small for float32 to tell costs apart at all.
+        If it is too small for the precision to tell costs apart at all.
     """
-    if epsilon < LEAST_EPSILON * unit:
+    least = precision.least_epsilon
+    if epsilon < least * unit:
         raise ValueError(
-            f"epsilon must be at least {LEAST_EPSILON * unit:.1e}, {LEAST_EPSILON} of "
-            f"the largest costs, got {epsilon}"
+            f"epsilon must be at least {least * unit:.1e}, {least} of the largest "
+            f"costs, got {epsilon}"
         )
     return epsilon / unit
 

@@ -65,9 +65,11 @@ def width(picture):
 def test_the_gallery_is_complete():
     assert [script.stem for script in SCRIPTS] == [
         "epsilon_and_the_plan",
+        "graph_matching",
         "image_features",
         "language_distances",
         "quick_start",
+        "single_cell",
         "translate_words",
         "words_by_hand",
     ]

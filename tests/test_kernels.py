@@ -1,5 +1,6 @@
 """Every compiled kernel does what its float64 twin says, on every instruction set, at
-awkward sizes, with any number of threads; and refuses what it cannot take."""
+awkward sizes, with any number of threads, on matrices of either type; and refuses what
+it cannot take."""
 
 from copy import deepcopy
 from functools import lru_cache
@@ -8,11 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gwfast.kernels import _kernels, _products, _rows, _sparse, reference
+from gwfast.kernels import (
+    _exponentials,
+    _kernels,
+    _products,
+    _rows,
+    _sparse,
+    reference,
+)
 from gwfast.kernels.threads import single_threaded_blas
 
 COMPILED = SimpleNamespace(
-    **{**vars(_rows), **vars(_kernels), **vars(_products)},
+    **{**vars(_rows), **vars(_exponentials), **vars(_kernels), **vars(_products)},
     **{f"sparse_{name}": kernel for name, kernel in vars(_sparse).items()},
 )
 EPSILON, WIDTH, TOP = 0.1, 5, 3
@@ -35,7 +43,9 @@ TOLERANCES = {
     "logsumexp_rows": (0, 1e-5),
     "logsumexp_cols": (0, 1e-5),
     "gibbs_kernel": (1.5e-5, 1.2e-38),
+    "proximal_cost": (2e-7, 2e-7),
     "sinkhorn_passes": (6e-7, 0),
+    "sinkhorn_passes-capped": (6e-7, 1e-7),
     "sinkhorn_passes-relaxed": (5e-6, 0),
     "sinkhorn_passes-many": (6e-7, 1e-7),
     "rescale_columns": (6e-7, 0),
@@ -62,6 +72,33 @@ TOLERANCES = {
 }
 
 
+# Of the kernels that take float64: sums of n terms are off by a few roundings of it
+# (and BLAS's, in a twin, by more), exponents up to 90 are known to 1e-14.
+WIDE_TOLERANCES = {
+    "exp": (2.5e-16, 3e-308),
+    "log": (2.5e-16, 0),
+    "logsumexp_rows": (2e-15, 2e-15),
+    "logsumexp_cols": (2e-15, 2e-15),
+    "gibbs_kernel": (4e-14, 3e-308),
+    "proximal_cost": (1e-15, 1e-15),
+    "sinkhorn_passes": (4e-15, 0),
+    "sinkhorn_passes-relaxed": (2e-14, 0),
+    "sinkhorn_passes-many": (4e-15, 1e-15),
+    "sinkhorn_passes-capped": (4e-15, 1e-15),
+    "rescale_columns": (1e-15, 0),
+    "scale_to_plan": (2e-15, 0),
+    "marginals": (2e-15, 0),
+    "matmul": (2e-15, 0),
+    "matmul-transposed": (2e-15, 0),
+    "matmul-scaled": (2e-15, 0),
+    "matmul-dots": (4e-15, 0),
+    "dot": (2e-15, 0),
+    "distance": (2e-15, 0),
+    "entropy": (2e-15, 0),
+    "topk_rows": (0, 0),
+}
+
+
 class Made:
     """An argument of a type that the kernels and their twins each have their own of."""
 
@@ -72,9 +109,9 @@ class Made:
         made = getattr(module, self.kind)(**build(module, self.given))
         if self.kind == "ColumnSums" and module is COMPILED:
             # What it was used for before must not matter.
-            sizes = made.n, made.m
+            sizes, dtype = (made.n, made.m), self.given.get("dtype", np.float32)
             outputs = map(np.empty, sizes)
-            _kernels.marginals(np.ones(sizes, dtype=np.float32), *outputs, made)
+            _kernels.marginals(np.ones(sizes, dtype=dtype), *outputs, made)
         if self.values is not None:
             made.values[:] = self.values
         return made
@@ -113,6 +150,14 @@ def factors(rng, n, m, left="left", right="right"):
         left: matrix(rng, n, WIDTH),
         right: Made("Panels", matrix=matrix(rng, WIDTH, m)),
     }
+
+
+def capped(rng, n, m):
+    """Passes of which some scalings reach the cap, others not."""
+    given = CASES["sinkhorn_passes"][0](n, m, rng)
+    most = (2 / (n * m)) ** 0.5  # as large as they would be if all were equal
+    given["v"] *= np.float32(2 * most)
+    return given | {"cap": float(np.float32(most)), "most": 3, "tol": -1.0}
 
 
 def sums(n, m):
@@ -199,6 +244,14 @@ CASES = {
         },
         ["out"],
     ),
+    "proximal_cost": (
+        lambda n, m, rng: {
+            "cost": matrix(rng, n, m),
+            "plan": matrix(rng, n, m) * (rng.random((n, m)) < 0.8),
+            "weight": 0.3,
+        },
+        ["cost"],
+    ),
     "sinkhorn_passes": (
         lambda n, m, rng: {
             "kernel": matrix(rng, n, m),
@@ -213,6 +266,7 @@ CASES = {
         lambda n, m, rng: CASES["sinkhorn_passes"][0](n, m, rng) | {"omega": 1.7},
         ["u", "v", "work"],
     ),
+    "sinkhorn_passes-capped": (lambda n, m, rng: capped(rng, n, m), ["u", "v", "work"]),
     "sinkhorn_passes-many": (
         lambda n, m, rng: (
             CASES["sinkhorn_passes"][0](n, m, rng) | {"most": 3, "tol": -1.0}
@@ -390,6 +444,20 @@ def arguments(case, n, m, seed):
     return CASES[case][0](n, m, np.random.default_rng(seed))
 
 
+def widened(given):
+    """The same arguments for float64."""
+    given = {
+        name: x.astype(np.float64) if getattr(x, "dtype", None) == np.float32 else x
+        for name, x in given.items()
+    }
+    for x in given.values():
+        if isinstance(x, Made):
+            x.given = widened(x.given)
+            if x.kind == "ColumnSums":
+                x.given["dtype"] = np.float64
+    return given
+
+
 def call(module, case, given, **more):
     """Outputs of a kernel, and what it returns."""
     given = build(module, given)
@@ -409,13 +477,14 @@ def run(module, case, given, **more):
 
 
 @lru_cache(maxsize=4)
-def run_twin(case, n, m, seed):
+def run_twin(case, n, m, seed, wide=False):
     """The same on all instruction sets."""
-    return run(reference, case, arguments(case, n, m, seed))
+    given = arguments(case, n, m, seed)
+    return run(reference, case, widened(given) if wide else given)
 
 
-def assert_close(case, came, expected):
-    rtol, atol = TOLERANCES[case]
+def assert_close(case, came, expected, tolerances=TOLERANCES):
+    rtol, atol = tolerances[case]
     for left, right in zip(came, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=rtol, atol=atol)
 
@@ -431,18 +500,37 @@ def test_kernel_agrees_with_its_twin(case, shape, isa, seed):
     assert_close(case, run(COMPILED, case, given), run_twin(case, *shape, seed))
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("case", WIDE_TOLERANCES)
+def test_kernel_of_float64_agrees_with_its_twin(case, shape, isa, seed):
+    given = widened(arguments(case, *shape, seed))
+    came, expected = run(COMPILED, case, given), run_twin(case, *shape, seed, wide=True)
+    assert_close(case, came, expected, WIDE_TOLERANCES)
+
+
+THREADED = [
+    (case, wide)
+    for wide, cases in ((False, CASES), (True, WIDE_TOLERANCES))
+    for case in cases
+    if case != "rescale_columns"
+]
+
+
 @pytest.mark.parametrize("shape", [(5, 3), (129, 65), (2049, 33), (4100, 7)])
-@pytest.mark.parametrize("case", [x for x in CASES if x != "rescale_columns"])
-def test_kernel_gives_the_same_bits_on_any_number_of_threads(case, shape, isa):
+@pytest.mark.parametrize("case, wide", THREADED)
+def test_kernel_gives_the_same_bits_on_any_number_of_threads(case, wide, shape, isa):
     given = arguments(case, *shape, seed=1)
+    given = widened(given) if wide else given
     alone = run(COMPILED, case, given, n_threads=1)
     for n_threads in (2, 3, 5):
         assert_same(run(COMPILED, case, given, n_threads=n_threads), alone)
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("name", ["exp", "log", "gibbs_kernel"])
-def test_kernel_in_place_gives_the_same_bits(name, isa):
+def test_kernel_in_place_gives_the_same_bits(name, wide, isa):
     given = arguments(name, 97, 129, seed=2)
+    given = widened(given) if wide else given
     apart = run(COMPILED, name, given)
     source = "cost" if "cost" in given else "x"
     shared = given[source].copy()
@@ -452,9 +540,11 @@ def test_kernel_in_place_gives_the_same_bits(name, isa):
     assert returned == (apart[1] if name == "gibbs_kernel" else None)
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("name", ["exp", "log"])
-def test_elementwise_kernel_does_not_care_where_an_entry_stands(name, isa):
+def test_elementwise_kernel_does_not_care_where_an_entry_stands(name, wide, isa):
     given = arguments(name, 1, 1000, seed=3)
+    given = widened(given) if wide else given
     (whole,) = run(COMPILED, name, given)
     for start in range(20):
         part = {"x": given["x"][start:], "out": given["out"][start:]}
@@ -493,7 +583,7 @@ def test_products_of_any_inner_side_and_width(k, m, isa, seed):
         peak = _products.gibbs_product(a, panels, **given, out=kernel, work=work)
         expected = np.empty_like(cost)
         # Up to what rounding takes from the potentials, which only the product keeps.
-        stored = _kernels.gibbs_kernel(cost, **given, out=expected)
+        stored = _exponentials.gibbs_kernel(cost, **given, out=expected)
         assert peak == pytest.approx(stored, abs=1e-5)
         np.testing.assert_allclose(kernel, expected, rtol=2e-5, atol=1e-37)
         sums = kernel.sum(axis=0, dtype=np.float64)
@@ -646,8 +736,8 @@ def read(rows, n_threads):
     rng = np.random.default_rng(15)
     given = potentials(rng, n, m)
     by_row, by_col = np.empty(n), np.empty(m)
-    _kernels.logsumexp_rows(rows, **given, out=by_row, n_threads=n_threads)
-    _kernels.logsumexp_cols(rows, **given, out=by_col, n_threads=n_threads)
+    _exponentials.logsumexp_rows(rows, **given, out=by_row, n_threads=n_threads)
+    _exponentials.logsumexp_cols(rows, **given, out=by_col, n_threads=n_threads)
     out, dots, b = buffer(n, 3), np.empty(n), matrix(rng, 3, m)
     panels = _rows.Panels(b, transposed=True)
     _products.matmul(rows, panels, out, b[0], dots, n_threads)
@@ -734,8 +824,13 @@ def read_only(x):
     return x
 
 
-# What can be told from nothing else: the only matrix of a kernel, or its free side.
+# What can be told from nothing else: the only matrix of a kernel, its type or its free
+# side.
 FREE = {
+    (other_dtype, "entropy", ("plan",)),
+    (other_dtype, "logsumexp_rows", ("cost",)),
+    (other_dtype, "logsumexp_cols", ("cost",)),
+    (other_dtype, "rescale_columns", ("v",)),
     (row_missing, "entropy", ("plan",)),
     (column_missing, "entropy", ("plan",)),
     (column_missing, "topk_rows", ("x",)),
@@ -784,6 +879,64 @@ def test_kernel_refuses_an_array_for_what_must_be_made(case, name):
     given[name] = matrix(np.random.default_rng(0), WIDTH if name == "b" else 6, 7)
     with pytest.raises(TypeError):
         call(COMPILED, case, given)
+
+
+@pytest.mark.parametrize(
+    "case", [x for x in WIDE_TOLERANCES if "work" in arguments(x, 6, 7, 0)]
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_kernel_refuses_scratch_for_the_other_type(case, wide):
+    if case == "rescale_columns":
+        pytest.skip("it needs the sums alone, which are float64")
+    given = arguments(case, 6, 7, seed=9)
+    given = widened(given) if wide else given
+    given["work"] = _rows.ColumnSums(6, 7, np.float32 if wide else np.float64)
+    expected, other = ("float64", "float32") if wide else ("float32", "float64")
+    with pytest.raises(ValueError, match=f"work must be for {expected}, got {other}"):
+        call(COMPILED, case, given)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_products_refuse_factors_of_two_types(wide):
+    types = (np.float32, np.float64)[:: -1 if wide else 1]
+    a, b = np.ones((6, 5), dtype=types[0]), np.ones((5, 7), dtype=types[1])
+    with pytest.raises(ValueError, match=r"panels must be of float\d\d, got float\d\d"):
+        _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[1]))
+    with pytest.raises(ValueError, match="float"):
+        _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[0]))
+
+
+def test_rows_made_when_asked_for_refuse_float64():
+    panels = _rows.Panels(np.ones((5, 7)))
+    with pytest.raises(ValueError, match="panels must be of float32, got float64"):
+        _rows.Product(np.ones((6, 5), dtype=np.float32), panels)
+    given = arguments("sparse_count", 6, 7, seed=9)
+    given["kernel"] = given["kernel"].astype(np.float64)
+    with pytest.raises(ValueError, match="must be of float32"):
+        call(COMPILED, "sparse_count", given)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8"])
+def test_scratch_is_for_float32_or_float64(dtype):
+    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
+        _rows.ColumnSums(3, 4, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8", ">f4"])
+def test_kernel_refuses_other_types_of_numbers(dtype):
+    x = np.ones((3, 4), dtype=dtype)
+    with pytest.raises(ValueError):
+        _kernels.entropy(x)
+    with pytest.raises(ValueError):
+        _kernels.dot(x, x)
+    with pytest.raises(ValueError):
+        _rows.Panels(x)
+
+
+def test_over_relaxation_and_a_cap_are_not_taken_together():
+    given = arguments("sinkhorn_passes-capped", 6, 7, seed=9) | {"omega": 1.5}
+    with pytest.raises(ValueError, match=r"omega must be 1 with a cap, got 1\.5"):
+        call(COMPILED, "sinkhorn_passes", given)
 
 
 def test_kernel_refusal_names_the_argument_and_both_shapes():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from gwfast.kernels import _kernels, _products, _rows, reference
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, reference
 from gwfast.kernels.threads import single_threaded_blas
 
 F4_MAX = np.finfo(np.float32).max
@@ -35,7 +35,7 @@ def gibbs(cost, f, g, epsilon):
     out = [np.full((n, m), np.nan, dtype=np.float32) for _ in range(3)]
     eye = np.eye(m, dtype=np.float32)
     panels, work = _rows.Panels(eye), _rows.ColumnSums(n, m)
-    peak = _kernels.gibbs_kernel(cost, f, g, epsilon, out[0])
+    peak = _exponentials.gibbs_kernel(cost, f, g, epsilon, out[0])
     other = _products.gibbs_product(cost, panels, f, g, epsilon, out[1], work)
     assert peak == pytest.approx(other, rel=1e-6, abs=1e-5)
     _kernels.copy_rows(_rows.Gibbs(cost, panels, f, g, epsilon), out[2])
@@ -48,12 +48,12 @@ def gibbs(cost, f, g, epsilon):
 
 def logsumexp(cost, f, g, epsilon):
     rows, cols = np.empty(len(f)), np.empty(len(g))
-    _kernels.logsumexp_rows(cost, f, g, epsilon, rows)
-    _kernels.logsumexp_cols(cost, f, g, epsilon, cols)
+    _exponentials.logsumexp_rows(cost, f, g, epsilon, rows)
+    _exponentials.logsumexp_cols(cost, f, g, epsilon, cols)
     made = _rows.Product(cost, _rows.Panels(np.eye(len(g), dtype=np.float32)))
     for kernel, expected in (
-        (_kernels.logsumexp_rows, rows),
-        (_kernels.logsumexp_cols, cols),
+        (_exponentials.logsumexp_rows, rows),
+        (_exponentials.logsumexp_cols, cols),
     ):
         again = np.empty_like(expected)
         kernel(made, f, g, epsilon, again)
@@ -210,6 +210,64 @@ def test_large_potentials_that_cancel_do_no_harm(isa, seed):
         strict=True,
     ):
         np.testing.assert_allclose(left, right, rtol=0, atol=2e-6)
+
+
+# --- Caps, and distances between plans ------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_capped_scalings_bound_the_marginals(dtype, isa, seed):
+    """With a cap of one the solution keeps within p and q, and meets them where the cap
+    does not bind (a projection, Chizat et al. 2018)."""
+    rng = np.random.default_rng(seed)
+    n, m = 37, 21
+    kernel = rng.random((n, m)).astype(dtype) / (n * m)
+    p, q = rng.random(n) / n, rng.random(m) / m
+    u, v, work = np.ones(n, dtype), np.ones(m, dtype), _rows.ColumnSums(n, m, dtype)
+    most, tol = 5000, 1e-13 if dtype == np.float64 else 1e-7
+    error, done = _kernels.sinkhorn_passes(
+        kernel, p, q, u, v, work, most=most, tol=tol, cap=1.0
+    )
+    assert error <= tol and done < most
+    assert 0 < (u == 1).mean() < 1 and 0 < (v == 1).mean() < 1
+    plan = u[:, None].astype(float) * kernel * v
+    for scaling, came, bound in ((u, plan.sum(1), p), (v, plan.sum(0), q)):
+        rtol = 1e-10 if dtype == np.float64 else 2e-5
+        assert scaling.max() == 1 and (came <= bound * (1 + rtol)).all()
+        np.testing.assert_allclose(came[scaling < 1], bound[scaling < 1], rtol=rtol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_cap_is_an_infinite_one(dtype, isa):
+    kernel = np.zeros((9, 7), dtype)
+    kernel[:5, :4] = 0.5
+    outcomes = []
+    for more in ({}, {"cap": np.inf}):
+        u, v, work = np.ones(9, dtype), np.ones(7, dtype), _rows.ColumnSums(9, 7, dtype)
+        p, q = np.full(9, 1 / 9), np.full(7, 1 / 7)
+        result = _kernels.sinkhorn_passes(kernel, p, q, u, v, work, **more)
+        outcomes.append((result, u.tolist(), v.tolist()))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0][0] == pytest.approx(5 * (2 - 1 / 9) + 4 / 9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_proximal_cost_of_nothing_is_that_of_the_smallest_number(dtype, isa):
+    least = np.finfo(dtype).tiny
+    plan = np.array([[0.0, least / 2, least, 1.0, np.exp(-3.0)]], dtype)
+    cost = np.zeros((1, 5), dtype)
+    _exponentials.proximal_cost(cost, plan, 2.0)
+    expected = [-2 * np.log(float(least))] * 3 + [0.0, 6.0]
+    np.testing.assert_allclose(cost[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distance_is_of_both_norms(dtype, isa):
+    a = np.zeros((5, 1000), dtype)
+    b = a.copy()
+    b[1, 3], b[4, 999] = 3.0, -4.0
+    assert _kernels.distance(a, b) == _kernels.distance(b, a, 2) == (7.0, 5.0)
+    assert _kernels.distance(a, a) == (0.0, 0.0)
 
 
 # --- Long sums ------------------------------------------------------------------------

@@ -3,7 +3,7 @@ float64 NumPy twins in `reference`, thread counts in `threads`.
 
     solver (Python)  decides        -> what to compute, how often, when to stop
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
-    _kernels.pyx, _products.pyx, _sparse.pyx
+    _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
 

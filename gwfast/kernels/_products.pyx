@@ -1,7 +1,7 @@
 """OpenMP loops over products; the rules of _kernels.pyx hold.
 
-The products of tall matrices are our own (csrc/product_kernels.inc): as fast as
-OpenBLAS's with AVX-512, twice as fast as with AVX2, and with room for what follows a
+The products of tall matrices are our own (csrc/product_kernels.inc): in float32 as fast
+as OpenBLAS's with AVX-512, twice as fast as with AVX2, and with room for what follows a
 tile while it is in cache. BLAS is left with small ones. It runs on one thread inside
 these loops (the caller limits it): its own threads and OpenMP's wait for work by
 spinning, and alternating between the two pools made a solve two to four times slower
@@ -24,6 +24,7 @@ from ._rows cimport (
     chunk_rows,
     count_chunks,
     isa,
+    real,
     rounded_off,
     team,
 )
@@ -35,31 +36,45 @@ import numpy as np
 # the more so where it comes from memory each time.
 cdef ptrdiff_t PRODUCT_ROWS = 128
 cdef ptrdiff_t LEAST_PRODUCT_ROWS = 32
-cdef ptrdiff_t CACHED_FLOATS = 1 << 20
+cdef ptrdiff_t CACHED_BYTES = 1 << 22
 # Floats of partial products that `gram` may hold (64 MB).
 cdef ptrdiff_t GRAM_FLOATS = 1 << 24
 
 
 def matmul(
-    a,                         # IN (n, k)
-    Panels b not None,         # IN (k, m)
-    float[:, ::1] out,         # OUT (n, m), not `a`
-    const float[::1] x=None,   # IN (k,)
-    double[::1] dots=None,     # OUT (n,), given with `x`
+    a,                       # IN (n, k)
+    Panels b not None,       # IN (k, m)
+    out,                     # OUT (n, m), not `a`
+    x=None,                  # IN (k,)
+    double[::1] dots=None,   # OUT (n,), given with `x`
     int n_threads=1,
 ):
     """``out = a @ b``, and ``dots = a @ x`` in the same read of `a`."""
-    cdef Rows source = as_rows(a)
+    if b.wide:
+        multiply[double](as_rows(a), b, out, x, dots, n_threads)
+    else:
+        multiply[float](as_rows(a), b, out, x, dots, n_threads)
+
+
+cdef multiply(
+    Rows source, Panels b, real[:, ::1] out, const real[::1] x, double[::1] dots,
+    int n_threads,
+):
     cdef ptrdiff_t n = source.n, k = source.m, m = b.m, chunk, i, end, rows
     cdef ptrdiff_t size = max(chunk_rows(n), LEAST_PRODUCT_ROWS), chunks
     cdef ptrdiff_t strip = source.strip if source.strip else PRODUCT_ROWS
-    cdef const float *made
+    cdef const real *made
+    cdef const real *right = <const real *>&b.packed[0]
     cdef bint with_dots = x is not None
-    if k * m > CACHED_FLOATS:
+    if real is float:
+        table = isa.f32
+    else:
+        table = isa.f64
+    if k * m * <ptrdiff_t>sizeof(real) > CACHED_BYTES:
         # No row depends on what is in its chunk, which may so depend on the threads.
         size = max(size, min(PRODUCT_ROWS, (n + n_threads - 1) // n_threads))
     chunks = count_chunks(n, size)
-    b.check()
+    b.check(source.wide)
     check("inner side of b", b.k, k)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
     if with_dots != (dots is not None):
@@ -75,10 +90,10 @@ def matmul(
             i = chunk * size
             while i < end:
                 rows = min(strip, end - i)
-                made = source.at(i, rows, &scratch[threadid(), 0])
-                isa.product_rows(made, &b.packed[0], k, &out[i, 0], rows, m)
+                made = <const real *>source.at(i, rows, &scratch[threadid(), 0])
+                table.product_rows(made, right, k, &out[i, 0], rows, m)
                 if with_dots:
-                    isa.dot_each_row(made, &x[0], &dots[i], rows, k)
+                    table.dot_each_row(made, &x[0], &dots[i], rows, k)
                 i = i + strip
 
 
@@ -98,14 +113,14 @@ def gibbs_product(
     cdef ptrdiff_t n = a.shape[0], k = a.shape[1], m = b.m, chunk, i, end
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
     cdef float inv_epsilon = <float>(1.0 / epsilon), most
-    b.check()
+    b.check(False)
     check("inner side of b", b.k, k)
     check("f", f.shape[0], n)
     check("g", g.shape[0], m)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
-    check_matrix("work", work.n, work.m, n, m)
+    work.check(n, m, False)
     peaks = np.full(chunks, -INFINITY, dtype=np.float32)
-    f_shifted, g_low = centered(f, g)
+    f_shifted, g_low = centered(f, g, False)
     cdef float[::1] peak = peaks
     cdef const double[::1] h = f_shifted
     cdef const float[::1] low = g_low
@@ -118,8 +133,9 @@ def gibbs_product(
             i = chunk * size
             while i < end:
                 most = isa.gibbs_product_rows(
-                    &a[i, 0], &b.packed[0], k, &h[i], &low[0], &rest[0], inv_epsilon,
-                    &out[i, 0], &work.totals[chunk, 0], min(PRODUCT_ROWS, end - i), m)
+                    &a[i, 0], <const float *>&b.packed[0], k, &h[i], &low[0], &rest[0],
+                    inv_epsilon, &out[i, 0], &work.totals[chunk, 0],
+                    min(PRODUCT_ROWS, end - i), m)
                 peak[chunk] = max(peak[chunk], most)
                 i = i + PRODUCT_ROWS
         work.reduce(n_threads)

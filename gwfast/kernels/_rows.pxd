@@ -2,9 +2,14 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
+# What a matrix is made of, and with it what it is multiplied by entry by entry. A loop
+# over `real` is compiled for both; `isa.f32` and `isa.f64` are the kernels it calls.
+ctypedef fused real:
+    float
+    double
+
 cdef extern from "gwfast.h" nogil:
-    ctypedef struct gwf_isa:
-        const char *name
+    ctypedef struct gwf_f32:
         void (*exp)(const float *, float *, ptrdiff_t) noexcept nogil
         void (*log)(const float *, float *, ptrdiff_t) noexcept nogil
         void (*logsumexp_rows)(const float *, const double *, const float *, float,
@@ -14,9 +19,9 @@ cdef extern from "gwfast.h" nogil:
         float (*gibbs_rows)(const float *, const double *, const float *, float,
                             float *, ptrdiff_t, ptrdiff_t) noexcept nogil
         double (*sinkhorn_rows)(const float *, const double *, float *, const float *,
-                                float, float *, double *, ptrdiff_t,
+                                float, double, float *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
-        void (*rescale)(float *, const double *, const double *, float,
+        void (*rescale)(float *, const double *, const double *, float, double,
                         ptrdiff_t) noexcept nogil
         void (*plan_rows)(float *, const float *, const float *, double *, float *,
                           double *, ptrdiff_t, ptrdiff_t) noexcept nogil
@@ -24,9 +29,11 @@ cdef extern from "gwfast.h" nogil:
                          ptrdiff_t) noexcept nogil
         double (*dot_rows)(const float *, const float *, ptrdiff_t,
                            ptrdiff_t) noexcept nogil
-        double (*distance_rows)(const float *, const float *, ptrdiff_t,
+        double (*distance_rows)(const float *, const float *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
         double (*entropy_rows)(const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*proximal_rows)(float *, const float *, float, ptrdiff_t,
+                              ptrdiff_t) noexcept nogil
         void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes
@@ -34,12 +41,52 @@ cdef extern from "gwfast.h" nogil:
                            ptrdiff_t, ptrdiff_t, float *) noexcept nogil
         void (*product_rows)(const float *, const float *, ptrdiff_t, float *,
                              ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
+                             ptrdiff_t) noexcept nogil
+
+    ctypedef struct gwf_f64:
+        void (*exp)(const double *, double *, ptrdiff_t) noexcept nogil
+        void (*log)(const double *, double *, ptrdiff_t) noexcept nogil
+        void (*logsumexp_rows)(const double *, const double *, const double *, double,
+                               double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*logsumexp_cols)(const double *, const double *, double, double *,
+                               double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*gibbs_rows)(const double *, const double *, const double *, double,
+                             double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*sinkhorn_rows)(const double *, const double *, double *,
+                                const double *, double, double, double *, double *,
+                                ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*rescale)(double *, const double *, const double *, double, double,
+                        ptrdiff_t) noexcept nogil
+        void (*plan_rows)(double *, const double *, const double *, double *,
+                          double *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*sum_rows)(const double *, double *, double *, double *, ptrdiff_t,
+                         ptrdiff_t) noexcept nogil
+        double (*dot_rows)(const double *, const double *, ptrdiff_t,
+                           ptrdiff_t) noexcept nogil
+        double (*distance_rows)(const double *, const double *, double *, ptrdiff_t,
+                                ptrdiff_t) noexcept nogil
+        double (*entropy_rows)(const double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*proximal_rows)(double *, const double *, double, ptrdiff_t,
+                              ptrdiff_t) noexcept nogil
+        void (*topk_row)(const double *, ptrdiff_t, ptrdiff_t *, double *,
+                         ptrdiff_t) noexcept nogil
+        ptrdiff_t panel, lanes
+        void (*pack_panel)(const double *, ptrdiff_t, ptrdiff_t, const double *,
+                           ptrdiff_t, ptrdiff_t, double *) noexcept nogil
+        void (*product_rows)(const double *, const double *, ptrdiff_t, double *,
+                             ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*dot_each_row)(const double *, const double *, double *, ptrdiff_t,
+                             ptrdiff_t) noexcept nogil
+
+    ctypedef struct gwf_isa:
+        const char *name
+        const gwf_f32 *f32
+        const gwf_f64 *f64
         float (*gibbs_product_rows)(const float *, const float *, ptrdiff_t,
                                     const double *, const float *, const float *,
                                     float, float *, double *, ptrdiff_t,
                                     ptrdiff_t) noexcept nogil
-        void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
-                             ptrdiff_t) noexcept nogil
         ptrdiff_t (*count_row)(const float *, float, const float *, float,
                                const float *, double *, float *,
                                ptrdiff_t) noexcept nogil
@@ -91,21 +138,24 @@ cdef inline int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
 cdef class Rows:
     cdef readonly ptrdiff_t n, m
     cdef readonly ptrdiff_t strip
-    cdef const float *at(
+    cdef readonly bint wide
+    cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil
     cdef float[:, ::1] scratch(self, int n_threads)
 
 
 cdef class Stored(Rows):
-    cdef const float[:, ::1] matrix
+    cdef const float[:, ::1] floats
+    cdef const double[:, ::1] doubles
 
 
 cdef class Panels:
     cdef readonly ptrdiff_t k, m
-    cdef float[::1] packed
+    cdef readonly bint wide
+    cdef unsigned char[::1] packed
     cdef const gwf_isa *packed_for
-    cdef int check(self) except -1
+    cdef int check(self, bint wide) except -1
 
 
 cdef class Product(Rows):
@@ -122,15 +172,24 @@ cdef class Gibbs(Product):
 
 cdef class ColumnSums:
     cdef readonly ptrdiff_t n, m
+    cdef readonly bint wide
     cdef double[:, ::1] totals
-    cdef float[:, ::1] blocks
+    cdef unsigned char[:, ::1] blocks
+    cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint wide) except -1
     cdef void reduce(self, int n_threads) noexcept nogil
 
 
+cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:
+    """Rows at a time, of a chunk of `size`."""
+    return min(source.strip, size) if source.strip else size
+
+
+cdef bint is_wide(x) except -1
 cdef Rows as_rows(matrix)
+cdef Rows narrow_rows(matrix)
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
-cdef tuple centered(const double[::1] f, const double[::1] g)
+cdef tuple centered(const double[::1] f, const double[::1] g, bint wide)
 cdef rounded_off(const double[::1] g, centered_g, double epsilon)

@@ -4,7 +4,9 @@
   every chunk owns its partial sums, which are added in the order of the chunks: the
   result is the same to the last bit for any number of threads;
 - a matrix is a `Rows`: stored, or made strip by strip when a loop asks for it;
-- the right factor of a product is a `Panels`, packed as the kernels in C read it.
+- the right factor of a product is a `Panels`, packed as the kernels in C read it;
+- what is stored may be float32 or float64 (`wide`), all of it in one call; rows that
+  are made when asked for are float32, since what is made of them need not fit memory.
 """
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
@@ -28,6 +30,7 @@ cdef extern from *:
 isa = gwf_supported_isa(0)
 
 CACHE_LINE = 64
+cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Floats of a strip of rows that are made when asked for, at most, and its rows, at
 # least: fewer, and reading the right factor anew for every strip shows.
 cdef ptrdiff_t STRIP_FLOATS = 1 << 20
@@ -94,15 +97,17 @@ def select_isa(name):
 # --- Matrices by rows -----------------------------------------------------------------
 
 cdef class Rows:
-    """An (n, m) float32 matrix whose rows can be read some at a time.
+    """An (n, m) matrix whose rows can be read some at a time.
 
     Attributes
     ----------
     strip : int
         As many at a time as `scratch` has room for; 0 where all are stored.
+    wide : bool
+        Whether it is of float64.
     """
 
-    cdef const float *at(
+    cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
         """Where rows i to i + rows are, `scratch` if they are made now."""
@@ -119,18 +124,37 @@ cdef class Rows:
 cdef class Stored(Rows):
     """A matrix in memory."""
 
-    def __init__(self, const float[:, ::1] matrix):
-        self.matrix, self.strip = matrix, 0
-        self.n, self.m = matrix.shape[0], matrix.shape[1]
+    def __init__(self, matrix):
+        self.wide, self.strip = is_wide(matrix), 0
+        if self.wide:
+            self.doubles = matrix
+            self.n, self.m = self.doubles.shape[0], self.doubles.shape[1]
+        else:
+            self.floats = matrix
+            self.n, self.m = self.floats.shape[0], self.floats.shape[1]
 
-    cdef const float *at(
+    cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
-        return &self.matrix[i, 0]
+        return <const void *>&self.doubles[i, 0] if self.wide else &self.floats[i, 0]
+
+
+cdef bint is_wide(x) except -1:
+    """Whether `x` is an array of float64. What is of neither type counts as float32,
+    and is refused as such when it is read."""
+    dtype = getattr(x, "dtype", None)
+    return dtype is FLOAT64 or (dtype is not FLOAT32 and dtype == FLOAT64)
 
 
 cdef Rows as_rows(matrix):
     return matrix if isinstance(matrix, Rows) else Stored(matrix)
+
+
+cdef Rows narrow_rows(matrix):
+    cdef Rows rows = as_rows(matrix)
+    if rows.wide:
+        raise ValueError("kernels of which some entries are kept must be of float32")
+    return rows
 
 
 cdef class Panels:
@@ -138,41 +162,25 @@ cdef class Panels:
 
     Parameters
     ----------
-    matrix : (k, m) float32 ndarray, or (m, k) if `transposed`
+    matrix : (k, m) float32 or float64 ndarray, or (m, k) if `transposed`
     transposed : bool
-    scale : (k,) float32 ndarray or None
-        Factors of its k rows.
+    scale : (k,) ndarray or None
+        Factors of its k rows, of the same type.
     n_threads : int
     """
 
-    def __init__(
-        self, const float[:, ::1] matrix, bint transposed=False,
-        const float[::1] scale=None, int n_threads=1,
-    ):
-        cdef ptrdiff_t k = matrix.shape[1] if transposed else matrix.shape[0]
-        cdef ptrdiff_t m = matrix.shape[0] if transposed else matrix.shape[1]
-        cdef ptrdiff_t width = isa.panel, lanes = isa.lanes, j, panel
-        cdef ptrdiff_t row = 1 if transposed else matrix.shape[1]
-        cdef ptrdiff_t col = matrix.shape[1] if transposed else 1
-        cdef ptrdiff_t panels = count_chunks(m, width)
-        cdef const float *factors = NULL
-        if k == 0 or m == 0:
-            raise ValueError(f"matrix must not be empty, got shape {(k, m)}")
-        if scale is not None:
-            check("scale", scale.shape[0], k)
-            factors = &scale[0]
-        self.k, self.m, self.packed_for = k, m, isa
-        self.packed = aligned_empty(k * ((m + lanes - 1) // lanes * lanes))
-        with nogil:
-            for panel in prange(panels, num_threads=team(n_threads, panels),
-                                schedule="static"):
-                j = panel * width
-                isa.pack_panel(&matrix[0, 0] + j * col, row, col, factors, k,
-                               min(width, m - j), &self.packed[j * k])
+    def __init__(self, matrix, bint transposed=False, scale=None, int n_threads=1):
+        self.wide, self.packed_for = is_wide(matrix), isa
+        if self.wide:
+            pack[double](self, matrix, transposed, scale, n_threads)
+        else:
+            pack[float](self, matrix, transposed, scale, n_threads)
 
-    cdef int check(self) except -1:
+    cdef int check(self, bint wide) except -1:
         if self.packed_for != isa:
             raise ValueError("panels must be packed for the instruction set in use")
+        if self.wide != wide:
+            raise ValueError(f"panels must be of {_of(wide)}, got {_of(self.wide)}")
         return 0
 
     @property
@@ -180,24 +188,55 @@ cdef class Panels:
         return self.packed.nbytes
 
 
+cdef pack(Panels self, const real[:, ::1] matrix, bint transposed,
+          const real[::1] scale, int n_threads):
+    if real is float:
+        table = isa.f32
+    else:
+        table = isa.f64
+    cdef ptrdiff_t k = matrix.shape[1] if transposed else matrix.shape[0]
+    cdef ptrdiff_t m = matrix.shape[0] if transposed else matrix.shape[1]
+    cdef ptrdiff_t width = table.panel, lanes = table.lanes, j, panel
+    cdef ptrdiff_t row = 1 if transposed else matrix.shape[1]
+    cdef ptrdiff_t col = matrix.shape[1] if transposed else 1
+    cdef ptrdiff_t panels = count_chunks(m, width)
+    cdef const real *factors = NULL
+    cdef real *packed
+    if k == 0 or m == 0:
+        raise ValueError(f"matrix must not be empty, got shape {(k, m)}")
+    if scale is not None:
+        check("scale", scale.shape[0], k)
+        factors = &scale[0]
+    size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(real)
+    self.k, self.m, self.packed = k, m, aligned_empty(size, np.uint8)
+    packed = <real *>&self.packed[0]
+    with nogil:
+        for panel in prange(panels, num_threads=team(n_threads, panels),
+                            schedule="static"):
+            j = panel * width
+            table.pack_panel(&matrix[0, 0] + j * col, row, col, factors, k,
+                             min(width, m - j), packed + j * k)
+
+
 cdef class Product(Rows):
     """``left @ right``, made when asked for."""
 
     def __init__(self, const float[:, ::1] left, Panels right not None):
         check("inner side of right", right.k, left.shape[1])
-        self.left, self.right = left, right
+        right.check(False)
+        self.left, self.right, self.wide = left, right, False
         self.n, self.m, self.k = left.shape[0], right.m, right.k
         self.strip = max(STRIP_FLOATS // self.m // 8 * 8, LEAST_STRIP)
 
-    cdef const float *at(
+    cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
-        isa.product_rows(&self.left[i, 0], &self.right.packed[0], self.k, scratch, rows,
-                         self.m)
+        isa.f32.product_rows(&self.left[i, 0], <const float *>&self.right.packed[0],
+                             self.k, scratch, rows, self.m)
         return scratch
 
     cdef float[:, ::1] scratch(self, int n_threads):
-        self.right.check()
+        self.right.check(False)
         return Rows.scratch(self, n_threads)
 
 
@@ -211,14 +250,15 @@ cdef class Gibbs(Product):
         Product.__init__(self, left, right)
         check("f", f.shape[0], self.n)
         check("g", g.shape[0], self.m)
-        self.f, low = centered(f, g)
+        self.f, low = centered(f, g, False)
         self.g, self.g_rest = low, rounded_off(g, low, epsilon)
         self.inv_epsilon = <float>(1.0 / epsilon)
 
-    cdef const float *at(
+    cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
-        isa.gibbs_product_rows(&self.left[i, 0], &self.right.packed[0], self.k,
+        isa.gibbs_product_rows(&self.left[i, 0],
+                               <const float *>&self.right.packed[0], self.k,
                                &self.f[i], &self.g[0], &self.g_rest[0],
                                self.inv_epsilon, scratch, NULL, rows, self.m)
         return scratch
@@ -229,15 +269,25 @@ cdef class Gibbs(Product):
 cdef class ColumnSums:
     """Scratch for the column sums of an (n, m) matrix, made once for many passes.
 
-    Every chunk of rows adds into a float32 row for a few rows at a time and folds it
-    into its float64 row; `reduce` adds these up in the order of the chunks.
+    Every chunk of rows adds into a row of the type of the matrix for a few rows at a
+    time and folds it into its float64 row; `reduce` adds these up in the order of the
+    chunks.
+
+    Parameters
+    ----------
+    n, m : int
+    dtype : dtype, default=np.float32
+        Of the matrix, float32 or float64.
     """
-    def __init__(self, ptrdiff_t n, ptrdiff_t m):
+    def __init__(self, ptrdiff_t n, ptrdiff_t m, dtype=np.float32):
+        dtype = np.dtype(dtype)
+        if dtype != FLOAT32 and dtype != FLOAT64:
+            raise ValueError(f"dtype must be float32 or float64, got {dtype}")
         chunks = max(count_chunks(n, chunk_rows(n)), 1)
         padded = (m + 15) // 16 * 16  # every row starts at a cache line
-        self.n, self.m = n, m
+        self.n, self.m, self.wide = n, m, dtype == FLOAT64
         self.totals = aligned_empty((chunks, padded), np.float64)
-        self.blocks = aligned_empty((chunks, padded), np.float32)
+        self.blocks = aligned_empty((chunks, padded * dtype.itemsize), np.uint8)
 
     @property
     def nbytes(self):
@@ -247,6 +297,12 @@ cdef class ColumnSums:
     def values(self):
         """What `reduce` has left, (m,) float64."""
         return np.asarray(self.totals)[0, :self.m]
+
+    cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint wide) except -1:
+        check_matrix("work", self.n, self.m, n, m)
+        if self.wide != wide:
+            raise ValueError(f"work must be for {_of(wide)}, got {_of(self.wide)}")
+        return 0
 
     cdef void reduce(self, int n_threads) noexcept nogil:
         """Leave the sums over all chunks in ``totals[0]``."""
@@ -269,6 +325,10 @@ cdef class ColumnSums:
                     into[j] += more[j]
 
 
+def _of(bint wide):
+    return "float64" if wide else "float32"
+
+
 def _refuse(name, expected, came):
     raise ValueError(f"{name} must have shape {expected}, got {came}")
 
@@ -287,17 +347,18 @@ cdef int check_matrix(
     return 0
 
 
-cdef tuple centered(const double[::1] f, const double[::1] g):
-    """`f + shift` and float32 `g - shift` with the finite part of `g` around zero.
+cdef tuple centered(const double[::1] f, const double[::1] g, bint wide):
+    """`f + shift` and `g - shift` with the finite part of `g` around zero, the latter
+    in float32 unless `wide`.
 
-    The sum f_i + g_j is what counts; with small g_j the float32 difference f_i - c_ij
-    is small as well wherever there is mass, and little is lost to rounding.
+    The sum f_i + g_j is what counts; with small g_j the difference f_i - c_ij is small
+    as well wherever there is mass, and little is lost to rounding.
     """
     g_array = np.asarray(g)
     finite = g_array[g_array > -GWF_HUGE]
     shift = finite.mean() if finite.size else 0.0
-    low = np.maximum(g_array - shift, -GWF_HUGE).astype(np.float32)
-    return np.asarray(f) + shift, low
+    low = np.maximum(g_array - shift, -GWF_HUGE)
+    return np.asarray(f) + shift, low if wide else low.astype(np.float32)
 
 
 cdef rounded_off(const double[::1] g, centered_g, double epsilon):

@@ -12,13 +12,12 @@ from libc.stdint cimport int32_t, int64_t
 from ._rows cimport (
     ColumnSums,
     Rows,
-    as_rows,
     centered,
     check,
-    check_matrix,
     chunk_rows,
     count_chunks,
     isa,
+    narrow_rows,
     team,
 )
 
@@ -44,7 +43,7 @@ def count(
     """How many entries of the plan ``diag(u) kernel diag(v)`` are at least `row` or
     `col`, whichever is less, in each row; and the sums of the others.
     """
-    cdef Rows source = as_rows(kernel)
+    cdef Rows source = narrow_rows(kernel)
     cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, end
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
     cdef ptrdiff_t strip = source.strip if source.strip else STRIP
@@ -53,7 +52,7 @@ def count(
     check("row_lost", row_lost.shape[0], n)
     check("col_lost", col_lost.shape[0], m)
     check("kept", kept.shape[0], n)
-    check_matrix("work", work.n, work.m, n, m)
+    work.check(n, m, False)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
@@ -61,14 +60,15 @@ def count(
             end = min(chunk * size + size, n)
             i = chunk * size
             work.totals[chunk, :] = 0.0
-            work.blocks[chunk, :] = 0.0
+            work.blocks[chunk, :] = 0
             while i < end:
-                made = source.at(i, min(strip, end - i), &scratch[threadid(), 0])
+                made = <const float *>source.at(
+                    i, min(strip, end - i), &scratch[threadid(), 0])
                 for j in range(min(strip, end - i)):
                     kept[i + j] = isa.count_row(
                         made + j * m, u[i + j], &v[0], row[i + j], &col[0],
-                        &row_lost[i + j], &work.blocks[chunk, 0], m)
-                isa.fold(&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+                        &row_lost[i + j], <float *>&work.blocks[chunk, 0], m)
+                isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
                 i = i + strip
         work.reduce(n_threads)
         col_lost[:] = work.totals[0, :m]
@@ -85,7 +85,7 @@ def select(
     int n_threads=1,
 ):
     """The columns of the entries of each row that `count` has counted, in order."""
-    cdef Rows source = as_rows(kernel)
+    cdef Rows source = narrow_rows(kernel)
     cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, k, end
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
     cdef ptrdiff_t strip = source.strip if source.strip else STRIP
@@ -102,7 +102,8 @@ def select(
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
-                made = source.at(i, min(strip, end - i), &scratch[threadid(), 0])
+                made = <const float *>source.at(
+                    i, min(strip, end - i), &scratch[threadid(), 0])
                 for j in range(min(strip, end - i)):
                     isa.select_row(made + j * m, u[i + j], &v[0], row[i + j], &col[0],
                                    &found[threadid(), 0], m)
@@ -134,7 +135,7 @@ def gibbs(
     check("f", f.shape[0], n)
     check("g", g.shape[0], y.shape[0])
     peaks = np.full(chunks, -INFINITY, dtype=np.float32)
-    f_shifted, g_low = centered(f, g)
+    f_shifted, g_low = centered(f, g, False)
     cdef float[::1] peak = peaks
     cdef const double[::1] h = f_shifted
     cdef const float[::1] low = g_low
@@ -171,7 +172,7 @@ def sinkhorn_passes(
     check_kept(start, index, kernel, n)
     check("u", u.shape[0], n)
     check("v", v.shape[0], m)
-    check_matrix("work", work.n, work.m, n, m)
+    work.check(n, m, False)
     cdef double[::1] error = np.empty(chunks)
     work.totals[chunks:, :] = 0.0  # which this many chunks leave alone
     with nogil:
@@ -180,13 +181,14 @@ def sinkhorn_passes(
                                 schedule="dynamic"):
                 i = chunk * size
                 work.totals[chunk, :] = 0.0
-                work.blocks[chunk, :] = 0.0
+                work.blocks[chunk, :] = 0
                 error[chunk] = isa.sparse_sinkhorn_rows(
                     &start[i], &index[0], &kernel[0], &p[i], &u[i], &v[0], relaxation,
-                    &work.blocks[chunk, 0], min(size, n - i))
-                isa.fold(&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+                    <float *>&work.blocks[chunk, 0], min(size, n - i))
+                isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
             work.reduce(n_threads)
-            isa.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, m)
+            isa.f32.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, INFINITY,
+                            m)
             total = 0.0
             for chunk in range(chunks):
                 total += error[chunk]

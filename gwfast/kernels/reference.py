@@ -2,7 +2,8 @@
 
 Slow, plain and overflow-free; they say what the kernels compute, and the tests hold
 the kernels to them. `n_threads` is accepted and not used. A matrix that the kernels
-take packed, or made strip by strip, is simply that matrix here.
+take packed, or made strip by strip, is simply that matrix here. Where the kernels of
+float64 are as exact as a plain sum of float64, sums are of long doubles.
 """
 
 import re
@@ -12,7 +13,7 @@ from scipy.special import logsumexp
 
 
 class ColumnSums:
-    def __init__(self, n, m):
+    def __init__(self, n, m, dtype=np.float32):
         self.n, self.m, self.values = n, m, np.zeros(m)
 
 
@@ -65,11 +66,15 @@ def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
     return float(exponent.max())
 
 
+def proximal_cost(cost, plan, weight, n_threads=1):
+    least = np.finfo(plan.dtype).tiny
+    cost -= weight * np.log(np.maximum(plan, least).astype(np.float64))
+
+
 # --- The scaling domain ---------------------------------------------------------------
 
 
-def _rescale(scaling, mass, total, omega):
-    most = np.finfo(np.float32).max
+def _rescale(scaling, mass, total, omega, most):
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         plain = np.divide(mass, total, out=np.zeros_like(total), where=total > 0)
         plain = np.minimum(plain, most)
@@ -80,22 +85,27 @@ def _rescale(scaling, mass, total, omega):
     return np.where((ratio > 0) & (relaxed < most), relaxed, plain)
 
 
-def sinkhorn_passes(kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1):
+def sinkhorn_passes(
+    kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, *, cap=np.inf
+):
+    most_scaling = min(cap, np.finfo(kernel.dtype).max)
     kernel = kernel.astype(np.float64)
     error, done = np.inf, 0
     while done < most and not error <= tol:
         row_sums = kernel @ v.astype(np.float64)
-        error = float(np.abs(u * row_sums - p).sum())
-        scaling = _rescale(u.astype(np.float64), p, row_sums, omega)
+        aim = p if cap == np.inf else np.minimum(p, cap * row_sums)
+        error = float(np.abs(u * row_sums - aim).sum())
+        scaling = _rescale(u.astype(np.float64), p, row_sums, omega, most_scaling)
         work.values[:] = kernel.T @ scaling
         u[:] = scaling
-        v[:] = _rescale(v.astype(np.float64), q, work.values, omega)
+        v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most_scaling)
         done += 1
     return error, done
 
 
 def rescale_columns(v, q, work):
-    v[:] = _rescale(v.astype(np.float64), q, work.values, 1.0)
+    most = np.finfo(v.dtype).max
+    v[:] = _rescale(v.astype(np.float64), q, work.values, 1.0, most)
 
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
@@ -105,19 +115,20 @@ def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
 
 
 def marginals(plan, row_sums, col_sums, work, n_threads=1):
-    row_sums[:] = plan.sum(axis=1, dtype=np.float64)
-    col_sums[:] = work.values[:] = plan.sum(axis=0, dtype=np.float64)
+    row_sums[:] = plan.sum(axis=1, dtype=np.longdouble)
+    col_sums[:] = work.values[:] = plan.sum(axis=0, dtype=np.longdouble)
 
 
 # --- Reading a matrix -----------------------------------------------------------------
 
 
 def dot(plan, cost, n_threads=1):
-    return float(np.vdot(plan.astype(np.float64), cost.astype(np.float64)))
+    return float((plan.astype(np.float64) * cost).sum(dtype=np.longdouble))
 
 
 def distance(a, b, n_threads=1):
-    return float(np.abs(a.astype(np.float64) - b).sum())
+    difference = a.astype(np.longdouble) - b
+    return float(np.abs(difference).sum()), float(np.sqrt((difference**2).sum()))
 
 
 def entropy(plan, n_threads=1):
@@ -193,7 +204,7 @@ def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
 def sparse_sinkhorn_passes(
     start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1
 ):
-    kernel = _dense(start, index, kernel, len(q))
+    kernel = _dense(start, index, kernel, len(q)).astype(np.float32)
     return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol)
 
 

@@ -1,0 +1,298 @@
+"""One call of any of these functions: its arguments checked, solved, and answered in
+POT's words. The only place that knows the solver.
+"""
+
+import itertools
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from .._validation import (
+    MASS_TOLERANCE,
+    as_matrix,
+    as_square,
+    as_vector,
+    as_weights,
+)
+from ..result import ConvergenceWarning
+from ._solve import solve
+from .arrays import Arrays, as_limit, as_number
+
+LOSSES = {"square_loss": "square", "kl_loss": "kl"}
+# Where a solve may end and still be what was asked for: POT's users limit iterations on
+# purpose, and its default tolerances are beyond float32.
+EXPECTED = ("converged", "max_outer", "precision", "stopped")
+
+
+def one_of(x, name, choices):
+    """`x` if it is among `choices`."""
+    if not isinstance(x, str) or x not in choices:
+        raise ValueError(f"Unknown {name}={x!r}: use one of {sorted(choices)}")
+    return x
+
+
+def random_generator(seed):
+    """The generator of POT's `random_state`: NumPy's global one for None."""
+    if seed is None:
+        return np.random.mtrand._rand
+    if isinstance(seed, np.random.RandomState):
+        return seed
+    return np.random.RandomState(seed)
+
+
+class Problem:
+    """The data of one call, in NumPy arrays of one dtype.
+
+    Parameters
+    ----------
+    C1, C2 : array-like of shape (n, n) and (m, m)
+    p, q : array-like of shape (n,) and (m,) or None
+        None is uniform.
+    M : array-like of shape (n, m) or None, default=None
+        None is not fused.
+    alpha : float, default=1.0
+        Weight of the structures, and ``1 - alpha`` that of `M`.
+    loss_fun : {"square_loss", "kl_loss"}
+    symmetric : bool or None
+        None is to find out.
+    G0 : array-like of shape (n, m) or None
+        None is the product plan.
+    marginals : {"balanced", "semirelaxed", "partial"}
+    mass : float or None, default=None
+        What a partial plan carries; None is all that it can.
+    names : dict of str to str, default={}
+        Of arguments that go by other names in messages.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+    """
+
+    def __init__(
+        self,
+        C1,
+        C2,
+        p,
+        q,
+        *,
+        loss_fun,
+        symmetric,
+        G0=None,
+        M=None,
+        alpha=1.0,
+        marginals="balanced",
+        mass=None,
+        names=None,
+    ):
+        self.names = names or {}
+        self.loss = LOSSES[one_of(loss_fun, self.name("loss_fun"), LOSSES)]
+        self.symmetric = None if symmetric is None else bool(symmetric)
+        self.marginals = marginals
+        given = {"M": M, "C1": C1, "C2": C2, "p": p, "q": q, "G0": G0}
+        self.arrays = Arrays({self.name(name): x for name, x in given.items()})
+        self.C1 = self._matrix("C1", as_square)
+        self.C2 = self._matrix("C2", as_square)
+        shape = len(self.C1), len(self.C2)
+        self.M = self._matrix("M", as_matrix, shape=shape)
+        self.alpha = self._share(alpha) if M is not None else 1.0
+        p, q = self._masses("p", shape[0]), self._masses("q", shape[1])
+        self.mass = None
+        if marginals == "balanced":
+            q = self._balanced(p, q)
+        elif marginals == "partial":
+            self.mass = self._part(mass, p, q)
+        self.p = p.astype(self.arrays.dtype)
+        self.q = None if marginals == "semirelaxed" else q.astype(self.arrays.dtype)
+        self.G0 = self._start(shape)
+
+    def name(self, name):
+        return self.names.get(name, name)
+
+    def _matrix(self, name, check, **options):
+        x = self.arrays[self.name(name)]
+        if x is None:
+            return None
+        x = check(x, self.name(name), **options)
+        return x.astype(self.arrays.dtype, copy=False)
+
+    def _share(self, alpha):
+        alpha = as_number(alpha, self.name("alpha"), zero=True)
+        if alpha > 1:
+            raise ValueError(
+                f"{self.name('alpha')} must be between 0 and 1, got {alpha}"
+            )
+        return alpha
+
+    def _masses(self, name, size):
+        x, name = self.arrays[self.name(name)], self.name(name)
+        if x is None:
+            return np.full(size, 1.0 / size)
+        as_weights(x, name, size)
+        return as_vector(x, name, size)
+
+    def _balanced(self, p, q):
+        """`q` with the total of `p`, which it has but for rounding."""
+        if not abs(p.sum() - q.sum()) <= MASS_TOLERANCE * p.sum():
+            raise ValueError(
+                f"{self.name('q')} must have the same total as {self.name('p')}, "
+                f"{p.sum():.6g}, got {q.sum():.6g}"
+            )
+        return q * (p.sum() / q.sum())
+
+    def _part(self, mass, p, q):
+        most = min(p.sum(), q.sum())
+        if mass is None:
+            return float(most)
+        mass = as_number(mass, self.name("m"))
+        if mass > most * (1 + MASS_TOLERANCE):
+            raise ValueError(
+                f"{self.name('m')} must not be above the smaller total of "
+                f"{self.name('p')} and {self.name('q')}, {most:.6g}, got {mass:.6g}"
+            )
+        return float(min(mass, most))
+
+    def _start(self, shape):
+        start, name = self._matrix("G0", as_matrix, shape=shape), self.name("G0")
+        if start is None:
+            return None
+        if (start < 0).any():
+            i, j = np.argwhere(start < 0)[0]
+            raise ValueError(
+                f"{name} must not be negative, got {start[i, j]} at [{i}, {j}]"
+            )
+        if not start.any():
+            raise ValueError(f"{name} must have a positive sum, got zeros")
+        if self.marginals == "semirelaxed" and not np.allclose(start.sum(1), self.p):
+            raise ValueError(
+                f"{name} must have rows that sum to {self.name('p')}, got a row off by "
+                f"{abs(start.sum(1) - self.p).max():.2g}"
+            )
+        return start
+
+    def solve(
+        self,
+        *,
+        epsilon,
+        max_iter,
+        tol,
+        method="pgd",
+        max_inner=1000,
+        inner_tol=1e-9,
+        verbose=False,
+        warn=True,
+        **options,
+    ):
+        """The `Answer`; `method` and `options` are those of the solver."""
+        epsilon = as_number(epsilon, self.name("epsilon"))
+        solved = solve(
+            self.C1,
+            self.C2,
+            self.p,
+            self.q,
+            epsilon=epsilon,
+            loss=self.loss,
+            linear_cost=self.M,
+            alpha=self.alpha,
+            symmetric=self.symmetric,
+            start=self.G0,
+            method=method,
+            marginals=self.marginals,
+            mass=self.mass,
+            max_iter=as_limit(max_iter, self.name("max_iter")),
+            tol=as_number(tol, self.name("tol"), zero=True),
+            max_inner=as_limit(max_inner, "numItermax"),
+            inner_tol=as_number(inner_tol, "stopThr", zero=True),
+            report=_printer() if verbose else None,
+            **options,
+        )
+        if warn and solved.status not in EXPECTED:
+            message = f"Gromov-Wasserstein ended as {solved.status!r}"
+            message += f": {solved.advice}" if solved.advice else ""
+            warnings.warn(message, ConvergenceWarning, stacklevel=outside())
+        return Answer(self, solved, epsilon)
+
+
+class Answer:
+    """A solved `Problem` in POT's words.
+
+    Attributes
+    ----------
+    value : float
+        ``alpha * quadratic + (1 - alpha) * linear``.
+    linear, quadratic : float
+        The two parts of it, weighted.
+    """
+
+    def __init__(self, problem, solved, epsilon):
+        self.problem, self.solved, self.epsilon = problem, solved, epsilon
+        self.back = problem.arrays.back
+        self.linear = (1 - problem.alpha) * solved.linear
+        self.quadratic = problem.alpha * solved.quad
+        self.value = self.linear + self.quadratic
+
+    @property
+    def plan(self):
+        """The plan, an array like those that came."""
+        plan = self.solved.plan
+        if self.problem.G0 is not None and np.may_share_memory(plan, self.problem.G0):
+            plan = plan.copy()
+        return self.back(plan)
+
+    def result(self, log, value, *, marginal_loss=True):
+        """The plan, or with `log` the plan and POT's log, that calls the value
+        `value`.
+        """
+        if not log:
+            return self.plan
+        entries = {
+            "err": self.problem.arrays.back_each(self.solved.errors),
+            value: self.back(self.value),
+        }
+        if self.problem.M is not None:
+            entries["lin_loss"] = self.back(self.linear)
+            entries["quad_loss"] = self.back(self.quadratic)
+        if not marginal_loss:
+            left = self.problem.alpha * self.solved.separable
+            entries["loss"] = self.back(self.value - left)
+        entries["status"] = self.solved.status
+        return self.plan, entries
+
+
+def value_of(result, value, log):
+    """What the functions whose names end in 2 make of the result of the others."""
+    plan, entries = result
+    entries["T"] = plan
+    return (entries[value], entries) if log else entries[value]
+
+
+class Table:
+    """POT's table of errors, printed row by row: every `every`-th one is."""
+
+    def __init__(self, every=1):
+        self.every, self._rows = every, itertools.count()
+
+    def add(self, *errors):
+        row = next(self._rows)
+        if row % self.every:
+            return
+        if row % 200 == 0:
+            print(f"{'It.':5s}|{'Err':12s}\n" + "-" * 19)
+        for error in errors:
+            print(f"{row:5d}|{error:8e}|")
+
+
+def _printer():
+    table = Table(every=10)
+    return lambda _iteration, error: table.add(error)
+
+
+def outside():
+    """The `stacklevel` of whoever called this package."""
+    here, level = str(Path(__file__).parent), 1
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(here):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,176 @@
+"""The one way from POT's functions to gwfast's solver: POT's conventions on one side
+(epsilon twice ours, any total mass, absolute tolerances), ours on the other.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..dense import LOSSES
+from ..descent import Limits
+from ..epsilon import Epsilon
+from ..geometry import DenseCost
+from ..gromov import descend
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..precision import as_precision
+from ..problem import QuadraticProblem
+
+# A tolerance of zero is taken as this.
+LEAST_TOL = 1e-300
+# Error of the marginals above which they are put right, at the price of a plan that is
+# no longer quite the solution of its last linear problem.
+ROUNDED = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Solved:
+    """A plan and what it costs, in POT's conventions.
+
+    Attributes
+    ----------
+    plan : (n, m) ndarray
+    quad : float
+        The Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``.
+    linear : float
+        ``<linear_cost, T>``.
+    separable : float
+        ``sum(constC * T)``; NaN where no one asked.
+    errors : list of float
+        Frobenius norms of the changes of all outer iterations.
+    status, advice : str
+        See `GWResult`.
+    """
+
+    plan: np.ndarray
+    quad: float
+    linear: float
+    separable: float
+    errors: list
+    status: str
+    advice: str
+
+
+def solve(
+    cost_x,
+    cost_y,
+    p,
+    q,
+    *,
+    epsilon,
+    loss="square",
+    linear_cost=None,
+    alpha=1.0,
+    symmetric=None,
+    start=None,
+    method="pgd",
+    marginals="balanced",
+    mass=None,
+    marginal_loss=True,
+    max_iter=1000,
+    tol=1e-9,
+    max_inner=1000,
+    inner_tol=1e-9,
+    report=None,
+):
+    """Solve a problem as POT states it; all arrays of one float dtype.
+
+    Parameters
+    ----------
+    cost_x, cost_y : (n, n) and (m, m) ndarrays
+    p : (n,) ndarray
+    q : (m,) ndarray or None
+    epsilon : float
+        POT's.
+    start : (n, m) ndarray or None
+        Taken as it is; None is the product plan.
+    marginal_loss : bool
+        Whether ``method="bapg"`` sees the terms of the marginals.
+    tol, inner_tol : float
+        Frobenius norm of the change of the plan, norm of the error of a marginal.
+    report : callable or None
+        ``report(iteration, error)`` after each outer iteration.
+
+    Returns
+    -------
+    Solved
+    """
+    n, m = len(cost_x), len(cost_y)
+    total = float(p.sum(dtype=np.float64))
+    fused = linear_cost is not None
+    problem = QuadraticProblem(
+        DenseCost(cost_x, "C1", symmetric=symmetric),
+        DenseCost(cost_y, "C2", symmetric=symmetric),
+        loss=loss,
+        linear_cost=linear_cost / total if fused and total != 1.0 else linear_cost,
+        alpha=alpha,
+        marginals=marginals,
+    )
+    problem.p = p.astype(np.float64) / total
+    if q is not None:
+        problem.q = q.astype(np.float64) / total
+    if mass is not None:
+        problem.mass = float(mass) / total
+    problem.marginal_terms = marginal_loss
+    precision = as_precision(cost_x.dtype)
+    problem.check_method(method, precision)
+    limits = Limits(
+        max_outer=int(max_iter),
+        max_inner=int(max_inner),
+        tol=max(tol / total, LEAST_TOL),
+        # Ours is the sum of absolute errors; evenly spread it is that much larger.
+        marginal_tol=max(inner_tol / total * np.sqrt(min(n, m)) / 2, LEAST_TOL),
+        absolute=True,
+    )
+    with single_threaded_blas():
+        descent = descend(
+            problem,
+            Epsilon(epsilon / (2.0 * total)),
+            start if start is None or total == 1.0 else start / total,
+            limits,
+            tier="dense",
+            method=method,
+            precision=precision,
+            n_threads=resolve_n_threads(None, work=n * m),
+            callback=report
+            and (lambda step: report(step.iteration, total * step.moved)),
+        )
+    linearization = descent.linearization
+    plan = descent.coupling().toarray()
+    if marginals == "balanced" and method != "bapg" and not descent.error <= ROUNDED:
+        plan = rounded(plan, problem.p, problem.q)
+    linear = linearization.linear_cost() if fused else 0.0
+    weight, separable = alpha if fused else 1.0, np.nan
+    quad = (descent.gw_cost - (1.0 - weight) * linear) / weight if weight else 0.0
+    if method == "bapg":
+        terms = LOSSES[loss]
+        rows, cols = linearization.marginals
+        separable = rows @ (terms["f1"](cost_x) @ problem.p)
+        separable += cols @ (terms["f2"](cost_y) @ problem.q)
+        # POT's value of a plan without these marginals, at any rate.
+        quad = separable + linearization.bilinear / weight if weight else 0.0
+    return Solved(
+        plan=plan * plan.dtype.type(total) if total != 1.0 else plan,
+        quad=float(quad) * total**2,
+        linear=linear * total**2,
+        separable=float(separable) * total**2,
+        errors=[moved * total for moved in descent.moves],
+        status=descent.status,
+        advice="",
+    )
+
+
+def rounded(plan, p, q):
+    """A plan that has these marginals, near one that misses them (Altschuler, Weed and
+    Rigollet, NeurIPS 2017, Algorithm 2).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = np.nan_to_num(np.minimum(p / plan.sum(axis=1, dtype=np.float64), 1.0))
+        plan = plan * rows[:, None].astype(plan.dtype)
+        cols = np.nan_to_num(np.minimum(q / plan.sum(axis=0, dtype=np.float64), 1.0))
+    plan *= cols.astype(plan.dtype)
+    rows = np.maximum(p - plan.sum(axis=1, dtype=np.float64), 0.0)
+    cols = np.maximum(q - plan.sum(axis=0, dtype=np.float64), 0.0)
+    missing = rows.sum()
+    if missing > 0:
+        plan += np.outer(rows, cols / missing).astype(plan.dtype)
+    return plan

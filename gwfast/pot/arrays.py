@@ -1,0 +1,159 @@
+"""Arrays of other libraries: taken as NumPy arrays without copying, and given back."""
+
+import sys
+
+import numpy as np
+
+from .._validation import as_array, as_positive
+
+# Devices of DLPack whose memory this processor can read: its own, and what CUDA and
+# ROCm keep pinned for it.
+HOST = (1, 3, 11)
+DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
+
+NO_LIMIT = 2**31 - 1
+
+
+class Arrays:
+    """Arguments of one call: arrays of one library as NumPy arrays of one dtype, and
+    answers as what came.
+
+    Lists and tuples go with whatever the others are. All arrays float32 is float32;
+    anything else, integers too, is float64.
+
+    Parameters
+    ----------
+    named : dict of str to array-like or None
+        By the names they have in messages; None is left out.
+
+    Raises
+    ------
+    TypeError
+        If one is on a device, asks for gradients, or holds no real numbers of at least
+        32 bits.
+    ValueError
+        If they are of several libraries.
+    """
+
+    def __init__(self, named):
+        named = {name: x for name, x in named.items() if x is not None}
+        kinds = {name: kind_of(x) for name, x in named.items()}
+        kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+        if len(set(kinds.values())) > 1:
+            came = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+            raise ValueError(f"arrays must all be of one library, got {came}")
+        self.kind = next(iter(kinds.values()), "numpy")
+        self.like = next((named[name] for name in kinds), None)
+        arrays = {name: as_host(x, name) for name, x in named.items()}
+        voters = [arrays[name] for name in kinds]
+        single = bool(voters) and all(x.dtype == np.float32 for x in voters)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self._arrays = arrays
+
+    def __getitem__(self, name):
+        """The array of that name, or None where there is none."""
+        return self._arrays.get(name)
+
+    def back(self, x):
+        """A NumPy array, or a number, in `dtype` as an array like those that came."""
+        x = np.asarray(x, dtype=self.dtype)
+        if self.kind == "numpy":
+            return x if x.ndim else x[()]
+        if self.kind == "torch":
+            import torch
+
+            return torch.from_numpy(x)
+        library = getattr(self.like, "__array_namespace__", None)
+        if library is None:
+            return x if x.ndim else x[()]
+        library = library()
+        try:
+            return library.asarray(x, device=self.like.device)
+        except (AttributeError, TypeError):  # before the standard said how
+            return library.asarray(x)
+
+    def back_each(self, numbers):
+        """A list of numbers as a list of what `back` makes of one."""
+        return [self.back(x) for x in numbers]
+
+
+def kind_of(x):
+    """Name of the library that `x` is an array of, None if it is a list."""
+    if isinstance(x, list | tuple):
+        return None
+    foreign = hasattr(x, "__dlpack__") or hasattr(x, "__array_namespace__")
+    if isinstance(x, np.ndarray | np.generic) or not foreign:
+        return "numpy"
+    root = type(x).__module__.partition(".")[0]
+    return "jax" if root == "jaxlib" else root
+
+
+def as_host(x, name):
+    """`x` as a NumPy array of real numbers, in memory it shares wherever it can."""
+    refuse_gradients(x, name)
+    foreign = not isinstance(x, np.ndarray | np.generic)
+    if foreign and hasattr(x, "__dlpack_device__"):
+        try:
+            device = int(x.__dlpack_device__()[0])
+        except (BufferError, RuntimeError, TypeError, ValueError):
+            device = None  # one that DLPack does not know
+        if device not in HOST:
+            raise TypeError(
+                f"{name} must be in the memory of the CPU, got an array on "
+                f"{getattr(x, 'device', None) or DEVICES.get(device, device)}: gwfast "
+                "runs on CPUs"
+            )
+    if foreign and hasattr(x, "__dlpack__"):
+        x = x.detach() if hasattr(x, "detach") else x
+        try:
+            x = np.from_dlpack(x)
+        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+            x = _through_array(x, name)
+    x = as_array(x, name)
+    if x.dtype == np.float16:
+        raise TypeError(f"{name} must be of float32 or float64, got {x.dtype}")
+    return x
+
+
+def _through_array(x, name):
+    """What DLPack has no word for, such as another byte order."""
+    try:
+        return np.asarray(x)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} must be a dense array of float32 or float64, got "
+            f"{type(x).__name__} of {getattr(x, 'dtype', 'unknown dtype')} ({error})"
+        ) from None
+
+
+def refuse_gradients(x, name):
+    """Raise a TypeError where gradients with respect to `x` are asked for."""
+    root = type(x).__module__.partition(".")[0]
+    if root == "torch" and getattr(x, "requires_grad", False):
+        import torch
+
+        wanted = torch.is_grad_enabled()
+    else:
+        jax = sys.modules.get("jax")
+        wanted = jax is not None and isinstance(x, jax.core.Tracer)
+    if wanted:
+        raise TypeError(
+            f"{name} asks for gradients (or is traced), which gwfast does not compute: "
+            "pass an array without, such as x.detach() in torch or "
+            "jax.lax.stop_gradient(x) outside of jit and grad"
+        )
+
+
+def as_number(x, name, *, zero=False):
+    """A positive (or zero, if asked) float, from a number or an array of one."""
+    if getattr(x, "ndim", None) == 0 and not isinstance(x, np.generic):
+        x = as_host(x, name)[()]
+    return as_positive(x, name, zero=zero)
+
+
+def as_limit(x, name):
+    """A positive count; POT takes floats such as ``1e4``, and infinity is no limit."""
+    x = as_number(NO_LIMIT if x == np.inf else x, name)
+    if x < 1:
+        raise ValueError(f"{name} must be at least 1, got {x:g}")
+    return min(int(x), NO_LIMIT)

@@ -1,0 +1,48 @@
+"""Small problems on which POT converges, for the tests of gwfast.pot."""
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+
+def costs(n, seed, *, symmetric=True):
+    """Distances between points of an uneven cloud, from 0.3 to one: the KL loss takes
+    logarithms of them.
+    """
+    rng = np.random.default_rng([n, seed])
+    points = rng.exponential(size=(n, 3)) * (3, 2, 1)
+    cost = cdist(points, points)
+    if not symmetric:
+        cost = cost * rng.uniform(0.8, 1.2, size=cost.shape)
+    return 0.3 + 0.7 * cost / cost.max()
+
+
+def masses(n, seed):
+    p = np.random.default_rng([n, seed, 1]).uniform(0.5, 1.5, size=n)
+    return p / p.sum()
+
+
+def between(n, m, seed):
+    """Costs between the points of two spaces."""
+    return np.random.default_rng([n, m, seed]).uniform(size=(n, m))
+
+
+def start(p, q, seed):
+    """A plan with these marginals that is not their product."""
+    plan = np.random.default_rng(seed).uniform(0.5, 1.5, size=(len(p), len(q)))
+    for _ in range(200):
+        plan *= (q / plan.sum(axis=0))[None, :]
+        plan *= (p / plan.sum(axis=1))[:, None]
+    return plan
+
+
+def spaces(n=12, m=9, seed=0, *, symmetric=True):
+    """C1, C2, M, p, q, G0."""
+    p, q = masses(n, seed), masses(m, seed + 1)
+    return (
+        costs(n, seed, symmetric=symmetric),
+        costs(m, seed + 1, symmetric=symmetric),
+        between(n, m, seed),
+        p,
+        q,
+        start(p, q, seed),
+    )
