@@ -14,7 +14,7 @@ import numpy as np
 FARTHEST = 4.0
 # Steps that a deep trail has, and the largest eigenvalue of what it knows of G at which
 # it is trusted.
-DEPTH, CONTRACTS = 6, 0.99
+DEPTH, CONTRACTS = 5, 0.99
 # Coefficients of a deep extrapolation may not be larger than this together.
 LARGEST = 100.0
 

@@ -1,10 +1,13 @@
 """The pseudo-cost of any loss between any matrices of costs."""
 
+import copy
+
 import numpy as np
 
 from .anderson import DEPTH, DeepTrail, Trail
 from .coupling import ArrayCoupling
-from .geometry import row_blocks
+from .geometry import CACHED_BYTES, row_blocks
+from .increments import Increments
 from .kernel import StoredKernel
 from .kernels import _exponentials, _kernels, _products
 from .kernels._rows import Panels, aligned_empty
@@ -15,6 +18,10 @@ from .precision import SINGLE
 LOG_FLOOR = 1e-18
 # Rows of plans that extrapolation looks at; their products it has anyway.
 SAMPLE_ROWS = 128
+# Entries of matrices that are combined at a time.
+COMBINED = 1 << 16
+# What products in float32 may move the next plan by, as a share of the last change.
+SLACK = 0.01
 
 
 def _x_log_x(x):
@@ -106,18 +113,41 @@ class Dense(Linearization):
             self._add_linear(problem.linear_cost)
         # The sign of the third term, and its weight, are taken care of once.
         factor = -self._alpha * left.scale * right.scale / self.unit
-        self._left = np.multiply(left.matrix, factor, out=left.matrix)
-        self._right = Panels(right.matrix, True, n_threads=n_threads)
-        if not self.symmetric:
-            self._left_transposed = np.ascontiguousarray(self._left.T)
-            self._right_transposed = Panels(right.matrix, n_threads=n_threads)
+        np.multiply(left.matrix, factor, out=left.matrix)
         self._separate(p, q)
+        self._use(left.matrix, right.matrix)
+
+    def _use(self, left, right):
+        """Take these matrices, and all room that is needed, in the precision."""
+        n_threads, precision, n = self.n_threads, self.precision, len(left)
+        self._matrices = left, right
+        self._left, self._right = left, Panels(right, True, n_threads=n_threads)
+        if not self.symmetric:
+            self._left_transposed = np.ascontiguousarray(left.T)
+            self._right_transposed = Panels(right, n_threads=n_threads)
         extra = 1 if self.symmetric else 2
-        self._workspace = _Workspace(problem.shape, extra, dtype)
-        self._some = slice(None, None, max(problem.shape[0] // SAMPLE_ROWS, 1))
-        self._step, self.deep = 0.0, precision.itemsize > 4
-        self.extrapolates = method == "pgd" and not self._moving
+        self._workspace = _Workspace(self.problem.shape, extra, precision.dtype)
+        self.deep = precision.itemsize > 4
+        most = SAMPLE_ROWS // 4 if self.deep else SAMPLE_ROWS
+        self._some = slice(None, None, max(n // most, 1))
+        self.extrapolates = self.method == "pgd" and not self._moving
+        self._step, self._epsilon, self._change = 0.0, 0.0, 1.0
+        self._increments = None
         self.forget()
+
+    def use_increments(self, coarse):
+        """Make products near known ones in float32; `coarse` is `rounded`."""
+        coarse.state = aligned_empty(self.problem.shape)
+        self._increments = Increments(coarse)
+
+    def rounded(self, precision):
+        """The same in another precision, where the matrices are not needed better."""
+        other = copy.copy(self)
+        other.precision = precision
+        if self._linear is not None:
+            other._linear = self._linear.astype(precision.dtype)
+        other._use(*(matrix.astype(precision.dtype) for matrix in self._matrices))
+        return other
 
     def _add_linear(self, cost):
         """Take costs between the spaces into account, in a unit that suits both."""
@@ -172,7 +202,7 @@ class Dense(Linearization):
         return self.start(plan)
 
     def kernel(self, solver=None, epsilon=None):
-        self._step = epsilon
+        self._step, self._epsilon = epsilon, epsilon or 0.0
         return StoredKernel(self._workspace.buffer, self._fill, self.n_threads)
 
     def update(self, kernel, solver):
@@ -193,6 +223,7 @@ class Dense(Linearization):
             self.moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
             change, self.moved = self.distance_to(before)
+        self._change = change
         return self._objective(*self.marginals), float(change)
 
     def distance_to(self, plan):
@@ -219,26 +250,24 @@ class Dense(Linearization):
 
     def extrapolate(self):
         # The product is linear in the plan: it is what moves, the plan stays.
-        made, self._unasked = self._workspace.buffer, False
-        self._products = [*self._products[1 - self._trail.most :], made.copy()]
+        made, self._unasked = self.buffer, False
+        self._products.add(made)
         coefficients = self._trail.coefficients()
         if not coefficients:
             return False
-        last = self._products[-len(coefficients) :]
-        made *= coefficients[-1]
-        for coefficient, product in zip(coefficients[:-1], last[:-1], strict=True):
-            made += coefficient * product
+        self._products.combine(coefficients, made)
         self._from = self._trail.combined(coefficients).astype(made.dtype)
         return True
 
     def retract(self):
-        np.copyto(self._workspace.buffer, self._products[-1])
+        np.copyto(self.buffer, self._products.last)
         self._workspace.filled_by = self
         self.forget()
 
     def forget(self):
         self._trail = DeepTrail() if self.deep else Trail()
-        self._from, self._products, self._unasked = None, [], False
+        self._products = _Ring(self._trail.most, self.buffer)
+        self._from, self._unasked = None, False
 
     def _fill(self):
         workspace = self._workspace
@@ -246,19 +275,36 @@ class Dense(Linearization):
             workspace.filled_by = None
         else:
             self._from = None  # if an extrapolated product was there, it is no more
-            self._multiply(self._left, self._right, workspace.buffer)
-            if not self.symmetric:
-                other = workspace.extra[1]
-                self._multiply(self._left_transposed, self._right_transposed, other)
-                mean = workspace.buffer
-                mean += other
-                mean *= 0.5
-            if self._linear is not None:
-                workspace.buffer += self._linear
+            self._fill_product()
         if self._step and self.method != "pgd":
             _exponentials.proximal_cost(
                 workspace.buffer, self.state, self._step, self.n_threads
             )
+
+    def _fill_product(self):
+        buffer, near = self.buffer, self._increments
+        allowed = SLACK * self._change * self._epsilon
+        if near is None or not near.fill(self.state, buffer, allowed):
+            self.multiply(buffer)
+            if self._linear is not None:
+                buffer += self._linear
+            if near is not None:
+                near.refer(self.state, buffer)
+
+    @property
+    def buffer(self):
+        """Where the pseudo-cost is made."""
+        return self._workspace.buffer
+
+    def multiply(self, out):
+        """The bilinear term of the pseudo-cost, to `out`, which is returned."""
+        self._multiply(self._left, self._right, out)
+        if not self.symmetric:
+            other = self._workspace.extra[1]
+            self._multiply(self._left_transposed, self._right_transposed, other)
+            out += other
+            out *= 0.5
+        return out
 
     def _multiply(self, left, right, out):
         """``out = left @ plan @ right``."""
@@ -286,6 +332,33 @@ class Dense(Linearization):
         self.bilinear -= half
         middle = (1 - self._alpha) / 2 * self._linear_middle
         return float(separable + bilinear + half + middle * rows.sum())
+
+
+class _Ring:
+    """The last matrices of a row of them, copied."""
+
+    def __init__(self, most, like):
+        self._most, self._like, self._slots, self._count = most, like, None, 0
+
+    def add(self, matrix):
+        if self._slots is None:
+            self._slots = np.empty((self._most, matrix.size), matrix.dtype)
+        np.copyto(self._slots[self._count % self._most], matrix.reshape(-1))
+        self._count += 1
+
+    @property
+    def last(self):
+        return self._slots[(self._count - 1) % self._most].reshape(self._like.shape)
+
+    def combine(self, coefficients, out):
+        """``out``, the sum of the last ones multiplied by these, oldest first."""
+        weights = np.zeros(self._most, out.dtype)
+        first = self._count - len(coefficients)
+        weights[[k % self._most for k in range(first, self._count)]] = coefficients
+        used, flat = min(self._count, self._most), out.reshape(-1)
+        for some in range(0, flat.size, COMBINED):
+            part = slice(some, some + COMBINED)
+            np.dot(weights[:used], self._slots[:used, part], out=flat[part])
 
 
 class _Workspace:
@@ -338,7 +411,7 @@ class _Transformed:
         self.matrix = np.empty((n, n), dtype=dtype)
         self.linear, self.product = np.zeros(n), np.zeros(n)
         self._losses = None if known else np.empty((n, n), dtype=dtype)
-        for rows in row_blocks(n, n):
+        for rows in row_blocks(n, n, CACHED_BYTES):
             block = cost[rows].astype(np.float64) - shift
             values, losses = h(block) - self.center, f(block)
             self.linear[rows] += losses @ p

@@ -106,9 +106,16 @@ class Descent:
             self.solver.f, self.solver.g = potentials
 
     def follow(self, head):
-        """Start where a descent in another precision has ended."""
-        unit = head.linearization.unit / self.linearization.unit
-        self.solver.f, self.solver.g = unit * head.solver.f, unit * head.solver.g
+        """Start where a descent on costs nearly the same has ended."""
+        before, now = head.linearization, self.linearization
+        # The separable terms are not taken apart alike.
+        self.solver.f, self.solver.g = (
+            (before.unit * potential + old - new) / now.unit
+            for potential, old, new in (
+                (head.solver.f, before.row_cost, now.row_cost),
+                (head.solver.g, before.col_cost, now.col_cost),
+            )
+        )
         self.history, self.moves = list(head.history), list(head.moves)
         self.change, self.seconds = head.change, head.seconds
 
@@ -356,7 +363,8 @@ class Alternating(Descent):
     def _step(self, epsilon, **options):
         linearization, before = self.linearization, self.linearization.state.copy()
         n_inner = 0
-        for self.solver in self._sides:
+        for side in self._sides:
+            self.solver = side
             done, gw_cost, _ = super()._step(epsilon, **options)
             n_inner += done
         change, linearization.moved = linearization.distance_to(before)

@@ -16,17 +16,18 @@ from .kernels.threads import resolve_n_threads
 METRICS = ("cosine", "dot", "sqeuclidean")
 STATISTICS = ("max", "mean", "median")
 
-# Bytes of float64 scratch for work done block by block of rows.
-SCRATCH_BYTES = 32 * 2**20
+# Bytes of float64 scratch for work done block by block of rows, and for what passes
+# over such a block several times, so that it had better stay in cache.
+SCRATCH_BYTES, CACHED_BYTES = 32 * 2**20, 2**18
 # Points between which `PointCloud.scaled_by` looks for the median.
 SAMPLED = 2000
 # Relative differences of costs below which they are taken for rounding.
 CONSTANT = 1e-6
 
 
-def row_blocks(n, m):
+def row_blocks(n, m, scratch=SCRATCH_BYTES):
     """Slices of rows of an (n, m) float64 matrix that fit the scratch."""
-    step = max(1, SCRATCH_BYTES // (8 * m))
+    step = max(1, scratch // (8 * m))
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
@@ -235,7 +236,7 @@ class DenseCost:
         tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
         self.symmetric = all(
             np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
-            for rows in row_blocks(self.n, self.n)
+            for rows in row_blocks(self.n, self.n, CACHED_BYTES)
         )
 
     @property

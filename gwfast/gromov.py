@@ -16,6 +16,7 @@ from .problem import QuadraticProblem
 from .progress import watching
 from .result import Candidates, ConvergenceWarning
 from .search import search
+from .spectral import smoothed
 
 # A plan whose information about who matches whom (Kullback-Leibler divergence from the
 # product plan) is below this share of the most there could be has matched nothing.
@@ -27,7 +28,9 @@ LEAST_MASS = 0.01
 
 # Entries of a float64 plan from which on float32 comes first, and how far it goes.
 HEAD_SIZE = 1 << 16
-HEAD = Limits(max_outer=1000, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
+HEAD = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
+# How far the largest eigenvalues do.
+SMOOTH = Limits(max_outer=1000, max_inner=1000, tol=0.05, marginal_tol=0.01)
 
 
 def gromov_wasserstein(
@@ -272,27 +275,39 @@ def descend(
 ):
     """A `Descent` from one plan, None for the product plan, to its end.
 
-    In float64, plans of many points get near it in float32 first.
+    With many points it gets near that by what costs less: the largest eigenvalues of
+    the costs, then float32.
     """
     n, m = problem.shape
-    head = precision is not SINGLE and n * m >= HEAD_SIZE and method == "pgd"
-    first = SINGLE if head else precision
     options = {}
     if problem.kind is Dense:
-        options = dict(method=method, precision=first)
+        options = dict(method=method, precision=precision)
     linearization = problem.linearize(n_threads, tier, **options)
-    kind = Alternating if method == "bapg" else Descent
-    descent = kind(
-        linearization, epsilon.resolve(linearization), linearization.start(plan)
-    )
-    descent.callback = callback
-    if not head:
-        descent.advance(limits)
-        return descent
-    near = dataclasses.replace(HEAD, max_outer=limits.max_outer)
-    if descent.advance(near) == "stopped" or len(descent.history) >= limits.max_outer:
-        return descent
-    return go_on(descent, problem, limits, precision, callback)
+    epsilons, stages, rounded = epsilon.resolve(linearization), [], None
+    if method == "pgd" and problem.kind is Dense:
+        smooth = smoothed(problem, n_threads)
+        if smooth is not None:
+            stages.append((smooth.linearize(n_threads), SMOOTH))
+        if precision is not SINGLE and n * m >= HEAD_SIZE:
+            rounded = linearization.rounded(SINGLE)
+            stages.append((rounded, HEAD))
+    stages.append((linearization, limits))
+    descent = None
+    for stage, most in stages:
+        last, kind = descent, Alternating if method == "bapg" else Descent
+        start = plan if last is None else last.coupling().toarray()
+        descent = kind(stage, epsilons, stage.start(start))
+        if last is not None:
+            descent.follow(last)
+            if last.linearization is rounded:
+                linearization.use_increments(rounded)
+        descent.callback = callback
+        if stage is not linearization:
+            most = dataclasses.replace(most, max_outer=limits.max_outer)
+        descent.advance(most)
+        if descent.status == "stopped" or len(descent.history) >= limits.max_outer:
+            break
+    return descent
 
 
 def go_on(head, problem, limits, precision, callback):
