@@ -4,6 +4,7 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 `gromov_wasserstein` where you have costs of your own.
 """
 
+from . import pot
 from ._config import show_config
 from ._version import __version__
 from .align import AlignmentResult, align
@@ -47,6 +48,7 @@ __all__ = [
     "gromov_wasserstein_batch",
     "multistart",
     "nearest_neighbors",
+    "pot",
     "procrustes",
     "show_config",
     "sinkhorn",

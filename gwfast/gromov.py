@@ -29,6 +29,8 @@ LEAST_MASS = 0.01
 # Entries of a float64 plan from which on float32 comes first, and how far it goes.
 HEAD_SIZE = 1 << 16
 HEAD = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
+# With fewer iterations than this all of them are of the problem itself.
+STAGED_FROM = 50
 # How far the largest eigenvalues do.
 SMOOTH = Limits(max_outer=1000, max_inner=1000, tol=0.05, marginal_tol=0.01)
 
@@ -283,30 +285,39 @@ def descend(
     if problem.kind is Dense:
         options = dict(method=method, precision=precision)
     linearization = problem.linearize(n_threads, tier, **options)
-    epsilons, stages, rounded = epsilon.resolve(linearization), [], None
-    if method == "pgd" and problem.kind is Dense:
+    epsilons = epsilon.resolve(linearization)
+    stages, rounded = [], None
+    if problem.kind is Dense and method == "pgd" and limits.max_outer >= STAGED_FROM:
         smooth = smoothed(problem, n_threads)
         if smooth is not None:
             stages.append((smooth.linearize(n_threads), SMOOTH))
         if precision is not SINGLE and n * m >= HEAD_SIZE:
             rounded = linearization.rounded(SINGLE)
             stages.append((rounded, HEAD))
-    stages.append((linearization, limits))
-    descent = None
-    for stage, most in stages:
-        last, kind = descent, Alternating if method == "bapg" else Descent
-        start = plan if last is None else last.coupling().toarray()
+    descent, told = None, callback
+    for stage, most in [*stages, (linearization, limits)]:
+        whole = stage is linearization
+        if not whole:
+            # The last iteration is one of the problem itself.
+            most = dataclasses.replace(most, max_outer=limits.max_outer - 1)
+        last, start = descent, plan
+        if last is not None:
+            if last.status == "stopped":
+                if not whole:
+                    continue
+                n_outer = len(last.history) + 1
+                most, told = dataclasses.replace(most, max_outer=n_outer), None
+            start = last.coupling().toarray()
+            if last.linearization is rounded:
+                linearization.use_increments(rounded)
+        kind = Alternating if method == "bapg" else Descent
         descent = kind(stage, epsilons, stage.start(start))
         if last is not None:
             descent.follow(last)
-            if last.linearization is rounded:
-                linearization.use_increments(rounded)
-        descent.callback = callback
-        if stage is not linearization:
-            most = dataclasses.replace(most, max_outer=limits.max_outer)
+        descent.callback = told
         descent.advance(most)
-        if descent.status == "stopped" or len(descent.history) >= limits.max_outer:
-            break
+    if told is not callback:
+        descent.status = "stopped"
     return descent
 
 

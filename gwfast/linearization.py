@@ -47,13 +47,14 @@ class Linearization:
     bases : tuple of ndarrays or None
         Potentials, in `unit`, of points whose mass is free.
     moved : float
-        Frobenius norm of what the last `update` changed of the plan, where it is known.
+        Frobenius norm of what the last `update` changed of the plan; NaN where that is
+        not known.
     lost : float
         Share of the mass of a row or column that the plan may lack, at most, because
         only a part of the kernel is kept.
     """
 
-    lost = moved = 0.0
+    lost, moved = 0.0, np.nan
     extrapolates, deep = True, False
     bases = None
 

@@ -51,13 +51,13 @@ class LiveStep(OuterStep):
     Attributes
     ----------
     moved : float
-        Frobenius norm of the change of the plan; for dense costs only, else 0.
+        Frobenius norm of the change of the plan; for dense costs only, else NaN.
     """
 
-    _make_coupling, moved = None, 0.0
+    _make_coupling, moved = None, np.nan
 
     @classmethod
-    def of(cls, step, make_coupling, moved=0.0):
+    def of(cls, step, make_coupling, moved=np.nan):
         live = cls(*step)
         live._make_coupling, live.moved = make_coupling, moved
         return live

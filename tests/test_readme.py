@@ -10,10 +10,10 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL
 
 
 def test_there_are_examples():
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=["align", "gromov_wasserstein"])
+@pytest.mark.parametrize("block", BLOCKS, ids=["align", "gromov_wasserstein", "pot"])
 def test_example_runs(block, capsys):
     exec(compile(block, str(README), "exec"), {})
     printed = capsys.readouterr().out

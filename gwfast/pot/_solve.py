@@ -36,7 +36,7 @@ class Solved:
     separable : float
         ``sum(constC * T)``; NaN where no one asked.
     errors : list of float
-        Frobenius norms of the changes of all outer iterations.
+        Frobenius norms of the changes of all outer iterations that made a plan.
     status, advice : str
         See `GWResult`.
     """
@@ -121,6 +121,11 @@ def solve(
         marginal_tol=max(inner_tol / total * np.sqrt(min(n, m)) / 2, LEAST_TOL),
         absolute=True,
     )
+
+    def tell(step):
+        if not np.isnan(step.moved):
+            report(step.iteration, total * step.moved)
+
     with single_threaded_blas():
         descent = descend(
             problem,
@@ -153,7 +158,7 @@ def solve(
         quad=float(quad) * total**2,
         linear=linear * total**2,
         separable=float(separable) * total**2,
-        errors=[moved * total for moved in descent.moves],
+        errors=[moved * total for moved in descent.moves if not np.isnan(moved)],
         status=descent.status,
         advice="",
     )
