@@ -18,13 +18,14 @@ import warnings
 
 import numpy as np
 
+from . import newton
 from ._validation import as_count, as_marginal, as_matrix, as_positive
 from .geometry import row_blocks
 from .kernel import StoredKernel
 from .kernels import _exponentials, _kernels
 from .kernels._rows import ColumnSums, aligned_empty
 from .kernels.threads import resolve_n_threads, single_threaded_blas
-from .precision import SINGLE
+from .precision import DOUBLE, SINGLE
 from .result import ConvergenceWarning, SinkhornResult
 
 # Passes between two looks at the scalings and at how fast the error falls.
@@ -38,6 +39,9 @@ SETTLED, LEVEL_ITERATIONS = 2.0, 20
 # Share of the error that a pass has to leave for the error to stand still; below
 # `Precision.standstill` that is rounding rather than slow convergence.
 STALLED_RATE = 0.99
+# Error of the marginals below which Newton's steps are tried, and what one has to leave
+# of it for another.
+NEWTON_BELOW, NEWTON_GAIN = 0.1, 0.3
 # Over-relaxation beyond this has never paid.
 MOST_OMEGA = 1.95
 # Share of the tolerance at which passes stop: what is left is for the columns, whose
@@ -96,6 +100,7 @@ class SinkhornSolver:
                 self._iterate_logarithms(kernel, epsilon, spread)
         self._make(kernel, epsilon)
         n_iter, last_error, omega = 0, np.inf, 1.0
+        second = _Newton(self, kernel)
         while True:
             most = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
             most = min(most, max_iter - n_iter)
@@ -117,6 +122,10 @@ class SinkhornSolver:
                     omega, last_error = 1.0, np.inf
                     continue
                 rate = (error / last_error) ** (1.0 / LOOK_EVERY)
+                if second.pays(error, rate, MARGIN * tol):
+                    n_iter += second.step(error)
+                    omega, last_error = 1.0, np.inf
+                    continue
                 if error < self.precision.standstill and rate > STALLED_RATE:
                     break
                 omega = _next_omega(omega, rate)
@@ -216,6 +225,37 @@ class SinkhornSolver:
         zeros = np.zeros(len(lse))
         _exponentials.logsumexp_cols(cost, f, zeros, epsilon, lse, self.n_threads)
         self.g = epsilon * (self.log_q - lse)
+
+
+class _Newton:
+    """Newton's steps in between the passes of one `solve`."""
+
+    def __init__(self, solver, kernel):
+        self.solver, self.kernel = solver, kernel
+        self.price = newton.price(kernel.shape)
+        # Scalings in float32 are no better for them.
+        self.on = solver.precision is DOUBLE
+        self.before = np.inf
+
+    def pays(self, error, rate, tol):
+        """Whether a step is cheaper than the passes that are left at this rate."""
+        if not self.on or not error < NEWTON_BELOW:
+            return False
+        if not error <= NEWTON_GAIN * self.before:
+            self.on = False
+            return False
+        if not 0.0 < rate < 1.0:
+            return rate >= 1.0
+        return np.log(tol / error) / np.log(rate) > self.price
+
+    def step(self, error):
+        """Take one; returns how many passes it stands for."""
+        solver, self.before = self.solver, error
+        made = newton.step(self.kernel.rows, solver.p, solver.q, solver.u, solver.v)
+        self.on = made is not None
+        if self.on:
+            solver.u[:], solver.v[:] = made
+        return 1
 
 
 def in_units(epsilon, unit, precision=SINGLE):

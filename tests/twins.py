@@ -1,0 +1,97 @@
+"""The variants of the problem step by step, in float64 and by all n^2 m^2 terms."""
+
+import numpy as np
+
+LOSSES = {
+    "square": lambda a, b: (a - b) ** 2,
+    "kl": lambda a, b: a * np.log(a / b) - a + b,
+}
+# The parts of the losses that depend on one side only.
+SEPARATE = {
+    "square": (np.square, np.square),
+    "kl": (lambda a: a * np.log(a) - a, lambda b: b),
+}
+
+
+def half_gradient(plan, cost_x, cost_y, loss="square", linear=None, alpha=0.5):
+    """Of the objective, at any plan."""
+    terms = LOSSES[loss](cost_x[:, None, :, None], cost_y[None, :, None, :])
+    quadratic = (
+        np.einsum("ijkl,kl->ij", terms, plan) + np.einsum("klij,kl->ij", terms, plan)
+    ) / 2
+    return quadratic if linear is None else alpha * quadratic + (1 - alpha) / 2 * linear
+
+
+def balanced(kernel, p, q, n_passes=20_000):
+    """The plan ``diag(u) K diag(v)`` with these marginals, by Sinkhorn."""
+    u, v = np.ones(len(p)), np.ones(len(q))
+    for _ in range(n_passes):
+        u = p / (kernel @ v)
+        v = q / (kernel.T @ u)
+        plan = u[:, None] * kernel * v
+        if np.abs(plan.sum(axis=1) - p).sum() < 1e-15:
+            break
+    return plan
+
+
+def partial(kernel, p, q, mass, n_passes=20_000):
+    """The plan of that mass within these marginals that is nearest to the kernel, by
+    Dykstra's projections onto one constraint after the other."""
+    plan = kernel * mass / kernel.sum()
+    corrections = [np.ones_like(kernel) for _ in range(3)]
+    projections = (
+        lambda k: k * np.minimum(p / k.sum(axis=1), 1.0)[:, None],
+        lambda k: k * np.minimum(q / k.sum(axis=0), 1.0),
+        lambda k: k * (mass / k.sum()),
+    )
+    for _ in range(n_passes):
+        before = plan
+        for k, project in enumerate(projections):
+            corrected = plan * corrections[k]
+            plan = project(corrected)
+            corrections[k] = corrected / plan
+        if np.abs(plan - before).sum() < 1e-15:
+            break
+    return plan
+
+
+def step(
+    plan,
+    cost_x,
+    cost_y,
+    p,
+    q,
+    *,
+    epsilon,
+    loss="square",
+    linear=None,
+    alpha=0.5,
+    method="pgd",
+    marginals="balanced",
+    mass=1.0,
+):
+    """The plan after one outer iteration."""
+
+    def kernel(plan):
+        lin = half_gradient(plan, cost_x, cost_y, loss, linear, alpha)
+        if method == "bapg":  # the separable terms are those of p and q
+            weight = 1.0 if linear is None else alpha
+            f1, f2 = SEPARATE[loss]
+            rows = f1(cost_x) + f1(cost_x).T
+            cols = f2(cost_y) + f2(cost_y).T
+            lin = lin + weight / 2 * (rows @ (p - plan.sum(axis=1)))[:, None]
+            lin = lin + weight / 2 * (cols @ (q - plan.sum(axis=0)))
+        gibbs = np.exp(-(lin - lin.min()) / epsilon)
+        return gibbs if method == "pgd" else plan * gibbs
+
+    if method == "bapg":
+        plan = kernel(plan)
+        plan *= (p / plan.sum(axis=1))[:, None]
+        plan = kernel(plan)
+        return plan * (q / plan.sum(axis=0))
+    if marginals == "semirelaxed":
+        plan = kernel(plan)
+        return plan * (p / plan.sum(axis=1))[:, None]
+    if marginals == "partial":
+        return partial(kernel(plan), p, q, mass)
+    return balanced(kernel(plan), p, q)
