@@ -34,14 +34,18 @@ def balanced(kernel, p, q, n_passes=20_000):
     return plan
 
 
-def partial(kernel, p, q, mass, n_passes=20_000):
+def _at_most_one(most, sums):
+    return np.where(sums > most, most / np.where(sums > 0, sums, 1.0), 1.0)
+
+
+def partial(kernel, p, q, mass, n_passes=3000):
     """The plan of that mass within these marginals that is nearest to the kernel, by
     Dykstra's projections onto one constraint after the other."""
     plan = kernel * mass / kernel.sum()
     corrections = [np.ones_like(kernel) for _ in range(3)]
     projections = (
-        lambda k: k * np.minimum(p / k.sum(axis=1), 1.0)[:, None],
-        lambda k: k * np.minimum(q / k.sum(axis=0), 1.0),
+        lambda k: k * _at_most_one(p, k.sum(axis=1))[:, None],
+        lambda k: k * _at_most_one(q, k.sum(axis=0)),
         lambda k: k * (mass / k.sum()),
     )
     for _ in range(n_passes):
@@ -49,8 +53,8 @@ def partial(kernel, p, q, mass, n_passes=20_000):
         for k, project in enumerate(projections):
             corrected = plan * corrections[k]
             plan = project(corrected)
-            corrections[k] = corrected / plan
-        if np.abs(plan - before).sum() < 1e-15:
+            corrections[k] = corrected / np.where(plan > 0, plan, 1.0)
+        if np.abs(plan - before).sum() < 1e-13:
             break
     return plan
 

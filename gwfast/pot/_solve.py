@@ -15,6 +15,9 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..precision import as_precision
 from ..problem import QuadraticProblem
 
+# Share of the mass that the rows of a plan by alternating projections, which do not fit
+# them last, may miss unremarked.
+MISSED = 0.1
 # A tolerance of zero is taken as this.
 LEAST_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
@@ -146,6 +149,7 @@ def solve(
     linear = linearization.linear_cost() if fused else 0.0
     weight, separable = alpha if fused else 1.0, np.nan
     quad = (descent.gw_cost - (1.0 - weight) * linear) / weight if weight else 0.0
+    status, advice = descent.status, ""
     if method == "bapg":
         terms = LOSSES[loss]
         rows, cols = linearization.marginals
@@ -153,14 +157,18 @@ def solve(
         separable += cols @ (terms["f2"](cost_y) @ problem.q)
         # POT's value of a plan without these marginals, at any rate.
         quad = separable + linearization.bilinear / weight if weight else 0.0
+        missed = float(np.abs(rows - problem.p).sum())
+        if missed > MISSED:
+            status = "lost_mass"
+            advice = f"the rows miss p by {missed:.2g} of the mass; try a larger epsilon"
     return Solved(
         plan=plan * plan.dtype.type(total) if total != 1.0 else plan,
         quad=float(quad) * total**2,
         linear=linear * total**2,
         separable=float(separable) * total**2,
         errors=[moved * total for moved in descent.moves if not np.isnan(moved)],
-        status=descent.status,
-        advice="",
+        status=status,
+        advice=advice,
     )
 
 
