@@ -72,12 +72,19 @@ class Dense(Linearization):
     @classmethod
     def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
         n, m = (scale * size for size in problem.shape)
-        symmetric = problem.x.symmetric and problem.y.symmetric
-        matrices, plans = (1, 6) if symmetric else (2, 7)
-        matrices += problem.marginals != "balanced"
-        plans += problem.linear_cost is not None
-        plans += DEPTH if itemsize > 4 else 0
-        return itemsize * (matrices * (n * n + m * m) + plans * n * m)
+        # Of an asymmetric cost both orientations are there, and their products.
+        sides = 1 if problem.x.symmetric and problem.y.symmetric else 2
+        matrices, fused = sides * (n * n + m * m), problem.linear_cost is not None
+        if not problem.is_balanced:
+            matrices += n * n + m * m
+        plans = (5 + sides + fused) * n * m
+        size = 4 * (matrices + plans)
+        if itemsize > 4:
+            # What float32 has of it is for the first iterations, and for increments.
+            size += 8 * (matrices + (2 + sides + fused + DEPTH + 3) * n * m)
+        if sides == 1:
+            size += 4 * (max(n, m) ** 2 + 2 * n * m)  # eigenvectors, see spectral.py
+        return size
 
     def __init__(
         self, problem, n_threads, tier="dense", *, precision=SINGLE, method="pgd"
@@ -95,7 +102,7 @@ class Dense(Linearization):
         self.method = method
         self.symmetric = x.symmetric and y.symmetric
         # What depends on the marginals alone may be taken apart only if they are known.
-        self._moving = problem.marginals != "balanced"
+        self._moving = not problem.is_balanced
         known = not self._moving and method != "bapg"
         # The squared loss sees differences only: a common shift keeps large offsets
         # out of the squares.
@@ -120,7 +127,7 @@ class Dense(Linearization):
     def _use(self, left, right):
         """Take these matrices, and all room that is needed, in the precision."""
         n_threads, precision, n = self.n_threads, self.precision, len(left)
-        self._matrices = left, right
+        self._matrices = (left, right) if precision.itemsize > 4 else None
         self._left, self._right = left, Panels(right, True, n_threads=n_threads)
         if not self.symmetric:
             self._left_transposed = np.ascontiguousarray(left.T)
@@ -141,12 +148,13 @@ class Dense(Linearization):
         self._increments = Increments(coarse)
 
     def rounded(self, precision):
-        """The same in another precision, where the matrices are not needed better."""
+        """The same in a lower precision; can be asked for once."""
         other = copy.copy(self)
         other.precision = precision
         if self._linear is not None:
             other._linear = self._linear.astype(precision.dtype)
         other._use(*(matrix.astype(precision.dtype) for matrix in self._matrices))
+        self._matrices = None
         return other
 
     def _add_linear(self, cost):

@@ -223,7 +223,7 @@ def solve(
     epsilon, auto = as_epsilon(epsilon), isinstance(init, str) and init == "auto"
     precision = as_precision(dtype)
     problem.check_method(method, precision)
-    if auto and (method != "pgd" or problem.marginals != "balanced"):
+    if auto and not (method == "pgd" and problem.is_balanced):
         auto, init = False, "product"
     start = None if auto else as_start(init, problem, seed, also=("auto",))
     threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
@@ -358,6 +358,8 @@ def _diagnose(descent, tie):
     status, epsilon = descent.status, descent.history[-1].epsilon
     if status == "stopped":
         return status, ""
+    if not problem.is_balanced:
+        return status, _ADVICE[status]  # points may well have no mass, or hardly any
     kept = min(
         (sums[masses > 0] / masses[masses > 0]).min()
         for sums, masses in zip(marginals, (problem.p, problem.q), strict=True)

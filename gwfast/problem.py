@@ -101,9 +101,14 @@ class QuadraticProblem:
         return part
 
     @property
+    def is_balanced(self):
+        """Whether both marginals are given."""
+        return self.marginals == "balanced"
+
+    @property
     def is_plain(self):
         """Whether it is balanced and has no linear term."""
-        return self.marginals == "balanced" and self.linear_cost is None
+        return self.is_balanced and self.linear_cost is None
 
     @property
     def kind(self):
@@ -115,7 +120,7 @@ class QuadraticProblem:
     def check_method(self, method, precision):
         """Raise a ValueError where the problem cannot be solved that way."""
         one_of(method, "method", METHODS)
-        if method == "bapg" and self.marginals != "balanced":
+        if method == "bapg" and not self.is_balanced:
             raise ValueError(
                 f"method must be 'pgd' or 'ppa' with marginals={self.marginals!r}, got "
                 "'bapg'"

@@ -373,24 +373,6 @@ def test_all_mass_is_the_balanced_problem(mass, dtype):
     assert partial.gw_cost == pytest.approx(balanced.gw_cost, rel=1e-3)
 
 
-@pytest.mark.parametrize("method", ["pgd", "ppa"])
-def test_outliers_are_left_behind(method):
-    """Two copies of a shape, each with far points of its own."""
-    x = cloud(12, 3, 12)
-    left = np.vstack([x, 20 + 5 * cloud(4, 3, 13)])
-    right = np.vstack([x, -30 - 7 * cloud(4, 3, 14)])
-    truth = np.zeros((16, 16))
-    truth[np.arange(12), np.arange(12)] = 1.0
-    start = truth + 0.05
-    result = gromov_wasserstein(
-        distances(left), distances(right), marginals="partial", mass=0.7,
-        method=method, epsilon=0.01, init=start,
-    )  # fmt: skip
-    plan = result.plan
-    assert plan[12:].sum() + plan[:, 12:].sum() < 1e-4
-    np.testing.assert_array_equal(plan[:12].argmax(axis=1), np.arange(12))
-
-
 @pytest.mark.parametrize("epsilon", [0.02, 0.1])
 def test_partial_solutions_of_both_domains_agree(epsilon, dtype, monkeypatch):
     cost_x, cost_y = costs()
@@ -497,8 +479,14 @@ def test_threads_change_no_bit(options, dtype):
         options["linear_cost"] = np.random.default_rng(20).random((n, m))
     one, two = (
         gromov_wasserstein(
-            cost_x, cost_y, epsilon=0.02, init="product", max_outer=10, dtype=dtype,
-            n_threads=n_threads, **options,
+            cost_x,
+            cost_y,
+            epsilon=0.02,
+            init="product",
+            max_outer=10,
+            dtype=dtype,
+            n_threads=n_threads,
+            **options,
         )  # fmt: skip
         for n_threads in (1, 3)
     )
@@ -509,14 +497,16 @@ def test_threads_change_no_bit(options, dtype):
         assert np.abs(one.plan - two.plan).sum() < 1e-5
 
 
-def test_points_without_mass_get_none(options, dtype):
-    if options.get("marginals") == "partial":
-        options = {**options, "epsilon": 0.05}  # where scalings do
+@pytest.mark.parametrize(
+    "variant", [v for v in VARIANTS if v not in ("bapg", "fused bapg", "partial ppa")]
+)
+def test_points_without_mass_get_none(variant, dtype):
+    options = VARIANTS[variant]
     cost_x, cost_y = costs()
     p = P.copy()
     p[[0, 4]] = 0.0
     p /= p.sum()
-    options = {"epsilon": 0.02, **options}
+    options = {"epsilon": 0.05, **options}
     result = gromov_wasserstein(
         cost_x, cost_y, *masses_of(options, p, Q), dtype=dtype, init="product",
         **options,

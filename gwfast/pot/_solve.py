@@ -160,7 +160,9 @@ def solve(
         missed = float(np.abs(rows - problem.p).sum())
         if missed > MISSED:
             status = "lost_mass"
-            advice = f"the rows miss p by {missed:.2g} of the mass; try a larger epsilon"
+            advice = (
+                f"the rows miss p by {missed:.2g} of the mass; try a larger epsilon"
+            )
     return Solved(
         plan=plan * plan.dtype.type(total) if total != 1.0 else plan,
         quad=float(quad) * total**2,
