@@ -15,6 +15,8 @@ FARTHEST = 4.0
 # Steps that a deep trail has, and the largest eigenvalue of what it knows of G at which
 # it is trusted.
 DEPTH, CONTRACTS = 5, 0.99
+# Share of the largest eigenvalue of a Gram matrix that is rounding.
+SINGULAR = 1e-12
 # Coefficients of a deep extrapolation may not be larger than this together.
 LARGEST = 100.0
 
@@ -99,8 +101,11 @@ class DeepTrail(Trail):
             return []
         # Of very different sizes, one after the other.
         shrunk, moved = shrunk / size[:, None], moved / size[:, None]
-        # What is known of the derivative of G - 1, in the space of the steps.
-        derivative = _solve(moved @ moved.T, moved @ shrunk.T)
+        # What is known of the derivative of G - 1, in a basis of where it went.
+        values, vectors = np.linalg.eigh(moved @ moved.T)
+        kept = values > SINGULAR * values[-1]
+        basis = vectors[:, kept] / np.sqrt(values[kept])
+        derivative = basis.T @ (moved @ shrunk.T) @ basis
         if np.abs(np.linalg.eigvals(derivative) + 1.0).max() > CONTRACTS:
             return []
         weights = _solve(shrunk @ shrunk.T, shrunk @ steps[-1]) / size
@@ -112,4 +117,4 @@ class DeepTrail(Trail):
 
 def _solve(gram, right):
     """Least squares from normal equations that may be nearly singular."""
-    return np.linalg.lstsq(gram, right, rcond=1e-12)[0]
+    return np.linalg.lstsq(gram, right, rcond=SINGULAR)[0]

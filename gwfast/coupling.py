@@ -31,22 +31,24 @@ class Coupling:
     nbytes : int
         What it takes in memory.
     form : {"array", "sparse", "factors"}
+    dtype : numpy.dtype
+        Float32, but for arrays of float64 solves.
     """
 
-    form = None
+    form, dtype = None, np.dtype(np.float32)
 
     def __init__(self, shape, n_threads, limit=None):
         self.shape, self.n_threads, self.limit = shape, n_threads, limit
 
     def toarray(self):
-        """The plan as an (n, m) float32 ndarray, in place where it is one.
+        """The plan as an (n, m) ndarray of `dtype`, in place where it is one.
 
         Raises
         ------
         MemoryError
             If it would not fit the memory limit of the solve.
         """
-        size = 4 * self.shape[0] * self.shape[1]
+        size = self.dtype.itemsize * self.shape[0] * self.shape[1]
         if self.limit is not None and size > self.limit:
             raise MemoryError(
                 f"the plan as an array of {self.shape[0]} x {self.shape[1]} takes "
@@ -56,7 +58,7 @@ class Coupling:
         return self._toarray()
 
     def tocsr(self, left_out=LEFT_OUT):
-        """The plan as a SciPy CSR array of float32, small entries left out.
+        """The plan as a SciPy CSR array of `dtype`, small entries left out.
 
         Parameters
         ----------
@@ -102,7 +104,7 @@ class Coupling:
 
         Returns
         -------
-        (n,) or (n, e) float32 ndarray
+        (n,) or (n, e) ndarray of `dtype`
         """
         y = as_array(y, "y")
         if y.ndim not in (1, 2) or len(y) != self.shape[1]:
@@ -110,7 +112,7 @@ class Coupling:
                 f"y must have shape ({self.shape[1]},) or ({self.shape[1]}, e), got "
                 f"{y.shape}"
             )
-        columns = np.ascontiguousarray(y.reshape(len(y), -1), dtype=np.float32)
+        columns = np.ascontiguousarray(y.reshape(len(y), -1), dtype=self.dtype)
         moved, _ = self._apply(columns)
         return moved.reshape(self.shape[:1] + y.shape[1:])
 
@@ -120,11 +122,11 @@ class Coupling:
 
         Returns
         -------
-        (n,) or (n, e) float32 ndarray
+        (n,) or (n, e) ndarray of `dtype`
             Zero for rows without mass.
         """
         moved = self.apply(y)
-        masses = self.marginals[0].astype(np.float32)
+        masses = self.marginals[0].astype(self.dtype)
         scale = np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
         return moved * scale.reshape((-1,) + (1,) * (moved.ndim - 1))
 
@@ -168,7 +170,7 @@ class ArrayCoupling(Coupling):
 
     def __init__(self, array, n_threads):
         super().__init__(array.shape, n_threads)
-        self.array = array
+        self.array, self.dtype = array, array.dtype
 
     @property
     def nbytes(self):
@@ -313,10 +315,10 @@ def _as_share(left_out):
 
 def _multiply(rows, y, n_threads):
     """``rows @ y`` and the row sums."""
-    ones = np.ones(len(y), dtype=np.float32)
+    ones = np.ones(len(y), dtype=y.dtype)
     panels = Panels(y, n_threads=n_threads)
     n = rows.n if hasattr(rows, "n") else len(rows)
-    moved, sums = np.empty((n, y.shape[1]), dtype=np.float32), np.empty(n)
+    moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
     _products.matmul(rows, panels, moved, ones, sums, n_threads)
     return moved, sums
 

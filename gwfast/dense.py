@@ -162,8 +162,7 @@ class Dense(Linearization):
         weight = (1.0 - self._alpha) / 2
         low, high = float(cost.min()), float(cost.max())
         self._linear_middle = low + (high - low) / 2
-        self._linear_scale = (high - low) / 2 or 1.0
-        self.unit = max(self._alpha * self.unit, weight * self._linear_scale)
+        self.unit = max(self._alpha * self.unit, weight * (high - low) / 2) or 1.0
         self._linear = aligned_empty(cost.shape, self.precision.dtype)
         for rows in row_blocks(*cost.shape):
             block = cost[rows].astype(np.float64) - self._linear_middle
@@ -418,6 +417,9 @@ class _Transformed:
         self.scale = self.scale or 1.0
         self.matrix = np.empty((n, n), dtype=dtype)
         self.linear, self.product = np.zeros(n), np.zeros(n)
+        # f is convex: the largest loss is at an end of the range.
+        ends = np.array([cost.min(), cost.max()], dtype=np.float64) - shift
+        self._unit = unit = float(np.abs(f(ends)).max()) or 1.0
         self._losses = None if known else np.empty((n, n), dtype=dtype)
         for rows in row_blocks(n, n, CACHED_BYTES):
             block = cost[rows].astype(np.float64) - shift
@@ -430,7 +432,7 @@ class _Transformed:
                 self.product += values.T @ p[rows]
             self.matrix[rows] = values / self.scale
             if not known:
-                self._losses[rows] = losses
+                self._losses[rows] = losses / unit
         if not geometry.symmetric:
             self.linear /= 2
             self.product /= 2
@@ -441,4 +443,4 @@ class _Transformed:
 
     def times(self, masses):
         """``f(C) @ masses``, of the mean of both orientations."""
-        return self._losses @ masses.astype(self._losses.dtype)
+        return self._unit * (self._losses @ masses.astype(self._losses.dtype))

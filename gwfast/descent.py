@@ -155,7 +155,7 @@ class Descent:
             tol=inner_tol if thorough else max(inner_tol, rough),
             max_iter=max_inner if thorough else min(self._few, max_inner),
         )
-        error = self.solver.error(*linearization.marginals)
+        error, shown = self._errors()
         self._coupling = self._entropy = None
         # The objective is a small difference of larger terms; where it is zero (an
         # exact match) their rounding is all that moves.
@@ -165,7 +165,7 @@ class Descent:
             gw_cost=gw_cost,
             epsilon=epsilon,
             change=change,
-            marginal_error=error,
+            marginal_error=shown,
             n_inner=n_inner,
             seconds=time.perf_counter() - began,
         )
@@ -236,6 +236,12 @@ class Descent:
             n_inner = solver.solve(kernel, epsilon, **options)
         self._kernel = kernel
         return n_inner, *linearization.update(kernel, solver)
+
+    def _errors(self):
+        """Of the marginals that the plan was fitted to, and of all that it should
+        have.
+        """
+        return (self.solver.error(*self.linearization.marginals),) * 2
 
     @property
     def _rounding(self):
@@ -338,7 +344,7 @@ class Descent:
             linear_cost=linearization.linear_cost(),
             reg_cost=self.gw_cost - 2 * epsilon * self.entropy(),
             epsilon=epsilon,
-            marginal_error=self.error,
+            marginal_error=history[-1].marginal_error,
             n_outer=len(history),
             n_inner=sum(step.n_inner for step in history),
             status=self.status,
@@ -369,6 +375,10 @@ class Alternating(Descent):
             n_inner += done
         change, linearization.moved = linearization.distance_to(before)
         return n_inner, gw_cost, change
+
+    def _errors(self):
+        made = self.linearization.marginals
+        return self.solver.error(*made), sum(side.error(*made) for side in self._sides)
 
 
 def mass_entropy(masses):

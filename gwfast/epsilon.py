@@ -65,7 +65,9 @@ class Epsilon:
         else:
             # Where all costs are equal any epsilon gives the product plan, but what
             # cannot be resolved would be refused.
-            last = self.relative * linearization.product_cost
+            # The mean pseudo-cost: a plan of less mass has a smaller one.
+            mass = linearization.problem.mass
+            last = self.relative * linearization.product_cost / mass
             least = linearization.precision.least_epsilon
             last = max(last, least * linearization.unit)
         return Schedule(last, last * self.anneal_from, self.anneal_by)

@@ -225,7 +225,9 @@ def solve(
     problem.check_method(method, precision)
     if auto and not (method == "pgd" and problem.is_balanced):
         auto, init = False, "product"
-    start = None if auto else as_start(init, problem, seed, also=("auto",))
+    start = None
+    if not auto:
+        start = as_start(init, problem, seed, also=("auto",), dtype=precision.dtype)
     threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
     limit = as_limit(memory_limit)
     tier = choose(problem, tier, limit, threads, precision.itemsize)
@@ -235,7 +237,7 @@ def solve(
             descent, tie, candidates = search(
                 problem,
                 epsilon,
-                limits if precision is SINGLE else HEAD,
+                limits if precision is SINGLE else near(limits),
                 order=order,
                 n_threads=n_threads,
                 tier=tier,
@@ -287,7 +289,9 @@ def descend(
     linearization = problem.linearize(n_threads, tier, **options)
     epsilons = epsilon.resolve(linearization)
     stages, rounded = [], None
-    if problem.kind is Dense and method == "pgd" and limits.max_outer >= STAGED_FROM:
+    staged = problem.kind is Dense and method == "pgd"
+    staged = staged and epsilons.last >= SINGLE.least_epsilon * linearization.unit
+    if staged and limits.max_outer >= STAGED_FROM:
         smooth = smoothed(problem, n_threads)
         if smooth is not None:
             stages.append((smooth.linearize(n_threads), SMOOTH))
@@ -298,8 +302,7 @@ def descend(
     for stage, most in [*stages, (linearization, limits)]:
         whole = stage is linearization
         if not whole:
-            # The last iteration is one of the problem itself.
-            most = dataclasses.replace(most, max_outer=limits.max_outer - 1)
+            most = near(limits, most)
         last, start = descent, plan
         if last is not None:
             if last.status == "stopped":
@@ -319,6 +322,17 @@ def descend(
     if told is not callback:
         descent.status = "stopped"
     return descent
+
+
+def near(limits, first=HEAD):
+    """The limits `first`, within those asked for; the last iteration is left for the
+    problem itself.
+    """
+    return dataclasses.replace(
+        first,
+        max_outer=max(limits.max_outer - 1, 1),
+        max_inner=min(first.max_inner, limits.max_inner),
+    )
 
 
 def go_on(head, problem, limits, precision, callback):
@@ -359,7 +373,11 @@ def _diagnose(descent, tie):
     if status == "stopped":
         return status, ""
     if not problem.is_balanced:
-        return status, _ADVICE[status]  # points may well have no mass, or hardly any
+        # Points may well have no mass, or hardly any; and steps may go in circles.
+        advice = _ADVICE[status]
+        if status == "max_outer" and descent.linearization.method == "pgd":
+            advice += "; or method='ppa', which cannot go in circles"
+        return status, advice
     kept = min(
         (sums[masses > 0] / masses[masses > 0]).min()
         for sums, masses in zip(marginals, (problem.p, problem.q), strict=True)

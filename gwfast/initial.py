@@ -199,8 +199,8 @@ def _is_start(init):
     return callable(getattr(init, "plan", None)) and not isinstance(init, type)
 
 
-def as_start(init, problem, seed=0, *, name="init", also=()):
-    """A start from what a caller may pass.
+def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
+    """A start from what a caller may pass; a plan is one of that `dtype`.
 
     Raises
     ------
@@ -220,11 +220,11 @@ def as_start(init, problem, seed=0, *, name="init", also=()):
             f"{name} must be the name of a start, a start or a plan (an array), "
             f"got {came}"
         )
-    return Given(as_plan(init, name, problem.shape))
+    return Given(as_plan(init, name, problem.shape, dtype))
 
 
-def as_plan(plan, name, shape):
-    """A float32 plan of mass one.
+def as_plan(plan, name, shape, dtype=np.float32):
+    """A plan of mass one.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def as_plan(plan, name, shape):
     total = plan.sum(dtype=np.float64)
     if not total > 0:
         raise ValueError(f"{name} must have mass, got a sum of 0")
-    return np.ascontiguousarray(plan / total, dtype=np.float32)
+    return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
 def start_plan(start, problem, n_threads):

@@ -154,18 +154,18 @@ def choose(problem, tier, limit, n_threads, itemsize=4):
     asked = "" if tier == "auto" else f" with tier={tier!r}"
     raise MemoryError(
         f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} "
-        f"GB{asked}; {_advice(problem, takes, allowed, limit, n_threads)}"
+        f"GB{asked}; {_advice(problem, takes, allowed, limit, n_threads, itemsize)}"
     )
 
 
-def _advice(problem, takes, tiers, limit, n_threads):
+def _advice(problem, takes, tiers, limit, n_threads, itemsize):
     fitting = [name for name, size in takes.items() if size <= limit]
     if fitting:
         return f"tier={fitting[0]!r} would fit"
     low, high = 0.0, 1.0
     for _ in range(20):
         scale = (low + high) / 2
-        least = min(problem.nbytes(tier, n_threads, scale) for tier in tiers)
+        least = min(problem.nbytes(tier, n_threads, scale, itemsize) for tier in tiers)
         low, high = (scale, high) if least <= limit else (low, scale)
     n, m = (int(low * size) for size in problem.shape)
     return f"about {n} x {m} would fit" if min(n, m) > 1 else "nothing would fit"

@@ -91,7 +91,7 @@ PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
 def as_precision(dtype):
     """A `Precision` from ``"float32"``, ``"float64"`` or what NumPy takes for them."""
     try:
-        name = np.dtype(dtype).name
-    except TypeError:
+        name = dtype if dtype is None else np.dtype(dtype).name
+    except (SyntaxError, TypeError, ValueError):
         name = dtype
     return PRECISIONS[one_of(name, "dtype", PRECISIONS)]

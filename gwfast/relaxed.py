@@ -29,6 +29,8 @@ class OneSided(SinkhornSolver):
 
     def solve(self, kernel, epsilon, *, tol, max_iter):
         self.f, self.g = (np.array(base) for base in self.bases)
+        # A point without mass has none, whatever a plan before may be taken for.
+        self.f[self.p == 0], self.g[self.q == 0] = -np.inf, -np.inf
         if self.side == 0:
             self.fit_rows(kernel.cost(), self.g, epsilon)
         else:
@@ -75,8 +77,8 @@ class Partial(SinkhornSolver):
 
     def _scale(self, kernel, epsilon, tol, max_iter):
         self.f, self.g = (np.array(base) for base in self.bases)
-        self.f -= self.f.max()
-        self.g -= self.g.max()
+        # So that no exponent is above zero.
+        self.f -= self.f.max() + self.g.max() - float(kernel.cost().min())
         kernel.make(self.f, self.g, epsilon, self.q, self.v, self.sums)
         np.copyto(self.u, np.exp(self._log_u), casting="same_kind")
         np.copyto(self.v, np.exp(self._log_v), casting="same_kind")
@@ -134,7 +136,7 @@ class Partial(SinkhornSolver):
             log_scale = np.log(self.mass) - _log_sum(log_v + cols)
             n_iter += 1
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
-            moved = max(float(np.abs(np.expm1(a - b)).max()) for a, b in pairs)
+            moved = max(_moved_logarithms(now, old) for now, old in pairs)
         self._log_u, self._log_v = log_u, log_v
         self.f = epsilon * (row_base + log_u + log_scale)
         self.g = epsilon * (col_base + log_v)
@@ -162,6 +164,13 @@ def _moved(now, before):
     """Largest relative change of a scaling."""
     alive = before > 0
     return float(np.abs(now[alive] / before[alive] - 1.0).max(initial=0.0))
+
+
+def _moved_logarithms(now, before):
+    """The same of their logarithms."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = np.abs(np.expm1(np.subtract(now, before)))
+    return float(np.nan_to_num(change, nan=0.0, posinf=np.inf).max())
 
 
 def _log_sum(logs):

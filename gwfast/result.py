@@ -197,12 +197,13 @@ class GWResult:
     ----------
     coupling : Coupling
         The plan in the form it was computed in: an array, sparse, or factors.
-    plan : (n, m) float32 ndarray
-        The coupling as an array; a MemoryError if that would not fit `memory_limit`.
+    plan : (n, m) ndarray
+        The coupling as an array, of the `dtype` asked for; a MemoryError if that would
+        not fit `memory_limit`.
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the pseudo-cost of
-        the last linearization.
+        the last linearization; with ``method="ppa"`` and "bapg" times the plan before.
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the pseudo-cost
         it takes the marginals to be `p` and `q`: exact up to the marginal error.
@@ -262,7 +263,7 @@ class GWResult:
 
     @property
     def plan(self):
-        """The coupling as an (n, m) float32 ndarray."""
+        """The coupling as an (n, m) ndarray."""
         return self.coupling.toarray()
 
     @property

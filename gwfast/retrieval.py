@@ -37,10 +37,11 @@ class Neighbors(NamedTuple):
 
 
 def largest(x, k, n_threads):
-    """`Neighbors` by the largest entries of float32 rows, an array or `Rows`."""
-    n = len(x) if isinstance(x, np.ndarray) else x.n
+    """`Neighbors` by the largest entries of rows, an array or `Rows`."""
+    stored = isinstance(x, np.ndarray)
+    n = len(x) if stored else x.n
     indices = np.empty((n, k), dtype=np.intp)
-    scores = np.empty((n, k), dtype=np.float32)
+    scores = np.empty((n, k), dtype=x.dtype if stored else np.float32)
     _kernels.topk_rows(x, indices, scores, n_threads)
     return Neighbors(indices.astype(np.int64, copy=False), scores)
 

@@ -19,6 +19,8 @@ RANK, LEAST_POINTS = 128, 600
 # What is left out may be this share of the costs' deviations from their mean, in the
 # Frobenius norm.
 LEFT_OUT = 0.35
+# In place of a length of zero.
+TINY = 1e-30
 
 
 class Spectral(PointCloud):
@@ -31,6 +33,8 @@ class Spectral(PointCloud):
     cost : DenseCost
     shift : float
         Taken from all costs.
+    unit : float
+        The largest of what is left.
     n_threads : int
 
     Attributes
@@ -41,14 +45,14 @@ class Spectral(PointCloud):
 
     metric = None
 
-    def __init__(self, cost, shift, n_threads):
+    def __init__(self, cost, shift, unit, n_threads):
         self.n = cost.n
-        matrix = (cost.matrix - shift).astype(np.float32)
+        matrix = ((cost.matrix - shift) / unit).astype(np.float32)
         rng = np.random.default_rng(0)
         basis = rng.standard_normal((self.n, RANK), dtype=np.float32)
         for _ in range(2):
             basis = _times(matrix, basis, n_threads)
-            basis /= np.linalg.norm(basis, axis=0)
+            basis /= np.maximum(np.linalg.norm(basis, axis=0), TINY)
         basis, _ = np.linalg.qr(basis)
         core = basis.T @ _times(matrix, basis, n_threads)
         values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
@@ -58,8 +62,8 @@ class Spectral(PointCloud):
         # Entries of the features, and what they are multiplied with, of order one.
         features = basis @ vectors.astype(np.float32) * np.float32(np.sqrt(self.n))
         self.features = np.ascontiguousarray(features)
-        self.scale = np.abs(values).max() / self.n or 1.0
-        self.signature = np.diag(values / (self.n * self.scale))
+        scale = np.abs(values).max() / self.n or 1.0
+        self.scale, self.signature = unit * scale, np.diag(values / (self.n * scale))
 
 
 def smoothed(problem, n_threads):
@@ -71,12 +75,16 @@ def smoothed(problem, n_threads):
     if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
         return None
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
-    part = copy.copy(problem)
-    part.x = Spectral(problem.x, shift, n_threads)
-    if part.x.left_out > LEFT_OUT:
+    if any(side.is_constant for side in sides):
         return None
-    part.y = Spectral(problem.y, shift, n_threads)
-    return part if part.y.left_out <= LEFT_OUT else None
+    part, made = copy.copy(problem), []
+    for side in sides:
+        unit = max(float(side.matrix.max()) - shift, shift - float(side.matrix.min()))
+        made.append(Spectral(side, shift, unit, n_threads))
+        if made[-1].left_out > LEFT_OUT:
+            return None
+    part.x, part.y = made
+    return part
 
 
 def _times(matrix, vectors, n_threads):

@@ -112,7 +112,7 @@ def test_others_are_not(matrices, change):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
-    x, y, where = rotated_pair(700, 3, 10, noise=0.02)
+    x, y, _ = rotated_pair(700, 3, 10, noise=0.02)
     p, q = masses(700, 11), masses(700, 12)
     epsilon = gwfast.Epsilon(relative=0.03)
     solve = dict(epsilon=epsilon, init="profile", dtype=dtype)

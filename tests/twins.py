@@ -38,7 +38,7 @@ def _at_most_one(most, sums):
     return np.where(sums > most, most / np.where(sums > 0, sums, 1.0), 1.0)
 
 
-def partial(kernel, p, q, mass, n_passes=3000):
+def partial(kernel, p, q, mass, n_passes=1000):
     """The plan of that mass within these marginals that is nearest to the kernel, by
     Dykstra's projections onto one constraint after the other."""
     plan = kernel * mass / kernel.sum()
