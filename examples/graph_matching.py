@@ -108,7 +108,7 @@ matched, right = match("PPA", 1e-3)
 # ---------
 # Each node of the graph has the colour of its place. A node of the copy has the colour
 # of the node that it was matched with, and is drawn where it belongs, which the solver
-# did not know: where it is right, both pictures have the same colours. Red edges are
+# did not know: where it is right, both pictures have the same colours. Orange edges are
 # the ones that only one of them has; rings are around nodes that are wrong.
 
 

@@ -13,6 +13,7 @@ of grown ones, so that the truth is known. It prints::
     expression: 177 cells, 34 columns; methylation: 177 cells, 27 columns
     15 tries, lowest loss 0.0122 with 18 neighbors, epsilon 0.001
     nearer than the right cell: 8.2 % of cells; types found: 93 %
+    in 1.32 s
 """
 
 import argparse

@@ -443,4 +443,5 @@ class _Transformed:
 
     def times(self, masses):
         """``f(C) @ masses``, of the mean of both orientations."""
-        return self._unit * (self._losses @ masses.astype(self._losses.dtype))
+        made = self._losses @ masses.astype(self._losses.dtype)
+        return self._unit * made.astype(np.float64)

@@ -37,7 +37,8 @@ class Limits:
     """When a descent ends; see `gromov_wasserstein`.
 
     With `absolute`, `tol` is for the Frobenius norm of the change of the plan, and says
-    nothing about the objective.
+    nothing about the objective. It is looked at in the first iteration and in each
+    `every`-th after it, and nothing is extrapolated before the first of those.
     """
 
     max_outer: int
@@ -45,6 +46,11 @@ class Limits:
     tol: float
     marginal_tol: float
     absolute: bool = False
+    every: int = 1
+
+    def looks_at(self, iteration):
+        """Whether that one may be the last."""
+        return (iteration - 1) % self.every == 0
 
     def __post_init__(self):
         as_count(self.max_outer, "max_outer")
@@ -93,6 +99,7 @@ class Descent:
         self._few, self._share = linearization.inner_passes, linearization.inner_share
         # Steps to go without extrapolation, and after the next one that failed.
         self._settled, self._guard, self._resting, self._pause = False, None, 0, 1
+        self._again = False
         self._kernel = self._coupling = self._entropy = None
 
     def extend(self, coarse, rows, cols):
@@ -185,14 +192,20 @@ class Descent:
             self._share = max(self._share / 2, least)
         if limits.absolute:
             settled = linearization.moved <= limits.tol or change <= floor
+            # What moves that little is left to show whether it grows.
+            early = settled or len(history) <= limits.every
+            settled = settled and (self._again or limits.looks_at(len(history)))
+            settled = settled and not self._grows()
         else:
             settled = change <= tol and abs(gw_cost - before) <= allowed
+            early = False
         if linearization.change_is_rounded:
             settled = settled or _stalled(history, 4 * floor)
         settled = self._settled = final and settled
         # An extrapolated step may be small by chance, and only a part of the kernel may
         # have settled: one more.
         again = settled and (self._guard is not None or linearization.restore())
+        self._again = again
         settled = settled and not again
         if self._told_to_stop(step):
             self.status = "stopped"
@@ -212,6 +225,7 @@ class Descent:
         elif (
             final
             and not again
+            and not early
             and linearization.extrapolates
             and (self._guard or change <= EXTRAPOLATE_BELOW)
         ):
@@ -236,6 +250,11 @@ class Descent:
             n_inner = solver.solve(kernel, epsilon, **options)
         self._kernel = kernel
         return n_inner, *linearization.update(kernel, solver)
+
+    def _grows(self):
+        """Whether the last change is larger than the one before, and no rounding."""
+        last = self.moves[-2:]
+        return last[0] < last[-1] > self.precision.inner_tol
 
     def _errors(self):
         """Of the marginals that the plan was fitted to, and of all that it should

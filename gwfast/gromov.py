@@ -99,13 +99,14 @@ def gromov_wasserstein(
         is free (Vincent-Cuaz et al., ICLR 2022). "partial": a plan of mass `mass` whose
         marginals are at most `p` and `q` (Chapel, Alaya and Gasso, NeurIPS 2020).
     mass : float or None, default=None
-        Of a partial plan, at most one; None is one.
+        How much of the mass, one in all, a partial plan moves; None is all.
     method : {"pgd", "ppa", "bapg"}, default="pgd"
         "pgd": projected gradient descent, the problem above. "ppa": the proximal point
         algorithm (Xu et al., ICML 2019): epsilon regularizes the distance from the last
         plan rather than the plan, is a step size, and the objective has no entropy.
-        "bapg": its alternating projections (Li et al., ICLR 2023): a row and a column
-        fit in each iteration, and only the columns of the plan meet their marginal.
+        "bapg": Bregman alternating projections (Li et al., ICLR 2023): a row and a
+        column fit in each iteration, and only the columns of the plan meet their
+        marginal.
     dtype : {"float32", "float64"}, default="float32"
         Of costs and plan. Float64 reaches tolerances of 1e-9 and takes two to three
         times as long; costs must be matrices. Large problems begin in float32.

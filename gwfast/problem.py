@@ -40,7 +40,7 @@ class QuadraticProblem:
     marginals : {"balanced", "semirelaxed", "partial"}, default="balanced"
         Whether both marginals are given, only `p`, or upper bounds of both.
     mass : float or None, default=None
-        Of a partial plan, at most one; None is one.
+        How much of the mass, one in all, a partial plan moves; None is all.
 
     Raises
     ------

@@ -33,8 +33,6 @@ class Spectral(PointCloud):
     cost : DenseCost
     shift : float
         Taken from all costs.
-    unit : float
-        The largest of what is left.
     n_threads : int
 
     Attributes
@@ -45,8 +43,10 @@ class Spectral(PointCloud):
 
     metric = None
 
-    def __init__(self, cost, shift, unit, n_threads):
+    def __init__(self, cost, shift, n_threads):
         self.n = cost.n
+        unit = max(float(cost.matrix.max()) - shift, shift - float(cost.matrix.min()))
+        unit = unit or 1.0
         matrix = ((cost.matrix - shift) / unit).astype(np.float32)
         rng = np.random.default_rng(0)
         basis = rng.standard_normal((self.n, RANK), dtype=np.float32)
@@ -79,8 +79,7 @@ def smoothed(problem, n_threads):
         return None
     part, made = copy.copy(problem), []
     for side in sides:
-        unit = max(float(side.matrix.max()) - shift, shift - float(side.matrix.min()))
-        made.append(Spectral(side, shift, unit, n_threads))
+        made.append(Spectral(side, shift, n_threads))
         if made[-1].left_out > LEFT_OUT:
             return None
     part.x, part.y = made

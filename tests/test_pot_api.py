@@ -301,7 +301,7 @@ BAD = [
     ({"loss_fun": "weird"}, ValueError, "loss_fun='weird'"),
     ({"tol": -1.0}, ValueError, "tol must be non-negative"),
 ]
-LIMITS = [(0, ValueError, "at least 1|positive"), ("9", TypeError, "a number")]
+LIMITS = [(-1, ValueError, "non-negative"), ("9", TypeError, "a number")]
 REGULARIZATIONS = [(0.0, "positive"), (-1, "positive"), (np.nan, "positive")]
 
 
@@ -486,3 +486,21 @@ def test_solve_gromov_refuses():
         found = solve(C1, C2, reg=0.1, unbalanced_type="partial")
     assert caught[0].filename == __file__
     assert found.plan.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_no_iteration_is_the_start_and_its_loss(given):
+    """As in POT, where that is a way to evaluate a plan."""
+    ot = pytest.importorskip("ot")
+    cost_x, cost_y = spaces(12, 9)[:2]
+    rng = np.random.default_rng(0)
+    p, q = np.full(12, 1 / 12), np.full(9, 1 / 9)
+    noisy = np.outer(p, q) * rng.uniform(0.5, 1.5, (12, 9))
+    start = noisy / noisy.sum() if given else None
+    arguments = dict(p=p, q=q, epsilon=0.1, G0=start, max_iter=0, log=True)
+    plan, log = gwfast.pot.entropic_gromov_wasserstein(cost_x, cost_y, **arguments)
+    other, pot_log = ot.gromov.entropic_gromov_wasserstein(cost_x, cost_y, **arguments)
+    np.testing.assert_allclose(plan, other, rtol=1e-12)
+    assert not np.may_share_memory(plan, start) if given else True
+    if not given:  # POT takes the marginals to be p and q, gwfast those of the plan
+        assert log["gw_dist"] == pytest.approx(pot_log["gw_dist"], rel=1e-9)

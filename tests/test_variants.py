@@ -433,7 +433,8 @@ def test_awkward_sizes(shape, options, dtype):
     plan = result.plan.astype(np.float64)
     assert plan.shape == shape and np.isfinite(plan).all() and (plan >= 0).all()
     assert plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
-    assert result.marginal_error < 1e-4
+    if options.get("method") != "bapg":  # which fits the columns only
+        assert result.marginal_error < 1e-4
 
 
 @pytest.mark.parametrize("convert", [np.asfortranarray, np.float32, "integers"])

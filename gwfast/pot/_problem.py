@@ -95,6 +95,13 @@ class Problem:
         self.arrays = Arrays({self.name(name): x for name, x in given.items()})
         self.C1 = self._matrix("C1", as_square)
         self.C2 = self._matrix("C2", as_square)
+        if self.loss == "kl":
+            for name, cost in (("C1", self.C1), ("C2", self.C2)):
+                if cost.min() < 0:
+                    raise ValueError(
+                        f"{self.name(name)} must not be negative with the loss 'kl', "
+                        f"got {cost.min()}"
+                    )
         shape = len(self.C1), len(self.C2)
         self.M = self._matrix("M", as_matrix, shape=shape)
         self.alpha = self._share(alpha) if M is not None else 1.0
@@ -201,14 +208,14 @@ class Problem:
             method=method,
             marginals=self.marginals,
             mass=self.mass,
-            max_iter=as_limit(max_iter, self.name("max_iter")),
+            max_iter=as_limit(max_iter, self.name("max_iter"), least=0),
             tol=as_number(tol, self.name("tol"), zero=True),
             max_inner=as_limit(max_inner, "numItermax"),
             inner_tol=as_number(inner_tol, "stopThr", zero=True),
             report=_printer() if verbose else None,
             **options,
         )
-        if warn and solved.status not in EXPECTED:
+        if warn and (solved.advice or solved.status not in EXPECTED):
             message = f"Gromov-Wasserstein ended as {solved.status!r}"
             message += f": {solved.advice}" if solved.advice else ""
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())

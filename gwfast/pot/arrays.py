@@ -151,9 +151,9 @@ def as_number(x, name, *, zero=False):
     return as_positive(x, name, zero=zero)
 
 
-def as_limit(x, name):
-    """A positive count; POT takes floats such as ``1e4``, and infinity is no limit."""
-    x = as_number(NO_LIMIT if x == np.inf else x, name)
-    if x < 1:
-        raise ValueError(f"{name} must be at least 1, got {x:g}")
+def as_limit(x, name, least=1):
+    """A count; POT takes floats such as ``1e4``, and infinity is no limit."""
+    x = as_number(NO_LIMIT if x == np.inf else x, name, zero=least == 0)
+    if x < least:
+        raise ValueError(f"{name} must be at least {least}, got {x:g}")
     return min(int(x), NO_LIMIT)

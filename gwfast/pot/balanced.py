@@ -56,12 +56,13 @@ def entropic_gromov_wasserstein(
     verbose : bool, default=False
         Print the error of every tenth iteration.
     log : bool, default=False
+        Whether to return the log as well.
     numItermax : int, default=1000
         Limit of passes over one linear problem.
     stopThr : float, default=1e-9
         Stops them when the marginals are off by less than this (Euclidean norm).
     warn : bool, default=True
-        Whether to warn.
+        Whether to warn where the plan should not be trusted as it is.
 
     Returns
     -------

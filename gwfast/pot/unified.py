@@ -32,7 +32,8 @@ TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class OTResult:
-    """What `solve_gromov` returns, with the attributes of `ot.utils.OTResult`.
+    """What `solve_gromov` returns, with those attributes of `ot.utils.OTResult` that
+    these problems fill.
 
     Attributes
     ----------
