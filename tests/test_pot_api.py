@@ -504,3 +504,25 @@ def test_no_iteration_is_the_start_and_its_loss(given):
     assert not np.may_share_memory(plan, start) if given else True
     if not given:  # POT takes the marginals to be p and q, gwfast those of the plan
         assert log["gw_dist"] == pytest.approx(pot_log["gw_dist"], rel=1e-9)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_plan_that_was_put_right_has_the_loss_that_is_said(fused):
+    """Two passes of three linear problems leave marginals that are far off."""
+    ot = pytest.importorskip("ot")
+    cost_x, cost_y = spaces(40, 30)[:2]
+    p, q = np.full(40, 1 / 40), np.full(30, 1 / 30)
+    M = np.random.default_rng(1).random((40, 30))
+    options = dict(epsilon=2e-3, max_iter=3, numItermax=2, warn=False, log=True)
+    if fused:
+        solve = gwfast.pot.entropic_fused_gromov_wasserstein
+        plan, log = solve(M, cost_x, cost_y, p, q, alpha=0.7, **options)
+    else:
+        solve = gwfast.pot.entropic_gromov_wasserstein
+        plan, log = solve(cost_x, cost_y, p, q, **options)
+    np.testing.assert_allclose(plan.sum(axis=1), p, rtol=1e-12)
+    np.testing.assert_allclose(plan.sum(axis=0), q, rtol=1e-12)
+    loss = ot.gromov.gwloss(*ot.gromov.init_matrix(cost_x, cost_y, p, q), plan)
+    if fused:
+        loss = 0.7 * loss + 0.3 * np.sum(M * plan)
+    assert log["fgw_dist" if fused else "gw_dist"] == pytest.approx(loss, rel=1e-10)

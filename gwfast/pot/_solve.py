@@ -133,74 +133,86 @@ def solve(
         every=CHECKED_EVERY,
     )
 
+    weight = alpha if fused else 1.0
+
+    def separable(rows, cols):
+        """``sum(constC * T)`` of a plan with these marginals, of mass one."""
+        terms = LOSSES[loss]
+        return float(
+            rows @ (terms["f1"](cost_x) @ problem.p)
+            + cols @ (terms["f2"](cost_y) @ problem.q)
+        )
+
+    def solved(plan, objective, linear, **more):
+        quad = (objective - (1.0 - weight) * linear) / weight if weight else 0.0
+        fields = dict(quad=quad, linear=linear, separable=np.nan) | more
+        for name in ("quad", "linear", "separable"):
+            fields[name] = float(fields[name]) * total**2
+        plan = plan * total if total != 1.0 else plan
+        return Solved(plan=plan.astype(asked, copy=False), **fields)
+
+    def value_of(linearization, plan):
+        """Objective and linear term of a plan that no step has made."""
+        linear = float(np.vdot(problem.linear_cost, plan)) if fused else 0.0
+        return linearization.start(plan), linear
+
+    start = start if start is None or total == 1.0 else start / total
+    if max_iter < 1:
+        if start is None:
+            start = problem.mass * np.outer(problem.p, problem.q)
+        plan = np.array(start, dtype=np.float64)
+        linearization = problem.linearize(1, precision=as_precision("float64"))
+        return solved(
+            plan,
+            *value_of(linearization, plan),
+            separable=separable(plan.sum(axis=1), plan.sum(axis=0)),
+            errors=[],
+            status="max_outer",
+            advice="",
+        )
+
     def tell(step):
         if not np.isnan(step.moved):
             report(step.iteration, total * step.moved)
 
-    if max_iter < 1:
-        return _as_it_is(problem, start, total, alpha if fused else 1.0, asked)
     with single_threaded_blas():
         descent = descend(
             problem,
             Epsilon(epsilon / (2.0 * total)),
-            start if start is None or total == 1.0 else start / total,
+            start,
             limits,
             tier="dense",
             method=method,
             precision=precision,
             n_threads=resolve_n_threads(None, work=n * m),
-            callback=report
-            and (lambda step: report(step.iteration, total * step.moved)),
+            callback=report and tell,
         )
-    linearization = descent.linearization
-    plan = descent.coupling().toarray()
-    if marginals == "balanced" and method != "bapg" and not descent.error <= ROUNDED:
-        plan = rounded(plan, problem.p, problem.q)
-    linear = linearization.linear_cost() if fused else 0.0
-    weight, separable = alpha if fused else 1.0, np.nan
-    quad = (descent.gw_cost - (1.0 - weight) * linear) / weight if weight else 0.0
-    advice = ""
+        linearization = descent.linearization
+        plan = descent.coupling().toarray()
+        objective, linear = descent.gw_cost, linearization.linear_cost()
+        fitted = problem.is_balanced and method != "bapg"
+        if fitted and not descent.error <= ROUNDED:
+            plan = rounded(plan, problem.p, problem.q)
+            objective, linear = value_of(linearization, plan)
+    more, advice = {}, ""
     if method == "bapg":
-        terms = LOSSES[loss]
         rows, cols = linearization.marginals
-        separable = rows @ (terms["f1"](cost_x) @ problem.p)
-        separable += cols @ (terms["f2"](cost_y) @ problem.q)
+        apart = separable(rows, cols)
         # POT's value of a plan without these marginals, at any rate.
-        quad = separable + linearization.bilinear / weight if weight else 0.0
+        quad = apart + linearization.bilinear / weight if weight else 0.0
+        more = dict(separable=apart, quad=quad)
         missed = float(np.abs(rows - problem.p).sum()) / 2
         if missed > MISSED:
             advice = f"{missed:.0%} of the mass is in other rows than p says; try a "
             advice += "larger epsilon"
-    return Solved(
-        plan=(plan * total if total != 1.0 else plan).astype(asked, copy=False),
-        quad=float(quad) * total**2,
-        linear=linear * total**2,
-        separable=float(separable) * total**2,
+    return solved(
+        plan,
+        objective,
+        linear,
         errors=[moved * total for moved in descent.moves if not np.isnan(moved)],
         status=descent.status,
         advice=advice,
-    )
-
-
-def _as_it_is(problem, start, total, weight, dtype):
-    """The start and what it costs."""
-    plan = start
-    if plan is None:
-        plan = np.outer(problem.p, problem.q) * problem.mass * total
-    linearization = problem.linearize(1, precision=as_precision("float64"))
-    objective = linearization.start(plan / total)
-    linear = 0.0
-    if problem.linear_cost is not None:
-        linear = float(np.vdot(problem.linear_cost, plan / total))
-    quad = (objective - (1.0 - weight) * linear) / weight if weight else 0.0
-    return Solved(
-        plan=np.array(plan, dtype=dtype),
-        quad=quad * total**2,
-        linear=linear * total**2,
-        separable=np.nan,
-        errors=[],
-        status="max_outer",
-        advice="",
+        **more,
     )
 
 
