@@ -8,12 +8,12 @@ a column in common, and no cell in both. Which cells are alike? SCOT (Demetci et
 procedure with the one import changed.
 
 The tables are made here, of cells on one branching path from stem cells to two kinds
-of grown ones, so that the truth is known. It prints::
+of grown ones, so that the truth is known. It prints (and
+how long the tries took)::
 
     expression: 177 cells, 34 columns; methylation: 177 cells, 27 columns
     15 tries, lowest loss 0.0122 with 18 neighbors, epsilon 0.001
     nearer than the right cell: 8.2 % of cells; types found: 93 %
-    in 1.32 s
 """
 
 import argparse
