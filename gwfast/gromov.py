@@ -377,7 +377,7 @@ def _diagnose(descent, tie):
         # Points may well have no mass, or hardly any; and steps may go in circles.
         advice = _ADVICE[status]
         if status == "max_outer" and descent.linearization.method == "pgd":
-            advice += "; or method='ppa', which cannot go in circles"
+            advice += "; or method='ppa', whose steps are smaller"
         return status, advice
     kept = min(
         (sums[masses > 0] / masses[masses > 0]).min()
