@@ -127,16 +127,17 @@ sources = {
     "_kernels": [],
     "_products": [],
     "_sparse": [],
-    "_text": [],
 }
+modules = {f"gwfast.kernels.{name}": more for name, more in sources.items()}
+modules["gwfast.words.files._text"] = []
 extensions = [
     Extension(
-        f"gwfast.kernels.{name}",
-        [f"gwfast/kernels/{name}.pyx", *more],
+        module,
+        [f"{module.replace('.', '/')}.pyx", *more],
         include_dirs=["csrc", np.get_include()],
         depends=sorted(glob.glob("csrc/*")),
     )
-    for name, more in sources.items()
+    for module, more in modules.items()
 ]
 
 setup(

@@ -14,8 +14,8 @@ import numpy as np
 import settings
 import threadpoolctl
 
-from gwfast import _config
 from gwfast.kernels import _kernels, _rows
+from gwfast.utils import config
 
 REPEATS = 7
 PACKAGES = ("numpy", "scipy", "POT", "jax", "jaxlib", "ott-jax", "torch", "torchgw")
@@ -126,8 +126,8 @@ def seconds(function):
 
 def describe(n_threads):
     """Facts that belong beside every figure; versions are None where not installed."""
-    config = _config.config()
-    versions = {"gwfast": config["gwfast"]}
+    facts = config.config()
+    versions = {"gwfast": facts["gwfast"]}
     versions |= {name: _version(name) for name in PACKAGES}
     return {
         "limits": limits(n_threads),
@@ -136,7 +136,7 @@ def describe(n_threads):
         "cpus": os.cpu_count(),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "load": os.getloadavg(),
-        "config": config,
+        "config": facts,
         # What changes BLAS, of all solvers.
         "environment": {
             name: value

@@ -4,9 +4,9 @@ solvers, and judged, they are in the other parts of ``python -m benchmarks.repor
 
 import warnings
 
-import problems
 import pytest
 import settings
+from helpers import problems
 
 import gwfast
 

@@ -15,12 +15,12 @@ import time
 
 import contenders
 import machine
-import problems
 import threadpoolctl
 import tiled
 from footprint import Footprint
+from helpers import problems
 
-from gwfast import memory
+from gwfast.utils import memory
 
 # Seconds after which a solver is not run once more.
 BUDGET = 60

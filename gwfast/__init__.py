@@ -5,23 +5,30 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 """
 
 from . import pot
-from ._config import show_config
 from ._version import __version__
-from .align import AlignmentResult, align
-from .batch import gromov_wasserstein_batch
-from .coupling import Coupling
-from .epsilon import Epsilon
-from .estimator import GromovWassersteinAligner
-from .geometry import DenseCost, PointCloud, cosine_similarity
-from .gromov import gromov_wasserstein
-from .initial import Profile, Seeds
-from .multistart import multistart, tune_epsilon
-from .problem import QuadraticProblem
-from .procrustes import procrustes
-from .refine import Refinement, RefineStep
-from .result import Candidate, ConvergenceWarning, GWResult, OuterStep, SinkhornResult
-from .retrieval import Neighbors, nearest_neighbors
-from .sinkhorn import sinkhorn
+from .alignment.align import AlignmentResult, align
+from .alignment.estimator import GromovWassersteinAligner
+from .alignment.procrustes import procrustes
+from .alignment.refine import Refinement, RefineStep
+from .alignment.retrieval import nearest_neighbors
+from .linear.sinkhorn import sinkhorn
+from .problems.epsilon import Epsilon
+from .problems.geometry import DenseCost, PointCloud, cosine_similarity
+from .problems.quadratic import QuadraticProblem
+from .results.coupling import Coupling
+from .results.neighbors import Neighbors
+from .results.result import (
+    Candidate,
+    ConvergenceWarning,
+    GWResult,
+    OuterStep,
+    SinkhornResult,
+)
+from .solvers.batch import gromov_wasserstein_batch
+from .solvers.gromov import gromov_wasserstein
+from .solvers.multistart import multistart, tune_epsilon
+from .solvers.starts import Profile, Seeds
+from .utils.config import show_config
 
 __all__ = [
     "AlignmentResult",

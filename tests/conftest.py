@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vector_pairs import N, write_vectors
+from helpers.vector_pairs import N, write_vectors
 
 from gwfast.__main__ import main
 from gwfast.kernels import _rows

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from processes import environment
+from helpers.processes import environment
 
 pytest.importorskip("matplotlib")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from ..epsilon import parse_epsilon
 from ..experiments import published
 from ..experiments.alignments import NORMALIZE, Settings
 from ..experiments.data import MUSE
@@ -14,7 +13,8 @@ from ..experiments.dynamics import Dynamics, Pair
 from ..experiments.dynamics import Settings as DynamicsSettings
 from ..experiments.runner import Options, run
 from ..experiments.tables import Table1, Table2
-from ..geometry import STATISTICS
+from ..problems.epsilon import parse_epsilon
+from ..problems.geometry import STATISTICS
 from .options import FILE, QUIET, SEED, convention, max_vocab, n_words
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

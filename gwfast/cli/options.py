@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from ..epsilon import parse_epsilon
-from ..geometry import STATISTICS
-from ..memory import TIERS
-from ..normalize import STEPS
+from ..alignment.normalize import STEPS
+from ..problems.epsilon import parse_epsilon
+from ..problems.geometry import STATISTICS
+from ..utils.memory import TIERS
 from ..words import CONVENTIONS
 from .outputs import METHODS
 

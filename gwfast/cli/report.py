@@ -20,7 +20,7 @@ from rich.text import Text
 import gwfast
 
 from ..kernels._rows import openmp_version
-from ..progress import console
+from ..utils.progress import console
 from ..words import CONVENTIONS, Embeddings, evaluate, gold_standard
 from .outputs import FILES, METHODS, staged, write
 from .page import printable

@@ -12,9 +12,9 @@ import numpy as np
 
 import gwfast
 
-from ..epsilon import parse_epsilon
+from ..alignment.normalize import Normalizer
 from ..kernels.threads import resolve_n_threads
-from ..normalize import Normalizer
+from ..problems.epsilon import parse_epsilon
 from ..words import (
     CONVENTIONS,
     evaluate,

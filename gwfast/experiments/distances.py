@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 
 from .._version import __version__
-from ..epsilon import parse_epsilon
 from ..plot import plot_dendrogram, plot_distances
+from ..problems.epsilon import parse_epsilon
 from ..words.languages import Matching, assemble, in_order, match, prepare
 from . import published
 from .alignments import read

@@ -10,8 +10,8 @@ import numpy as np
 import gwfast
 
 from .._version import __version__
-from ..epsilon import parse_epsilon
 from ..plot import plot_dynamics
+from ..problems.epsilon import parse_epsilon
 from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read

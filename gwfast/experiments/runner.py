@@ -14,8 +14,8 @@ import scipy
 
 from .._version import __version__
 from ..kernels.threads import resolve_n_threads
-from ..parallel import in_parallel
-from ..progress import console
+from ..utils.parallel import in_parallel
+from ..utils.progress import console
 from .show import progress
 from .store import Store, write_json
 

@@ -7,7 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
-from ..progress import console
+from ..utils.progress import console
 
 # Tables are made for this width, as long as the terminal is not narrower.
 _WIDTH = 80

@@ -5,7 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..replacing import replacing
+from ..utils.atomic_files import replacing
 
 _LOOKED_AT = 1 << 20  # bytes
 

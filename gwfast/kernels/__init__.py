@@ -7,8 +7,6 @@ float64 NumPy twins in `reference`, thread counts in `threads`.
                      share out      -> chunks of rows over OpenMP threads, partial sums
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
 
-``_text.pyx`` stands aside: it reads the numbers of text files, on one thread.
-
 The instruction set is chosen once, at import: the widest that the processor has, or
 the one that the environment variable ``GWFAST_ISA`` names.
 """

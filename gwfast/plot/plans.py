@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-from .._validation import as_matrix
-from ..coupling import Coupling
+from ..results.coupling import Coupling
+from ..utils.validation import as_matrix
 from . import _style
 
 # Cells of a picture a side: of larger plans neighboring rows and columns are added up.

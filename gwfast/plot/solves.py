@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from .._validation import as_array
+from ..utils.validation import as_array
 from . import _style
 
 # More iterations than this: markers would merge into a band.

@@ -5,8 +5,8 @@ from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram, linkage
 from scipy.spatial.distance import squareform
 
-from .._validation import as_count, as_matrix, as_square
-from ..geometry import cosine_similarity
+from ..problems.geometry import cosine_similarity
+from ..utils.validation import as_count, as_matrix, as_square
 from . import _style
 
 # Larger matrices have no room for numbers in their cells.

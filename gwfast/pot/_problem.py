@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from .._validation import (
+from ..results.result import ConvergenceWarning
+from ..utils.validation import (
     MASS_TOLERANCE,
     as_matrix,
     as_square,
     as_vector,
     as_weights,
 )
-from ..result import ConvergenceWarning
 from ._solve import solve
 from .arrays import Arrays, as_limit, as_number
 

@@ -6,14 +6,15 @@ import dataclasses
 
 import numpy as np
 
-from ..dense import LOSSES
-from ..descent import Limits
-from ..epsilon import Epsilon
-from ..geometry import DenseCost
-from ..gromov import descend
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..precision import as_precision
-from ..problem import QuadraticProblem
+from ..problems.epsilon import Epsilon
+from ..problems.geometry import DenseCost
+from ..problems.losses import LOSSES
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.factory import linearize
+from ..quadratic.outer_loop import Limits
+from ..solvers.gromov import descend
+from ..utils.precision import as_precision
 
 # Share of the mass that may be in the wrong rows of a plan by alternating projections,
 # which fit the columns last, unremarked.
@@ -139,8 +140,8 @@ def solve(
         """``sum(constC * T)`` of a plan with these marginals, of mass one."""
         terms = LOSSES[loss]
         return float(
-            rows @ (terms["f1"](cost_x) @ problem.p)
-            + cols @ (terms["f2"](cost_y) @ problem.q)
+            rows @ (terms.f1(cost_x) @ problem.p)
+            + cols @ (terms.f2(cost_y) @ problem.q)
         )
 
     def solved(plan, objective, linear, **more):
@@ -161,7 +162,9 @@ def solve(
         if start is None:
             start = problem.mass * np.outer(problem.p, problem.q)
         plan = np.array(start, dtype=np.float64)
-        linearization = problem.linearize(1, precision=as_precision("float64"))
+        linearization = linearize(
+            problem, 1, method=method, precision=as_precision("float64")
+        )
         return solved(
             plan,
             *value_of(linearization, plan),

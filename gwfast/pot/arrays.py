@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from .._validation import as_array, as_positive
+from ..utils.validation import as_array, as_positive
 
 # Devices of DLPack whose memory this processor can read: its own, and what CUDA and
 # ROCm keep pinned for it.

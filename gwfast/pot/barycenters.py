@@ -7,7 +7,7 @@ import sys
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from .._validation import as_count, as_matrix, as_square, as_vector
+from ..utils.validation import as_count, as_matrix, as_square, as_vector
 from ._problem import Problem, Table, one_of, random_generator
 from .arrays import Arrays, as_limit, as_number
 from .balanced import METHODS

@@ -6,7 +6,7 @@ import re
 import zlib
 from pathlib import Path
 
-from .._validation import one_of
+from ..utils.validation import one_of
 from .embeddings import EmbeddingsFileError
 
 # str.split() would also cut at the no-break spaces that words contain.

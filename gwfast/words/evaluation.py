@@ -12,9 +12,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from .._validation import as_count, one_of
-from ..align import BY_PLAN
-from ..retrieval import HOOD, INVERSE_TEMPERATURE, METHODS, nearest_neighbors
+from ..alignment.align import BY_PLAN
+from ..alignment.retrieval import HOOD, INVERSE_TEMPERATURE, METHODS, nearest_neighbors
+from ..utils.validation import as_count, one_of
 from .dictionaries import as_translations
 
 

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from .._validation import as_count, as_matrix, one_of
-from ..align import align
-from ..epsilon import as_epsilon
-from ..geometry import STATISTICS, PointCloud, row_blocks
+from ..alignment.align import align
+from ..alignment.normalize import Normalizer
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..normalize import Normalizer
-from ..parallel import in_parallel
-from ..progress import watching
-from ..result import ConvergenceWarning
+from ..problems.epsilon import as_epsilon
+from ..problems.geometry import STATISTICS, PointCloud, row_blocks
+from ..results.result import ConvergenceWarning
+from ..utils.parallel import in_parallel
+from ..utils.progress import watching
+from ..utils.validation import as_count, as_matrix, one_of
 
 # What the entropic plan is worth: a matching is made from it, and improved.
 PLAN_TOL = 1e-4

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .._validation import as_count
+from ..utils.validation import as_count
 
 ERRORS = ("strict", "replace", "skip")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...replacing import replacing
+from ...utils.atomic_files import replacing
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import Options
 from .arrays import read_npz, readable

@@ -10,9 +10,9 @@ line iteration would break.
 
 import numpy as np
 
-from ...kernels._text import parse_rows
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK, show
+from ._text import parse_rows
 from .rows import Rows
 from .source import is_number
 

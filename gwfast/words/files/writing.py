@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...replacing import replacing
+from ...utils.atomic_files import replacing
 from ..embeddings import Embeddings, as_embeddings
 
 FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}

@@ -1,0 +1,1 @@
+"""Two embedding spaces in; maps between them, matches and translations out."""

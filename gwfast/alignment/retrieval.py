@@ -1,0 +1,249 @@
+"""Nearest neighbors among vectors of one space, plain and corrected for hubs.
+
+Similarities are made for some rows at a time; an n x m matrix never exists.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels import _products
+from ..kernels._rows import Panels, aligned_empty
+from ..kernels.threads import resolve_n_threads
+from ..problems.geometry import unit_rows_float32
+from ..results.neighbors import Neighbors, largest
+from ..utils.validation import as_count, as_matrix, as_positive, one_of
+
+# Bytes of float32 similarities held at a time, small enough to leave a good part in
+# cache until the largest entries are picked; but at least so many rows, or products
+# with many targets wait for memory.
+CHUNK_BYTES, CHUNK_ROWS = 32 * 2**20, 256
+
+METHODS = ("nn", "csls", "inverted_softmax")
+# Neighbors that CSLS looks at, and the inverse temperature of inverted softmax.
+HOOD, INVERSE_TEMPERATURE = 10, 30.0
+
+
+def nearest_neighbors(
+    queries,
+    targets,
+    *,
+    method="csls",
+    k=10,
+    hood=HOOD,
+    inverse_temperature=INVERSE_TEMPERATURE,
+    sources=None,
+    penalty=None,
+    n_threads=None,
+):
+    """The `k` best targets of every query, by cosine similarity.
+
+    Parameters
+    ----------
+    queries : array-like of shape (n_queries, d)
+    targets : array-like of shape (m, d)
+    method : {"csls", "nn", "inverted_softmax"}, default="csls"
+        "nn" ranks by cosine, the others keep hubs, the points near everything, from
+        being everybody's translation. "csls" ranks by cross-domain similarity local
+        scaling, ``2 cos(x, y) - r(x) - r(y)`` (Conneau et al., ICLR 2018), where `r` is
+        the mean cosine to the `hood` nearest points of the other space.
+        "inverted_softmax" by the share of a target that a query gets where targets
+        choose among the sources by ``exp(b cos(x, y))`` (Smith et al., ICLR 2017), with
+        `b` the `inverse_temperature`; scores are its logarithms over `b`.
+    k : int, default=10
+        At most the number of targets is returned.
+    hood : int, default=10
+        For "csls".
+    inverse_temperature : float, default=30.0
+        For "inverted_softmax".
+    sources : array-like of shape (n, d) or None, default=None
+        The points that targets choose among; by default the queries.
+    penalty : (m,) ndarray or None, default=None
+        What `hub_penalty` says of the targets, where it is known already.
+    n_threads : int or None, default=None
+
+    Returns
+    -------
+    Neighbors
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit or rows are zero.
+    """
+    queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
+    one_of(method, "method", METHODS)
+    k = min(as_count(k, "k"), targets.shape[0])
+    hood = as_count(hood, "hood")
+    n_threads = resolve_n_threads(n_threads)
+    _same_columns(queries, targets, "targets")
+    queries = unit_rows_float32(queries, "queries")
+    if penalty is None:
+        penalty = hub_penalty(
+            targets,
+            queries if sources is None else sources,
+            method=method,
+            hood=hood,
+            inverse_temperature=inverse_temperature,
+            n_threads=n_threads,
+        )
+    elif np.shape(penalty) != (len(targets),):
+        raise ValueError(
+            f"penalty must have shape ({len(targets)},), got {np.shape(penalty)}"
+        )
+    targets = unit_rows_float32(targets, "targets")
+    found = []
+    for cosine in _chunks(queries, targets, n_threads):
+        own = _mean_of_largest(cosine, hood, n_threads) if method == "csls" else 0.0
+        if method != "nn":
+            cosine -= penalty
+        best = largest(cosine, k, n_threads)
+        if method == "csls":
+            best = Neighbors(best.indices, 2 * best.scores - own[:, None])
+        found.append(best)
+    return _joined(found)
+
+
+def hub_penalty(
+    targets,
+    sources,
+    *,
+    method,
+    hood=HOOD,
+    inverse_temperature=INVERSE_TEMPERATURE,
+    n_threads=None,
+):
+    """What a ranking by cosine has to be reduced by, for every target.
+
+    Parameters
+    ----------
+    targets : array-like of shape (m, d)
+    sources : array-like of shape (n, d)
+    method, hood, inverse_temperature, n_threads
+        See `nearest_neighbors`.
+
+    Returns
+    -------
+    (m,) float32 ndarray
+    """
+    targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
+    _same_columns(targets, sources, "sources")
+    one_of(method, "method", METHODS)
+    hood = as_count(hood, "hood")
+    inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
+    n_threads = resolve_n_threads(n_threads)
+    if method == "nn":
+        return np.zeros(len(targets), dtype=np.float32)
+    targets = unit_rows_float32(targets, "targets")
+    sources = unit_rows_float32(sources, "sources")
+    found = []
+    for cosine in _chunks(targets, sources, n_threads):
+        if method == "csls":
+            found.append(_mean_of_largest(cosine, hood, n_threads) / 2)
+        else:
+            found.append(_softmax(cosine, inverse_temperature))
+    return np.concatenate(found)
+
+
+class BestMatches(NamedTuple):
+    """What every point of two sides would choose on the other.
+
+    Attributes
+    ----------
+    forward : Neighbors
+        The best targets of every source.
+    backward : (m,) int64 ndarray
+        The best source of every target.
+    """
+
+    forward: Neighbors
+    backward: np.ndarray
+
+    @property
+    def mutual(self):
+        """(n,) bool ndarray: sources that are the best source of their best target."""
+        best = self.forward.indices[:, 0]
+        return self.backward[best] == np.arange(len(best))
+
+
+def best_matches(x, y, *, k=1, hood=HOOD, penalty=None, n_threads=None):
+    """Best matches by CSLS, both ways.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+    y : array-like of shape (m, d)
+    k : int, default=1
+        Of the targets of a source.
+    hood : int, default=10
+    penalty : (m,) ndarray or None, default=None
+        `hub_penalty` of `y`, where it is known already.
+    n_threads : int or None, default=None
+
+    Returns
+    -------
+    BestMatches
+    """
+    n_threads = resolve_n_threads(n_threads)
+    x, y = as_matrix(x, "x"), as_matrix(y, "y")
+    k, hood = min(as_count(k, "k"), len(y)), as_count(hood, "hood")
+    if penalty is None:
+        penalty = hub_penalty(y, x, method="csls", hood=hood, n_threads=n_threads)
+    x, y = unit_rows_float32(x, "x"), unit_rows_float32(y, "y")
+    found, start = [], 0
+    # Of every target: the best source so far, and its cosine less its own penalty.
+    backward = np.zeros(len(y), dtype=np.int64)
+    highest = np.full(len(y), -np.inf, dtype=np.float32)
+    for cosine in _chunks(x, y, n_threads):
+        cosine -= _mean_of_largest(cosine, hood, n_threads)[:, None] / 2
+        # The fewer columns get better the further on, the less is searched.
+        value = cosine.max(axis=0)
+        better = np.flatnonzero(value > highest)
+        highest[better] = value[better]
+        backward[better] = start + (cosine[:, better] == value[better]).argmax(axis=0)
+        cosine -= penalty
+        best = largest(cosine, k, n_threads)
+        found.append(Neighbors(best.indices, 2 * best.scores))
+        start += len(cosine)
+    return BestMatches(_joined(found), backward)
+
+
+def _same_columns(x, other, name):
+    if other.shape[1] != x.shape[1]:
+        raise ValueError(
+            f"{name} must have as many columns as "
+            f"{'queries' if name == 'targets' else 'targets'}, {x.shape[1]}, "
+            f"got {other.shape[1]}"
+        )
+
+
+def _joined(parts):
+    return Neighbors(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _chunks(x, y, n_threads):
+    """Products of some of the unit rows of `x` at a time with those of `y`, in one
+    buffer."""
+    step = min(x.shape[0], max(CHUNK_ROWS, CHUNK_BYTES // (4 * y.shape[0])))
+    buffer = aligned_empty((step, y.shape[0]))
+    panels = Panels(y, True, n_threads=n_threads)
+    for i in range(0, x.shape[0], step):
+        chunk = x[i : i + step]
+        cosine = buffer[: len(chunk)]
+        _products.matmul(chunk, panels, cosine, n_threads=n_threads)
+        yield cosine
+
+
+def _mean_of_largest(cosine, hood, n_threads):
+    """Mean of the `hood` largest entries of every row."""
+    return largest(cosine, min(hood, cosine.shape[1]), n_threads).scores.mean(axis=1)
+
+
+def _softmax(cosine, b):
+    """``log(sum_j exp(b cosine_ij)) / b`` of every row; overwrites the argument."""
+    top = cosine.max(axis=1)
+    cosine -= top[:, None]
+    cosine *= np.float32(b)
+    np.exp(cosine, out=cosine)
+    logs = np.log(cosine.sum(axis=1, dtype=np.float64))
+    return (top + logs / b).astype(np.float32)

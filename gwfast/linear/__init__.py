@@ -1,0 +1,1 @@
+"""One entropic linear problem: its kernel, its marginals, its scalings."""

@@ -1,0 +1,1 @@
+"""What is asked: costs, losses, marginals, epsilon. No algorithm."""

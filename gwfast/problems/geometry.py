@@ -1,0 +1,336 @@
+"""The two kinds of intra-space cost, and the chunked cosine builder.
+
+A `PointCloud` knows its costs through factors and never forms them; a `DenseCost` is a
+matrix. Both answer the same questions, so the rest of the library does not care.
+"""
+
+import copy
+
+import numpy as np
+
+from ..kernels import _products
+from ..kernels._rows import Panels, aligned_empty
+from ..kernels.threads import resolve_n_threads
+from ..utils.validation import as_count, as_matrix, as_square, one_of
+
+METRICS = ("cosine", "dot", "sqeuclidean")
+STATISTICS = ("max", "mean", "median")
+
+# Bytes of float64 scratch for work done block by block of rows, and for what passes
+# over such a block several times, so that it had better stay in cache.
+SCRATCH_BYTES, CACHED_BYTES = 32 * 2**20, 2**18
+# Points between which `PointCloud.scaled_by` looks for the median.
+SAMPLED = 2000
+# Relative differences of costs below which they are taken for rounding.
+CONSTANT = 1e-6
+
+
+def row_blocks(n, m, scratch=SCRATCH_BYTES):
+    """Slices of rows of an (n, m) float64 matrix that fit the scratch."""
+    step = max(1, scratch // (8 * m))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def within_range(x, name):
+    """`x`, if fourth powers of its entries (squared squared distances) stay finite.
+
+    Raises
+    ------
+    ValueError
+    """
+    top = max(float(x.max()), -float(x.min()))
+    if not (top == 0 or 1e-60 < top < 1e60):
+        raise ValueError(
+            f"{name} must have its largest magnitude between 1e-60 and 1e60, got {top}"
+        )
+    return x
+
+
+def unit_rows(x, name):
+    """`x` in float64 with rows of length one.
+
+    Raises
+    ------
+    ValueError
+        If rows are zero; they are named.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    # Dividing by the largest entry first keeps the squares of very large and very
+    # small rows within range.
+    top = np.abs(x).max(axis=1, keepdims=True)
+    zero = np.flatnonzero(top == 0)
+    if zero.size:
+        shown = ", ".join(map(str, zero[:10])) + (", ..." if zero.size > 10 else "")
+        raise ValueError(
+            f"{name} must have no zero rows to be compared by angle, "
+            f"got {zero.size} (row {shown})"
+        )
+    x = x / top
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+class PointCloud:
+    """Intra-space costs of the rows of `x`, kept as factors.
+
+    The costs are ``C = features @ signature @ features.T`` and are never formed; a
+    problem of two point clouds takes O(n d) memory beside the plan.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+        Points, one a row.
+    metric : {"cosine", "sqeuclidean", "dot"}, default="cosine"
+        "cosine" is the similarity ``cos(x_i, x_k)``: under the squared loss, which sees
+        differences of costs only, the same problem as with the distance ``1 - cos``.
+        "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    features : (n, r) float32 ndarray
+        Scaled so that costs are of order one in units of `scale`.
+    signature : (r, r) float64 ndarray
+    scale : float
+    """
+
+    symmetric = True
+
+    def __init__(self, x, metric="cosine"):
+        x = within_range(as_matrix(x, "x"), "x")
+        self.metric = one_of(metric, "metric", METRICS)
+        self.n = x.shape[0]
+        if metric == "cosine":
+            x = unit_rows(x, "x")
+            self.scale = 1.0
+        else:
+            x = x.astype(np.float64)
+            if metric == "sqeuclidean":
+                # Distances do not see the shift; float32 products do.
+                x -= x.mean(axis=0)
+            radius = np.abs(x).max() * np.sqrt(x.shape[1])
+            # Zero only for points that all coincide (or are all zero, for "dot").
+            self.scale = radius**2 if radius > 0 else 1.0
+            x /= np.sqrt(self.scale)
+        signature = np.eye(x.shape[1])
+        if metric == "sqeuclidean":
+            # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: two more features, s and 1, which
+            # the signature couples with one another.
+            s = (x**2).sum(axis=1, keepdims=True)
+            x = np.hstack([x, s, np.ones_like(s)])
+            signature = np.pad(-2.0 * signature, (0, 2))
+            signature[-2, -1] = signature[-1, -2] = 1.0
+        self.features = np.ascontiguousarray(x, dtype=np.float32)
+        self.signature = signature
+
+    @property
+    def points(self):
+        """Features whose inner products are similarities: (n, d) float32."""
+        return self.features[:, :-2] if self.metric == "sqeuclidean" else self.features
+
+    @property
+    def is_constant(self):
+        """Whether all costs are one number, up to rounding."""
+        return bool(np.ptp(self.features, axis=0).max() <= CONSTANT)
+
+    def take(self, rows):
+        """The cloud of some rows, in the same units and features."""
+        part = copy.copy(self)
+        part.features = np.ascontiguousarray(self.features[rows])
+        part.n = len(part.features)
+        return part
+
+    def scaled_by(self, statistic):
+        """The cloud with its costs divided by a statistic of them.
+
+        Parameters
+        ----------
+        statistic : {"mean", "median", "max"}
+            Over all pairs of points (the median: of 2000 points, spread evenly), a
+            point with itself included. Of ``1 - cos`` for the metric "cosine", as in
+            the paper's experiments: a similarity may well have a mean of zero.
+
+        Returns
+        -------
+        PointCloud
+
+        Raises
+        ------
+        ValueError
+            If the statistic is not above zero.
+        """
+        one_of(statistic, "statistic", STATISTICS)
+        phi = self.features
+        # Of similarities turned into distances, but for what is added to all.
+        sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
+        if statistic == "mean":
+            center = phi.mean(axis=0, dtype=np.float64)
+            value = sign * (center @ self.signature @ center)
+        elif statistic == "median":
+            some = np.linspace(0, self.n - 1, min(self.n, SAMPLED)).astype(np.int64)
+            phi = phi[some].astype(np.float64)
+            value = float(np.median(sign * (phi @ self.signature @ phi.T)))
+        else:
+            right = (sign * self.signature).astype(np.float32) @ phi.T
+            blocks = row_blocks(self.n, self.n)
+            value = max(float((phi[rows] @ right).max()) for rows in blocks)
+        if not added + value > 0:
+            raise ValueError(
+                f"{statistic} of the costs must be above 0 to scale by, "
+                f"got {self.scale * (added + value):.3g}"
+            )
+        other = copy.copy(self)
+        other.scale = 1.0 / (added + value)
+        return other
+
+    def square_times(self, p):
+        """``(C * C) @ p`` in units of ``scale**2``, float64, without forming C.
+
+        Row i is ``phi_i' G phi_i`` with ``G`` the weighted Gram matrix of the features.
+        """
+        phi = self.features.astype(np.float64)
+        gram = self.signature @ (phi.T * p) @ phi @ self.signature
+        return np.einsum("ij,ij->i", phi @ gram, phi)
+
+    def to_dense(self):
+        """The costs as a `DenseCost`, built block by block."""
+        phi = self.features
+        # Only costs that float32 has no room for take twice the room.
+        dtype = np.float32 if 1e-30 < self.scale < 1e30 else np.float64
+        cost = np.empty((self.n, self.n), dtype=dtype)
+        right = (phi @ self.signature.astype(np.float32)).T
+        for rows in row_blocks(self.n, self.n):
+            np.matmul(phi[rows], right, out=cost[rows])
+        if self.metric == "sqeuclidean":
+            # What rounding leaves below zero, and on the diagonal.
+            np.maximum(cost, 0.0, out=cost)
+            np.fill_diagonal(cost, 0.0)
+        cost *= self.scale
+        return DenseCost(cost)
+
+
+class DenseCost:
+    """Intra-space costs given as a matrix, symmetric or not.
+
+    Parameters
+    ----------
+    cost : array-like of shape (n, n)
+    symmetric : bool or None, default=None
+        Whether to take the costs as symmetric; None looks.
+
+    Attributes
+    ----------
+    n : int
+    matrix : (n, n) ndarray
+        As it came, of its own float dtype and memory order.
+    symmetric : bool
+        Up to 1e-6 of the largest entry, the rounding of a float32 computation.
+    """
+
+    def __init__(self, cost, name="cost", *, symmetric=None):
+        self.matrix = within_range(as_square(cost, name), name)
+        self.n = self.matrix.shape[0]
+        self.symmetric = symmetric
+        if symmetric is not None:
+            return
+        tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
+        self.symmetric = all(
+            np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
+            for rows in row_blocks(self.n, self.n, CACHED_BYTES)
+        )
+
+    @property
+    def is_constant(self):
+        """Whether all costs are one number, up to rounding."""
+        low, high = float(self.matrix.min()), float(self.matrix.max())
+        return high - low <= CONSTANT * max(abs(low), abs(high))
+
+    def square_times(self, p):
+        """``(C * C) @ p``, float64."""
+        made = np.empty(self.n)
+        for rows in row_blocks(self.n, self.n):
+            made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
+        return made
+
+    def take(self, rows):
+        """The costs between some of the points."""
+        part = copy.copy(self)
+        part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
+        part.n = len(part.matrix)
+        return part
+
+    def to_dense(self):
+        return self
+
+
+def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
+    """Cosine similarity of all rows of `x` with all rows of `y`.
+
+    Written chunk by chunk into one float32 buffer: beside that and float32 copies of
+    the input, normalized and packed, nothing grows with n m.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d)
+    y : array-like of shape (m, d) or None, default=None
+        None compares the rows of `x` with one another.
+    out : (n, m) float32 ndarray or None, default=None
+        C-contiguous buffer to write to.
+    chunk_rows : int or None, default=None
+        Rows written at a time; by default all, shared out over the threads.
+    n_threads : int or None, default=None
+        See `gwfast.show_config`; None is one a core.
+
+    Returns
+    -------
+    (n, m) float32 ndarray
+        `out`, where given.
+
+    Raises
+    ------
+    ValueError
+        If a row is zero (it is named), or shapes do not fit.
+    """
+    x = as_matrix(x, "x")
+    other = x if y is None else as_matrix(y, "y")
+    if x.shape[1] != other.shape[1]:
+        raise ValueError(
+            f"y must have as many columns as x, {x.shape[1]}, got {other.shape[1]}"
+        )
+    shape = (x.shape[0], other.shape[0])
+    step = shape[0]
+    if chunk_rows is not None:
+        step = min(step, as_count(chunk_rows, "chunk_rows"))
+    n_threads = resolve_n_threads(n_threads, work=step * shape[1])
+    left = unit_rows_float32(x, "x")
+    right = left if y is None else unit_rows_float32(other, "y")
+    if out is None:
+        out = aligned_empty(shape)
+    elif not (
+        isinstance(out, np.ndarray)
+        and out.shape == shape
+        and out.dtype == np.float32
+        and out.flags.c_contiguous
+        and out.flags.writeable
+    ):
+        came = f"{getattr(out, 'dtype', type(out).__name__)} {np.shape(out)}"
+        raise ValueError(
+            f"out must be a writeable C-contiguous float32 array of shape {shape}, "
+            f"got {came}"
+        )
+    right = Panels(right, True, n_threads=n_threads)
+    for i in range(0, shape[0], step):
+        rows = slice(i, i + step)
+        _products.matmul(left[rows], right, out[rows], n_threads=n_threads)
+    return out
+
+
+def unit_rows_float32(x, name):
+    """`unit_rows` in float32, made block by block."""
+    unit = np.empty(x.shape, dtype=np.float32)
+    for rows in row_blocks(*x.shape):
+        try:
+            unit[rows] = unit_rows(x[rows], name)
+        except ValueError:
+            unit_rows(x, name)  # names the rows as the caller counts them
+    return unit

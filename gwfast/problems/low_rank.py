@@ -1,0 +1,93 @@
+"""Matrices of costs by their largest eigenvalues: what the first iterations on many
+points need of them, at a fraction of the price.
+
+Plans of early iterations are smooth, and what they see of costs between points are the
+leading eigenvectors; distances have few that matter. Where a problem ends is then for
+the matrices themselves to say.
+"""
+
+import copy
+
+import numpy as np
+
+from ..kernels import _kernels, _products
+from ..kernels._rows import Panels, aligned_empty
+from .geometry import DenseCost, PointCloud
+
+# Eigenvectors kept, and points a side below which products of the matrices are as fast.
+RANK, LEAST_POINTS = 128, 600
+# What is left out may be this share of the costs' deviations from their mean, in the
+# Frobenius norm.
+LEFT_OUT = 0.35
+# In place of a length of zero.
+TINY = 1e-30
+
+
+class Spectral(PointCloud):
+    """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors, found
+    by a power of the matrix on random vectors (Halko, Martinsson and Tropp, SIAM Review
+    2011).
+
+    Parameters
+    ----------
+    cost : DenseCost
+    shift : float
+        Taken from all costs.
+    n_threads : int
+
+    Attributes
+    ----------
+    left_out : float
+        Share of the costs, less `shift`, that these do not make up.
+    """
+
+    metric = None
+
+    def __init__(self, cost, shift, n_threads):
+        self.n = cost.n
+        unit = max(float(cost.matrix.max()) - shift, shift - float(cost.matrix.min()))
+        unit = unit or 1.0
+        matrix = ((cost.matrix - shift) / unit).astype(np.float32)
+        rng = np.random.default_rng(0)
+        basis = rng.standard_normal((self.n, RANK), dtype=np.float32)
+        for _ in range(2):
+            basis = _times(matrix, basis, n_threads)
+            basis /= np.maximum(np.linalg.norm(basis, axis=0), TINY)
+        basis, _ = np.linalg.qr(basis)
+        core = basis.T @ _times(matrix, basis, n_threads)
+        values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
+        size = np.sqrt(_kernels.dot(matrix, matrix, n_threads))
+        found = np.sqrt(values @ values)
+        self.left_out = np.sqrt(max(1.0 - (found / size) ** 2, 0.0)) if size else 0.0
+        # Entries of the features, and what they are multiplied with, of order one.
+        features = basis @ vectors.astype(np.float32) * np.float32(np.sqrt(self.n))
+        self.features = np.ascontiguousarray(features)
+        scale = np.abs(values).max() / self.n or 1.0
+        self.scale, self.signature = unit * scale, np.diag(values / (self.n * scale))
+
+
+def smoothed(problem, n_threads):
+    """The problem with spectral costs, or None where these would not do."""
+    sides = problem.x, problem.y
+    small = min(problem.shape) < LEAST_POINTS or problem.loss != "square"
+    if small or not problem.is_plain:
+        return None
+    if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
+        return None
+    shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
+    if any(side.is_constant for side in sides):
+        return None
+    part, made = copy.copy(problem), []
+    for side in sides:
+        made.append(Spectral(side, shift, n_threads))
+        if made[-1].left_out > LEFT_OUT:
+            return None
+    part.x, part.y = made
+    return part
+
+
+def _times(matrix, vectors, n_threads):
+    made = aligned_empty(vectors.shape)
+    panels = Panels(np.ascontiguousarray(vectors), n_threads=n_threads)
+    _products.matmul(matrix, panels, made, n_threads=n_threads)
+    return made

@@ -1,0 +1,1 @@
+"""The quadratic problem by linear ones: linearize, solve, extrapolate, stop."""

@@ -1,0 +1,245 @@
+"""The pseudo-cost between point clouds, of which only factors are ever formed."""
+
+import functools
+
+import numpy as np
+
+from ..kernels import _products
+from ..kernels._rows import Panels, Product, aligned_empty
+from ..linear.gibbs_kernel import (
+    ProductKernel,
+    SparseKernel,
+    TiledKernel,
+    contract,
+)
+from ..linear.sinkhorn import SinkhornSolver
+from ..linear.truncation import CERTIFIED, SHARES, Support, padded
+from ..results.coupling import ArrayCoupling, FactoredCoupling
+from ..utils.memory import BYTES_KEPT, EXPECTED_DENSITY
+from .anderson import Trail
+from .linearization import Linearization, not_negative
+
+# Relative change of the state below which it is worth to see whether a part of the
+# kernel is enough: before, it would have to be chosen anew in every step. Where a pass
+# makes the kernel anew that is soon worth it.
+THIN_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
+# Largest exponent of the kernel with which it can be told what is small in the plan.
+THIN_PEAK = 20.0
+# Share of the entries up to which making and multiplying them one by one is faster than
+# all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200 features),
+# by whether these are stored.
+PAYS_BELOW = {"dense": 0.03, "sparse": 0.15}
+
+
+class Factored(Linearization):
+    """Squared loss between point clouds: the state is the small matrix ``A = X' T Y``.
+
+    ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features, so
+    that no cost is ever formed and the objective is a sum over d x d' entries
+    (Scetbon, Peyre and Cuturi, ICML 2022, for factored costs in general).
+    """
+
+    # The objective is concave in the plan for such costs, and each step a descent even
+    # where the linear problem is solved roughly.
+    inner_share = 0.1
+    # A sums over all entries.
+    change_is_rounded = False
+
+    def __init__(self, problem, n_threads, tier="dense"):
+        super().__init__(problem, n_threads)
+        x, y, p, q = problem.x, problem.y, problem.p, problem.q
+        self.unit = x.scale * y.scale
+        self.row_cost = x.scale**2 * x.square_times(p)
+        self.col_cost = y.scale**2 * y.square_times(q)
+        # As many passes as cost about what the two products do: one reads an entry in
+        # the time of about ten multiply-adds.
+        work = x.features.shape[1] + y.features.shape[1]
+        self.inner_passes = min(max(work // 10, 10), 200)
+        self._shared = _Factors(y.features, n_threads)
+        self._buffer = aligned_empty(problem.shape) if tier == "dense" else None
+        self._tier, self._support, self._change = tier, None, 1.0
+        self._thin_below = THIN_BELOW[tier]
+        self.forget()
+
+    @classmethod
+    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
+        n, m = (scale * size for size in problem.shape)
+        r, s = problem.x.features.shape[1], problem.y.features.shape[1]
+        # Both features as the kernels read them, what is made of them in a step, and
+        # the column sums of chunks; in float64 for a moment.
+        shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
+        kernel = {
+            "dense": 4 * n * m,
+            "sparse": BYTES_KEPT * EXPECTED_DENSITY * n * m,
+            "tiled": 0,
+        }
+        strips = n_threads * max(4 * 2**20, 4 * 64 * m)
+        return shared + kernel[tier] + (0 if tier == "dense" else strips)
+
+    def start(self, plan=None):
+        """Set the state; None is the product plan, which needs no matrix."""
+        problem = self.problem
+        if plan is None:
+            means = problem.p @ problem.x.features, problem.q @ problem.y.features
+            self.state = np.outer(*means)
+        else:
+            ones = (np.ones(size, dtype=np.float32) for size in problem.shape)
+            x, y = problem.x.features, problem.y.features
+            self.state, _ = contract(x, plan, y, *ones, self.n_threads)
+        return self._objective(problem.p, problem.q)
+
+    def deviation(self):
+        # Of points, not of the features that hold their squares and ones.
+        x, y = self.problem.x.points, self.problem.y.points
+        p, q = self.problem.p, self.problem.q
+        state = self.state[: x.shape[1], : y.shape[1]]
+        squares = (p @ np.square(x).sum(axis=1)) * (q @ np.square(y).sum(axis=1))
+        return (state - np.outer(p @ x, q @ y)) / np.sqrt(squares or 1.0)
+
+    def start_from(self, coarse, rows, cols):
+        self.state = coarse.state
+        return self._objective(self.problem.p, self.problem.q)
+
+    def potentials_from(self, coarse, rows, cols, epsilon):
+        f, g = coarse
+        left, y = self._left(), self.problem.y.features
+        some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
+        # What the few sum to is what all would: masses of both levels sum to one.
+        solver = SinkhornSolver(self.problem.p, self.problem.q, self.n_threads)
+        few = np.ascontiguousarray(left[rows])
+        solver.fit_rows(Product(left, some), g, epsilon)
+        solver.fit_cols(Product(few, self._shared.panels), f, epsilon)
+        return solver.f, solver.g
+
+    def _left(self):
+        """The pseudo-cost is the product of this with the features of y."""
+        x, core = self.problem.x.features, -2.0 * self._core()
+        left = aligned_empty((len(x), core.shape[1]))
+        core = Panels(core.astype(np.float32), n_threads=self.n_threads)
+        _products.matmul(x, core, left, n_threads=self.n_threads)
+        return left
+
+    def kernel(self, solver=None, epsilon=None):
+        left, shared = self._left(), self._shared
+        if self._support is None:
+            if self._tier == "dense":
+                kernel = ProductKernel(
+                    left, shared.panels, self._buffer, self.n_threads
+                )
+            else:
+                y = self.problem.y.features
+                kernel = TiledKernel(left, shared.panels, y, self.n_threads)
+            if solver is None or solver.f is None or self._change > self._thin_below:
+                return kernel
+            self._thin(kernel, solver, epsilon)
+            if self._support is None:
+                return kernel
+        return SparseKernel(left, shared.rows, self._support, self.n_threads)
+
+    def update(self, kernel, solver):
+        before = self.state
+        x, y = self.problem.x.features, self.problem.y.features
+        self.state, rows = kernel.contract(x, y, solver.u, solver.v)
+        self._trail.add(before, self.state)
+        self.marginals, self.lost = (rows, solver.cols), 0.0
+        size = np.linalg.norm(self.state)
+        change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
+        self._change = change
+        if self._support is not None:
+            self.lost = np.inf
+            if kernel.epsilon == self._support.epsilon:
+                self.lost = self._support.lost(kernel.left, solver.f, solver.g)
+            if not self.lost <= CERTIFIED:
+                self._support = None
+        return self._objective(*self.marginals), float(change)
+
+    def _thin(self, kernel, solver, epsilon):
+        """Keep only a part of the kernel from now on, if that pays: what is not small
+        with the potentials that there are.
+        """
+        solver.v.fill(1.0)
+        kernel.peak = kernel.make(
+            solver.f, solver.g, epsilon, solver.q, solver.v, solver.sums
+        )
+        if not kernel.peak < THIN_PEAK:
+            self._thin_below = self._change / 4.0
+            return
+        for share in SHARES:
+            support = Support(
+                kernel, solver, self._shared.lengths, share, self.n_threads
+            )
+            if support.pays(PAYS_BELOW[self._tier]):
+                self._support = support.choose()
+                return
+        # It takes looks at the whole kernel to know.
+        self._thin_below = self._change / 4.0
+
+    def coupling(self, kernel, solver):
+        coupling = kernel.coupling(solver)
+        if self._tier == "dense" and coupling.form == "sparse":
+            # It stopped between two looks at the whole; the buffer is there.
+            coupling.csr.toarray(out=self._buffer)
+            return ArrayCoupling(self._buffer, self.n_threads)
+        return coupling
+
+    def snapshot(self, kernel, solver):
+        right, f, g = self.problem.y.features, solver.f.copy(), solver.g.copy()
+        return FactoredCoupling(
+            kernel.left, right, f, g, kernel.epsilon, self.n_threads
+        )
+
+    def misfit(self):
+        self._support, self._thin_below = None, self._change / 4.0
+
+    def restore(self):
+        if self._tier != "dense":
+            return False
+        had, self._support, self._thin_below = self._support, None, -1.0
+        return had is not None
+
+    def entropy(self, kernel, solver):
+        # The logarithm of the plan is (f + g - cost) / epsilon.
+        before, after = self._trail.last
+        logs = -np.vdot(self._core(before) * -2.0, after)
+        for potential, sums in zip((solver.f, solver.g), self.marginals, strict=True):
+            logs += sums[sums > 0] @ potential[sums > 0]
+        return -float(logs) / kernel.epsilon
+
+    def extrapolate(self):
+        weight = self._trail.weight()
+        if weight:
+            self.state = self._trail.extrapolated(weight)
+        return weight > 0
+
+    def retract(self):
+        self.state = self._trail.penultimate
+        self.forget()
+
+    def forget(self):
+        self._trail = Trail()
+
+    def _core(self, state=None):
+        state = self.state if state is None else state
+        return self.problem.x.signature @ state @ self.problem.y.signature
+
+    def _objective(self, rows, cols):
+        separable = rows @ self.row_cost + cols @ self.col_cost
+        bilinear = -2.0 * self.unit * np.vdot(self._core(), self.state)
+        return not_negative(separable, bilinear)
+
+
+class _Factors:
+    """The right factor in the forms that kernels read, each made once for all forks."""
+
+    def __init__(self, features, n_threads):
+        self.features = features
+        self.panels = Panels(features, True, n_threads=n_threads)
+
+    @functools.cached_property
+    def rows(self):
+        return padded(self.features)
+
+    @functools.cached_property
+    def lengths(self):
+        """Of the rows, float64."""
+        return np.linalg.norm(self.features.astype(np.float64), axis=1)

@@ -1,0 +1,49 @@
+"""The linearization that suits a problem."""
+
+from ..problems.geometry import PointCloud
+from ..problems.losses import LOSSES
+from ..utils.memory import TIERS
+from ..utils.precision import SINGLE
+from .dense import Dense
+from .factored import Factored
+
+
+def is_factored(problem, method="pgd"):
+    """Whether the linearized cost is a product, which need not be formed."""
+    clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
+    plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
+    return clouds and plain and method == "pgd"
+
+
+def tiers(problem, method="pgd"):
+    """Ways of keeping the kernel, see `solvers.levels`."""
+    return TIERS if is_factored(problem, method) else TIERS[:1]
+
+
+def linearize(problem, n_threads, tier="dense", *, method="pgd", precision=SINGLE):
+    """A `Linearization` of a problem, its state yet to be set.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    n_threads : int
+    tier : {"dense", "sparse", "tiled"}, default="dense"
+        One of `tiers`.
+    method : {"pgd", "ppa", "bapg"}, default="pgd"
+    precision : Precision, default=SINGLE
+
+    Returns
+    -------
+    Linearization
+    """
+    if is_factored(problem, method):
+        return Factored(problem, n_threads, tier)
+    return Dense(problem, n_threads, precision=precision, method=method)
+
+
+def nbytes(problem, tier, n_threads, *, method="pgd", scale=1.0, itemsize=4):
+    """Bytes that a solve in this tier takes beside the geometries, or would with
+    `scale` times as many points.
+    """
+    kind = Factored if is_factored(problem, method) else Dense
+    return kind.nbytes(problem, tier, n_threads, scale, itemsize)

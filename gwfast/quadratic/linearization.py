@@ -1,0 +1,173 @@
+"""The one hinge between the quadratic problem and the linear solver: the pseudo-cost
+
+    lin_cost(T) = f1(C1) p 1' + 1 q' f2(C2)' - h1(C1) T h2(C2)'
+
+of Peyre, Cuturi and Solomon (ICML 2016), Proposition 1. The first two terms depend on
+one index each: they move the potentials but no plan, so the kernels only ever see the
+third, in units of `unit`, where float32 suffices.
+"""
+
+import copy
+import functools
+
+import numpy as np
+
+from ..utils.precision import SINGLE
+
+# Relative rounding of the objective of the product plan.
+PRODUCT_ROUNDING = 1e-7
+
+
+class Linearization:
+    """The pseudo-cost at a plan that changes.
+
+    `kernel` makes a Gibbs kernel of the pseudo-cost of the current state, the linear
+    solver finds the scalings of a plan, `update` makes that plan the state. A `fork`
+    has a state of its own and shares all else; any number of them can take turns.
+
+    Attributes
+    ----------
+    unit : float
+        What one in a kernel's cost is worth in units of cost.
+    row_cost, col_cost : float64 ndarrays of shape (n,) and (m,)
+        The separable terms, in units of cost.
+    magnitude : float
+        Size of the terms whose difference the objective is, in units of cost.
+    inner_share : float
+        Tolerance of the inner iterations, as a share of the last relative change.
+    change_is_rounded : bool
+        Whether the change shows the rounding of single entries of the plan.
+    inner_passes : int
+        Limit of Sinkhorn passes while the plan still moves fast.
+    precision : Precision
+    extrapolates : bool
+        Whether the state moves linearly with the plan, so that it can be extrapolated.
+    deep : bool
+        Whether extrapolation judges by itself, from more steps than two.
+    bases : tuple of ndarrays or None
+        Potentials, in `unit`, of points whose mass is free.
+    moved : float
+        Frobenius norm of what the last `update` changed of the plan; NaN where that is
+        not known.
+    lost : float
+        Share of the mass of a row or column that the plan may lack, at most, because
+        only a part of the kernel is kept.
+    """
+
+    lost, moved = 0.0, np.nan
+    extrapolates, deep = True, False
+    bases = None
+
+    def __init__(self, problem, n_threads, precision=SINGLE):
+        self.problem, self.n_threads = problem, n_threads
+        self.precision = precision
+
+    @classmethod
+    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
+        """Bytes that a solve of a problem with `scale` times as many points takes
+        beside the geometries, about.
+        """
+        raise NotImplementedError
+
+    def start(self, plan=None):
+        """Set the state, by default to the product plan; returns the objective."""
+        raise NotImplementedError
+
+    def start_from(self, coarse, rows, cols):
+        """Set the state from that of the same problem on `rows` and `cols` only."""
+        raise NotImplementedError
+
+    def potentials_from(self, coarse, rows, cols, epsilon):
+        """Potentials of all points for the cost of the state from those of the same
+        problem on `rows` and `cols` only, or None.
+        """
+        return None
+
+    def kernel(self, solver=None, epsilon=None):
+        """A `Kernel` of the pseudo-cost of the state, perhaps only a part of it that is
+        enough for `solver`, which is close to the solution, and `epsilon`.
+        """
+        raise NotImplementedError
+
+    def update(self, kernel, solver):
+        """Take the plan that `solver` has found for `kernel` as the state.
+
+        Returns
+        -------
+        gw_cost, change : float
+        """
+        raise NotImplementedError
+
+    def coupling(self, kernel, solver):
+        """The plan that was last taken, as a `Coupling`; until another fork has used
+        the same buffers.
+        """
+        raise NotImplementedError
+
+    def snapshot(self, kernel, solver):
+        """The plan that was last taken, as a `Coupling` made from what the next
+        iteration needs anyway, and that leaves all of it as it is.
+        """
+        raise NotImplementedError
+
+    def misfit(self):
+        """Do without the part of the kernel that turned out to be too small."""
+
+    def restore(self):
+        """Make kernels whole from now on; returns whether they were not."""
+        return False
+
+    def entropy(self, kernel, solver):
+        """``-sum T log T`` of the plan that was last taken."""
+        raise NotImplementedError
+
+    def linear_cost(self):
+        """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
+        return 0.0
+
+    def extrapolate(self):
+        """Move the state from the last plan to where the last plans lead (Anderson's
+        acceleration); returns whether they say.
+        """
+        raise NotImplementedError
+
+    def retract(self):
+        """Take back the last plan, and go on from that before it."""
+        raise NotImplementedError
+
+    def forget(self):
+        """Extrapolate from nothing that was before."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def product_cost(self):
+        """Objective of the product plan, which is the mean pseudo-cost there; 0.0 where
+        it is nothing but rounding.
+        """
+        cost = self.fork().start()
+        return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
+
+    def fork(self):
+        """Another with the same costs, workspace and, until it changes, state."""
+        other = copy.copy(self)
+        other.forget()
+        return other
+
+    def deviation(self):
+        """How the state differs from that of the product plan, in units of what it
+        could be.
+        """
+        p, q = self.problem.p, self.problem.q
+        return (self.state - np.outer(p, q)) / np.sqrt(p.max() * q.max())
+
+    @property
+    def magnitude(self):
+        problem = self.problem
+        return problem.p @ np.abs(self.row_cost) + problem.q @ np.abs(self.col_cost)
+
+
+def not_negative(separable, bilinear):
+    """Their sum, a mean of losses, and so negative by rounding only."""
+    total = float(separable + bilinear)
+    rounding = 1e-5 * (abs(separable) + abs(bilinear))
+    return max(total, 0.0) if total > -rounding else total

@@ -1,0 +1,333 @@
+"""Plans in the form that they were computed in: an array, a sparse matrix, or factors
+that no one has multiplied yet. All answer the same questions.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels import _kernels, _products
+from ..kernels._rows import Gibbs, Panels, aligned_empty
+from ..utils.validation import as_array, as_count
+from .neighbors import Neighbors, largest
+
+# Share of the mass of a row that `tocsr` may leave out.
+LEFT_OUT = 1e-4
+# Rows made at a time where a caller wants arrays (64 MB of them at most).
+BLOCK_FLOATS = 1 << 24
+
+
+class Coupling:
+    """A plan of shape (n, m), in whatever form.
+
+    Parameters
+    ----------
+    n_threads : int
+    limit : int or None, default=None
+        Bytes that `toarray` may take.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    nbytes : int
+        What it takes in memory.
+    form : {"array", "sparse", "factors"}
+    dtype : numpy.dtype
+        Float32, but for arrays of float64 solves.
+    """
+
+    form, dtype = None, np.dtype(np.float32)
+
+    def __init__(self, shape, n_threads, limit=None):
+        self.shape, self.n_threads, self.limit = shape, n_threads, limit
+
+    def toarray(self):
+        """The plan as an (n, m) ndarray of `dtype`, in place where it is one.
+
+        Raises
+        ------
+        MemoryError
+            If it would not fit the memory limit of the solve.
+        """
+        size = self.dtype.itemsize * self.shape[0] * self.shape[1]
+        if self.limit is not None and size > self.limit:
+            raise MemoryError(
+                f"the plan as an array of {self.shape[0]} x {self.shape[1]} takes "
+                f"{size / 1e9:.3g} GB, and memory_limit was {self.limit / 1e9:.3g} GB; "
+                "use tocsr, topk, apply or transform"
+            )
+        return self._toarray()
+
+    def tocsr(self, left_out=LEFT_OUT):
+        """The plan as a SciPy CSR array of `dtype`, small entries left out.
+
+        Parameters
+        ----------
+        left_out : float, default=1e-4
+            Share of the mass of every row that may be.
+
+        Returns
+        -------
+        (n, m) scipy.sparse.csr_array
+        """
+        left_out = _as_share(left_out)
+        parts = [_sparsified(block, left_out) for _, block in self._blocks()]
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+    def topk(self, k, rows=None):
+        """The k largest entries of every row, largest first.
+
+        Parameters
+        ----------
+        k : int
+            At most the number of columns is returned.
+        rows : (r,) int ndarray or None, default=None
+            Which rows; None is all.
+
+        Returns
+        -------
+        Neighbors
+        """
+        k = min(as_count(k, "k"), self.shape[1])
+        if rows is None:
+            return self._topk(k, slice(None))
+        rows = np.asarray(rows)
+        if rows.size == 0:
+            rows = rows.astype(np.int64)  # an empty list is of floats
+        return self._topk(k, np.arange(self.shape[0])[rows])
+
+    def apply(self, y):
+        """``plan @ y``.
+
+        Parameters
+        ----------
+        y : array-like of shape (m,) or (m, e)
+
+        Returns
+        -------
+        (n,) or (n, e) ndarray of `dtype`
+        """
+        y = as_array(y, "y")
+        if y.ndim not in (1, 2) or len(y) != self.shape[1]:
+            raise ValueError(
+                f"y must have shape ({self.shape[1]},) or ({self.shape[1]}, e), got "
+                f"{y.shape}"
+            )
+        columns = np.ascontiguousarray(y.reshape(len(y), -1), dtype=self.dtype)
+        moved, _ = self._apply(columns)
+        return moved.reshape(self.shape[:1] + y.shape[1:])
+
+    def transform(self, y):
+        """The barycentric projection ``plan @ y / plan @ 1``: to every row the mean of
+        the rows of `y` that its mass goes to.
+
+        Returns
+        -------
+        (n,) or (n, e) ndarray of `dtype`
+            Zero for rows without mass.
+        """
+        moved = self.apply(y)
+        masses = self.marginals[0].astype(self.dtype)
+        scale = np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
+        return moved * scale.reshape((-1,) + (1,) * (moved.ndim - 1))
+
+    @property
+    def marginals(self):
+        """Row sums (n,) and column sums (m,), float64."""
+        ones = [np.ones((size, 1), dtype=np.float32) for size in self.shape]
+        return self._apply(ones[1])[1], self.T._apply(ones[0])[1]
+
+    @property
+    def T(self):
+        """The coupling of the other side with this one."""
+        raise NotImplementedError
+
+    def entropy(self):
+        """``-sum plan log plan``."""
+        raise NotImplementedError
+
+    def copy(self):
+        """One that no later solve can overwrite."""
+        return self
+
+    def __repr__(self):
+        return (
+            f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, "
+            f"{self.nbytes / 1e6:.3g} MB)"
+        )
+
+    def _blocks(self):
+        """Pairs of a slice of rows and these as an array."""
+        step = max(BLOCK_FLOATS // self.shape[1], 1)
+        for i in range(0, self.shape[0], step):
+            rows = slice(i, min(i + step, self.shape[0]))
+            yield rows, self._rows(rows)
+
+
+class ArrayCoupling(Coupling):
+    """A plan in an array."""
+
+    form = "array"
+
+    def __init__(self, array, n_threads):
+        super().__init__(array.shape, n_threads)
+        self.array, self.dtype = array, array.dtype
+
+    @property
+    def nbytes(self):
+        return self.array.nbytes
+
+    @property
+    def T(self):
+        return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)
+
+    @property
+    def marginals(self):
+        return tuple(self.array.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
+
+    def entropy(self):
+        return _kernels.entropy(self.array, self.n_threads)
+
+    def copy(self):
+        return ArrayCoupling(self.array.copy(), self.n_threads)
+
+    def _toarray(self):
+        return self.array
+
+    def _rows(self, rows):
+        return self.array[rows]
+
+    def _topk(self, k, rows):
+        return largest(np.ascontiguousarray(self.array[rows]), k, self.n_threads)
+
+    def _apply(self, y):
+        return _multiply(self.array, y, self.n_threads)
+
+
+class FactoredCoupling(Coupling):
+    """A plan ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``, rows of which are
+    made when they are needed.
+    """
+
+    form = "factors"
+
+    def __init__(self, left, right, f, g, epsilon, n_threads, limit=None):
+        super().__init__((len(left), len(right)), n_threads, limit)
+        self.left, self.right, self.f, self.g = left, right, f, g
+        self.epsilon = epsilon
+        self._panels = Panels(right, True, n_threads=n_threads)
+
+    @property
+    def nbytes(self):
+        arrays = self.left, self.right, self.f, self.g, self._panels
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def T(self):
+        swapped = self.right, self.left, self.g, self.f, self.epsilon
+        return FactoredCoupling(*swapped, self.n_threads, self.limit)
+
+    def entropy(self):
+        return _kernels.entropy(self._made(), self.n_threads)
+
+    def _made(self, rows=slice(None)):
+        return Gibbs(self.left[rows], self._panels, self.f[rows], self.g, self.epsilon)
+
+    def _toarray(self):
+        return self._rows(slice(None))
+
+    def _rows(self, rows):
+        made = self._made(rows)
+        out = aligned_empty((made.n, made.m))
+        _kernels.copy_rows(made, out, self.n_threads)
+        return out
+
+    def _topk(self, k, rows):
+        return largest(self._made(rows), k, self.n_threads)
+
+    def _apply(self, y):
+        return _multiply(self._made(), y, self.n_threads)
+
+
+class SparseCoupling(Coupling):
+    """A plan most of whose entries are zero.
+
+    Attributes
+    ----------
+    csr : (n, m) scipy.sparse.csr_array
+    """
+
+    form = "sparse"
+
+    def __init__(self, csr, n_threads, limit=None):
+        super().__init__(csr.shape, n_threads, limit)
+        self.csr = csr
+
+    @property
+    def nbytes(self):
+        parts = self.csr.data, self.csr.indices, self.csr.indptr
+        return sum(part.nbytes for part in parts)
+
+    @property
+    def T(self):
+        return SparseCoupling(self.csr.T.tocsr(), self.n_threads, self.limit)
+
+    @property
+    def marginals(self):
+        # SciPy would add up in float32 first.
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.csr.indptr))
+        return tuple(
+            np.bincount(at, weights=self.csr.data, minlength=size)
+            for at, size in zip((rows, self.csr.indices), self.shape, strict=True)
+        )
+
+    def tocsr(self, left_out=LEFT_OUT):
+        _as_share(left_out)
+        return self.csr.copy()
+
+    def entropy(self):
+        data = self.csr.data[self.csr.data > 0].astype(np.float64)
+        return -float(data @ np.log(data))
+
+    def _toarray(self):
+        return self.csr.toarray()
+
+    def _topk(self, k, rows):
+        part = SparseCoupling(self.csr[rows], self.n_threads)
+        indices = np.empty((part.shape[0], k), dtype=np.int64)
+        scores = np.empty((part.shape[0], k), dtype=np.float32)
+        for block, array in part._blocks():
+            indices[block], scores[block] = largest(array, k, self.n_threads)
+        return Neighbors(indices, scores)
+
+    def _rows(self, rows):
+        return self.csr[rows].toarray()
+
+    def _apply(self, y):
+        return self.csr @ y, self.marginals[0]
+
+
+def _as_share(left_out):
+    left_out = float(left_out)
+    if not 0 <= left_out < 1:
+        raise ValueError(f"left_out must be in [0, 1), got {left_out}")
+    return left_out
+
+
+def _multiply(rows, y, n_threads):
+    """``rows @ y`` and the row sums."""
+    ones = np.ones(len(y), dtype=y.dtype)
+    panels = Panels(y, n_threads=n_threads)
+    n = rows.n if hasattr(rows, "n") else len(rows)
+    moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
+    _products.matmul(rows, panels, moved, ones, sums, n_threads)
+    return moved, sums
+
+
+def _sparsified(block, left_out):
+    """Rows as CSR without their smallest entries, `left_out` of their mass at most."""
+    ordered = np.sort(block, axis=1)
+    below = np.cumsum(ordered, axis=1, dtype=np.float64)
+    first = (below <= left_out * below[:, -1:]).sum(axis=1)
+    least = ordered[np.arange(len(block)), np.minimum(first, block.shape[1] - 1)]
+    kept = (block >= least[:, None]) & (block > 0)
+    return sparse.csr_array(np.where(kept, block, 0))

@@ -1,0 +1,30 @@
+"""The best few columns of every row."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels import _kernels
+
+
+class Neighbors(NamedTuple):
+    """The best targets of every query, best first.
+
+    Attributes
+    ----------
+    indices : (n_queries, k) int64 ndarray
+    scores : (n_queries, k) float32 ndarray
+    """
+
+    indices: np.ndarray
+    scores: np.ndarray
+
+
+def largest(x, k, n_threads):
+    """`Neighbors` by the largest entries of rows, an array or `Rows`."""
+    stored = isinstance(x, np.ndarray)
+    n = len(x) if stored else x.n
+    indices = np.empty((n, k), dtype=np.intp)
+    scores = np.empty((n, k), dtype=x.dtype if stored else np.float32)
+    _kernels.topk_rows(x, indices, scores, n_threads)
+    return Neighbors(indices.astype(np.int64, copy=False), scores)

@@ -1,0 +1,125 @@
+"""Many small problems at once, one thread each."""
+
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.outer_loop import Limits
+from ..results.result import ConvergenceWarning
+from ..utils.progress import watching
+from .gromov import solve
+
+
+def gromov_wasserstein_batch(
+    problems,
+    *,
+    epsilon="auto",
+    init="auto",
+    max_outer=1000,
+    max_inner=10_000,
+    tol=1e-5,
+    marginal_tol=1e-5,
+    n_threads=None,
+    seed=0,
+    progress=False,
+):
+    """Solve many problems, of any sizes, as many at a time as there are threads.
+
+    Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``, with the
+    same result. It pays where problems are too small to be shared out themselves, up to
+    about a thousand points.
+
+    Parameters
+    ----------
+    problems : iterable of QuadraticProblem or tuple
+        A tuple is ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p, q)``, as
+        `gromov_wasserstein` takes them.
+    epsilon, init, max_outer, max_inner, tol, marginal_tol, seed
+        As in `gromov_wasserstein`, for every problem.
+    n_threads : int or None, default=None
+        Problems solved at a time; None is one a core.
+    progress : bool or callable, default=False
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    list of GWResult
+        In the order of `problems`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument, or one of a problem, has the wrong type, shape or value; the
+        message names it, and the problem by its number.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if any of them did not converge; their `GWResult.status` says how.
+    """
+    limits = Limits(max_outer, max_inner, tol, marginal_tol)
+    if isinstance(problems, str) or not isinstance(problems, Iterable):
+        raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
+    problems = [_as_problem(*numbered) for numbered in enumerate(problems)]
+    options = dict(
+        epsilon=epsilon,
+        init=init,
+        limits=limits,
+        order="mass",
+        n_threads=1,
+        memory_limit=None,
+        tier="auto",
+        seed=seed,
+        callback=None,
+        progress=False,
+    )
+    n_threads = resolve_n_threads(n_threads)
+    results, total = [None] * len(problems), len(problems)
+    # The largest first, so that none is left alone at the end.
+    order = sorted(range(total), key=lambda k: -problems[k].shape[0])
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast")
+    with single_threaded_blas(), watching(progress) as watch, pool:
+        running = {k: pool.submit(solve, problems[k], **options) for k in order}
+        try:
+            for done, k in enumerate(order):
+                watch("solving", done, total)
+                results[k] = _result_of(running[k], k)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    bad = [k for k, result in enumerate(results) if not result.converged]
+    if bad:
+        shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])
+        warnings.warn(
+            f"{len(bad)} of {total} problems did not converge: {shown}"
+            f"{', ...' if len(bad) > 5 else ''}; see advice in their results",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return results
+
+
+def _as_problem(number, problem):
+    if isinstance(problem, QuadraticProblem):
+        return problem
+    if not isinstance(problem, tuple | list) or len(problem) not in (2, 4):
+        came = type(problem).__name__
+        if isinstance(problem, tuple | list):
+            came = f"{came} of {len(problem)}"
+        raise TypeError(
+            f"problems[{number}] must be a QuadraticProblem or a tuple (cost_x, "
+            f"cost_y) or (cost_x, cost_y, p, q), got {came}"
+        )
+    try:
+        return QuadraticProblem(*problem)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"problems[{number}]: {error}") from error
+
+
+def _result_of(future, number):
+    try:
+        return future.result()
+    except (TypeError, ValueError, MemoryError) as error:
+        raise type(error)(f"problems[{number}]: {error}") from error

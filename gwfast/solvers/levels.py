@@ -1,0 +1,127 @@
+"""On how many points a problem is solved before all of them, in which tier its kernel
+is kept, and what that takes.
+
+- "dense": the kernel in one n x m float32 buffer, the fastest;
+- "sparse": the entries of it that matter, once the plan is concentrated on a few;
+  before, and to find them, as "tiled";
+- "tiled": never more of the kernel than a strip of rows a thread; every pass makes it
+  anew, which costs a product of 2 n m d flops.
+"""
+
+from ..problems.geometry import SCRATCH_BYTES
+from ..quadratic import factory
+from ..quadratic.factory import is_factored, tiers
+from ..utils.memory import TIERS
+from ..utils.validation import one_of
+from .starts import QUANTILES
+
+# Points a side on which candidates race.
+RACE_POINTS = 1500
+# The same with dense costs: they pay two products of matrices for what takes point
+# clouds milliseconds.
+RACE_POINTS_DENSE = 750
+# From one level to the next, at most.
+GROWTH = 3.5
+
+
+def level_sizes(problem, tier):
+    """Points a side of the levels before the whole problem, few to many."""
+    sizes = [RACE_POINTS if is_factored(problem) else RACE_POINTS_DENSE]
+    largest = max(problem.shape)
+    while sizes[-1] * GROWTH < largest:
+        sizes.append(int(sizes[-1] * GROWTH))
+    # A level hardly smaller than the next is not worth a linearization.
+    smaller = [size for size in sizes if size * 1.2 < largest]
+    # Most starts are made as arrays, so that only a dense level can race.
+    return smaller or ([] if tier == "dense" else [largest])
+
+
+def nbytes(problem, tier, n_threads, *, method="pgd", scale=1.0, itemsize=4):
+    """Bytes that a solve in this tier takes beside the geometries, with its race, or
+    would with `scale` times as many points.
+    """
+    size = factory.nbytes(
+        problem, tier, n_threads, method=method, scale=scale, itemsize=itemsize
+    )
+    if is_factored(problem, method):
+        size += _race(*(scale * points for points in problem.shape))
+    return size
+
+
+def _race(n, m):
+    """Bytes of what the first level takes: a kernel and a start, the profiles of
+    points, and scratch.
+    """
+    n, m = min(n, 1.2 * RACE_POINTS), min(m, 1.2 * RACE_POINTS)
+    scratch = min(SCRATCH_BYTES, 8 * max(n, m) ** 2)
+    return 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
+
+
+def needs(problem, n_threads, *, method="pgd", itemsize=4):
+    """Bytes that a solve takes beside its input, by tier."""
+    return {
+        tier: nbytes(problem, tier, n_threads, method=method, itemsize=itemsize)
+        for tier in tiers(problem, method)
+    }
+
+
+def choose(problem, tier, limit, n_threads, *, method="pgd", itemsize=4):
+    """The tier to use.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    tier : {"auto", "dense", "sparse", "tiled"}
+    limit : float
+        Bytes.
+    n_threads : int
+    method : {"pgd", "ppa", "bapg"}, default="pgd"
+    itemsize : int, default=4
+        Bytes of a number in its matrices.
+
+    Raises
+    ------
+    ValueError
+        If the problem cannot be solved in that tier.
+    MemoryError
+        If it does not fit; the message has the sizes.
+    """
+    one_of(tier, "tier", ("auto", *TIERS))
+    takes = needs(problem, n_threads, method=method, itemsize=itemsize)
+    if tier != "auto" and tier not in takes:
+        raise ValueError(
+            f"tier must be 'dense' for costs that are not two point clouds under the "
+            f"squared loss, got {tier!r}"
+        )
+    allowed = takes if tier == "auto" else {tier: takes[tier]}
+    for name, size in allowed.items():
+        if size <= limit:
+            return name
+    n, m = problem.shape
+
+    def sized(scale):
+        return min(
+            nbytes(
+                problem, name, n_threads, method=method, scale=scale, itemsize=itemsize
+            )
+            for name in allowed
+        )
+
+    sizes = ", ".join(f"{size / 1e9:.3g} GB ({name})" for name, size in takes.items())
+    asked = "" if tier == "auto" else f" with tier={tier!r}"
+    raise MemoryError(
+        f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} "
+        f"GB{asked}; {_advice(problem, takes, limit, sized)}"
+    )
+
+
+def _advice(problem, takes, limit, sized):
+    fitting = [name for name, size in takes.items() if size <= limit]
+    if fitting:
+        return f"tier={fitting[0]!r} would fit"
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        scale = (low + high) / 2
+        low, high = (scale, high) if sized(scale) <= limit else (low, scale)
+    n, m = (int(low * size) for size in problem.shape)
+    return f"about {n} x {m} would fit" if min(n, m) > 1 else "nothing would fit"

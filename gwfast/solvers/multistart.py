@@ -1,0 +1,246 @@
+"""Many starts, and many epsilons, on shared costs."""
+
+import dataclasses
+import numbers
+import time
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..problems.epsilon import Epsilon, as_epsilon
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.factory import linearize
+from ..quadratic.outer_loop import Limits
+from ..results.result import Candidates
+from ..utils.memory import as_limit
+from ..utils.progress import watching
+from ..utils.validation import as_count, as_positive
+from .gromov import conclude, warn_of
+from .levels import choose
+from .race import default_starts, finish, hurried, line_up, race, resume
+from .starts import as_start
+
+# Shares of the mean pseudo-cost that `tune_epsilon` tries, large to small.
+SHARES = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
+
+
+def multistart(
+    problem,
+    *,
+    starts=None,
+    epsilon="auto",
+    prune=True,
+    max_outer=1000,
+    max_inner=10_000,
+    tol=1e-5,
+    marginal_tol=1e-5,
+    n_threads=None,
+    seed=0,
+    progress=False,
+):
+    """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
+
+    Costs, their products with the marginals and the buffers are made once; what each
+    start has of its own is, for point clouds, a small matrix, for dense costs a plan.
+    What ``init="auto"`` does on few points, this does on all of them, with starts of
+    your own.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    starts : int, sequence or None, default=None
+        The starts, as for `init` of `gromov_wasserstein`, each with a plan for all
+        points. A number: so many random ones beside the product and profile plans.
+        None: a number that suits the size.
+    epsilon : float, "auto" or Epsilon, default="auto"
+    prune : bool, default=True
+        Drop those that follow another into the same optimum, and the worse half of the
+        others after 8, 20, 40 and 80 outer iterations. False takes all of them to the
+        end.
+    max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
+        See `gromov_wasserstein`.
+
+    Returns
+    -------
+    GWResult
+        The best, with a row of `candidates` for every start.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        As `gromov_wasserstein`.
+    """
+    return _tune(
+        problem,
+        [as_epsilon(epsilon)],
+        starts,
+        prune,
+        Limits(max_outer, max_inner, tol, marginal_tol),
+        _lowest_cost,
+        n_threads,
+        seed,
+        progress,
+    )
+
+
+def tune_epsilon(
+    problem,
+    *,
+    epsilons=None,
+    starts=0,
+    prune=True,
+    key=None,
+    max_outer=1000,
+    max_inner=10_000,
+    tol=1e-5,
+    marginal_tol=1e-5,
+    n_threads=None,
+    seed=0,
+    progress=False,
+):
+    """Solve one problem for many epsilons, each from many starts.
+
+    Goes from large to small epsilon, and the best plan of each is one more start for
+    the next: annealing, beside fresh starts in case it has been led astray.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    epsilons : sequence of float or Epsilon, or None, default=None
+        None is seven shares of the mean pseudo-cost, from 5 % to 0.6 %.
+    starts : int, sequence or None, default=0
+        See `multistart`; 0 is the product and profile plans.
+    prune : bool, default=True
+        See `multistart`.
+    key : callable or None, default=None
+        ``key(result)`` of the best `GWResult` of each epsilon; the lowest wins. None is
+        its `gw_cost`, as SCOT and GWTune choose. The objective without entropy mostly
+        falls with epsilon: it chooses between optima rather than for accuracy.
+    max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
+        See `gromov_wasserstein`.
+
+    Returns
+    -------
+    GWResult
+        The best, with a row of `candidates` for every start at every epsilon.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        As `gromov_wasserstein`, of the best.
+    """
+    if epsilons is None:
+        epsilons = [Epsilon(relative=share) for share in SHARES]
+    if key is not None and not callable(key):
+        raise TypeError(f"key must be callable or None, got {type(key).__name__}")
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(
+            f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
+        )
+    epsilons = [
+        one if isinstance(one, Epsilon) else Epsilon(as_positive(one, "epsilons"))
+        for one in epsilons
+    ]
+    if not epsilons:
+        raise ValueError("epsilons must not be empty")
+    return _tune(
+        problem,
+        epsilons,
+        starts,
+        prune,
+        Limits(max_outer, max_inner, tol, marginal_tol),
+        key or _lowest_cost,
+        n_threads,
+        seed,
+        progress,
+    )
+
+
+def _lowest_cost(result):
+    return result.gw_cost
+
+
+def _number(value):
+    """What `key` returned; what is not a number is worse than any."""
+    try:
+        value = float(value)
+    except (TypeError, ValueError):
+        came = type(value).__name__
+        raise TypeError(f"key must return a number, got {came}") from None
+    return np.inf if np.isnan(value) else value
+
+
+def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progress):
+    began = time.perf_counter()
+    if not isinstance(problem, QuadraticProblem):
+        raise TypeError(
+            f"problem must be a QuadraticProblem, got {type(problem).__name__}"
+        )
+    if not isinstance(prune, bool):
+        raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
+    starts = _as_starts(starts, problem, as_count(seed, "seed", least=0))
+    threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
+    choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
+    candidates, best, least, last = [], None, np.inf, None
+    with single_threaded_blas(), watching(progress) as watch:
+        linearization = linearize(problem, threads)
+        schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
+        schedules.sort(key=lambda schedule: -schedule.last)
+        for number, schedule in enumerate(schedules):
+
+            def tell(text, number=number, epsilon=schedule.last):
+                watch(f"epsilon {epsilon:.3g}, {text}", number, len(schedules))
+
+            field = line_up(linearization, schedule, starts, tell)
+            if last is not None:
+                field.append(resume(last, schedule.last))
+            runners = list(field)
+            if prune:
+                most = limits.max_outer - 1, limits.max_inner
+                runners = race(field, *most, tell)
+            tie = finish(runners, limits, None, tell)
+            last = runners[0]
+            candidates += [runner.candidate() for runner in field]
+            result = conclude(last.descent, tie)
+            if len(schedules) > 1:
+                # The next epsilon needs the buffer that this plan is in.
+                result = dataclasses.replace(result, coupling=result.coupling.copy())
+            value = _number(key(result))
+            if best is None or value < least:
+                best, least = result, value
+    best = dataclasses.replace(
+        best,
+        candidates=Candidates(candidates),
+        seconds=time.perf_counter() - began,
+    )
+    warn_of(best, limits, stacklevel=4)
+    return best
+
+
+def _as_starts(starts, problem, seed):
+    """Pairs of a start and whether to anneal it."""
+    if starts is None or isinstance(starts, numbers.Integral):
+        n_random = None if starts is None else as_count(starts, "starts", least=0)
+        return default_starts(problem.shape, seed, n_random)
+    if isinstance(starts, str) or not isinstance(starts, Iterable):
+        raise TypeError(
+            f"starts must be a number, a sequence or None, got {type(starts).__name__}"
+        )
+    starts = [
+        (as_start(start, problem, seed + k, name="starts"), False)
+        for k, start in enumerate(starts)
+    ]
+    if not starts:
+        raise ValueError("starts must not be empty")
+    return starts

@@ -1,0 +1,362 @@
+"""Plans to start from. The problem is not convex: which optimum is found depends on
+where the descent begins.
+
+A start is a small class with one method, ``plan(problem, n_threads)``, which returns a
+float32 plan (None is the product plan) and may leave marginals rough: a descent mends
+them in its first iteration.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..kernels import _products
+from ..kernels._rows import Panels, aligned_empty
+from ..linear.gibbs_kernel import StoredKernel
+from ..linear.sinkhorn import SinkhornSolver
+from ..problems.geometry import PointCloud, row_blocks
+from ..utils.validation import as_array, as_matrix, as_positive, one_of
+
+# A start need not meet its marginals better than this.
+START_TOL, START_PASSES = 1e-2, 100
+# Quantiles that describe the costs from one point to all, and the most points they are
+# taken over.
+QUANTILES, MOST_COLUMNS = 300, 8192
+# Width of the coupling of profiles, see `Profile`.
+WIDTH, LEAST_WIDTH = 0.02, 1e-4
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """The product plan ``p q'``."""
+
+    def plan(self, problem, n_threads):
+        return None
+
+    def __str__(self):
+        return "product"
+
+
+@dataclasses.dataclass(frozen=True)
+class Random:
+    """Independent exponential entries, scaled to the marginals.
+
+    Parameters
+    ----------
+    seed : int
+    """
+
+    seed: int = 0
+
+    def plan(self, problem, n_threads):
+        rng = np.random.default_rng(self.seed)
+        plan = aligned_empty(problem.shape)
+
+        def fill():
+            rng.standard_exponential(out=plan, dtype=np.float32)
+
+        return _couple(problem, plan, fill, 1.0, n_threads)
+
+    def __str__(self):
+        return f"random {self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """A plan of the caller's; see `as_start`."""
+
+    matrix: np.ndarray
+
+    def plan(self, problem, n_threads):
+        return self.matrix
+
+    def __str__(self):
+        return "plan"
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """Couple points whose costs to all others are distributed alike.
+
+    Row i of the costs, sorted, is a profile of point i that does not depend on the
+    order of the others; profiles of both sides can be compared, by the Wasserstein
+    distance of the two distributions. Their optimal coupling solves Memoli's third
+    lower bound of the Gromov-Wasserstein distance (Foundations of Computational
+    Mathematics, 2011, section 6).
+
+    Parameters
+    ----------
+    width : float, default=0.02
+        Epsilon of that coupling, as a share of the mean squared distance of profiles.
+    root : bool, default=False
+        Compare profiles of the square root of the similarity, ``(X X')^(1/2)``: it
+        weighs strong and weak directions more evenly (Artetxe, Labaka and Agirre,
+        ACL 2018, section 3.2). Of a matrix of costs, centered along both axes, the
+        square roots of the absolute eigenvalues are taken (their signs kept).
+    """
+
+    width: float = WIDTH
+    root: bool = False
+
+    def __post_init__(self):
+        if as_positive(self.width, "width") < LEAST_WIDTH:
+            raise ValueError(f"width must be at least {LEAST_WIDTH}, got {self.width}")
+        if not isinstance(self.root, bool):
+            raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
+
+    def plan(self, problem, n_threads):
+        left, right = _both_profiles(problem, self.root)
+        size = max((left**2).sum(axis=1).max(), (right**2).sum(axis=1).max())
+        middle = problem.p @ left
+        left, right = left - middle, right - middle
+        squares = (left**2).sum(axis=1), (right**2).sum(axis=1)
+        mean = float(problem.p @ squares[0] + problem.q @ squares[1])
+        mean -= 2.0 * float((problem.p @ left) @ (problem.q @ right))
+        if mean <= 1e-12 * size:
+            return None  # all points look the same, up to rounding
+        unit = np.sqrt(mean)
+        left = np.ascontiguousarray(left / unit, dtype=np.float32)
+        right = np.ascontiguousarray(right / unit, dtype=np.float32)
+        col_cost = (squares[1] / mean).astype(np.float32)
+        plan = aligned_empty(problem.shape)
+
+        panels = Panels(right, True, n_threads=n_threads)
+
+        def fill():
+            # A constant of each row moves no plan.
+            _products.matmul(-2.0 * left, panels, plan, n_threads=n_threads)
+            np.add(plan, col_cost, out=plan)
+
+        return _couple(problem, plan, fill, self.width, n_threads)
+
+    def __str__(self):
+        return f"{'root ' * self.root}profile {self.width:g}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Seeds:
+    """Start from a few correspondences that are known, or guessed.
+
+    They only say where to start: the solution may leave them.
+
+    Parameters
+    ----------
+    pairs : array-like of int, shape (k, 2)
+        Rows of the first and of the second space that belong together.
+    share : float, default=1
+        Of the mass, what the pairs get, in (0, 1]; 1 trusts them alone.
+    rest : "product", "profile" or a start, default="profile"
+        What the other mass follows.
+    """
+
+    pairs: np.ndarray
+    share: float = 1.0
+    rest: object = "profile"
+
+    def __post_init__(self):
+        pairs = np.array(as_array(self.pairs, "pairs"))
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+            raise ValueError(f"pairs must have shape (k, 2), got {pairs.shape}")
+        if pairs.dtype.kind not in "iu":
+            raise TypeError(f"pairs must hold integers, got dtype {pairs.dtype}")
+        if not as_positive(self.share, "share") <= 1:
+            raise ValueError(f"share must be at most 1, got {self.share}")
+        if not _is_start(self.rest):
+            one_of(self.rest, "rest", tuple(NAMES))
+        object.__setattr__(self, "pairs", pairs)
+
+    def plan(self, problem, n_threads):
+        for column, n, name in zip(self.pairs.T, problem.shape, "xy", strict=True):
+            if column.min() < 0 or column.max() >= n:
+                raise ValueError(
+                    f"pairs must be among rows 0 to {n - 1} of {name}, "
+                    f"got {column.min()} to {column.max()}"
+                )
+        rows, cols = self.pairs.T
+        weights = np.sqrt(problem.p[rows] * problem.q[cols])
+        if not weights.sum() > 0:
+            raise ValueError("pairs must have some mass, got weights of 0 only")
+        plan = np.zeros(problem.shape, dtype=np.float32)
+        if self.share < 1:
+            rest = start_plan(as_start(self.rest, problem), problem, n_threads)
+            if rest is None:
+                np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
+            else:
+                np.copyto(plan, rest)
+            plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
+        np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
+        return plan
+
+    def __str__(self):
+        return f"{len(self.pairs)} seeds {self.share:g}"
+
+
+NAMES = {"product": Product, "profile": Profile}
+
+
+def _is_start(init):
+    return callable(getattr(init, "plan", None)) and not isinstance(init, type)
+
+
+def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
+    """A start from what a caller may pass; a plan is one of that `dtype`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
+    """
+    if _is_start(init):
+        return init
+    if isinstance(init, str):
+        one_of(init, name, (*NAMES, "random", *also))
+        return Random(seed) if init == "random" else NAMES[init]()
+    if init is None or hasattr(init, "plan"):
+        came = type(init).__name__
+        if isinstance(init, type):
+            came = f"the class {init.__name__}"
+        raise TypeError(
+            f"{name} must be the name of a start, a start or a plan (an array), "
+            f"got {came}"
+        )
+    return Given(as_plan(init, name, problem.shape, dtype))
+
+
+def as_plan(plan, name, shape, dtype=np.float32):
+    """A plan of mass one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
+    """
+    plan = as_matrix(plan, name, shape=shape)
+    if plan.min() < 0:
+        raise ValueError(f"{name} must not be negative, got {plan.min()}")
+    total = plan.sum(dtype=np.float64)
+    if not total > 0:
+        raise ValueError(f"{name} must have mass, got a sum of 0")
+    return np.ascontiguousarray(plan / total, dtype=dtype)
+
+
+def start_plan(start, problem, n_threads):
+    """The plan of a start, also of a caller's class: checked, or None for the product.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    plan = start.plan(problem, n_threads)
+    if plan is None or type(start) in OWN:
+        return plan
+    return as_plan(plan, f"the plan of {start}", problem.shape)
+
+
+# Starts whose plans need no check.
+OWN = (Product, Random, Given, Profile, Seeds)
+
+
+def profiles(geometry, weights, root=False, both=False):
+    """Quantiles of the costs from every point to all others.
+
+    Parameters
+    ----------
+    geometry : PointCloud or DenseCost
+    weights : (n,) ndarray
+        Masses of the points.
+    root : bool
+        See `Profile`.
+    both : bool
+        Costs to all others and, beside them, from all others.
+
+    Returns
+    -------
+    (n, QUANTILES) float64 ndarray, twice as wide if `both`
+    """
+    left, right, scale = (_root_factors if root else _factors)(geometry)
+    made = _row_quantiles(left, right, weights)
+    if both:
+        other = made if right is not None else _row_quantiles(left.T, None, weights)
+        made = np.hstack([made, other])
+    return made * scale
+
+
+def _both_profiles(problem, root):
+    """Those of both sides, made once however many starts compare them."""
+    made = problem.profiles.get(root)
+    if made is None:
+        asymmetric = not (problem.x.symmetric and problem.y.symmetric)
+        made = problem.profiles[root] = (
+            profiles(problem.x, problem.p, root, asymmetric),
+            profiles(problem.y, problem.q, root, asymmetric),
+        )
+    return made
+
+
+def _factors(geometry):
+    """Left and right factor of the costs in units of a scale, and the scale. Without a
+    right factor the left one is the matrix itself.
+    """
+    if not isinstance(geometry, PointCloud):
+        return geometry.matrix, None, 1.0
+    left = geometry.features @ geometry.signature.astype(np.float32)
+    return left, geometry.features, geometry.scale
+
+
+def _root_factors(geometry):
+    """The same of the square root, see `Profile`."""
+    if isinstance(geometry, PointCloud):
+        points = geometry.points.astype(np.float64)
+        values, vectors = np.linalg.eigh(points.T @ points)
+        # X (X'X)^(-1/2) X', leaving out directions in which there is nothing.
+        keep = values > 1e-10 * values[-1]
+        basis = points @ vectors[:, keep]
+        factor = (basis / values[keep] ** 0.25).astype(np.float32)
+        return factor, factor, np.sqrt(geometry.scale)
+    matrix = geometry.matrix.astype(np.float64)
+    matrix = (matrix + matrix.T) / 2
+    mean = matrix.mean(axis=0)
+    matrix = matrix - mean - mean[:, None] + mean.mean()
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors, 1.0
+
+
+def _row_quantiles(left, right, weights):
+    """Quantiles of the rows of ``left @ right.T``, the columns weighted."""
+    n = len(left)
+    columns = np.arange(n)
+    if n > MOST_COLUMNS:
+        columns = np.linspace(0, n - 1, MOST_COLUMNS).astype(np.int64)
+    weights = weights[columns] / weights[columns].sum()
+    uniform = np.ptp(weights) <= 1e-9 / n
+    right = None if right is None else right[columns].T
+    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    made = np.empty((n, QUANTILES))
+    for rows in row_blocks(n, len(columns)):
+        values = left[rows][:, columns] if right is None else left[rows] @ right
+        if uniform:
+            made[rows] = _quantiles(np.sort(values, axis=1), levels)
+            continue
+        order = np.argsort(values, axis=1)
+        values = np.take_along_axis(values, order, axis=1)
+        middles = np.cumsum(weights[order], axis=1) - weights[order] / 2
+        for i, at, value in zip(range(*rows.indices(n)), middles, values, strict=True):
+            made[i] = np.interp(levels, at, value)
+    return made
+
+
+def _quantiles(ordered, levels):
+    """Linear interpolation between the middles of equal weights."""
+    n = ordered.shape[1]
+    at = np.clip(levels * n - 0.5, 0, n - 1)
+    low = np.minimum(at.astype(np.int64), max(n - 2, 0))
+    share = at - low
+    high = np.minimum(low + 1, n - 1)
+    return ordered[:, low] * (1 - share) + ordered[:, high] * share
+
+
+def _couple(problem, buffer, fill, epsilon, n_threads):
+    solver = SinkhornSolver(problem.p, problem.q, n_threads)
+    kernel = StoredKernel(buffer, fill, n_threads)
+    solver.solve(kernel, epsilon, tol=START_TOL, max_iter=START_PASSES)
+    return kernel.coupling(solver).toarray()

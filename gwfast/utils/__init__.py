@@ -1,0 +1,1 @@
+"""Nothing of optimal transport: arguments, memory, progress, files."""

@@ -1,0 +1,50 @@
+"""`show_config`: the facts that belong in a bug report."""
+
+import platform
+
+import numpy as np
+import scipy
+
+from .._version import __version__
+from ..kernels import _rows, threads
+
+
+def config():
+    """Build and run-time facts as a dictionary of strings."""
+    blas = "; ".join(_library(info) for info in threads.blas_info())
+    runtimes = "; ".join(_library(info) for info in threads.openmp_info())
+    version = _rows.openmp_version()
+    return {
+        "gwfast": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "platform": platform.platform(),
+        "OpenMP": f"yes ({version})" if version else "NO: every kernel is serial",
+        "OpenMP runtime": runtimes or "none",
+        "instruction set": (
+            f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})"
+        ),
+        "BLAS": blas or "not recognized",
+        "threads": (
+            f"{threads.resolve_n_threads()} by default "
+            f"(OpenMP would take {_rows.openmp_max_threads()})"
+        ),
+    }
+
+
+def show_config():
+    """Print versions, OpenMP, instruction set, BLAS and thread counts.
+
+    The default number of threads is ``OMP_NUM_THREADS`` where that is set, else the
+    physical cores that the process may use. ``GWFAST_ISA`` forces an instruction set.
+    """
+    facts = config()
+    width = max(map(len, facts))
+    print("\n".join(f"{name:<{width}}  {fact}" for name, fact in facts.items()))
+
+
+def _library(info):
+    name = info["filepath"].replace("\\", "/").rsplit("/", 1)[-1]
+    version = f" {info['version']}" if info["version"] else ""
+    return f"{info['internal_api']}{version} ({name}, {info['num_threads']} threads)"

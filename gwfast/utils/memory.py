@@ -1,0 +1,101 @@
+"""How much memory there is."""
+
+import math
+import numbers
+import os
+import re
+from pathlib import Path
+
+TIERS = ("dense", "sparse", "tiled")
+# Of what is free, the share that a solve may plan with.
+USABLE = 0.9
+# Entries that the sparse tier expects to keep, as a share, and bytes for each: column
+# and value, and what choosing them takes.
+EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
+UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
+UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
+
+
+def as_limit(memory_limit):
+    """Bytes: of a number, of text such as "2.4GB", or of None, what is free.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if memory_limit is None:
+        free = free_memory()
+        return math.inf if free is None else USABLE * free
+    if isinstance(memory_limit, str):
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory_limit)
+        unit = match and UNITS.get(match[2].upper())
+        try:
+            limit = float(match[1]) * unit
+        except (TypeError, ValueError):
+            raise ValueError(
+                "memory_limit must be a number of bytes or text such as '2.4GB', got "
+                f"{memory_limit!r}"
+            ) from None
+    elif isinstance(memory_limit, bool) or not isinstance(memory_limit, numbers.Real):
+        raise TypeError(
+            "memory_limit must be a number of bytes, text such as '2.4GB' or None, got "
+            f"{type(memory_limit).__name__}"
+        )
+    else:
+        limit = float(memory_limit)
+    if not limit > 0:
+        raise ValueError(f"memory_limit must be positive, got {memory_limit!r}")
+    return limit
+
+
+def free_memory():
+    """Bytes this process may still take, a container's limit counted; None if the
+    system does not say.
+    """
+    known = [_free_of_machine(), *_free_of_groups()]
+    return min((free for free in known if free is not None), default=None)
+
+
+def _free_of_machine():
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    try:  # not Linux: all there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _free_of_groups(root="/sys/fs/cgroup"):
+    """What control groups, of both versions, leave."""
+    for folder, limit, used, cache in (
+        (".", "memory.max", "memory.current", "inactive_file"),
+        (
+            "memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+    ):
+        group = Path(root, folder)
+        try:
+            most = int((group / limit).read_text())  # "max": no limit
+            taken = int((group / used).read_text())
+        except (OSError, ValueError):
+            continue
+        # Files read and not used since are counted as taken, and given up on demand.
+        yield max(most - taken + _statistic(group / "memory.stat", cache), 0)
+
+
+def _statistic(path, name):
+    try:
+        return next(
+            int(line.split()[1])
+            for line in path.read_text().splitlines()
+            if line.split()[:1] == [name]
+        )
+    except (OSError, ValueError, IndexError, StopIteration):
+        return 0

@@ -1,0 +1,97 @@
+"""What the solver can expect of the numbers that it computes with."""
+
+import dataclasses
+
+import numpy as np
+
+from .validation import one_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """A floating point type and the limits that come with it.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Of matrices and scalings; potentials, marginals and sums are always float64.
+    rounding : float
+        Relative, of one operation.
+    peak : float
+        Largest exponent in a Gibbs kernel that no sum overflows with.
+    drift : float
+        How far scalings may wander (in natural logarithms) before they are absorbed.
+    direct : float
+        Costs that differ by less than this many epsilons need no potentials to start
+        from: all entries of their kernel are numbers of this type.
+    standstill : float
+        Error of the marginals below which rounding may keep it from falling.
+    inner_tol : float
+        Error of the marginals that is reached on any problem.
+    rough : float
+        Error of the marginals that no inner solution exceeds.
+    cost_rounding : float
+        Relative, of the objective, a difference of larger terms.
+    stalled : float
+        Change of an outer iteration that may be rounding at any epsilon.
+    least_epsilon : float
+        Share of the costs below which epsilon is refused: rounding the costs would move
+        what is exponentiated by tens.
+    """
+
+    dtype: np.dtype
+    rounding: float
+    peak: float
+    drift: float
+    direct: float
+    standstill: float
+    inner_tol: float
+    rough: float
+    cost_rounding: float
+    stalled: float
+    least_epsilon: float
+
+    @property
+    def itemsize(self):
+        return self.dtype.itemsize
+
+
+# Float32: e^88 is the largest number, and rows have up to e^15 entries. An entry of a
+# kernel that underflowed was below e^-87, so with scalings up to e^25 each it would
+# have carried e^-37 of the mass. Float64 alike, from e^709 and e^-708.
+SINGLE = Precision(
+    dtype=np.dtype(np.float32),
+    rounding=float(np.finfo(np.float32).eps) / 2,
+    peak=60.0,
+    drift=25.0,
+    direct=0.0,
+    standstill=3e-6,
+    inner_tol=3e-6,
+    rough=np.inf,
+    cost_rounding=1e-6,
+    stalled=1e-4,
+    least_epsilon=1e-9,
+)
+DOUBLE = Precision(
+    dtype=np.dtype(np.float64),
+    rounding=float(np.finfo(np.float64).eps) / 2,
+    peak=600.0,
+    drift=300.0,
+    direct=100.0,
+    standstill=1e-14,
+    inner_tol=1e-14,
+    rough=1e-6,
+    cost_rounding=1e-14,
+    stalled=1e-12,
+    least_epsilon=1e-17,
+)
+PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
+
+
+def as_precision(dtype):
+    """A `Precision` from ``"float32"``, ``"float64"`` or what NumPy takes for them."""
+    try:
+        name = dtype if dtype is None else np.dtype(dtype).name
+    except (SyntaxError, TypeError, ValueError):
+        name = dtype
+    return PRECISIONS[one_of(name, "dtype", PRECISIONS)]

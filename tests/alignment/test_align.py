@@ -1,0 +1,237 @@
+import numpy as np
+import pytest
+from helpers.problems import cloud, orthogonal, rotated_pair
+
+import gwfast
+from gwfast.alignment.normalize import Normalizer
+from gwfast.words import (
+    gold_standard,
+    merge,
+    precision_at_k,
+    read_dictionary,
+    read_embeddings,
+)
+from gwfast.words.dictionaries import invert
+
+
+@pytest.fixture(scope="module")
+def aligned():
+    x, y, where = rotated_pair(200, 6, 0, noise=0.02)
+    result = gwfast.align(x, y, n_words=150, normalize=("unit",), epsilon=1e-3)
+    return x, y, where, result
+
+
+def test_orthogonal_map_of_a_rotated_cloud_is_found():
+    x, y, where = rotated_pair(150, 4, 1)
+    result = gwfast.align(x, y, normalize=("unit",), epsilon=1e-3)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    # The rotation that made y, row by row.
+    expected = y[where] / np.linalg.norm(y[where], axis=1, keepdims=True)
+    assert np.abs(unit @ result.mapping - expected).max() < 0.02
+    assert (result.match() == where).mean() > 0.95
+
+
+@pytest.mark.parametrize("d, e", [(5, 5), (5, 3), (3, 5)])
+def test_mapping_is_semi_orthogonal(d, e):
+    result = gwfast.align(cloud(60, d, 2), cloud(50, e, 3), epsilon=0.05)
+    mapping = result.mapping.astype(np.float64)
+    assert mapping.shape == (d, e)
+    gram = mapping @ mapping.T if d <= e else mapping.T @ mapping
+    np.testing.assert_allclose(gram, np.eye(min(d, e)), atol=1e-5)
+
+
+def test_mapping_is_the_procrustes_solution_of_the_plan(aligned):
+    _, _, _, result = aligned
+    n, m = result.plan.shape
+    x, y = result.source.rows[:n], result.target.rows[:m]
+    correlation = x.T.astype(np.float64) @ result.plan @ y
+    u, singular, vt = np.linalg.svd(correlation)
+    np.testing.assert_allclose(result.mapping, u @ vt, atol=1e-4)
+    np.testing.assert_allclose((result.mapping * correlation).sum(), singular.sum())
+
+
+def test_only_the_first_n_words_take_part_and_the_rest_are_mapped(aligned):
+    *_, result = aligned
+    assert result.plan.shape == (150, 150)
+    assert result.translate(k=3).indices.shape == (200, 3)
+    assert result.translate(method="coupling").indices.shape == (150, 10)
+    assert result.match().shape == (150,)
+    np.testing.assert_array_equal(result.match(), result.plan.argmax(axis=1))
+
+
+@pytest.mark.parametrize("method", ["nn", "csls"])
+def test_rows_that_took_no_part_are_translated(method):
+    x, y, where = rotated_pair(300, 6, 4)
+    order = np.random.default_rng(5).permutation(300)
+    # Rows 0 to 199 of both sides are the same points.
+    x, y = x[order], y[where[order]]
+    result = gwfast.align(x, y, n_words=200, normalize=("unit",), epsilon=1e-3)
+    rows = np.arange(200, 300)
+    found = result.translate(rows, method=method, k=1).indices[:, 0]
+    assert (found == rows).mean() > 0.95
+
+
+def test_translate_agrees_with_plain_computations(aligned):
+    _, _, _, result = aligned
+    mapped = result.source.rows.astype(np.float64) @ result.mapping
+    mapped /= np.linalg.norm(mapped, axis=1, keepdims=True)
+    target = result.target.rows.astype(np.float64)
+    target /= np.linalg.norm(target, axis=1, keepdims=True)
+    cosine = mapped @ target.T
+    near = result.translate(method="nn", k=5)
+    best = -np.sort(-cosine, axis=1)[:, :5]
+    np.testing.assert_allclose(near.scores, best, atol=1e-5)
+    to_target = np.sort(cosine, axis=1)[:, -10:].mean(axis=1, keepdims=True)
+    to_source = np.sort(cosine, axis=0)[-10:].mean(axis=0, keepdims=True)
+    csls = 2 * cosine - to_target - to_source
+    rows = [7, 3, 3, 199]
+    scaled = result.translate(rows, method="csls", k=4)
+    expected = -np.sort(-csls[rows], axis=1)[:, :4]
+    np.testing.assert_allclose(scaled.scores, expected, atol=1e-5)
+    np.testing.assert_allclose(
+        np.take_along_axis(csls[rows], scaled.indices, 1), expected, atol=1e-5
+    )
+
+
+def test_retrieval_does_not_depend_on_chunks(monkeypatch):
+    queries, targets = cloud(70, 5, 6), cloud(90, 5, 7)
+    whole = gwfast.nearest_neighbors(queries, targets)
+    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
+    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_ROWS", 7)
+    chunked = gwfast.nearest_neighbors(queries, targets)
+    np.testing.assert_array_equal(whole.indices, chunked.indices)
+    np.testing.assert_allclose(whole.scores, chunked.scores, atol=1e-6)
+
+
+def test_k_is_capped_by_the_number_of_targets():
+    found = gwfast.nearest_neighbors(cloud(4, 3, 8), cloud(5, 3, 9), k=10)
+    assert found.indices.shape == found.scores.shape == (4, 5)
+
+
+def test_transform_takes_vectors_as_they_were_given():
+    x, y, _ = rotated_pair(80, 4, 10)
+    result = gwfast.align(x, y, epsilon=0.01)
+    expected = result.source.rows @ result.mapping
+    np.testing.assert_allclose(result.transform(x), expected, atol=1e-5)
+    np.testing.assert_allclose(result.transform(x[5:7]), expected[5:7], atol=1e-5)
+
+
+def test_normalization_steps():
+    x = cloud(50, 4, 11) + 3.0
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    centered = unit - unit.mean(axis=0)
+    both = Normalizer(("unit", "center", "unit"), x, "x").rows
+    expected = centered / np.linalg.norm(centered, axis=1, keepdims=True)
+    np.testing.assert_allclose(both, expected, atol=1e-6)
+    np.testing.assert_allclose(Normalizer((), x, "x").rows, x, rtol=1e-6)
+    centered_only = Normalizer(("center",), x, "x").rows
+    np.testing.assert_allclose(centered_only, x - x.mean(0), atol=1e-5)
+
+
+def test_a_row_that_centering_makes_zero_is_named():
+    x = np.ones((3, 2))
+    with pytest.raises(
+        ValueError, match=r"x after centering must have no zero.*row 0, 1, 2"
+    ):
+        gwfast.align(x, cloud(3, 2, 12))
+
+
+@pytest.mark.parametrize("weights", [None, "uniform"])
+def test_uniform_marginals_by_default(weights):
+    result = gwfast.align(cloud(30, 3, 13), cloud(40, 3, 14), p=weights, epsilon=0.05)
+    np.testing.assert_allclose(result.plan.sum(axis=1), 1 / 30, rtol=1e-3)
+
+
+def test_zipf_and_counts_are_masses():
+    x, y = cloud(30, 3, 15), cloud(40, 3, 16)
+    counts = np.arange(40, 0, -1)
+    result = gwfast.align(x, y, p="zipf", q=counts, n_words=20, epsilon=0.05)
+    zipf = 1 / np.arange(1, 21)
+    np.testing.assert_allclose(result.plan.sum(1), zipf / zipf.sum(), rtol=1e-3)
+    first = counts[:20] / counts[:20].sum()
+    np.testing.assert_allclose(result.plan.sum(0), first, rtol=1e-3)
+
+
+def test_epsilon_auto_is_relative_to_the_product_plan():
+    x, y = cloud(60, 4, 17), cloud(60, 4, 18)
+    result = gwfast.align(x, y)
+    a, b = (
+        side.rows.astype(np.float64) @ side.rows.T.astype(np.float64)
+        for side in (result.source, result.target)
+    )
+    product = (a**2).mean() + (b**2).mean() - 2 * a.mean() * b.mean()
+    np.testing.assert_allclose(result.gw.epsilon, 0.0175 * product, rtol=1e-4)
+
+
+def test_rotating_the_target_rotates_the_mapping():
+    x, y, _ = rotated_pair(80, 4, 19)
+    turn = orthogonal(4, 20)
+    one = gwfast.align(x, y, epsilon=0.005)
+    other = gwfast.align(x, y @ turn, epsilon=0.005)
+    np.testing.assert_allclose(other.mapping, one.mapping @ turn, atol=5e-3)
+
+
+def test_es_en_meets_the_reference_figures(shared_data):
+    """2000 words a side, epsilon 1e-3, product start."""
+    folder = shared_data / "ubilexat" / "es-en"
+    source = read_embeddings(folder / "word2vec.es")
+    target = read_embeddings(folder / "word2vec.en")
+    gold = merge(
+        read_dictionary(shared_data / "muse" / "es-en.txt"),
+        invert(read_dictionary(shared_data / "muse" / "en-es.txt")),
+    )
+    result = gwfast.align(source.vectors, target.vectors, n_words=2000, epsilon=1e-3)
+    words = gold_standard(gold, source.words[:2000], target.words[:2000])
+    found = result.translate(words.rows, method="coupling", k=1)
+    precision = precision_at_k(found.indices, words, ks=(1,))
+    assert precision.n_queries > 1500
+    assert precision.at[1] >= 0.77
+    assert result.gw.gw_cost <= 0.0182
+    assert result.gw.marginal_error <= 1e-4
+
+
+def test_normalization_does_not_depend_on_blocks(monkeypatch):
+    x = cloud(50, 4, 21) + 3.0
+    steps = ("unit", "center", "unit", "center")
+    whole = Normalizer(steps, x, "x")
+    monkeypatch.setattr("gwfast.problems.geometry.SCRATCH_BYTES", 7 * 8 * 4)
+    blocks = Normalizer(steps, x, "x")
+    np.testing.assert_allclose(blocks.rows, whole.rows, atol=1e-7)
+    np.testing.assert_allclose(blocks(x[20:30]), whole.rows[20:30], atol=1e-7)
+    x[[13, 40]] = 0
+    with pytest.raises(ValueError, match=r"got 2 \(row 13, 40\)"):
+        Normalizer(steps, x, "x")
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "max"])
+def test_scaled_costs_are_divided_by_their_statistic(statistic):
+    x, y, _ = rotated_pair(90, 4, 22, noise=0.05)
+    options = dict(init="product", epsilon=0.05)
+    scaled = gwfast.align(
+        3 * x, y, metric="sqeuclidean", normalize=(), scale_costs=statistic, **options
+    )
+    costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (3 * x, y)]
+    costs = [cost / getattr(np, statistic)(cost) for cost in costs]
+    dense = gwfast.gromov_wasserstein(*costs, **options)
+    np.testing.assert_allclose(scaled.gw.gw_cost, dense.gw_cost, rtol=5e-3)
+    np.testing.assert_allclose(scaled.plan, dense.plan, atol=2e-2 / 90)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "max"])
+def test_scaled_similarities_are_those_of_scaled_distances(statistic):
+    x, y = (np.abs(cloud(60, 4, seed)) for seed in (23, 24))
+    clouds = [gwfast.PointCloud(z).scaled_by(statistic) for z in (x, y)]
+    for z, made in zip((x, y), clouds, strict=True):
+        z = z / np.linalg.norm(z, axis=1, keepdims=True)
+        size = getattr(np, statistic)(1 - z @ z.T)
+        np.testing.assert_allclose(made.to_dense().matrix, z @ z.T / size, rtol=1e-5)
+        again = made.scaled_by(statistic)
+        np.testing.assert_allclose(again.scale, made.scale)
+
+
+def test_costs_are_not_scaled_by_what_is_not_above_zero():
+    cloud_of_zeros = gwfast.PointCloud(np.zeros((4, 2)), "dot")
+    with pytest.raises(ValueError, match="mean of the costs must be above 0"):
+        cloud_of_zeros.scaled_by("mean")
+    with pytest.raises(ValueError, match="scale_costs must be one of"):
+        gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), scale_costs="std")

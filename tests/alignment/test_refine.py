@@ -1,0 +1,252 @@
+"""Maps from pairs, and their refinement from matches."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, orthogonal, rotated_pair
+
+import gwfast
+from gwfast.alignment.procrustes import fit_maps
+from gwfast.alignment.retrieval import best_matches
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def csls(x, y, hood):
+    """Plain float64 CSLS of all pairs."""
+    cosine = unit(x.astype(np.float64)) @ unit(y.astype(np.float64)).T
+    rows = np.sort(cosine, axis=1)[:, -hood:].mean(axis=1, keepdims=True)
+    columns = np.sort(cosine, axis=0)[-hood:].mean(axis=0, keepdims=True)
+    return 2 * cosine - rows - columns
+
+
+def test_procrustes_finds_the_rotation():
+    x, turn = cloud(50, 6, 0), orthogonal(6, 1)
+    np.testing.assert_allclose(gwfast.procrustes(x, x @ turn), turn, atol=1e-6)
+
+
+@pytest.mark.parametrize("d, e", [(5, 5), (6, 4), (4, 6)])
+def test_procrustes_is_the_best_of_all_rotations(d, e):
+    x, y = cloud(40, d, 2), cloud(40, e, 3)
+    mapping = gwfast.procrustes(x, y).astype(np.float64)
+    assert mapping.shape == (d, e)
+    small = mapping @ mapping.T if d <= e else mapping.T @ mapping
+    np.testing.assert_allclose(small, np.eye(min(d, e)), atol=1e-5)
+    reached = np.vdot(x @ mapping, y)
+    for seed in range(200):
+        q, _ = np.linalg.qr(
+            np.random.default_rng(seed).standard_normal((max(d, e),) * 2)
+        )
+        assert np.vdot(x @ q[:d, :e], y) <= reached + 1e-6
+
+
+def test_procrustes_weights_count_pairs():
+    x, y = cloud(30, 4, 4), cloud(30, 4, 5)
+    counts = np.random.default_rng(6).integers(0, 4, 30)
+    weighted = gwfast.procrustes(x, y, weights=counts)
+    repeated = gwfast.procrustes(np.repeat(x, counts, 0), np.repeat(y, counts, 0))
+    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+
+
+def test_procrustes_wants_pairs():
+    with pytest.raises(ValueError, match=r"y must have as many rows as x, 5, .* got 4"):
+        gwfast.procrustes(cloud(5, 3, 7), cloud(4, 3, 8))
+    with pytest.raises(ValueError, match="weights must have shape"):
+        gwfast.procrustes(cloud(5, 3, 7), cloud(5, 3, 8), weights=np.ones(4))
+
+
+def vecmap(x, y, pairs_x, pairs_y, whiten, power):
+    """The steps of vecmap's map_embeddings.py, written down from its paper (Artetxe et
+    al., AAAI 2018, Table 1), with both sides dewhitened as themselves."""
+
+    def whitening(z):
+        values, vectors = np.linalg.eigh(z.T @ z)
+        return vectors @ np.diag(values**-0.5) @ vectors.T
+
+    wx, wy = np.eye(x.shape[1]), np.eye(y.shape[1])
+    if whiten:
+        wx, wy = whitening(pairs_x), whitening(pairs_y)
+    u, s, vt = np.linalg.svd((pairs_x @ wx).T @ (pairs_y @ wy))
+    a, b = x @ wx @ u * s**power, y @ wy @ vt.T * s**power
+    return a @ u.T @ np.linalg.inv(wx) @ u, b @ vt @ np.linalg.inv(wy) @ vt.T
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_two_sided_maps_give_the_cosines_of_vecmap(whiten, power):
+    x, y = cloud(80, 5, 9) * [1, 2, 3, 1, 0.5], cloud(90, 5, 10)
+    y[:80] += 0.5 * x @ orthogonal(5, 11)
+    maps = fit_maps(x[:60], y[:60], whiten=whiten, reweight=power)
+    target = y if maps.target is None else y @ maps.target
+    a, b = vecmap(x, y, x[:60], y[:60], whiten, power)
+    expected = unit(a) @ unit(b).T
+    np.testing.assert_allclose(
+        unit(x @ maps.source) @ unit(target).T, expected, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("d, e", [(6, 4), (4, 6)])
+def test_two_sided_maps_of_different_dimensions_share_the_targets_space(d, e):
+    maps = fit_maps(cloud(40, d, 12), cloud(40, e, 13), whiten=True, reweight=0.5)
+    assert maps.source.shape == (d, e)
+    assert maps.target.shape == (e, e)
+    assert np.isfinite(maps.source).all() and np.isfinite(maps.target).all()
+
+
+def test_whitening_wants_enough_pairs():
+    with pytest.raises(ValueError, match="whiten needs at least 6 pairs, got 5"):
+        fit_maps(cloud(5, 6, 14), cloud(5, 6, 15), whiten=True)
+
+
+@pytest.mark.parametrize(
+    "n, m, hood", [(70, 90, 10), (90, 70, 3), (5, 8, 10), (1, 3, 1)]
+)
+def test_best_matches_agree_with_plain_csls(n, m, hood, monkeypatch):
+    x, y = cloud(n, 5, 16), cloud(m, 5, 17)
+    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
+    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_ROWS", 7)
+    found = best_matches(x, y, k=2, hood=hood)
+    expected = csls(x, y, hood)
+    order = np.argsort(-expected, axis=1)[:, :2]
+    best = np.take_along_axis(expected, order, axis=1)
+    np.testing.assert_allclose(found.forward.scores, best, atol=1e-5)
+    np.testing.assert_array_equal(found.forward.indices, order)
+    np.testing.assert_array_equal(found.backward, expected.argmax(axis=0))
+    mutual = [found.backward[j] == i for i, j in enumerate(order[:, 0])]
+    np.testing.assert_array_equal(found.mutual, mutual)
+
+
+def test_inverted_softmax_agrees_with_its_formula():
+    x, y, sources = cloud(30, 4, 18), cloud(40, 4, 19), cloud(50, 4, 20)
+    found = gwfast.nearest_neighbors(
+        x, y, method="inverted_softmax", inverse_temperature=7, sources=sources, k=5
+    )
+    cosine, all_of_them = unit(x) @ unit(y).T, unit(sources) @ unit(y).T
+    share = np.exp(7 * cosine) / np.exp(7 * all_of_them).sum(axis=0)
+    np.testing.assert_allclose(
+        np.exp(7 * found.scores), -np.sort(-share, axis=1)[:, :5], rtol=1e-4
+    )
+    np.testing.assert_array_equal(found.indices, np.argsort(-share, axis=1)[:, :5])
+
+
+def test_inverted_softmax_does_not_overflow():
+    x, y = cloud(20, 3, 21), cloud(30, 3, 22)
+    found = gwfast.nearest_neighbors(
+        x, y, method="inverted_softmax", inverse_temperature=1e6
+    )
+    assert np.isfinite(found.scores).all()
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    x, y, where = rotated_pair(600, 12, 23, noise=0.25)
+    return gwfast.align(x, y, n_words=100, normalize=("unit",)), where
+
+
+def test_refinement_uses_all_rows_and_finds_more(noisy):
+    result, where = noisy
+    refined = result.refine()
+    before = (result.translate(k=1).indices[:, 0] == where).mean()
+    after = (refined.translate(k=1).indices[:, 0] == where).mean()
+    assert after > before
+    steps = refined.refinement
+    assert [step.iteration for step in steps] == list(range(1, len(steps) + 1))
+    assert steps[-1].objective > steps[0].objective
+    assert steps[-1].n_pairs > steps[0].n_pairs
+    assert refined.gw is result.gw and result.refinement == ()
+
+
+ORTHOGONAL = dict(whiten=False, reweight=0.0)
+
+
+@pytest.mark.parametrize("options", [ORTHOGONAL, dict(vocabulary=23)])
+def test_orthogonal_refinement_and_that_of_few_pairs(noisy, options):
+    result, _ = noisy
+    refined = result.refine(gwfast.Refinement(n_iter=1, **options))
+    assert refined.target_mapping is None
+    gram = refined.mapping.T @ refined.mapping
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-4)
+
+
+def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
+    result, _ = noisy
+    x, y = result.source.rows, result.target.rows
+    scores = csls(x @ result.mapping, y, 10)
+    forward, backward = scores.argmax(axis=1), scores.argmax(axis=0)
+    rows = np.flatnonzero(backward[forward] == np.arange(len(x)))
+    once = result.refine(gwfast.Refinement(n_iter=1, **ORTHOGONAL))
+    expected = gwfast.procrustes(x[rows], y[forward[rows]])
+    np.testing.assert_allclose(once.mapping, expected, atol=1e-5)
+    assert once.refinement[0].n_pairs == len(rows)
+    assert once.refinement[0].change == 1.0
+
+
+def test_refinement_looks_at_frequent_words_only(noisy):
+    result, _ = noisy
+    few = result.refine(gwfast.Refinement(n_iter=1, vocabulary=50))
+    assert 0 < few.refinement[0].n_pairs <= 50
+
+
+def test_align_refines_where_asked():
+    x, y, _ = rotated_pair(120, 5, 24, noise=0.1)
+    plain = gwfast.align(x, y, n_words=60)
+    refined = gwfast.align(x, y, n_words=60, refine=3)
+    again = plain.refine(3)
+    np.testing.assert_array_equal(refined.mapping, again.mapping)
+    assert len(refined.refinement) >= 1
+    said = []
+    gwfast.align(x, y, n_words=60, refine=2, progress=lambda *what: said.append(what))
+    assert ("refinement 1", 0, 2) in said
+
+
+def test_whitened_refinement_maps_both_sides():
+    x, y, where = rotated_pair(300, 6, 25, noise=0.1)
+    result = gwfast.align(x, y, refine=gwfast.Refinement())
+    assert result.target_mapping.shape == (6, 6)
+    np.testing.assert_allclose(
+        result.transform_target(y), result.mapped_target, atol=1e-5
+    )
+    np.testing.assert_allclose(result.transform(x), result.mapped_source, atol=1e-5)
+    assert (result.translate(k=1).indices[:, 0] == where).mean() > 0.95
+    nearest = gwfast.nearest_neighbors(result.transform(x), result.transform_target(y))
+    np.testing.assert_array_equal(nearest.indices, result.translate().indices)
+
+
+@pytest.mark.parametrize(
+    "refine, error, message",
+    [
+        ("csls", TypeError, "refine must be None, a number of iterations or a Refine"),
+        (True, TypeError, "refine must be None"),
+        (0, ValueError, "refine must be at least 1, got 0"),
+    ],
+)
+def test_refine_is_checked_before_anything_is_solved(refine, error, message):
+    with pytest.raises(error, match=message):
+        gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), refine=refine)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"n_iter": 0}, "n_iter must be at least 1"),
+        ({"vocabulary": -1}, "vocabulary must be at least 1"),
+        ({"hood": 0}, "hood must be at least 1"),
+        ({"whiten": 1}, "whiten must be a bool, got int"),
+        ({"reweight": -1.0}, "reweight must be non-negative"),
+    ],
+)
+def test_a_refinement_is_checked_when_it_is_made(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        gwfast.Refinement(**options)
+
+
+def test_barycentric_translation_agrees_with_the_plan(noisy):
+    result, _ = noisy
+    target = result.target.rows
+    means = result.plan @ target[:100] / result.plan.sum(axis=1, keepdims=True)
+    cosine = unit(means) @ unit(target).T
+    found = result.translate([3, 99], method="barycentric", k=4)
+    np.testing.assert_array_equal(found.indices, np.argsort(-cosine[[3, 99]])[:, :4])
+    with pytest.raises(ValueError, match="rows must be some of 0 to 99"):
+        result.translate([100], method="barycentric")

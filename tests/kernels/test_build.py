@@ -1,0 +1,170 @@
+"""Facts about this build: OpenMP, instruction sets, a twin for every kernel, and what
+the source distribution holds."""
+
+import inspect
+import os
+import pkgutil
+import re
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+
+import pytest
+from helpers.processes import run_python
+
+import gwfast
+from gwfast import kernels
+from gwfast.kernels import _rows, _sparse, reference
+
+ROOT = Path(__file__).resolve().parents[2]
+ISAS = _rows.supported_isas()
+
+EXTENSIONS = [
+    import_module(f"{kernels.__name__}.{found.name}")
+    for found in pkgutil.iter_modules(kernels.__path__)
+    if isinstance(found.module_finder.find_spec(found.name).loader, ExtensionFileLoader)
+]
+OWN = [
+    (module, name, x)
+    for module in EXTENSIONS
+    for name, x in vars(module).items()
+    if not name.startswith("_") and getattr(x, "__module__", None) == module.__name__
+]
+# The functions of `_rows` are no kernels, and an array is the twin of its other types.
+KERNELS = {
+    f"sparse_{name}" if module is _sparse else name: x
+    for module, name, x in OWN
+    if callable(x) and not isinstance(x, type) and module is not _rows
+}
+TYPES = {
+    name: x
+    for module, name, x in OWN
+    if isinstance(x, type) and x not in (_rows.Rows, _rows.Stored)
+}
+
+
+@pytest.mark.skipif(
+    os.environ.get("GWFAST_TEST_NO_OPENMP", "0") not in ("", "0"),
+    reason="GWFAST_TEST_NO_OPENMP says that this build is meant to be serial",
+)
+def test_openmp_was_not_lost():
+    assert _rows.openmp_version() > 0, (
+        "gwfast was built without OpenMP; if that is meant, set GWFAST_TEST_NO_OPENMP=1"
+    )
+
+
+def test_there_are_kernels_to_compare():
+    assert {"exp", "sinkhorn_passes", "topk_rows", "rescale_columns"} <= set(KERNELS)
+    assert {"matmul", "gibbs_product", "gram", "sparse_select"} <= set(KERNELS)
+    assert {"Panels", "Product", "Gibbs", "ColumnSums"} <= set(TYPES)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernel_has_a_twin_with_the_same_arguments(name):
+    twin = getattr(reference, name, None)
+    assert twin is not None, f"gwfast/kernels/reference.py has no {name}"
+    ours = inspect.signature(KERNELS[name]).parameters
+    theirs = inspect.signature(twin).parameters
+    assert list(theirs) == list(ours)
+    assert [p.default for p in theirs.values()] == [p.default for p in ours.values()]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_type_has_a_twin_with_the_same_arguments(name):
+    """The signature of an extension type is the first line of its docstring."""
+    twin = getattr(reference, name, None)
+    assert twin is not None, f"gwfast/kernels/reference.py has no {name}"
+    line = re.sub(r"\[.*?\]", "", TYPES[name].__doc__.split("\n")[0])
+    ours = re.findall(r"(\w+)(?:=[^,]*)?[,)]", line)
+    assert list(inspect.signature(twin).parameters) == ours
+
+
+def test_no_twin_is_left_without_a_kernel():
+    own = {
+        name
+        for name, x in vars(reference).items()
+        if getattr(x, "__module__", None) == reference.__name__
+        and not name.startswith("_")
+    }
+    assert own == {*KERNELS, *TYPES}
+
+
+def test_floor_is_always_among_the_instruction_sets():
+    assert ISAS[-1] in ("baseline", "neon")
+    assert len(set(ISAS)) == len(ISAS)
+
+
+def test_unknown_instruction_set_is_refused_and_the_former_kept():
+    former = _rows.current_isa()
+    with pytest.raises(ValueError, match=r"must be one of .* got 'sse9'"):
+        _rows.select_isa("sse9")
+    assert _rows.current_isa() == former
+
+
+def import_with_isa(name):
+    code = "from gwfast.kernels import _rows; print(_rows.current_isa())"
+    return run_python(code, check=False, GWFAST_ISA=name)
+
+
+@pytest.mark.parametrize("name", ["", *ISAS])
+def test_environment_variable_forces_an_instruction_set(name):
+    done = import_with_isa(name)
+    assert done.stdout.strip() == (name or ISAS[0]), done.stderr
+
+
+def test_environment_variable_with_an_unknown_name_says_so():
+    done = import_with_isa("avx1024")
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: GWFAST_ISA: ")
+    assert "avx1024" in last and all(repr(name) in last for name in ISAS)
+
+
+def test_show_config_prints_the_facts_of_a_bug_report(isa, capsys):
+    gwfast.show_config()
+    lines = dict(
+        line.split("  ", 1) for line in capsys.readouterr().out.strip().splitlines()
+    )
+    facts = {name.strip(): fact.strip() for name, fact in lines.items()}
+    assert facts["gwfast"] == gwfast.__version__
+    assert facts["instruction set"].startswith(isa)
+    has_openmp = bool(_rows.openmp_version())
+    assert facts["OpenMP"].startswith("yes" if has_openmp else "NO")
+    assert "by default" in facts["threads"]
+    assert facts["BLAS"] and facts["numpy"] and facts["scipy"]
+
+
+def test_source_distribution_holds_all_sources():
+    """Of files that git knows, by the rules of MANIFEST.in."""
+    egg_info = pytest.importorskip("setuptools.command.egg_info")
+    manifest = ROOT / "MANIFEST.in"
+    if not manifest.exists():
+        pytest.skip("not in a source tree")
+    files = egg_info.FileList()
+    # What setuptools puts in by itself wherever the extensions were built.
+    generated = [path.relative_to(ROOT) for path in (ROOT / "gwfast").rglob("*.c")]
+    files.extend(map(str, generated))
+    former = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        for line in manifest.read_text().splitlines():
+            if line.strip() and not line.startswith("#"):
+                files.process_template_line(line)
+    finally:
+        os.chdir(former)
+    shipped = {Path(name).as_posix() for name in files.files}
+    needed = {
+        path.relative_to(ROOT).as_posix()
+        for folder, patterns in {
+            "csrc": ["*.[ch]", "*.inc"],
+            "gwfast": ["**/*.py", "**/*.pyx", "**/*.pxd", "data/*", "cli/templates/*"],
+            "tests": ["*.py"],
+        }.items()
+        for pattern in patterns
+        for path in (ROOT / folder).glob(pattern)
+    }
+    assert needed - shipped == set()
+    built = {name for name in shipped if name.endswith((".so", ".pyd", ".pyc"))}
+    assert (
+        built | {name for name in shipped if re.match(r"gwfast/.*\.c$", name)} == set()
+    )

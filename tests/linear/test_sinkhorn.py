@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+from helpers.problems import masses
+from scipy.optimize import linprog
+from scipy.special import logsumexp
+
+import gwfast
+
+
+def reference_plan(cost, p, q, epsilon, n_iter=20_000):
+    """Sinkhorn in the log domain, in float64."""
+    f, g = np.zeros(len(p)), np.zeros(len(q))
+    for _ in range(n_iter):
+        f = epsilon * (np.log(p) - logsumexp((g - cost) / epsilon, axis=1))
+        g = epsilon * (np.log(q) - logsumexp((f[:, None] - cost) / epsilon, axis=0))
+    return np.exp((f[:, None] + g - cost) / epsilon)
+
+
+def exact_cost(cost, p, q):
+    n, m = cost.shape
+    rows = np.kron(np.eye(n), np.ones(m))
+    cols = np.kron(np.ones(n), np.eye(m))
+    solution = linprog(cost.ravel(), A_eq=np.vstack([rows, cols]), b_eq=np.r_[p, q])
+    return solution.fun
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 1), (7, 3), (33, 40), (130, 97)])
+@pytest.mark.parametrize("epsilon", [1.0, 0.05])
+def test_plan_is_that_of_float64_log_domain_iterations(shape, epsilon):
+    cost = np.random.default_rng(0).random(shape)
+    p, q = masses(shape[0], 1), masses(shape[1], 2)
+    result = gwfast.sinkhorn(cost, p, q, epsilon=epsilon, tol=1e-6)
+    expected = reference_plan(cost, p, q, epsilon, n_iter=2000)
+    assert result.converged
+    assert np.abs(result.plan - expected).sum() < 2e-5
+
+
+def test_result_is_consistent_with_its_own_parts():
+    cost = np.random.default_rng(3).random((50, 60)) * 7 - 2
+    p, q = masses(50, 4), masses(60, 5)
+    result = gwfast.sinkhorn(cost, p, q, epsilon=0.3)
+    plan = result.plan.astype(np.float64)
+    error = np.abs(plan.sum(1) - p).sum() + np.abs(plan.sum(0) - q).sum()
+    f, g = result.potentials
+    np.testing.assert_allclose(result.marginal_error, error, atol=1e-6)
+    np.testing.assert_allclose(result.cost, (plan * cost).sum(), rtol=1e-6)
+    entropy = -(plan * np.log(plan)).sum()
+    np.testing.assert_allclose(result.reg_cost, result.cost - 0.3 * entropy, rtol=1e-5)
+    assert np.abs(np.exp((f[:, None] + g - cost) / 0.3) - plan).sum() < 1e-5
+
+
+def test_duality_gap_closes():
+    cost = np.random.default_rng(6).random((80, 70))
+    p, q = masses(80, 7), masses(70, 8)
+    result = gwfast.sinkhorn(cost, p, q, epsilon=0.02)
+    f, g = result.potentials
+    plan = np.exp((f[:, None] + g - cost) / 0.02)
+    dual = f @ p + g @ q - 0.02 * (plan.sum() - 1)
+    # <T, C> - epsilon H(T) = <T, C> + epsilon sum T log T, whose dual is this.
+    assert abs(result.reg_cost - dual) < 1e-4 * abs(result.reg_cost)
+
+
+@pytest.mark.parametrize("relative", [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("shape", [(7, 3), (60, 90)])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, shape):
+    cost = np.random.default_rng(9).random(shape)
+    p, q = masses(shape[0], 10), masses(shape[1], 11)
+    epsilon = relative * cost.mean()
+    result = gwfast.sinkhorn(cost, p, q, epsilon=epsilon, max_iter=500)
+    assert np.isfinite(result.plan).all()
+    assert (result.plan >= 0).all()
+    assert np.isfinite(result.cost) and np.isfinite(result.reg_cost)
+    np.testing.assert_allclose(result.plan.sum(dtype=np.float64), 1.0, atol=1e-5)
+    np.testing.assert_allclose(result.plan.sum(0), q, atol=1e-5)
+
+
+def test_small_epsilon_approaches_the_linear_program():
+    cost = np.random.default_rng(12).random((20, 25))
+    p, q = masses(20, 13), masses(25, 14)
+    result = gwfast.sinkhorn(cost, p, q, epsilon=1e-3, max_iter=100_000)
+    assert result.converged
+    np.testing.assert_allclose(result.cost, exact_cost(cost, p, q), rtol=1e-2)
+
+
+def test_huge_costs_and_offsets_change_nothing_but_units():
+    cost = np.random.default_rng(15).random((30, 40))
+    plain = gwfast.sinkhorn(cost, epsilon=0.05)
+    for scale, offset in ((1e25, 0.0), (1e-25, 0.0), (1.0, 1e6)):
+        other = gwfast.sinkhorn(scale * cost + offset, epsilon=0.05 * scale)
+        assert np.abs(other.plan - plain.plan).sum() < 1e-4
+
+
+def test_points_without_mass_get_none():
+    cost = np.random.default_rng(16).random((20, 30))
+    p, q = masses(20, 17), masses(30, 18)
+    p[[0, 7]] = q[29] = 0.0
+    p, q = p / p.sum(), q / q.sum()
+    result = gwfast.sinkhorn(cost, p, q, epsilon=0.05)
+    assert result.converged
+    assert (result.plan[[0, 7]] == 0).all() and (result.plan[:, 29] == 0).all()
+    smaller = gwfast.sinkhorn(
+        np.delete(cost, [0, 7], 0)[:, :29], np.delete(p, [0, 7]), q[:29], epsilon=0.05
+    )
+    kept = np.delete(result.plan, [0, 7], 0)[:, :29]
+    assert np.abs(kept - smaller.plan).sum() < 3e-5
+
+
+def test_transposed_problem_has_the_transposed_plan():
+    cost = np.random.default_rng(19).random((64, 33))
+    p, q = masses(64, 20), masses(33, 21)
+    one = gwfast.sinkhorn(cost, p, q, epsilon=0.03, tol=1e-6)
+    other = gwfast.sinkhorn(cost.T, q, p, epsilon=0.03, tol=1e-6)
+    assert np.abs(one.plan - other.plan.T).sum() < 1e-5
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+def test_plan_is_the_same_for_any_number_of_threads(n_threads):
+    cost = np.random.default_rng(22).random((400, 300))
+    one = gwfast.sinkhorn(cost, epsilon=0.01, n_threads=1)
+    other = gwfast.sinkhorn(cost, epsilon=0.01, n_threads=n_threads)
+    np.testing.assert_array_equal(one.plan, other.plan)
+
+
+def test_running_out_of_iterations_is_said():
+    cost = np.random.default_rng(23).random((50, 50))
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"max_iter.* after 3 passes"):
+        result = gwfast.sinkhorn(cost, epsilon=1e-4, max_iter=3)
+    assert result.status == "max_iter" and result.n_iter == 3
+    assert result.marginal_error > 1e-5
+
+
+def test_a_tolerance_beyond_float32_is_said():
+    cost = np.random.default_rng(24).random((200, 200))
+    with pytest.warns(gwfast.ConvergenceWarning, match="precision"):
+        result = gwfast.sinkhorn(cost, epsilon=0.1, tol=1e-15)
+    assert result.status == "precision"
+    assert result.marginal_error < 3e-6
+
+
+def test_input_is_left_alone():
+    cost = np.random.default_rng(25).random((20, 20))
+    p = masses(20, 26)
+    before = cost.copy(), p.copy()
+    gwfast.sinkhorn(cost, p, p, epsilon=0.1)
+    np.testing.assert_array_equal(cost, before[0])
+    np.testing.assert_array_equal(p, before[1])

@@ -1,0 +1,260 @@
+"""Parts of a kernel: what is chosen, and that the certified bound is one."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, masses
+
+from gwfast.kernels._rows import Panels, aligned_empty
+from gwfast.linear.gibbs_kernel import ProductKernel, SparseKernel, TiledKernel
+from gwfast.linear.sinkhorn import SinkhornSolver
+from gwfast.linear.truncation import CERTIFIED, Support, padded
+
+SHARE = 1e-7
+SHAPES = [(90, 70), (64, 128), (33, 200), (200, 17)]
+
+
+class Solved:
+    """A linear problem, solved, and what of its kernel is kept."""
+
+    def __init__(
+        self, n, m, seed, *, epsilon=0.02, scale=1.0, share=SHARE, empty=0, tiled=False
+    ):
+        rng = np.random.default_rng(seed)
+        self.left = (scale * rng.standard_normal((n, 6))).astype(np.float32)
+        self.right = rng.standard_normal((m, 6)).astype(np.float32)
+        self.epsilon = epsilon * scale * 6
+        self.p, self.q = masses(n, seed), masses(m, seed + 1)
+        self.p[:empty] = self.q[:empty] = 0.0
+        self.p, self.q = self.p / self.p.sum(), self.q / self.q.sum()
+        self.solver = SinkhornSolver(self.p, self.q, 1)
+        panels = Panels(self.right, True)
+        if tiled:
+            self.kernel = TiledKernel(self.left, panels, self.right, 1)
+        else:
+            buffer = aligned_empty((n, m))
+            self.kernel = ProductKernel(self.left, panels, buffer, 1)
+        self.passes = self.solver.solve(
+            self.kernel, self.epsilon, tol=1e-6, max_iter=5000
+        )
+        # A support is chosen from the kernel around the potentials that there are.
+        self.solver.u.fill(1.0)
+        self.solver.v.fill(1.0)
+        ones = np.ones(m, dtype=np.float32)
+        around = self.solver.f, self.solver.g, self.epsilon
+        self.kernel.make(*around, self.q, ones, self.solver.sums)
+        lengths = np.linalg.norm(self.right.astype(np.float64), axis=1)
+        self.support = Support(
+            self.kernel, self.solver, lengths, share=share, n_threads=1
+        )
+
+    def plan(self, left=None, f=None, g=None, epsilon=None):
+        """The whole one in float64, by default as it was solved."""
+        left = self.left if left is None else left
+        f = self.solver.f if f is None else f
+        g = self.solver.g if g is None else g
+        cost = left.astype(np.float64) @ self.right.T.astype(np.float64)
+        return np.exp((f[:, None] + g - cost) / (epsilon or self.epsilon))
+
+    def kept(self):
+        """Where entries are kept, as an array."""
+        start, index = self.support.start, self.support.index
+        mask = np.zeros(self.support.shape, dtype=bool)
+        for i, row in enumerate(mask):
+            row[index[start[i] : start[i + 1]]] = True
+        return mask
+
+    def outside(self, plan):
+        """Largest share of a row's or column's mass that is not kept."""
+        lost = np.where(self.kept(), 0.0, plan)
+        shares = [
+            (lost.sum(axis=axis)[masses > 0] / masses[masses > 0]).max()
+            for axis, masses in ((1, self.p), (0, self.q))
+        ]
+        return max(shares)
+
+
+# --- Choice ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("share", [1e-9, 1e-7, 1e-3])
+def test_entries_that_matter_are_kept(shape, tiled, share, isa):
+    solved = Solved(*shape, 0, share=share, tiled=tiled)
+    support, plan = solved.support, solved.plan()
+    assert support.index is None and support.choose() is support
+    mask = solved.kept()
+    assert support.kept == mask.sum() == len(support.index) == support.start[-1]
+    assert support.start.dtype == np.int64 and support.index.dtype == np.int32
+    for i in range(shape[0]):  # in order, none twice
+        row = support.index[support.start[i] : support.start[i + 1]]
+        assert (np.diff(row) > 0).all()
+    least = share * np.minimum(solved.p[:, None], solved.q)
+    clear = np.abs(plan / least - 1) > 1e-3  # but for rounding
+    np.testing.assert_array_equal(mask[clear], (plan >= least)[clear])
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_points_without_mass_keep_nothing(tiled):
+    solved = Solved(90, 70, 1, empty=20, tiled=tiled)
+    solved.support.choose()
+    mask = solved.kept()
+    assert not mask[:20].any() and not mask[:, :20].any()
+    assert mask[20:].any(axis=1).all() and mask[:, 20:].any(axis=0).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_it_pays_where_few_are_kept_and_little_is_lost(shape):
+    solved = Solved(*shape, 2)
+    density = solved.support.kept / np.prod(shape)
+    assert solved.support.pays(density) and solved.support.pays(1.0)
+    assert not solved.support.pays(density * 0.99)
+    rough = Solved(*shape, 2, share=0.05)
+    assert not rough.support.pays(1.0)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_change_nothing(n_threads):
+    one = Solved(300, 400, 3)
+    lengths = np.linalg.norm(one.right.astype(np.float64), axis=1)
+    other = Support(one.kernel, one.solver, lengths, share=SHARE, n_threads=n_threads)
+    one.support.choose(), other.choose()
+    np.testing.assert_array_equal(one.support.start, other.start)
+    np.testing.assert_array_equal(one.support.index, other.index)
+    f, g = one.solver.f + 1e-3, one.solver.g
+    assert one.support.lost(one.left, f, g) == other.lost(one.left, f, g)
+
+
+# --- The certificate ------------------------------------------------------------------
+
+# What the kernels of float32 know of an entry, relatively.
+ROUNDING = 1.01
+
+
+def test_bound_of_what_has_not_moved_is_what_was_left_out(seed):
+    for shape in SHAPES:
+        solved = Solved(*shape, seed, share=1e-4)
+        support = solved.support.choose()
+        lost = support.lost(solved.left, solved.solver.f, solved.solver.g)
+        truth = solved.outside(solved.plan())
+        assert truth > 0
+        np.testing.assert_allclose(lost, truth, rtol=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("size", [1e-3, 0.1, 1.0, 10.0])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bound_holds_wherever_potentials_and_costs_move(shape, size, scale, seed):
+    """`size`: of the moves of exponents."""
+    rng = np.random.default_rng(seed)
+    solved = Solved(*shape, seed, scale=scale, share=1e-5)
+    support, solver = solved.support.choose(), solved.solver
+    n, m = shape
+    step = size * solved.epsilon
+    moves = {"f": n, "g": m, "left": n}
+    nearest = np.inf
+    for _ in range(30):
+        which = set(rng.choice(list(moves), rng.integers(1, 4), replace=False))
+        f, g, left = solver.f.copy(), solver.g.copy(), solved.left.copy()
+        kind = rng.choice(["all", "one", "shift"])
+        draw = {
+            "all": lambda *shape: rng.standard_normal(shape),
+            "one": lambda *shape: 5.0 * (rng.random(shape) < 2.0 / shape[0]),
+            "shift": lambda *shape: np.full(shape, rng.standard_normal()),
+        }[kind]
+        if "f" in which:
+            f += step * draw(n)
+        if "g" in which:
+            g += step * draw(m)
+        if "left" in which:
+            # Along rows of the other side, the direction that matters most.
+            towards = solved.right[rng.integers(m, size=n)]
+            towards = towards / np.linalg.norm(towards, axis=1, keepdims=True) ** 2
+            left += (step * draw(n, 1) * towards).astype(np.float32)
+        bound = support.lost(left, f, g)
+        truth = solved.outside(solved.plan(left, f, g))
+        assert truth <= bound * ROUNDING, (kind, which, truth, bound)
+        nearest = min(nearest, bound / truth)
+    assert nearest < 1e3  # not an idle bound
+
+
+def test_bound_holds_along_the_iterations_of_a_solve(seed):
+    """Where costs move and Sinkhorn follows, as in an outer loop."""
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        solved = Solved(90, 70, seed)
+        support, solver, left = solved.support.choose(), solved.solver, solved.left
+        certified = 0
+        for _ in range(6):
+            left = left + (1e-3 * rng.standard_normal(left.shape)).astype(np.float32)
+            kernel = SparseKernel(left, padded(solved.right), support, 1)
+            solver.solve(kernel, solved.epsilon, tol=1e-5, max_iter=500)
+            bound = support.lost(left, solver.f, solver.g)
+            truth = solved.outside(solved.plan(left))
+            assert truth <= bound * ROUNDING
+            certified += bound <= CERTIFIED
+        assert certified
+
+
+def test_points_without_mass_do_not_matter():
+    solved = Solved(90, 70, 4, empty=15)
+    support, solver = solved.support.choose(), solved.solver
+    assert (solver.f[:15] == -np.inf).all() and (solver.g[:15] == -np.inf).all()
+    left = solved.left.copy()
+    left[15:] += np.float32(1e-3)
+    f, g = solver.f + 1e-3 * cloud(90, 1, 0)[:, 0], solver.g
+    bound = support.lost(left, f, g)
+    truth = solved.outside(solved.plan(left, f, g))
+    assert truth <= bound * ROUNDING < np.inf
+
+
+@pytest.mark.parametrize("exponent", [100.0, 1e3, 1e6])
+def test_bound_of_what_has_moved_far_is_no_number_that_passes(exponent):
+    solved = Solved(90, 70, 5)
+    support, solver = solved.support.choose(), solved.solver
+    bound = support.lost(
+        solved.left, solver.f + exponent * solved.epsilon, solver.g.copy()
+    )
+    assert not np.isnan(bound) and bound > CERTIFIED
+
+
+# --- Solving on a part ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(90, 70), (64, 128), (200, 180)], ids=str)
+@pytest.mark.parametrize("empty", [0, 7])
+def test_sparse_solution_is_the_dense_one_but_for_what_is_outside(shape, empty, seed):
+    solved = Solved(*shape, seed, empty=empty)
+    support = solved.support.choose()
+    rng = np.random.default_rng(seed)
+    left = solved.left + (1e-3 * rng.standard_normal(solved.left.shape)).astype("f4")
+    part = SparseKernel(left, padded(solved.right), support, 1)
+    panels = Panels(solved.right, True)
+    whole = ProductKernel(left, panels, aligned_empty(shape), 1)
+    sides = {}
+    for name, kernel in (("part", part), ("whole", whole)):
+        solver = SinkhornSolver(solved.p, solved.q, 1)
+        solver.f, solver.g = solved.solver.f.copy(), solved.solver.g.copy()
+        solver.solve(kernel, solved.epsilon, tol=1e-6, max_iter=5000)
+        state, rows = kernel.contract(left, solved.right, solver.u, solver.v)
+        assert solver.error(rows, solver.cols) <= 3e-6
+        sides[name] = solver, state, kernel.coupling(solver)
+    with np.errstate(invalid="ignore"):  # of points without mass
+        lost = support.lost(left, sides["part"][0].f, sides["part"][0].g)
+    assert lost <= CERTIFIED
+    assert sides["part"][2].form == "sparse" and sides["whole"][2].form == "array"
+    plans = [sides[name][2].toarray() for name in ("part", "whole")]
+    assert np.abs(plans[0] - plans[1]).sum(dtype=np.float64) <= 4 * lost + 2e-5
+    assert (plans[0][~solved.kept()] == 0).all()
+    size = np.linalg.norm(sides["whole"][1])
+    assert np.linalg.norm(sides["part"][1] - sides["whole"][1]) <= 1e-4 * size
+
+
+@pytest.mark.parametrize("d", [1, 15, 16, 17, 32])
+def test_padding_adds_columns_of_zeros(d):
+    x = cloud(5, d, 0).astype(np.float32)
+    came = padded(x)
+    assert came.shape == (5, -(-d // 16) * 16) and came.dtype == np.float32
+    np.testing.assert_array_equal(came[:, :d], x)
+    assert not came[:, d:].any()
+    assert (came is x) == (d % 16 == 0)

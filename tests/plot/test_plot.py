@@ -1,0 +1,374 @@
+"""The pictures: what is drawn where, and what is written."""
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from helpers.processes import run_python
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from scipy import sparse
+
+from gwfast.plot import (
+    plot_candidates,
+    plot_coupling,
+    plot_couplings,
+    plot_dendrogram,
+    plot_distance_histograms,
+    plot_distances,
+    plot_dynamics,
+)
+from gwfast.results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
+from gwfast.results.result import Candidate
+
+
+class Step(NamedTuple):
+    gw_cost: float
+    change: float
+    marginal_error: float
+
+
+def history(n):
+    return [
+        Step(1 + 1 / i, np.inf if i == 1 else 0.1**i, 0.2**i) for i in range(1, n + 1)
+    ]
+
+
+def labels_of(legend):
+    return [text.get_text() for text in legend.get_texts()]
+
+
+CLOUD = np.random.default_rng(0).standard_normal((40, 3))
+# Two near one another, a third beside them, a fourth far away.
+DISTANCES = np.array([[0, 1, 3, 9], [1, 0, 5, 9], [3, 5, 0, 9], [9, 9, 9, 0]], float)
+NAMES = ["es", "pt", "fr", "$fi_1"]
+CANDIDATES = [
+    Candidate("profile 0.02", 1500, 3e-4, 0.0078, 50, 0.9, "went on"),
+    Candidate("product", 1500, 3e-4, 0.0103, 8, 0.2, "dropped in round 1"),
+    Candidate("random 0", 1500, 3e-4, 0.0079, 8, 0.2, "same as profile 0.02"),
+    Candidate("profile 0.02", 2000, 3e-4, 0.0082, 119, 3.0, "won"),
+    Candidate("fresh profile", 2000, 3e-4, 0.0083, 60, 2.0, "tie"),
+    Candidate("other", 2000, 3e-4, 0.0090, 60, 2.0, "lost"),
+]
+ALL = {
+    "dynamics": (plot_dynamics, (history(5),)),
+    "dynamics of two": (plot_dynamics, ({"$a": history(5), "_b": history(3)},)),
+    "candidates": (plot_candidates, (CANDIDATES,)),
+    "histograms": (plot_distance_histograms, (CLOUD, CLOUD[:9], ("$a", "_b"))),
+    "distances": (plot_distances, (DISTANCES, NAMES)),
+    "dendrogram": (plot_dendrogram, (DISTANCES, NAMES)),
+    "coupling": (plot_coupling, (DISTANCES, NAMES, NAMES)),
+    "couplings": (plot_couplings, ({"$a": DISTANCES, "_b": DISTANCES},)),
+}
+
+
+@pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("suffix, magic", [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_file(tmp_path, plot, data, suffix, magic):
+    """Drawn without a warning, dollar signs and all."""
+    path = tmp_path / f"picture.{suffix}"
+    assert isinstance(plot(*data, path=path), Figure)
+    assert path.read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
+def test_draws_where_it_is_told(tmp_path, plot, data):
+    whole = Figure(figsize=(12, 6), layout="constrained")
+    part = whole.subfigures(1, 2)[0]
+    assert plot(*data, figure=part, path=tmp_path / "whole.png") is part
+    assert len(whole.axes) == len(part.axes) > 0
+    assert (tmp_path / "whole.png").exists()
+
+
+@pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
+def test_titles_and_labels(plot, data):
+    figure = plot(*data)
+    assert all(axes.get_title(loc="left") for axes in figure.axes[:1])
+    if plot is not plot_distances:  # the names of its axes say it all
+        assert any(axes.get_xlabel() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 97])
+def test_curves_show_the_history(n):
+    figure = plot_dynamics(history(n))
+    top, bottom = figure.axes
+    (cost,) = top.lines
+    np.testing.assert_array_equal(cost.get_xdata(), np.arange(1, n + 1))
+    np.testing.assert_array_equal(
+        cost.get_ydata(), [step.gw_cost for step in history(n)]
+    )
+    change, error = bottom.lines
+    assert np.isnan(change.get_ydata()[0])
+    assert np.isfinite(change.get_ydata()[1:]).all()
+    np.testing.assert_array_equal(
+        error.get_ydata(), [step.marginal_error for step in history(n)]
+    )
+    assert bottom.get_yscale() == "log"
+    assert top.get_ylabel() == "gw_cost"
+
+
+def test_several_histories():
+    runs = {"epsilon $1": history(5), "_epsilon 2": history(3)}
+    top, bottom = plot_dynamics(runs).axes
+    for line, steps in zip(top.lines, runs.values(), strict=True):
+        np.testing.assert_array_equal(
+            line.get_ydata(), [step.gw_cost for step in steps]
+        )
+    assert len({line.get_color() for line in top.lines}) == 2
+    assert len({line.get_marker() for line in top.lines}) == 2
+    assert labels_of(top.get_legend()) == list(runs)
+    assert len(bottom.lines) == 4
+    assert bottom.lines[0].get_color() == bottom.lines[1].get_color()
+    assert bottom.lines[0].get_linestyle() != bottom.lines[1].get_linestyle()
+
+
+def test_many_histories_have_as_many_colors():
+    (top, _) = plot_dynamics({f"run {k}": history(2) for k in range(20)}).axes
+    assert len({line.get_color() for line in top.lines}) == 20
+
+
+def test_accuracy_in_the_title():
+    figure = plot_dynamics(history(5), accuracy={"coupling P@1": 0.612})
+    assert "coupling P@1 61.2%" in figure.axes[0].get_title(loc="left")
+    many = {f"method {k} P@1": k / 10 for k in range(6)}
+    lines = plot_dynamics(history(5), accuracy=many).axes[0].get_title(loc="left")
+    assert max(map(len, lines.split("\n"))) < 80
+    for k in range(6):  # no score is broken
+        assert f"method {k} P@1 {k * 10}.0%" in lines
+
+
+def test_accuracy_of_every_iteration():
+    shares = [0.1, np.nan, 0.3]
+    _, middle, _ = plot_dynamics(history(3), accuracy_history=shares).axes
+    np.testing.assert_array_equal(middle.lines[0].get_ydata(), shares)
+    runs = {"a": history(3), "b": history(2)}
+    figure = plot_dynamics(runs, accuracy_history={"b": [0, 1], "a": shares})
+    top, middle, _ = figure.axes
+    assert [len(line.get_ydata()) for line in middle.lines] == [3, 2]
+    for one, other in zip(top.lines, middle.lines, strict=True):
+        assert one.get_color() == other.get_color()
+
+
+def test_nothing_for_a_log_axis(tmp_path):
+    """One step that moved nothing: no warning, no crash."""
+    plot_dynamics([Step(0.0, np.inf, 0.0)], path=tmp_path / "d.png")
+    plot_dynamics([Step(0.0, 0.0, 0.0)] * 3, path=tmp_path / "d.png")
+
+
+def test_candidates_stand_in_their_lines():
+    figure = plot_candidates(CANDIDATES)
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    starts = [row.start for row in CANDIDATES]
+    assert names == [
+        "1500 points, epsilon 0.0003", *starts[:3],
+        "2000 points, epsilon 0.0003", *starts[3:],
+    ]  # fmt: skip
+    points = [dots.get_offsets()[0] for dots in axes.collections]
+    assert [x for x, _ in points] == [row.gw_cost for row in CANDIDATES]
+    assert [names[int(y)] for _, y in points] == starts
+    assert labels_of(figure.legends[0])[0] == "won"
+    assert len(labels_of(figure.legends[0])) == 6
+
+
+def test_histograms_are_those_of_the_pairs():
+    x, y = CLOUD, CLOUD[:9] + 1
+    figure = plot_distance_histograms(x, y, ("$a", "_b"), bins=20)
+    (axes,) = figure.axes
+    steps = [patch.get_data() for patch in axes.patches]
+    edges = steps[0].edges
+    for side, (filled, line) in zip((x, y), (steps[:2], steps[2:]), strict=True):
+        unit = side / np.linalg.norm(side, axis=1, keepdims=True)
+        cosine = [
+            unit[i] @ unit[j] for i in range(len(unit)) for j in range(i + 1, len(unit))
+        ]
+        # All pairs are counted, and each once.
+        counts = line.values * np.diff(edges) * len(cosine)
+        assert counts.sum() == pytest.approx(len(cosine))
+        expected, _ = np.histogram(cosine, edges)
+        assert np.abs(counts - expected).sum() <= 2  # on an edge but for rounding
+        np.testing.assert_array_equal(filled.values, line.values)
+        note = f"mean {np.mean(cosine):.3f}, standard deviation {np.std(cosine):.3f}"
+        assert note in "".join(labels_of(figure.legends[0]))
+    first, second = labels_of(figure.legends[0])
+    assert first.startswith("$a\n") and first.endswith("(40 rows)")
+    assert second.startswith("_b\n") and second.endswith("(9 rows)")
+
+
+def test_large_spaces_are_sampled():
+    first, second = labels_of(
+        plot_distance_histograms(CLOUD, CLOUD, max_rows=12).legends[0]
+    )
+    assert "(12 of 40 rows)" in first
+    assert "(12 of 40 rows)" in second
+
+
+@pytest.mark.parametrize("n", [4, 24, 25])
+def test_distances(n):
+    rng = np.random.default_rng(1)
+    matrix = rng.random((n, n)) + 1e-3
+    np.fill_diagonal(matrix, 0)
+    names = [f"language {i}" for i in range(n)]
+    axes = plot_distances(matrix, names).axes[0]
+    np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
+    for axis in (axes.xaxis, axes.yaxis):
+        assert [label.get_text() for label in axis.get_ticklabels()] == names
+    assert len(axes.texts) == (n * n if n < 25 else 0)
+    for text in axes.texts:
+        column, row = text.get_position()
+        assert float(text.get_text()) == pytest.approx(matrix[row, column], rel=0.01)
+
+
+def contrast(one, other):
+    """Of two colors, by the formula of WCAG 2."""
+
+    def luminance(color):
+        color = np.array(to_rgb(color))
+        low = color / 12.92
+        return [0.2126, 0.7152, 0.0722] @ np.where(
+            color <= 0.03928, low, ((color + 0.055) / 1.055) ** 2.4
+        )
+
+    dark, light = sorted([luminance(one), luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_numbers_can_be_read_on_their_cells():
+    matrix = np.arange(400.0).reshape(20, 20)
+    axes = plot_distances(matrix, range(20)).axes[0]
+    image = axes.images[0]
+    for text in axes.texts:
+        column, row = text.get_position()
+        cell = image.cmap(image.norm(matrix[row, column]))
+        assert contrast(text.get_color(), cell[:3]) > 3
+
+
+def test_dendrogram_joins_by_average_distance():
+    """By hand: es and pt at 1, with fr at (3 + 5) / 2, with fi at 9."""
+    axes = plot_dendrogram(DISTANCES, NAMES).axes[0]
+    heights = sorted(max(line.get_xdata()) for line in axes.lines)
+    assert heights == [1, 4, 9]
+    leaves = [label.get_text() for label in axes.get_yticklabels()]
+    assert sorted(leaves) == sorted(NAMES)
+    assert abs(leaves.index("es") - leaves.index("pt")) == 1
+    # A leaf's line begins at its name.
+    places = dict(zip(leaves, axes.get_yticks(), strict=True))
+    last = next(line for line in axes.lines if max(line.get_xdata()) == 9)
+    assert places["$fi_1"] in last.get_ydata()[last.get_xdata() == 0]
+
+
+def test_plan_is_shown_as_shares_of_its_rows():
+    plan = np.array([[1.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
+    figure = plot_coupling(plan, ["a", "b", "$c"], ["x", "y"])
+    axes = figure.axes[0]
+    np.testing.assert_allclose(
+        axes.images[0].get_array(), [[0.25, 0.75], [0, 0], [1, 0]]
+    )
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b", "$c"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["x", "y"]
+
+
+def test_every_kind_of_coupling_gives_the_same_picture():
+    rng = np.random.default_rng(3)
+    left, right = rng.standard_normal((2, 30, 4)).astype(np.float32)
+    plan = np.exp(-left @ right.T).astype(np.float32)
+    zeros = np.zeros(30)
+    couplings = {
+        "array": ArrayCoupling(plan, 1),
+        "sparse": SparseCoupling(sparse.csr_array(plan), 1),
+        "factors": FactoredCoupling(left, right, zeros, zeros, 1.0, 1),
+        "plain": plan,
+    }
+    figure = plot_couplings(couplings)
+    panels = figure.axes[:4]
+    assert [axes.get_title(loc="left") for axes in panels] == list(couplings)
+    for axes in panels:
+        np.testing.assert_allclose(
+            axes.images[0].get_array(),
+            plan / plan.sum(axis=1, keepdims=True),
+            rtol=1e-4,
+        )
+        # One color scale for all.
+        assert axes.images[0].norm.vmax == panels[0].images[0].norm.vmax
+
+
+def test_large_plans_are_added_up():
+    """Every row and column is in a cell, and no mass is lost."""
+    n, m = 1000, 700
+    plan = np.zeros((n, m))
+    plan[np.arange(n), np.arange(n) * m // n] = 1.0
+    image = plot_coupling(plan, range(n), range(m)).axes[0].images[0].get_array()
+    assert max(image.shape) < 400
+    np.testing.assert_allclose(image.sum(axis=1), 1.0)
+    # Mass on the diagonal stays there.
+    rows, columns = np.nonzero(image)
+    assert np.abs(rows / image.shape[0] - columns / image.shape[1]).max() < 0.02
+
+
+ONE = np.ones((1, 1))
+BAD = {
+    "no step": (plot_dynamics, ([],), {}, "history must hold at least one step"),
+    "no run": (plot_dynamics, ({},), {}, "history must hold at least one solve"),
+    "no step of a run": (plot_dynamics, ({"a": []},), {}, "history of 'a' must hold"),
+    "accuracy": (
+        plot_dynamics, (history(3),), {"accuracy_history": [1, 2]},
+        r"share for each of the 3 steps, got shape \(2,\)",
+    ),
+    "accuracy of runs": (
+        plot_dynamics, ({"a": history(3)},), {"accuracy_history": {"b": [1, 2, 3]}},
+        r"names of history, \['a'\], got \['b'\]",
+    ),
+    "accuracy of one": (
+        plot_dynamics, ({"a": history(3)},), {"accuracy_history": [1, 2, 3]},
+        "must be a mapping .* got list",
+    ),
+    "no candidate": (plot_candidates, ([],), {}, "candidates must hold at least one"),
+    "one row": (plot_distance_histograms, (CLOUD, CLOUD[:1]), {}, "y .* two rows"),
+    "zero row": (plot_distance_histograms, (0 * CLOUD, CLOUD), {}, "no zero rows"),
+    "labels": (
+        plot_distance_histograms, (CLOUD, CLOUD, ["a"]), {}, "2 names, got 1"
+    ),
+    "not square": (plot_distances, (CLOUD, NAMES), {}, "matrix must be square"),
+    "nan": (plot_distances, (np.nan * ONE, ["a"]), {}, "matrix must be finite"),
+    "names": (plot_distances, (DISTANCES, "es"), {}, "names must be 4 names, got 1"),
+    "one space": (plot_dendrogram, (ONE, ["a"]), {}, "at least two rows, got 1"),
+    "asymmetric": (
+        plot_dendrogram, (np.triu(DISTANCES), NAMES), {},
+        r"symmetric, got 9 at \[0, 3\] and 0 at \[3, 0\]",
+    ),
+    "negative": (plot_dendrogram, (-DISTANCES, NAMES), {}, "not be negative, got -9"),
+    "diagonal": (
+        plot_dendrogram, (DISTANCES + np.diag([0, 0, 5, 0]), NAMES), {},
+        r"zero on its diagonal, got 5 at \[2, 2\]",
+    ),
+    "negative plan": (plot_coupling, (-DISTANCES,), {}, "coupling must not be negat"),
+    "row labels": (plot_coupling, (ONE, ["a", "b"]), {}, "row_labels must be 1 names"),
+    "no plan": (plot_couplings, ({},), {}, r"of one shape, got \[\]"),
+    "shapes": (plot_couplings, ({"a": ONE, "b": DISTANCES},), {}, "of one shape, got"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("plot, data, options, message", BAD.values(), ids=BAD)
+def test_bad_input(tmp_path, plot, data, options, message):
+    with pytest.raises(ValueError, match=message):
+        plot(*data, **options, path=tmp_path / "picture.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rounding_of_a_matrix_of_distances_is_none():
+    noisy = DISTANCES + 1e-3 * np.arange(16).reshape(4, 4)
+    plot_dendrogram(noisy, NAMES)
+
+
+def test_leaves_pyplot_alone():
+    """In a process of its own, as other tests may import pyplot."""
+    code = "import sys, gwfast.plot; sys.exit('matplotlib.pyplot' in sys.modules)"
+    run_python(code)
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "gwfast.plot")
+    with pytest.raises(ImportError, match=r'pip install "gwfast-ot\[cli\]"'):
+        import gwfast.plot  # noqa: F401

@@ -1,0 +1,288 @@
+"""Arrays of other libraries, in and out of `gwfast.pot`."""
+
+import sys
+
+import numpy as np
+import pytest
+from helpers.pot_spaces import spaces
+
+import gwfast.pot
+from gwfast.pot import patching
+
+C1, C2, M, P, Q, G0 = spaces()
+EPSILON = 0.2
+
+
+class Foreign:
+    """An array of another library, as the array API standard describes them."""
+
+    kind = 1  # DLPack's number of the CPU
+
+    def __init__(self, x, device="cpu:7"):
+        self.x, self.device = np.asarray(x), device
+
+    ndim = property(lambda self: self.x.ndim)
+    shape = property(lambda self: self.x.shape)
+    dtype = property(lambda self: self.x.dtype)
+
+    def __dlpack__(self, **options):
+        assert self.kind == 1
+        return self.x.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return (self.kind, 0)
+
+    def __array_namespace__(self):
+        return ForeignLibrary
+
+
+class ForeignLibrary:
+    @staticmethod
+    def asarray(x, device=None):
+        assert device is not None
+        return Foreign(x, device)
+
+
+class OnDevice(Foreign):
+    """An array that nobody but a GPU can read."""
+
+    kind = 2
+
+    def __array__(self, *_args, **_options):
+        raise AssertionError("copied from the device")
+
+
+class Pinned(Foreign):
+    """Memory of the CPU that a GPU shares; exported as the CPU's."""
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Old(Foreign):
+    """A library from before the standard said how to make an array on a device."""
+
+    def __array_namespace__(self):
+        return OldLibrary
+
+
+class OldLibrary:
+    @staticmethod
+    def asarray(x):
+        return Old(x)
+
+
+class Convertible:
+    """What only NumPy's own protocol reads, such as a data frame."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.x, dtype=dtype)
+
+
+def expected(dtype=np.float64):
+    return gwfast.pot.entropic_gromov_wasserstein2(
+        *(x.astype(dtype) for x in (C1, C2, P, Q)), epsilon=EPSILON, log=True
+    )
+
+
+@pytest.mark.parametrize("kind", [Foreign, Old])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_of_a_library_come_back_as_such(kind, dtype):
+    arrays = [kind(x.astype(dtype)) for x in (C1, C2, P, Q)]
+    value, log = gwfast.pot.entropic_gromov_wasserstein2(
+        *arrays, epsilon=EPSILON, log=True
+    )
+    right, right_log = expected(dtype)
+    for found, other in [
+        (value, right),
+        (log["gw_dist"], right),
+        (log["T"], right_log["T"]),
+        *zip(log["err"], right_log["err"], strict=True),
+    ]:
+        assert type(found) is kind
+        assert found.dtype == dtype
+        assert found.device == "cpu:7"
+        np.testing.assert_array_equal(found.x, other)
+
+
+def test_input_is_not_copied(monkeypatch):
+    from gwfast.pot import _problem
+
+    solve, seen = _problem.solve, []
+
+    def spy(*arrays, **options):
+        seen.extend(arrays)
+        return solve(*arrays, **options)
+
+    monkeypatch.setattr(_problem, "solve", spy)
+    gwfast.pot.entropic_gromov_wasserstein(Foreign(C1), Foreign(C2), epsilon=EPSILON)
+    assert np.shares_memory(seen[0], C1)
+    assert np.shares_memory(seen[1], C2)
+
+
+@pytest.mark.parametrize("wrong", ["C1", "C2", "p", "q", "G0", "M"])
+def test_arrays_on_a_device(wrong):
+    arrays = {"M": M, "C1": C1, "C2": C2, "p": P, "q": Q, "G0": G0}
+    arrays = {
+        name: (OnDevice(x, "cuda:0") if name == wrong else Foreign(x))
+        for name, x in arrays.items()
+    }
+    for x in arrays.values():
+        x.__class__.__module__ = __name__
+    with pytest.raises(TypeError, match=rf"{wrong} must be in the memory.*cuda:0"):
+        gwfast.pot.entropic_fused_gromov_wasserstein(**arrays)
+
+
+def test_what_only_numpy_reads_comes_back_as_numpy():
+    plan = gwfast.pot.entropic_gromov_wasserstein(
+        Convertible(C1), C2, Convertible(P), Q, epsilon=EPSILON
+    )
+    assert type(plan) is np.ndarray
+    np.testing.assert_array_equal(plan, expected()[1]["T"])
+
+
+def test_lists_go_with_the_others():
+    right = expected()[1]["T"]
+    plan = gwfast.pot.entropic_gromov_wasserstein(
+        C1.tolist(), C2.tolist(), P.tolist(), tuple(Q), epsilon=EPSILON
+    )
+    np.testing.assert_array_equal(plan, right)
+    plan = gwfast.pot.entropic_gromov_wasserstein(
+        Foreign(C1), C2.tolist(), P.tolist(), Q.tolist(), epsilon=EPSILON
+    )
+    assert type(plan) is Foreign
+    np.testing.assert_array_equal(plan.x, right)
+    plan = gwfast.pot.entropic_gromov_wasserstein(
+        C1.astype(np.float32), C2.astype(np.float32), P.tolist(), epsilon=EPSILON
+    )
+    assert plan.dtype == np.float32
+
+
+def test_libraries_do_not_mix():
+    with pytest.raises(ValueError, match=r"C1 \(numpy\), C2 \(.*\)"):
+        gwfast.pot.entropic_gromov_wasserstein(C1, Foreign(C2))
+
+
+def test_dtypes():
+    solve = gwfast.pot.entropic_gromov_wasserstein
+    single = [x.astype(np.float32) for x in (C1, C2, P, Q)]
+    assert solve(*single, epsilon=EPSILON).dtype == np.float32
+    value = gwfast.pot.entropic_gromov_wasserstein2(*single, epsilon=EPSILON)
+    assert type(value) is np.float32
+    assert solve(*single[:2], epsilon=EPSILON).dtype == np.float32
+    assert solve(*single[:3], Q, epsilon=EPSILON).dtype == np.float64
+    whole = [np.rint(5 * x).astype(np.int64) for x in (C1, C2)]
+    plan = solve(*whole, epsilon=1.0)
+    assert plan.dtype == np.float64
+    right = solve(*(x.astype(np.float64) for x in whole), epsilon=1.0)
+    np.testing.assert_array_equal(plan, right)
+    flipped = [x.astype(x.dtype.newbyteorder()) for x in (C1, C2, P, Q)]
+    plan = solve(*flipped, epsilon=EPSILON)
+    np.testing.assert_array_equal(plan, expected()[1]["T"])
+
+
+def test_sparse_and_masked_arrays():
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TypeError, match="C1 must be a dense array"):
+        gwfast.pot.entropic_gromov_wasserstein(scipy_sparse.csr_matrix(C1), C2)
+    with pytest.raises(TypeError, match="C2 must be a plain array"):
+        gwfast.pot.entropic_gromov_wasserstein(C1, np.ma.masked_array(C2))
+
+
+def test_a_tracer_of_jax(monkeypatch):
+    class Tracer(Foreign):
+        pass
+
+    class Jax:
+        class core:
+            pass
+
+    Jax.core.Tracer = Tracer
+    monkeypatch.setitem(sys.modules, "jax", Jax)
+    with pytest.raises(TypeError, match=r"C2 asks for gradients.*stop_gradient"):
+        gwfast.pot.entropic_gromov_wasserstein(Foreign(C1), Tracer(C2))
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("name", patching.NAMES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_torch_everywhere(torch, name, dtype):
+    """Every array and every number of what comes back is a tensor of that dtype."""
+    dtype = getattr(torch, dtype)
+    m, c1, c2, p, q = (torch.from_numpy(x).to(dtype) for x in (M, C1, C2, P, Q))
+    options = {"reg" if "partial" in name or "solve" in name else "epsilon": 0.3}
+    if "barycenters" in name:
+        arrays = ([m[:, :2], m[:9, :2]],) if "fused" in name else ()
+        arrays = (6, *arrays, [c1, c2], [p, q])
+        options |= {"log": True, "random_state": 0, "max_iter": 2, "tol": 1e-3}
+    elif name == "solve_gromov":
+        arrays, options = (c1, c2, m, p, q), options | {"tol": 1e-4}
+    else:
+        arrays = (m, c1, c2, p) if "fused" in name else (c1, c2, p)
+        options |= {"log": True, "tol": 1e-4}
+    found = getattr(gwfast.pot, name)(*arrays, **options)
+    if name == "solve_gromov":
+        found = [found.plan, found.value, found.value_linear, found.value_quad]
+
+    def check(x):
+        if isinstance(x, list | tuple):
+            for part in x:
+                check(part)
+        elif isinstance(x, dict):
+            check([part for key, part in x.items() if key != "status"])
+        else:
+            assert isinstance(x, torch.Tensor)
+            assert x.dtype == dtype
+            assert torch.isfinite(x).all()
+
+    check(found)
+
+
+def test_torch_is_not_copied(torch):
+    plan = gwfast.pot.entropic_gromov_wasserstein(
+        torch.from_numpy(C1), torch.from_numpy(C2), epsilon=torch.tensor(EPSILON)
+    )
+    assert plan.shape == (12, 9)
+    plan.numpy()[:] = 3.0
+    assert (plan == 3).all()
+
+
+def test_torch_and_gradients(torch):
+    c1, c2 = torch.from_numpy(C1), torch.from_numpy(C2.copy()).requires_grad_()
+    solve = gwfast.pot.entropic_gromov_wasserstein
+    with pytest.raises(TypeError, match="C2 asks for gradients"):
+        solve(c1, c2, epsilon=EPSILON)
+    with pytest.raises(TypeError, match="epsilon asks for gradients"):
+        solve(c1, c1, epsilon=torch.tensor(0.1, requires_grad=True))
+    # Nobody asks for them here.
+    with torch.no_grad():
+        plan = solve(c1, c2, epsilon=EPSILON)
+    assert not plan.requires_grad
+    np.testing.assert_array_equal(
+        plan.numpy(), solve(c1, c2.detach(), epsilon=EPSILON).numpy()
+    )
+
+
+def test_torch_of_other_kinds(torch):
+    solve = gwfast.pot.entropic_gromov_wasserstein
+    c1, c2 = torch.from_numpy(C1), torch.from_numpy(C2)
+    with pytest.raises(TypeError, match="C1 must be"):
+        solve(c1.to(torch.bfloat16), c2)
+    with pytest.raises(TypeError, match="C1 must be"):
+        solve(c1.to(torch.float16), c2)
+    with pytest.raises(TypeError, match="C1 must"):
+        solve(c1.to_sparse(), c2)
+    with pytest.raises(TypeError, match="C1 must be in the memory of the CPU"):
+        solve(c1.to("meta"), c2)
+    with pytest.raises(ValueError, match=r"C1 \(torch\), C2 \(numpy\)"):
+        solve(c1, C2)
+    np.testing.assert_array_equal(
+        solve(c1.T, c2, epsilon=EPSILON), solve(C1.T, C2, epsilon=EPSILON)
+    )

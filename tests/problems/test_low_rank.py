@@ -1,0 +1,173 @@
+"""Costs by their largest eigenvalues: as good as those of NumPy, only where they do,
+and without a trace in what is returned."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances, masses, rotated_pair
+
+import gwfast
+from gwfast import DenseCost, PointCloud
+from gwfast.problems import low_rank
+from gwfast.problems.low_rank import LEAST_POINTS, RANK, Spectral, smoothed
+from gwfast.problems.quadratic import QuadraticProblem
+from gwfast.solvers import gromov
+
+N = LEAST_POINTS + 20
+
+
+def spectrum(n, d, decay, seed):
+    """A symmetric matrix with eigenvalues of both signs that fall off."""
+    basis, _ = np.linalg.qr(cloud(n, d, seed))
+    values = decay ** np.arange(d) * np.where(np.arange(d) % 3, 1.0, -1.0)
+    return n * (basis * values) @ basis.T
+
+
+def reconstructed(side):
+    return side.scale * side.features @ side.signature @ side.features.T
+
+
+MATRICES = {
+    "distances": lambda: distances(cloud(300, 3, 0)),
+    "similarities": lambda: np.cos(3 * distances(cloud(250, 2, 1))),
+    "few eigenvalues": lambda: spectrum(200, 12, 0.7, 2),
+    "many eigenvalues": lambda: spectrum(400, 300, 0.99, 3),
+    "fewer points than eigenvectors": lambda: distances(cloud(RANK - 28, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_they_are_the_largest(kind, shift):
+    cost = MATRICES[kind]()
+    cost = (cost + cost.T) / 2
+    side = Spectral(DenseCost(cost), shift, 1)
+    matrix = cost - shift
+    size = np.linalg.norm(matrix)
+    values = np.sort(np.abs(np.linalg.eigvalsh(matrix)))[::-1]
+    best = np.linalg.norm(values[RANK:]) / size
+    # A square root: what float32 rounds of the squares is seen.
+    assert best - 1e-3 <= side.left_out <= 1.5 * best + 2e-3
+    missed = np.linalg.norm(reconstructed(side) - matrix) / size
+    assert missed <= 1.5 * best + 2e-3
+    assert side.n == len(cost)
+
+
+def test_they_do_not_depend_on_the_number_of_threads():
+    cost = DenseCost(distances(cloud(300, 3, 0)))
+    one, two = (Spectral(cost, 0.5, n_threads) for n_threads in (1, 2))
+    np.testing.assert_allclose(
+        reconstructed(one), reconstructed(two), atol=1e-3 * one.scale
+    )
+
+
+# --- Which problems ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def matrices():
+    x, y, _ = rotated_pair(N, 3, 5, noise=0.1)
+    return distances(x), distances(y)
+
+
+def test_a_suitable_problem_is_smoothed_and_itself_left_alone(matrices):
+    problem = QuadraticProblem(*matrices, masses(N, 6), masses(N, 7))
+    x, y, before = problem.x, problem.y, problem.x.matrix.copy()
+    part = smoothed(problem, 1)
+    assert isinstance(part.x, Spectral) and isinstance(part.y, Spectral)
+    assert max(part.x.left_out, part.y.left_out) <= low_rank.LEFT_OUT
+    assert part.p is problem.p and part.q is problem.q
+    assert problem.x is x and problem.y is y
+    np.testing.assert_array_equal(problem.x.matrix, before)
+
+
+def flat(n):
+    """All eigenvalues matter as much."""
+    noise = np.random.default_rng(8).standard_normal((n, n))
+    return noise + noise.T
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, y: dict(x=x[:100, :100], y=y),
+        lambda x, y: dict(x=x, y=y[: LEAST_POINTS - 1, : LEAST_POINTS - 1]),
+        lambda x, y: dict(x=np.triu(x), y=y),
+        lambda x, y: dict(x=x, y=np.tril(y)),
+        lambda x, y: dict(x=x, y=y, loss="kl"),
+        lambda x, y: dict(x=x, y=y, linear_cost=np.ones((N, N))),
+        lambda x, y: dict(x=x, y=y, marginals="semirelaxed"),
+        lambda x, y: dict(x=x, y=y, marginals="partial", mass=0.5),
+        lambda x, y: dict(x=PointCloud(cloud(N, 3, 9)), y=y),
+        lambda x, y: dict(x=x, y=PointCloud(cloud(N, 3, 9))),
+        lambda x, y: dict(x=flat(N), y=y),
+        lambda x, y: dict(x=x, y=flat(N)),
+    ],
+    ids="small-x small-y asymmetric-x asymmetric-y kl fused semirelaxed partial "
+    "cloud-x cloud-y flat-x flat-y".split(),
+)
+def test_others_are_not(matrices, change):
+    assert smoothed(QuadraticProblem(**change(*matrices)), 1) is None
+
+
+# --- In the solver ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
+    x, y, _ = rotated_pair(700, 3, 10, noise=0.02)
+    p, q = masses(700, 11), masses(700, 12)
+    epsilon = gwfast.Epsilon(relative=0.03)
+    solve = dict(epsilon=epsilon, init="profile", dtype=dtype)
+    costs = distances(x), distances(y)
+    stages = []
+
+    def seen(problem, n_threads):
+        stages.append(smoothed(problem, n_threads))
+        return stages[-1]
+
+    monkeypatch.setattr(gromov, "smoothed", seen)
+    staged = gwfast.gromov_wasserstein(*costs, p, q, **solve)
+    assert stages[0] is not None
+    monkeypatch.setattr(gromov, "smoothed", lambda *args: None)
+    plain = gwfast.gromov_wasserstein(*costs, p, q, **solve)
+    assert staged.converged and plain.converged
+    assert staged.plan.dtype == plain.plan.dtype == dtype
+    assert staged.epsilon == pytest.approx(plain.epsilon)
+    assert staged.gw_cost == pytest.approx(plain.gw_cost, rel=2e-3)
+    # Each is within the tolerance of its last step only.
+    assert np.abs(staged.plan - plain.plan).sum() < 2e-2
+    numbers = [step.iteration for step in staged.history]
+    assert numbers == list(range(1, staged.n_outer + 1))
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("max_outer", [1, 5, 60])
+def test_what_is_returned_is_of_the_costs_themselves(matrices, max_outer):
+    """However early the end."""
+    cost_x, cost_y = matrices
+    result = gwfast.gromov_wasserstein(
+        cost_x, cost_y, init="product", epsilon=0.5, max_outer=max_outer
+    )
+    assert result.n_outer <= max_outer
+    assert result.coupling.form == "array"
+    plan = result.plan.astype(np.float64)
+    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    expected = rows @ (cost_x**2) @ rows + cols @ (cost_y**2) @ cols
+    expected -= 2 * ((cost_x @ plan @ cost_y) * plan).sum()
+    assert result.gw_cost == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_callback_stops_in_the_first_stage_too(matrices):
+    steps = []
+
+    def callback(step):
+        assert step.coupling.topk(1).indices.shape == (N, 1)
+        steps.append(step)
+        return True
+
+    result = gwfast.gromov_wasserstein(
+        *matrices, init="product", epsilon=0.5, callback=callback
+    )
+    assert len(steps) == 1
+    assert result.status == "stopped" and result.n_outer <= 2
+    assert result.coupling.form == "array"

@@ -1,0 +1,77 @@
+"""Extrapolated outer iterations: fewer of them, to the same end, and never uphill."""
+
+import numpy as np
+import pytest
+
+import gwfast
+from gwfast import PointCloud
+from gwfast.quadratic import outer_loop
+from gwfast.quadratic.anderson import Trail
+from gwfast.quadratic.dense import Dense
+from gwfast.quadratic.factored import Factored
+from gwfast.words import load_sample
+
+RATE = 0.8
+
+
+def follow(matrix, start, n_steps):
+    """A trail along ``x <- matrix @ x``, whose fixed point is zero."""
+    trail, x = Trail(), start
+    for _ in range(n_steps):
+        trail.add(x, matrix @ x)
+        x = matrix @ x
+    return trail
+
+
+def test_one_direction_is_solved_in_one_extrapolation():
+    trail = follow(RATE * np.eye(3), np.array([1.0, -2.0, 0.5]), 2)
+    weight = trail.weight()
+    assert weight == pytest.approx(RATE / (1 - RATE))
+    np.testing.assert_allclose(trail.extrapolated(weight), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rate", [1.2, -0.5, 1.0, 0.999])
+def test_what_does_not_contract_or_too_slowly_is_left_alone(rate):
+    """Backwards would be towards a point that the iteration leaves."""
+    assert follow(rate * np.eye(2), np.ones(2), 2).weight() == 0.0
+
+
+def test_nothing_is_said_of_one_step_or_of_none_left():
+    assert follow(RATE * np.eye(2), np.ones(2), 1).weight() == 0.0
+    assert follow(RATE * np.eye(2), np.zeros(2), 2).weight() == 0.0
+
+
+def problem(kind):
+    """Spanish and French words, which converge slowly."""
+    sides = [side.vectors[:400] for side in load_sample()[:2]]
+    clouds = [PointCloud(side - side.mean(axis=0)) for side in sides]
+    return [cloud.to_dense() for cloud in clouds] if kind == "dense" else clouds
+
+
+@pytest.mark.parametrize("kind", ["factored", "dense"])
+def test_extrapolation_saves_iterations_and_ends_in_the_same_optimum(kind, monkeypatch):
+    solve = dict(epsilon=gwfast.Epsilon(relative=0.03), init="profile", tol=1e-5)
+    fast = gwfast.gromov_wasserstein(*problem(kind), **solve)
+    monkeypatch.setattr(outer_loop, "EXTRAPOLATE_BELOW", 0.0)
+    plain = gwfast.gromov_wasserstein(*problem(kind), **solve)
+    assert fast.converged and plain.converged
+    assert fast.n_outer < plain.n_outer
+    assert fast.gw_cost == pytest.approx(plain.gw_cost, rel=1e-4)
+    assert fast.reg_cost <= plain.reg_cost + 1e-4 * abs(plain.reg_cost)
+
+
+@pytest.mark.parametrize("kind, cls", [("factored", Factored), ("dense", Dense)])
+def test_a_bad_extrapolation_is_taken_back(kind, cls, monkeypatch):
+    """One that leads anywhere raises the objective or the change: the next step starts
+    from the plan before, and the end is as good as without."""
+    solve = dict(epsilon=gwfast.Epsilon(relative=0.03), init="profile", tol=1e-5)
+    good = gwfast.gromov_wasserstein(*problem(kind), **solve)
+    retracted = []
+    retract = cls.retract
+    monkeypatch.setattr(Trail, "weight", lambda self: 15.0 * (len(self._steps) > 1))
+    monkeypatch.setattr(
+        cls, "retract", lambda self: (retracted.append(1), retract(self))[1]
+    )
+    bad = gwfast.gromov_wasserstein(*problem(kind), **solve, max_outer=300)
+    assert retracted
+    assert bad.gw_cost == pytest.approx(good.gw_cost, rel=1e-3)

@@ -1,0 +1,397 @@
+"""Float64: what is promised of it, and the float32 shortcuts on the way."""
+
+import functools
+
+import numpy as np
+import pytest
+from helpers import twins
+from helpers.problems import cloud, distances, gw_objective, masses, random_cost
+
+import gwfast
+from gwfast import PointCloud
+from gwfast.pot._solve import rounded
+from gwfast.pot._solve import solve as solve_for_pot
+from gwfast.problems.quadratic import QuadraticProblem
+from gwfast.quadratic.factory import linearize
+from gwfast.quadratic.mixed_precision import ROUNDING, Increments
+from gwfast.solvers import gromov
+from gwfast.solvers.levels import needs
+from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
+
+# Where solves are quick plans match nothing.
+pytestmark = pytest.mark.filterwarnings("ignore:.*ended as 'near_product'")
+
+solve = functools.partial(gwfast.gromov_wasserstein, init="product")
+
+
+def problem(n=40, m=30, *, symmetric=True):
+    cost_x = random_cost(n, 0, symmetric=symmetric) + 0.1
+    cost_y = random_cost(m, 1, symmetric=symmetric) + 0.1
+    return cost_x, cost_y, masses(n, 2), masses(m, 3)
+
+
+# --- Promises ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype, expected",
+    [
+        ("float32", SINGLE),
+        ("float64", DOUBLE),
+        (np.float32, SINGLE),
+        (np.dtype("f8"), DOUBLE),
+        (float, DOUBLE),
+    ],
+)
+def test_precisions_have_the_names_of_numpy(dtype, expected):
+    assert as_precision(dtype) is expected
+    assert as_precision(dtype).itemsize == np.dtype(dtype).itemsize
+
+
+@pytest.mark.parametrize("loss", ["square", "kl"])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_plans_of_both_precisions_agree(loss, symmetric):
+    arguments = problem(symmetric=symmetric)
+    single, double = (
+        solve(*arguments, epsilon=0.05, loss=loss, dtype=dtype, tol=1e-6)
+        for dtype in ("float32", "float64")
+    )
+    assert single.plan.dtype == np.float32 and double.plan.dtype == np.float64
+    assert np.abs(single.plan - double.plan).sum() < 1e-4
+    assert single.gw_cost == pytest.approx(double.gw_cost, rel=1e-5)
+    expected = gw_objective(double.plan, *arguments[:2], loss)
+    assert double.gw_cost == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["square", "kl"])
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("epsilon", [0.05, 0.2])
+def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
+    cost_x, cost_y, p, q = problem(18, 14, symmetric=symmetric)
+    result = solve(
+        cost_x, cost_y, p, q, epsilon=epsilon, loss=loss, dtype="float64",
+        tol=1e-9, marginal_tol=1e-9, max_outer=5000,
+    )  # fmt: skip
+    plan = result.plan
+    assert result.status in ("converged", "near_product")
+    assert result.history[-1].change <= 1e-9
+    missed = np.abs(plan.sum(axis=1) - p).sum() + np.abs(plan.sum(axis=0) - q).sum()
+    assert missed <= 1e-9 and result.marginal_error <= 1e-9
+    # The plan solves its own linear problem.
+    lin = twins.half_gradient(plan, cost_x, cost_y, loss)
+    f, g = result.potentials
+    made = np.exp((f[:, None] + g - lin) / epsilon)
+    assert np.abs(made - plan).sum() < 1e-8 / epsilon
+    assert np.abs(twins.balanced(np.exp(-lin / epsilon), p, q) - plan).sum() < 1e-7
+
+
+def test_potentials_give_the_plan_to_ten_digits():
+    cost_x, cost_y, p, q = problem()
+    result = solve(
+        cost_x, cost_y, p, q, epsilon=0.1, dtype="float64", tol=1e-13,
+        marginal_tol=1e-13,
+    )  # fmt: skip
+    lin = twins.half_gradient(result.plan, cost_x, cost_y)
+    f, g = result.potentials
+    assert f.dtype == g.dtype == np.float64
+    made = np.exp((f[:, None] + g - lin) / result.epsilon)
+    assert np.abs(made - result.plan).sum() < 1e-10
+
+
+def test_what_float32_cannot_do_float64_does():
+    arguments = distances(cloud(40, 3, 4)), distances(cloud(30, 3, 20))
+    tight = dict(epsilon=0.2, tol=1e-9, marginal_tol=1e-9)
+    with pytest.warns(gwfast.ConvergenceWarning, match="precision"):
+        assert solve(*arguments, **tight).status == "precision"
+    assert solve(*arguments, **tight, dtype="float64").marginal_error <= 1e-9
+
+
+@pytest.mark.parametrize("side", ["cost_x", "cost_y"])
+def test_clouds_are_refused_by_name(side):
+    costs = dict(zip(("cost_x", "cost_y"), problem()[:2], strict=True))
+    costs[side] = PointCloud(cloud(40, 3, 4))
+    message = f"^{side} must be a matrix of costs with dtype='float64', got a Point"
+    with pytest.raises(ValueError, match=message):
+        gwfast.gromov_wasserstein(**costs, dtype="float64")
+
+
+def test_a_memory_limit_counts_numbers_of_eight_bytes():
+    cost_x, cost_y = distances(cloud(100, 3, 5)), distances(cloud(80, 3, 6))
+    quadratic = QuadraticProblem(cost_x, cost_y)
+    single, double = (
+        needs(quadratic, 1, itemsize=itemsize)["dense"] for itemsize in (4, 8)
+    )
+    assert double >= 2 * single
+    limit = (single + double) / 2
+    solve(cost_x, cost_y, epsilon=1.0, memory_limit=limit)
+    with pytest.raises(MemoryError, match="a problem of 100 x 80 takes"):
+        solve(cost_x, cost_y, epsilon=1.0, memory_limit=limit, dtype="float64")
+
+
+def test_auto_starts_from_a_race_in_float32():
+    x = cloud(40, 3, 7)
+    order = np.random.default_rng(8).permutation(40)
+    result = gwfast.gromov_wasserstein(
+        distances(x), distances(x[order]), dtype="float64", tol=1e-9, marginal_tol=1e-9
+    )
+    assert result.converged and result.candidates
+    assert result.plan.dtype == np.float64
+    np.testing.assert_array_equal(order[result.plan.argmax(axis=1)], np.arange(40))
+    assert result.marginal_error <= 1e-9 and result.history[-1].change <= 1e-9
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_units_of_cost_do_not_matter(scale):
+    cost_x, cost_y, p, q = problem()
+    tight = dict(dtype="float64", tol=1e-10, marginal_tol=1e-10)
+    plain = solve(cost_x, cost_y, p, q, epsilon=0.1, **tight)
+    scaled = solve(
+        scale * cost_x, scale * cost_y, p, q, epsilon=0.1 * scale**2, **tight
+    )
+    assert np.abs(scaled.plan - plain.plan).sum() < 1e-8
+    assert scaled.gw_cost == pytest.approx(plain.gw_cost * scale**2, rel=1e-8)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+def test_threads_change_no_bit(n_threads):
+    arguments = problem(150, 130, symmetric=False)
+    one, many = (
+        solve(*arguments, epsilon=0.02, dtype="float64", tol=1e-8, n_threads=k)
+        for k in (1, n_threads)
+    )
+    np.testing.assert_array_equal(one.plan, many.plan)
+    assert one.history[-1].change == many.history[-1].change
+
+
+# --- Float32 first ----------------------------------------------------------------
+
+
+def large():
+    x, y = cloud(300, 3, 9), cloud(280, 3, 10)
+    return distances(x), distances(y), masses(300, 11), masses(280, 12)
+
+
+def test_many_points_end_where_they_would_without_float32(monkeypatch):
+    tight = dict(epsilon=0.5, dtype="float64", tol=1e-11, marginal_tol=1e-11)
+    filled, fill = [], Increments.fill
+
+    def count(self, *args):
+        filled.append(fill(self, *args))
+        return filled[-1]
+
+    monkeypatch.setattr(Increments, "fill", count)
+    staged = solve(*large(), **tight)
+    assert any(filled)
+    del filled[:]
+    monkeypatch.setattr(gromov, "HEAD_SIZE", np.inf)
+    plain = solve(*large(), **tight)
+    assert not filled
+    assert np.abs(staged.plan - plain.plan).sum() < 1e-8
+    assert staged.gw_cost == pytest.approx(plain.gw_cost, rel=1e-9)
+    assert staged.marginal_error <= 1e-11 and plain.marginal_error <= 1e-11
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("max_outer", [1, 2, 49, 50, 51])
+def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch):
+    monkeypatch.setattr(gromov, "HEAD_SIZE", 1)
+    result = solve(
+        *problem(), epsilon=0.001, dtype="float64", tol=1e-9, max_outer=max_outer
+    )
+    assert result.n_outer <= max_outer
+    assert result.plan.dtype == np.float64
+    if result.n_outer == max_outer:
+        assert result.status != "converged" or result.history[-1].change <= 1e-9
+    numbers = [step.iteration for step in result.history]
+    assert numbers == list(range(1, result.n_outer + 1))
+
+
+def test_a_callback_may_stop_in_float32(monkeypatch):
+    monkeypatch.setattr(gromov, "HEAD_SIZE", 1)
+    steps = []
+    result = solve(
+        *problem(), epsilon=0.02, dtype="float64",
+        callback=lambda step: steps.append(step) or step.iteration == 2,
+    )  # fmt: skip
+    assert result.status == "stopped" and len(steps) == 2
+    assert result.plan.dtype == np.float64
+    assert result.n_outer <= 3
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_rounded_linearization_is_the_same_in_float32(symmetric):
+    quadratic = QuadraticProblem(*problem(symmetric=symmetric))
+    whole = linearize(quadratic, 1, precision=DOUBLE)
+    small = whole.rounded(SINGLE)
+    plan = np.random.default_rng(13).dirichlet(np.ones(1200)).reshape(40, 30)
+    objectives = [side.start(plan) for side in (whole, small)]
+    assert objectives[1] == pytest.approx(objectives[0], rel=1e-5)
+    assert whole.state.dtype == np.float64 and small.state.dtype == np.float32
+    products = [
+        side.multiply(np.empty(plan.shape, side.precision.dtype))
+        for side in (whole, small)
+    ]
+    np.testing.assert_allclose(*products, atol=1e-6)
+    assert whole.unit == small.unit
+    np.testing.assert_array_equal(whole.row_cost, small.row_cost)
+
+
+class TestIncrements:
+    @pytest.fixture(params=[True, False], ids=["symmetric", "asymmetric"])
+    def whole(self, request):
+        quadratic = QuadraticProblem(*problem(symmetric=request.param))
+        linearization = linearize(quadratic, 1, precision=DOUBLE)
+        linearization.start()
+        return linearization
+
+    @pytest.fixture
+    def near(self, whole):
+        coarse = whole.rounded(SINGLE)
+        coarse.start()
+        return Increments(coarse)
+
+    @staticmethod
+    def product(whole, plan):
+        """In float64; that it is the right one other tests say."""
+        np.copyto(whole.state, plan)
+        return whole.multiply(np.empty(plan.shape))
+
+    @staticmethod
+    def plans(size):
+        rng = np.random.default_rng(14)
+        plan = rng.dirichlet(np.ones(1200)).reshape(40, 30)
+        return plan, plan * (1.0 + size * rng.uniform(-1, 1, plan.shape))
+
+    @pytest.mark.parametrize("size", [1e-9, 1e-6, 1e-3, 0.5])
+    def test_they_are_right_to_their_promise(self, whole, near, size):
+        plan, other = self.plans(size)
+        near.refer(plan, self.product(whole, plan))
+        out, expected = np.empty(plan.shape), self.product(whole, other)
+        distance = np.abs(other - plan).sum()
+        most = 1.01 * ROUNDING * distance
+        assert near.fill(other, out, most)
+        error = np.abs(out - expected).max()
+        assert error <= most + 1e-15
+        # And nothing else would have done: the plan has moved the product by more.
+        assert np.abs(self.product(whole, plan) - expected).max() > error
+
+    def test_what_is_too_far_is_refused_and_nothing_written(self, whole, near):
+        plan, other = self.plans(1e-3)
+        near.refer(plan, self.product(whole, plan))
+        out = np.full(plan.shape, 7.0)
+        most = 0.99 * ROUNDING * np.abs(other - plan).sum()
+        assert not near.fill(other, out, most)
+        np.testing.assert_array_equal(out, 7.0)
+        assert not near.fill(np.full(plan.shape, np.nan), out, np.inf)
+
+    def test_there_has_to_be_something_to_start_from(self, near):
+        plan, _ = self.plans(0.0)
+        assert not near.fill(plan, np.empty(plan.shape), np.inf)
+
+    def test_the_last_reference_counts_and_is_a_copy(self, whole, near):
+        plan, other = self.plans(1e-6)
+        near.refer(other, np.zeros(plan.shape))
+        known = self.product(whole, plan)
+        near.refer(plan, known)
+        expected = known.copy()
+        out = np.empty(plan.shape)
+        same = plan.copy()
+        plan += 1.0
+        known += 1.0
+        assert near.fill(same, out, 0.0)
+        np.testing.assert_array_equal(out, expected)
+
+
+# --- The way to POT's functions ---------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_gives_the_marginals_at_little_change(dtype):
+    rng = np.random.default_rng(15)
+    p, q = masses(20, 16), masses(30, 17)
+    exact = twins.balanced(rng.uniform(0.5, 1.5, (20, 30)), p, q)
+    for size in (0.0, 1e-5, 1e-2):
+        plan = (exact * (1 + size * rng.uniform(-1, 1, exact.shape))).astype(dtype)
+        before = plan.copy()
+        missed = np.abs(plan.sum(axis=1) - p).sum() + np.abs(plan.sum(axis=0) - q).sum()
+        made = rounded(plan, p, q)
+        assert made.dtype == dtype and (made >= 0).all()
+        np.testing.assert_array_equal(plan, before)
+        digits = 1e-6 if dtype is np.float32 else 1e-15
+        np.testing.assert_allclose(made.sum(axis=1), p, atol=digits)
+        np.testing.assert_allclose(made.sum(axis=0), q, atol=digits)
+        # Lemma 7 of Altschuler, Weed and Rigollet.
+        assert np.abs(made - plan).sum() <= 2 * missed + 10 * digits
+
+
+def test_rounding_fills_what_is_empty():
+    p, q = np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75])
+    made = rounded(np.array([[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]]), p, q)
+    np.testing.assert_allclose(made.sum(axis=1), p, atol=1e-15)
+    np.testing.assert_allclose(made.sum(axis=0), q, atol=1e-15)
+
+
+@pytest.mark.parametrize("total", [0.25, 8.0])
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
+@pytest.mark.parametrize("method", ["pgd", "ppa"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_other_total_masses_are_the_same_problem(total, marginals, method, fused):
+    """Objectives are of second degree in the plan, linear problems of first."""
+    cost_x, cost_y, p, q = problem(12, 9)
+    between = np.random.default_rng(18).random((12, 9))
+    mass = 0.5 if marginals == "partial" else None
+
+    def solved(total):
+        return solve_for_pot(
+            cost_x,
+            cost_y,
+            total * p,
+            None if marginals == "semirelaxed" else total * q,
+            epsilon=0.4 * total,
+            marginals=marginals,
+            mass=mass and total * mass,
+            method=method,
+            # The linear term is of first degree.
+            linear_cost=total * between if fused else None,
+            alpha=0.6,
+            max_iter=40,
+            max_inner=20_000,
+            tol=1e-9 * total,
+        )
+
+    one, other = solved(1.0), solved(total)
+    np.testing.assert_allclose(other.plan, total * one.plan, atol=1e-8 * total)
+    assert other.quad == pytest.approx(total**2 * one.quad, rel=1e-6)
+    assert other.linear == pytest.approx(total**2 * one.linear, rel=1e-6)
+    few = min(len(one.errors), len(other.errors), 5)
+    np.testing.assert_allclose(
+        other.errors[:few], total * np.array(one.errors[:few]), rtol=1e-4
+    )
+    # POT's value: constC and hC1 T hC2' by the plan, with the marginals of the problem.
+    if marginals == "balanced":
+        expected = gw_objective(one.plan, cost_x, cost_y)
+        assert one.quad == pytest.approx(expected, rel=1e-6)
+        assert one.linear == pytest.approx((one.plan * between).sum() * fused)
+
+
+def test_a_start_of_other_mass_is_scaled():
+    cost_x, cost_y, p, q = problem(12, 9)
+    start = 4 * twins.balanced(np.random.default_rng(19).random((12, 9)), p, q)
+    solved = solve_for_pot(
+        cost_x, cost_y, 4 * p, 4 * q, epsilon=0.8, start=start, max_iter=1,
+        inner_tol=1e-12,
+    )  # fmt: skip
+    expected = twins.step(start / 4, cost_x, cost_y, p, q, epsilon=0.1)
+    assert np.abs(solved.plan / 4 - expected).sum() < 1e-8
+    assert solved.errors[0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
+
+
+def test_report_is_told_what_is_returned():
+    cost_x, cost_y, p, q = problem(12, 9)
+    told = []
+    solved = solve_for_pot(
+        cost_x, cost_y, p, q, epsilon=0.4, report=lambda *args: told.append(args)
+    )
+    assert [iteration for iteration, _ in told] == list(range(1, len(told) + 1))
+    assert [error for _, error in told] == solved.errors
+    assert solved.errors[-1] <= 1e-9

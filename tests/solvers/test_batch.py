@@ -1,0 +1,218 @@
+"""Many problems at once give what each gives alone."""
+
+import warnings
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, masses, random_cost, rotated_pair
+
+import gwfast
+from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein_batch
+
+SIZES = [(20, 20), (1, 4), (35, 28), (12, 30), (2, 2), (28, 35)]
+
+
+def small_problems():
+    """Tuples as `gromov_wasserstein` takes them, of all kinds and sizes."""
+    made = []
+    for k, (n, m) in enumerate(SIZES):
+        x, y, _ = rotated_pair(max(n, m), 3, k, noise=0.05)
+        sides = PointCloud(x[:n]), PointCloud(y[:m], "cosine")
+        if k % 3 == 2:
+            sides = random_cost(n, k), random_cost(m, k + 50)
+        made.append(sides if k % 2 else (*sides, masses(n, k), masses(m, k + 1)))
+    return made
+
+
+def batch(problems, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        return gromov_wasserstein_batch(problems, **options)
+
+
+def alone(*problem, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        return gwfast.gromov_wasserstein(*problem, n_threads=1, **options)
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.plan, other.plan)
+    for left, right in zip(one.potentials, other.potentials, strict=True):
+        np.testing.assert_array_equal(left, right)
+    names = "gw_cost", "reg_cost", "epsilon", "marginal_error", "n_outer", "n_inner"
+    for name in (*names, "status", "left_out", "advice"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert len(one.history) == len(other.history)
+    fates = [[row.fate for row in result.candidates] for result in (one, other)]
+    assert fates[0] == fates[1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"init": "product", "max_outer": 15},
+        {"max_outer": 5},
+        {"init": "random", "seed": 5, "epsilon": 0.05, "max_outer": 6},
+        {
+            "init": "profile",
+            "tol": 1e-3,
+            "marginal_tol": 1e-3,
+            "max_inner": 50,
+            "max_outer": 9,
+        },
+    ],
+    ids=str,
+)
+def test_results_are_those_of_single_solves_in_their_order(options, n_threads):
+    problems = small_problems()
+    results = batch(problems, n_threads=n_threads, **options)
+    assert [result.coupling.shape for result in results] == SIZES
+    for result, problem in zip(results, problems, strict=True):
+        assert_same(result, alone(*problem, **options))
+
+
+def test_problems_come_in_any_form():
+    problems, options = small_problems(), {"init": "product", "max_outer": 3}
+    expected = batch(problems, **options)
+    for given in (
+        [QuadraticProblem(*problem) for problem in problems],
+        (problem for problem in problems),
+        tuple(map(list, problems)),
+        dict(enumerate(problems)).values(),
+    ):
+        for one, other in zip(batch(given, **options), expected, strict=True):
+            assert_same(one, other)
+
+
+def test_losses_may_differ():
+    costs = random_cost(12, 0) + 0.1, random_cost(15, 1) + 0.1
+    both = [QuadraticProblem(*costs, loss=loss) for loss in ("square", "kl")]
+    results = batch(both, init="product", epsilon=0.05)
+    for result, loss in zip(results, ("square", "kl"), strict=True):
+        assert_same(result, alone(*costs, loss=loss, init="product", epsilon=0.05))
+
+
+def test_one_problem_may_be_there_many_times():
+    problem = QuadraticProblem(*small_problems()[0])
+    results = batch([problem] * 8, n_threads=4, max_outer=3)
+    for result in results[1:]:
+        assert_same(result, results[0])
+    plans = {result.plan.ctypes.data for result in results}
+    assert len(plans) == 8
+
+
+def test_no_problem_has_no_result():
+    assert gromov_wasserstein_batch([]) == []
+    assert gromov_wasserstein_batch(iter(())) == []
+
+
+# --- Refusals -------------------------------------------------------------------------
+
+GOOD = random_cost(6, 0), random_cost(5, 1)
+
+
+@pytest.mark.parametrize(
+    "problems, came",
+    [(None, "NoneType"), (3, "int"), ("ab", "str"), (QuadraticProblem(*GOOD), "Quad")],
+)
+def test_problems_have_to_be_iterable(problems, came):
+    with pytest.raises(TypeError, match=f"problems must be an iterable, got {came}"):
+        gromov_wasserstein_batch(problems)
+
+
+@pytest.mark.parametrize(
+    "bad, error, message",
+    [
+        (None, TypeError, r"problems\[2\] must be .* got NoneType"),
+        (GOOD[:1], TypeError, r"problems\[2\] must be .* got tuple of 1"),
+        ((*GOOD, None), TypeError, r"problems\[2\] must be .* got tuple of 3"),
+        (GOOD[0], TypeError, r"problems\[2\] must be .* got ndarray"),
+        ((GOOD[0][:4], GOOD[1]), ValueError, r"problems\[2\]: cost_x must be square"),
+        ((*GOOD, None, [1.0]), ValueError, r"problems\[2\]: q must have shape"),
+        ((*GOOD, "a", None), TypeError, r"problems\[2\]: p must hold real numbers"),
+        # Known only when it is solved.
+        (
+            QuadraticProblem(-GOOD[0], GOOD[1], loss="kl"),
+            ValueError,
+            r"problems\[2\]: cost_x must not be negative",
+        ),
+    ],
+)
+def test_bad_problem_is_named_by_its_number(bad, error, message):
+    with pytest.raises(error, match=message):
+        batch([GOOD, GOOD, bad, GOOD], init="product", epsilon=0.1)
+
+
+@pytest.mark.parametrize(
+    "options, error, name",
+    [
+        ({"epsilon": -1.0}, ValueError, "epsilon"),
+        ({"epsilon": "small"}, ValueError, "epsilon"),
+        ({"init": "best"}, ValueError, "init"),
+        ({"max_outer": 0}, ValueError, "max_outer"),
+        ({"max_inner": 1.5}, TypeError, "max_inner"),
+        ({"tol": "1"}, TypeError, "tol"),
+        ({"marginal_tol": 0}, ValueError, "marginal_tol"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"n_threads": 0}, ValueError, "n_threads"),
+        ({"progress": "yes"}, TypeError, "progress"),
+    ],
+    ids=str,
+)
+def test_bad_option_is_named(options, error, name):
+    with pytest.raises(error, match=f"{name} must"):
+        gromov_wasserstein_batch([GOOD, GOOD], **options)
+
+
+def test_after_a_failure_the_next_batch_works():
+    bad = QuadraticProblem(-GOOD[0], GOOD[1], loss="kl")
+    with pytest.raises(ValueError):
+        batch([bad] + [GOOD] * 5, n_threads=2, init="product", epsilon=0.1)
+    assert len(batch([GOOD] * 2, init="product", epsilon=0.1)) == 2
+
+
+# --- What is said ---------------------------------------------------------------------
+
+
+def test_one_warning_for_all():
+    problems = [
+        (PointCloud(cloud(20, 3, k)), PointCloud(cloud(18, 3, k + 9))) for k in range(7)
+    ]
+    with pytest.warns(gwfast.ConvergenceWarning) as caught:
+        results = gromov_wasserstein_batch(problems, init="product", max_outer=1)
+    assert {result.status for result in results} == {"max_outer"}
+    message = str(caught[0].message)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert message.startswith("7 of 7 problems did not converge: 0 (max_outer), ")
+    assert "4 (max_outer), ...; see advice" in message
+
+
+def test_no_warning_where_all_is_well():
+    x, y, _ = rotated_pair(40, 3, 0)
+    sides = PointCloud(x), PointCloud(y)
+    results = gromov_wasserstein_batch([sides] * 2, init="product", epsilon=0.005)
+    assert all(result.converged for result in results)
+
+
+def test_progress_is_told_how_many_are_done():
+    said = []
+    batch(
+        small_problems(),
+        init="product",
+        max_outer=2,
+        progress=lambda *what: said.append(what),
+    )
+    texts, done, totals = zip(*said, strict=True)
+    assert set(texts) == {"solving"} and set(totals) == {len(SIZES)}
+    assert list(done)[: len(SIZES)] == list(range(len(SIZES)))
+
+
+def test_progress_that_fails_ends_the_batch():
+    def fail(text, done, total):
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        batch([GOOD] * 4, init="product", epsilon=0.1, progress=fail)

@@ -1,0 +1,460 @@
+"""The default start: races, coarse to fine, and what is said about the result."""
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances, masses, orthogonal, rotated_pair
+
+import gwfast
+from gwfast import PointCloud, QuadraticProblem
+from gwfast.results.result import Candidate, Candidates
+from gwfast.solvers import levels
+
+
+def noisy_pair(n, d, seed, noise=0.02):
+    return rotated_pair(n, d, seed, noise=noise)
+
+
+@pytest.fixture
+def small_races(monkeypatch):
+    """Levels as of large problems, on small ones."""
+    monkeypatch.setattr(levels, "RACE_POINTS", 80)
+    monkeypatch.setattr(levels, "RACE_POINTS_DENSE", 60)
+
+
+# --- It finds the optimum -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["cosine", "sqeuclidean", "dense"])
+@pytest.mark.parametrize("n", [120, 400])
+def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
+    x, y, where = noisy_pair(n, 3, 0)
+    if kind == "dense":
+        sides = distances(x), distances(y)
+    else:
+        sides = PointCloud(x, kind), PointCloud(y, kind)
+    result = gwfast.gromov_wasserstein(*sides)
+    sizes = [row.n_points for row in result.candidates]
+    first = 60 if kind == "dense" else 80
+    assert sizes == sorted(sizes) and sizes[0] == first and sizes[-1] == n
+    assert len(set(sizes)) == (2 if n == 120 else 3)
+    assert sum(row.fate == "won" for row in result.candidates) == 1
+    # As good as from the answer itself.
+    answer = np.zeros((n, n))
+    answer[np.arange(n), where] = 1.0
+    best = gwfast.gromov_wasserstein(*sides, init=answer, epsilon=result.epsilon)
+    assert result.gw_cost <= best.gw_cost * 1.005
+
+
+@pytest.mark.parametrize("data_seed", range(5))
+def test_search_beats_or_equals_many_random_starts(data_seed):
+    rng = np.random.default_rng(data_seed)
+    x = rng.standard_normal((60, 3)) * [1.0, 1.5, 2.0]
+    y = np.vstack([x[:40] @ orthogonal(3, data_seed), rng.standard_normal((15, 3))])
+    costs = distances(x), distances(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        result = gwfast.gromov_wasserstein(*costs)
+        random = [
+            gwfast.gromov_wasserstein(
+                *costs, epsilon=result.epsilon, init="random", seed=100 + seed
+            ).gw_cost
+            for seed in range(30)
+        ]
+    assert result.gw_cost <= min(random) * 1.002
+
+
+@functools.cache
+def reference(dense):
+    x, y, _ = noisy_pair(150, 3, 1)
+    make = distances if dense else PointCloud
+    return x, y, make, gwfast.gromov_wasserstein(make(x), make(y))
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_seeds_end_in_the_same_optimum(dense, seed):
+    x, y, make, known = reference(dense)
+    result = gwfast.gromov_wasserstein(make(x), make(y), seed=seed)
+    np.testing.assert_allclose(result.gw_cost, known.gw_cost, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_order_rotation_and_sides_do_not_matter(small_races, dense):
+    x, y, make, _ = reference(dense)
+    known = gwfast.gromov_wasserstein(make(x), make(y))
+    rng = np.random.default_rng(2)
+    i, j = rng.permutation(len(x)), rng.permutation(len(y))
+    turned = gwfast.gromov_wasserstein(make(x[i] @ orthogonal(3, 3)), make(y[j]))
+    swapped = gwfast.gromov_wasserstein(make(y), make(x))
+    for other, plan in (
+        (turned, turned.plan[np.argsort(i)][:, np.argsort(j)]),
+        (swapped, swapped.plan.T),
+    ):
+        np.testing.assert_allclose(other.gw_cost, known.gw_cost, rtol=1e-3)
+        assert np.abs(plan - known.plan).sum() < 0.05
+
+
+def test_threads_change_nothing(small_races):
+    x, y, _ = noisy_pair(320, 4, 4)
+    results = [
+        gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), n_threads=n)
+        for n in (1, 2, 3)
+    ]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.plan, results[0].plan)
+        strip = [row._replace(seconds=0) for row in other.candidates]
+        assert strip == [row._replace(seconds=0) for row in results[0].candidates]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 3), (5, 300), (200, 7)])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_awkward_shapes(small_races, shape):
+    x, y = cloud(shape[0], 3, 5), cloud(shape[1], 2, 6)
+    p, q = masses(shape[0], 7), masses(shape[1], 8)
+    for sides in ((PointCloud(x), PointCloud(y)), (distances(x), distances(y))):
+        plan = gwfast.gromov_wasserstein(*sides, p, q).plan.astype(np.float64)
+        np.testing.assert_allclose(plan.sum(axis=1), p, atol=1e-4)
+        np.testing.assert_allclose(plan.sum(axis=0), q, atol=1e-4)
+
+
+def test_points_without_mass_stay_out_of_the_race(small_races):
+    x, y, where = rotated_pair(300, 3, 9)
+    p = np.r_[np.zeros(100), np.full(200, 1 / 200)]
+    q = p[np.argsort(where)]
+    result = gwfast.align(x, y, p=p, q=q)
+    assert not result.plan[:100].any() and np.isfinite(result.plan).all()
+    assert (result.match()[100:] == where[100:]).mean() > 0.5
+
+
+@pytest.mark.parametrize("loss", ["square", "kl"])
+def test_asymmetric_costs_and_kl_are_searched_too(small_races, loss):
+    x, _, _ = noisy_pair(150, 3, 10)
+    rng = np.random.default_rng(11)
+    cost = distances(x) * rng.uniform(0.9, 1.1, (150, 150)) + 0.5
+    order = rng.permutation(150)
+    result = gwfast.gromov_wasserstein(cost, cost[np.ix_(order, order)], loss=loss)
+    assert (result.plan.argmax(axis=0) == order).mean() > 0.9
+
+
+@pytest.mark.parametrize("n", [100, 200])
+def test_an_epsilon_so_small_that_objectives_are_rounding_is_searched(n):
+    x, y, where = rotated_pair(n, 3, 23)
+    epsilon = gwfast.Epsilon(relative=0.001)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        result = gwfast.gromov_wasserstein(distances(x), distances(y), epsilon=epsilon)
+    assert (result.plan.argmax(axis=1) == where).mean() > 0.95
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("max_outer", [1, 2, 5, 8, 30])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_no_more_iterations_than_asked_for(small_races, dense, max_outer):
+    x, y, make, _ = reference(dense)
+    costs = make(x), make(y)
+    result = gwfast.gromov_wasserstein(*costs, max_outer=max_outer)
+    assert 1 <= result.n_outer <= max_outer
+    problem = QuadraticProblem(*costs)
+    for prune in (True, False):
+        result = gwfast.multistart(problem, starts=3, prune=prune, max_outer=max_outer)
+        assert 1 <= result.n_outer <= max_outer
+        np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize("init", ["auto", "profile"])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_no_more_passes_than_asked_for(small_races, init):
+    x, y, make, _ = reference(True)
+    result = gwfast.gromov_wasserstein(make(x), make(y), max_inner=3, init=init)
+    assert max(step.n_inner for step in result.history) <= 3
+    result = gwfast.multistart(QuadraticProblem(make(x), make(y)), max_inner=3)
+    assert max(step.n_inner for step in result.history) <= 3
+
+
+def test_what_is_minimized_is_least_at_the_epsilon_it_was_minimized_for():
+    x, y, _ = noisy_pair(60, 3, 30)
+    costs = distances(x), distances(y)
+    best = gwfast.gromov_wasserstein(*costs)
+    values = []
+    for factor in (0.7, 0.85, 1.0, 1.2, 1.4):
+        other = gwfast.gromov_wasserstein(
+            *costs, epsilon=factor * best.epsilon, init=best.plan
+        )
+        entropy = (other.gw_cost - other.reg_cost) / (2 * other.epsilon)
+        values.append(other.gw_cost - 2 * best.epsilon * entropy)
+    assert np.argmin(values) == 2
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e18])
+@pytest.mark.parametrize("metric", ["sqeuclidean", "dot"])
+def test_the_unit_of_costs_does_not_matter(metric, scale):
+    x, y, _ = noisy_pair(60, 3, 24)
+    one, other = (
+        gwfast.gromov_wasserstein(
+            PointCloud(factor * x, metric), PointCloud(factor * y, metric)
+        )
+        for factor in (1.0, scale)
+    )
+    assert np.abs(one.plan - other.plan).sum() < 1e-3
+
+
+def test_masses_beyond_float32_are_none():
+    x, y, _ = noisy_pair(50, 3, 25)
+    p = np.full(50, 1e-35)
+    p[:10] = 0.1
+    result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), p)
+    assert not result.plan[10:].any()
+    np.testing.assert_allclose(result.plan[:10].sum(axis=1), 0.1, rtol=1e-3)
+
+
+# --- What is told ---------------------------------------------------------------------
+
+
+def test_candidates_are_a_table():
+    _, _, _, result = reference(True)
+    assert isinstance(result.candidates, tuple)
+    assert all(isinstance(row, Candidate) for row in result.candidates)
+    lines = str(result.candidates).splitlines()
+    assert lines[0].split() == list(Candidate._fields)
+    assert len(lines) == 1 + len(result.candidates) and max(map(len, lines)) < 100
+    winner = next(row for row in result.candidates if row.fate == "won")
+    assert winner.gw_cost == result.gw_cost and winner.n_outer == result.n_outer
+    assert all(row.epsilon == result.epsilon for row in result.candidates)
+    assert {row.start for row in result.candidates} >= {
+        "product", "profile 0.02", "profile 0.02, annealed", "root profile 0.02",
+        "random 0",
+    }  # fmt: skip
+
+
+def test_a_start_of_ones_own_has_no_candidates():
+    x, y, make, _ = reference(True)
+    result = gwfast.gromov_wasserstein(make(x), make(y), init="profile")
+    assert result.candidates == Candidates() and str(result.candidates)
+
+
+def test_callback_sees_the_last_descent_and_may_stop_it(small_races):
+    x, y, _ = noisy_pair(150, 3, 12)
+    steps = []
+    result = gwfast.align(x, y, callback=steps.append)
+    assert [step.iteration for step in steps] == [
+        step.iteration for step in result.gw.history[-len(steps) :]
+    ]
+    stopped = gwfast.align(x, y, callback=lambda step: True)
+    assert stopped.gw.status == "stopped" and stopped.gw.advice == ""
+
+
+def test_progress_is_told_and_checked(small_races, capsys):
+    x, y, _ = noisy_pair(150, 3, 13)
+    told = []
+    gwfast.align(x, y, progress=lambda *report: told.append(report))
+    texts = [text for text, _, _ in told]
+    assert any(text.startswith("start 1 of") for text in texts)
+    assert any(text.startswith("round 1") for text in texts)
+    assert texts[-1].startswith("solving from")
+    with pytest.raises(TypeError, match=r"^progress must be a bool or callable, got"):
+        gwfast.align(x, y, progress=1)
+    pytest.importorskip("rich")
+    gwfast.align(x, y, progress=True)
+    assert "solving" in capsys.readouterr().err
+
+
+# --- Statuses -------------------------------------------------------------------------
+
+
+def test_mirror_image_is_a_tie():
+    """A cloud that is its own mirror image has two plans that are equally good."""
+    rng = np.random.default_rng(14)
+    half = rng.standard_exponential((25, 2)) * [1.0, 2.0] + [1.0, 0.0]
+    cost = distances(np.vstack([half, half * [-1.0, 1.0]]))
+    cloud = PointCloud(np.vstack([half, half * [-1.0, 1.0]]), "sqeuclidean")
+    for costs in ((cost, cost), (cloud, cloud)):
+        with pytest.warns(gwfast.ConvergenceWarning, match="'tie'"):
+            result = gwfast.gromov_wasserstein(*costs)
+        assert result.status == "tie" and not result.converged
+        assert "Seeds" in result.advice
+        assert [row.fate for row in result.candidates].count("tie") >= 1
+    # Breaking the symmetry breaks the tie.
+    lopsided = np.vstack([half, half * [-1.0, 1.3]])
+    assert gwfast.gromov_wasserstein(distances(lopsided), distances(lopsided)).converged
+
+
+@pytest.mark.parametrize("init", ["auto", "product"])
+def test_too_large_an_epsilon_is_near_product(init):
+    x, y, make, known = reference(True)
+    with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
+        result = gwfast.gromov_wasserstein(
+            make(x), make(y), epsilon=100 * known.epsilon, init=init
+        )
+    assert result.status == "near_product" and not result.converged
+    assert "smaller epsilon" in result.advice
+
+
+def test_saddle_of_centered_clouds_is_near_product_and_the_search_leaves_it():
+    """Where both means vanish, A = X' T Y is zero for the product plan, exactly."""
+    x, y, _ = noisy_pair(60, 3, 15)
+    x = np.vstack([x, -x]) * [1.0, 2.0, 3.0]
+    x[:60] *= 1.1
+    options = {"normalize": ("center",), "metric": "dot"}
+    y = x[::-1] @ orthogonal(3, 16)
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"near_product.*init=\"auto\""):
+        stuck = gwfast.gromov_wasserstein(
+            PointCloud(np.vstack([y, -y]), "dot"),
+            PointCloud(np.vstack([x, -x]), "dot"),
+            init="product",
+        )
+    assert stuck.status == "near_product"
+    assert gwfast.align(x, y, **options).gw.status != "near_product"
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        (np.zeros((20, 20)), np.zeros((20, 20))),
+        (np.full((20, 20), 2.0), np.full((15, 15), 2.0)),
+        (np.full((20, 20), 0.1), np.full((20, 20), 0.1 + 1e-9)),
+        (np.ones((20, 20)), 3 * np.ones((15, 15))),
+        (np.ones((20, 20)), distances(cloud(15, 2, 26))),
+        (PointCloud(np.ones((20, 3))), PointCloud(np.full((9, 2), 0.7))),
+        (PointCloud(np.ones((20, 3)), "sqeuclidean"), distances(cloud(9, 2, 27))),
+        (PointCloud([[1.0, 2.0]]), PointCloud([[3.0, 1.0, 1.0]])),
+    ],
+)
+def test_where_every_plan_is_as_good_the_product_plan_is_right(costs):
+    result = gwfast.gromov_wasserstein(*costs)
+    assert result.converged
+    np.testing.assert_allclose(result.plan, 1 / result.plan.size, rtol=1e-4)
+
+
+def test_advice_does_not_ask_for_less_than_is_usual():
+    """Spaces of different scale: no epsilon helps, and 1.75 % is none too large."""
+    x = cloud(60, 3, 28)
+    costs = PointCloud(x, "sqeuclidean"), PointCloud(1e3 * x[::-1], "sqeuclidean")
+    with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
+        result = gwfast.gromov_wasserstein(*costs)
+    assert "same scale" in result.advice and "smaller" not in result.advice
+
+
+def test_lost_mass_is_said(monkeypatch):
+    """No input is known to make it happen: the plan is spoiled on purpose."""
+    from gwfast.linear.sinkhorn import SinkhornSolver
+
+    solve = SinkhornSolver.solve
+
+    def lose(self, *args, **kwargs):
+        answer = solve(self, *args, **kwargs)
+        self.u[3] = 0.0
+        return answer
+
+    monkeypatch.setattr(SinkhornSolver, "solve", lose)
+    x, y, make, _ = reference(True)
+    with pytest.warns(gwfast.ConvergenceWarning, match="'lost_mass'"):
+        result = gwfast.gromov_wasserstein(make(x), make(y), init="profile")
+    assert result.status == "lost_mass" and "larger epsilon" in result.advice
+
+
+# --- multistart and tune_epsilon ------------------------------------------------------
+
+
+def problem_of(n, seed):
+    x, y, _ = noisy_pair(n, 3, seed)
+    return QuadraticProblem(distances(x), distances(y))
+
+
+def test_multistart_returns_every_trial():
+    problem = problem_of(50, 17)
+    told = []
+    result = gwfast.multistart(problem, starts=7, progress=lambda *r: told.append(r))
+    names = [row.start for row in result.candidates]
+    assert [f"random {k}" for k in range(7)] == names[-7:] and "profile 0.02" in names
+    assert result.gw_cost <= min(
+        row.gw_cost for row in result.candidates if row.fate in ("won", "lost", "tie")
+    )
+    assert told and {total for _, _, total in told} == {1}
+
+
+def test_multistart_without_pruning_takes_all_to_the_end():
+    problem = problem_of(40, 18)
+    own = np.random.default_rng(19).random((40, 40))
+    starts = ["product", "random", "random", own, gwfast.Profile(0.1)]
+    result = gwfast.multistart(problem, starts=starts, prune=False, seed=5)
+    fates = {row.fate.split(" as ")[0] for row in result.candidates}
+    assert [row.start for row in result.candidates] == [
+        "product", "random 6", "random 7", "plan", "profile 0.1"
+    ]  # fmt: skip
+    assert fates <= {"won", "same", "lost", "tie"}
+    for row, start in zip(result.candidates, starts[:1], strict=False):
+        alone = gwfast.gromov_wasserstein(
+            problem.x, problem.y, epsilon=result.epsilon, init=start
+        )
+        np.testing.assert_allclose(row.gw_cost, alone.gw_cost, rtol=1e-6)
+    winner = [row for row in result.candidates if row.fate == "won"]
+    assert len(winner) == 1 and winner[0].gw_cost == result.gw_cost
+    assert abs(result.plan.sum() - 1) < 1e-5
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_tuning_returns_the_best_of_all_epsilons(dense):
+    x, y, where = noisy_pair(60, 3, 20)
+    make = distances if dense else PointCloud
+    problem = QuadraticProblem(make(x), make(y))
+    rough = {"tol": 1e-4, "marginal_tol": 1e-4}
+    result = gwfast.tune_epsilon(problem, **rough)
+    used = [row.epsilon for row in result.candidates]
+    assert used == sorted(used, reverse=True) and len(set(used)) == 7
+    assert sum(row.fate == "won" for row in result.candidates) == 7
+    won = [row for row in result.candidates if row.fate == "won"]
+    assert result.gw_cost == min(row.gw_cost for row in won)
+    assert (result.plan.argmax(axis=1) == where).mean() > 0.8
+    # The plan is that of the epsilon that won, not of the last one.
+    largest = gwfast.tune_epsilon(problem, key=lambda one: -one.epsilon, **rough)
+    assert largest.epsilon == max(used)
+    again = gwfast.gromov_wasserstein(
+        problem.x, problem.y, epsilon=largest.epsilon, init=largest.plan, **rough
+    )
+    assert np.abs(again.plan - largest.plan).sum() < 1e-2
+
+
+def test_results_that_key_saw_stay_as_they_were():
+    problem, seen = problem_of(30, 29), []
+
+    def key(result):
+        seen.append((result.plan, result.plan.copy()))
+        return np.nan if len(seen) == 1 else result.gw_cost
+
+    best = gwfast.tune_epsilon(problem, epsilons=[0.5, 0.3], key=key)
+    for plan, copy in seen:
+        np.testing.assert_array_equal(plan, copy)
+    assert best.plan is seen[1][0]  # what is not a number does not win
+    with pytest.raises(TypeError, match=r"^key must return a number, got list"):
+        gwfast.tune_epsilon(problem, epsilons=[0.5], key=lambda result: [])
+
+
+def test_tuning_takes_numbers_and_shares_alike():
+    problem = problem_of(30, 21)
+    result = gwfast.tune_epsilon(
+        problem, epsilons=[0.5, gwfast.Epsilon(relative=0.05)], starts=["profile"]
+    )
+    assert {row.start for row in result.candidates} == {"profile 0.02", "epsilon 1.17"}
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda p: gwfast.multistart(3), TypeError, "^problem must be a Quadratic"),
+        (lambda p: gwfast.multistart(p, starts=[]), ValueError, "^starts must not be"),
+        (lambda p: gwfast.multistart(p, starts=-1), ValueError, "^starts must be at l"),
+        (lambda p: gwfast.multistart(p, starts="all"), TypeError, "^starts must be a"),
+        (lambda p: gwfast.multistart(p, prune=1), TypeError, "^prune must be a bool"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=[]), ValueError, "^epsilons must n"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=["a"]), TypeError, "^epsilons must"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=0.1), TypeError, "^epsilons must b"),
+        (lambda p: gwfast.multistart(p, starts=["auto"]), ValueError, "^starts must b"),
+        (lambda p: gwfast.tune_epsilon(p, key=3), TypeError, "^key must be callable"),
+    ],
+)
+def test_bad_input_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(problem_of(10, 22))

@@ -1,0 +1,212 @@
+"""Plans to start from."""
+
+import numpy as np
+import pytest
+from helpers.problems import (
+    cloud,
+    distances,
+    masses,
+    orthogonal,
+    random_cost,
+    rotated_pair,
+)
+
+import gwfast
+from gwfast import PointCloud, Profile, QuadraticProblem, Seeds
+from gwfast.problems.geometry import DenseCost
+from gwfast.solvers.starts import QUANTILES, Random, profiles
+
+
+def slow_profiles(cost, weights):
+    """Weighted quantiles of every row, by interpolation between middles of weights."""
+    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    made = []
+    for row in cost:
+        order = np.argsort(row, kind="stable")
+        middles = np.cumsum(weights[order]) - weights[order] / 2
+        made.append(np.interp(levels, middles, row[order]))
+    return np.array(made)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 301])
+@pytest.mark.parametrize("uniform", [True, False])
+def test_profiles_are_the_quantiles_of_the_rows(n, uniform):
+    cost = random_cost(n, n)
+    weights = np.full(n, 1 / n) if uniform else masses(n, n)
+    made = profiles(DenseCost(cost), weights)
+    np.testing.assert_allclose(made, slow_profiles(cost, weights), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "dot"])
+def test_profiles_of_a_cloud_are_those_of_its_costs(metric):
+    side = PointCloud(cloud(40, 5, 0), metric)
+    weights = masses(40, 1)
+    made = profiles(side, weights)
+    expected = slow_profiles(side.to_dense().matrix.astype(np.float64), weights)
+    np.testing.assert_allclose(made, expected, atol=2e-6 * np.abs(expected).max())
+
+
+def test_profiles_do_not_see_the_order_of_points_or_a_rotation():
+    x = cloud(50, 4, 2)
+    order, weights = np.random.default_rng(3).permutation(50), masses(50, 4)
+    turned = x[order] @ orthogonal(4, 5)
+    for root in (False, True):
+        one = profiles(PointCloud(x), weights, root)
+        other = profiles(PointCloud(turned), weights[order], root)
+        np.testing.assert_allclose(one[order], other, atol=1e-4 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_root_profiles_are_of_the_root_of_the_similarity(metric):
+    side = PointCloud(cloud(30, 6, 6), metric)
+    similarity = side.to_dense().matrix.astype(np.float64)
+    values, vectors = np.linalg.eigh(similarity)
+    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    weights = np.full(30, 1 / 30)
+    expected = slow_profiles(root, weights)
+    # Rounding the similarity to float32 leaves roots of eigenvalues that are zero.
+    np.testing.assert_allclose(
+        profiles(side, weights, root=True), expected, atol=1e-3 * expected.max()
+    )
+
+
+def test_root_profiles_of_centered_costs_and_of_their_cloud_agree():
+    """Where both centerings change nothing, the two definitions are one."""
+    x = cloud(30, 4, 7)
+    x -= x.mean(axis=0)
+    weights = np.full(30, 1 / 30)
+    left = profiles(PointCloud(x, "dot"), weights, root=True)
+    right = profiles(DenseCost(x @ x.T), weights, root=True)
+    np.testing.assert_allclose(left, right, atol=1e-4)
+
+
+def test_both_directions_of_asymmetric_costs_count():
+    cost = random_cost(20, 8, symmetric=False)
+    weights = masses(20, 9)
+    made = profiles(DenseCost(cost), weights, both=True)
+    expected = np.hstack([slow_profiles(cost, weights), slow_profiles(cost.T, weights)])
+    np.testing.assert_allclose(made, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("root", [False, True])
+@pytest.mark.parametrize("dense", [False, True])
+def test_profile_plan_finds_a_rotated_copy(root, dense):
+    x, y, where = rotated_pair(80, 3, 10)
+    sides = (distances(x), distances(y)) if dense else (PointCloud(x), PointCloud(y))
+    p, q = masses(80, 11), masses(80, 11)[np.argsort(where)]
+    problem = QuadraticProblem(*sides, p, q)
+    plan = Profile(width=1e-3, root=root).plan(problem, 1)
+    assert (plan.argmax(axis=1) == where).mean() > 0.85
+    np.testing.assert_allclose(plan.sum(axis=0), q, rtol=1e-3)
+
+
+def test_points_that_all_look_the_same_have_the_product_plan():
+    ring = np.exp(2j * np.pi * np.arange(12) / 12)
+    cost = np.abs(ring[:, None] - ring)
+    assert Profile().plan(QuadraticProblem(cost, cost), 1) is None
+
+
+def test_random_plans_have_the_marginals_and_follow_their_seed():
+    p, q = masses(30, 12), masses(20, 13)
+    problem = QuadraticProblem(random_cost(30, 14), random_cost(20, 15), p, q)
+    plans = [Random(seed).plan(problem, 1) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(plans[0], plans[1])
+    assert np.abs(plans[0] - plans[2]).sum() > 0.5
+    for plan in plans:
+        np.testing.assert_allclose(plan.sum(axis=0), q, rtol=1e-4)
+        assert np.abs(plan.sum(axis=1) - p).sum() < 0.02
+
+
+def test_seeds_get_their_share():
+    problem = QuadraticProblem(random_cost(10, 16), random_cost(8, 17))
+    pairs = [[0, 3], [4, 4], [9, 0]]
+    plan = Seeds(pairs).plan(problem, 1)
+    assert plan[0, 3] == plan[4, 4] == plan[9, 0] == np.float32(1 / 3)
+    assert (plan > 0).sum() == 3
+    weak = Seeds(pairs, share=0.25, rest="product").plan(problem, 1)
+    np.testing.assert_allclose(weak.sum(), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(weak[1, 1], 0.75 / 80, rtol=1e-5)
+    np.testing.assert_allclose(weak[0, 3], 0.75 / 80 + 0.25 / 3, rtol=1e-5)
+    follow = Seeds(pairs, share=0.25).plan(problem, 1)
+    rest = Profile().plan(problem, 1)
+    np.testing.assert_allclose(follow[1], 0.75 * rest[1] / rest.sum(), rtol=1e-5)
+
+
+def test_seeds_decide_between_mirror_images():
+    """A cloud that is its own mirror image; two pairs tell left from right."""
+    rng = np.random.default_rng(18)
+    half = rng.standard_normal((30, 2)) * [1.0, 2.0] + [4.0, 0.0]
+    x = np.vstack([half, half * [-1.0, 1.0]])
+    cost = distances(x)
+    for pairs in ([[0, 0], [5, 5]], [[0, 30], [5, 35]]):
+        result = gwfast.gromov_wasserstein(cost, cost, init=Seeds(pairs))
+        here = result.plan[:30, :30].sum()
+        assert (here > 0.45) if pairs[0] == [0, 0] else (here < 0.05)
+
+
+@pytest.mark.parametrize(
+    "pairs, error, message",
+    [
+        ([[0, 99]], ValueError, r"^pairs must be among rows 0 to 7 of y, got 99 to 99"),
+        ([[-1, 0]], ValueError, r"^pairs must be among rows 0 to 9 of x"),
+        ([0, 1], ValueError, r"^pairs must have shape \(k, 2\), got \(2,\)"),
+        ([[0.0, 1.0]], TypeError, r"^pairs must hold integers, got dtype float64"),
+        (np.empty((0, 2), int), ValueError, r"^pairs must have shape"),
+    ],
+)
+def test_bad_seeds_are_refused(pairs, error, message):
+    costs = random_cost(10, 19), random_cost(8, 20)
+    with pytest.raises(error, match=message):
+        gwfast.gromov_wasserstein(*costs, init=Seeds(pairs))
+
+
+class Own:
+    """A start of the caller's."""
+
+    def __init__(self, plan):
+        self.made = plan
+
+    def plan(self, problem, n_threads):
+        return self.made
+
+    def __repr__(self):
+        return "Own()"
+
+
+def test_starts_of_ones_own_are_converted_and_left_alone():
+    x, y = PointCloud(cloud(10, 3, 21)), PointCloud(cloud(8, 3, 22))
+    made = np.asfortranarray(np.random.default_rng(23).random((10, 8)))
+    before = made.copy()
+    own = gwfast.gromov_wasserstein(x, y, init=Own(made))
+    given = gwfast.gromov_wasserstein(x, y, init=made)
+    np.testing.assert_array_equal(own.plan, given.plan)
+    gwfast.gromov_wasserstein(x, y, init=Seeds([[0, 0]], share=0.5, rest=Own(made)))
+    np.testing.assert_array_equal(made, before)
+    pairs = np.array([[0, 0], [1, 1]])
+    seeds = Seeds(pairs)
+    pairs[:] = 5
+    assert seeds.pairs[1, 0] == 1
+    with pytest.raises(ValueError, match=r"^the plan of Own\(\) must have shape"):
+        gwfast.gromov_wasserstein(x, y, init=Own(made.T))
+
+
+def test_other_bad_starts_are_refused():
+    costs = random_cost(10, 19), random_cost(8, 20)
+    with pytest.raises(TypeError, match=r"^init must be .* got the class Profile"):
+        gwfast.gromov_wasserstein(*costs, init=Profile)
+    x, y, _ = rotated_pair(20, 2, 24)
+    result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), init="product")
+    with pytest.raises(TypeError, match=r"^init must be .* got GWResult"):
+        gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), init=result)
+    with pytest.raises(TypeError, match=r"^root must be a bool, got str"):
+        Profile(root="no")
+    with pytest.raises(ValueError, match=r"^share must be at most 1, got 2"):
+        Seeds([[0, 0]], share=2)
+    with pytest.raises(ValueError, match=r"^rest must be one of"):
+        Seeds([[0, 0]], rest="random")
+    with pytest.raises(ValueError, match=r"^width must be positive"):
+        Profile(width=0.0)
+    with pytest.raises(ValueError, match=r"^width must be at least"):
+        Profile(width=1e-12)
+    with pytest.raises(ValueError, match=r"^init must be one of .*'auto'.*got 'best'"):
+        gwfast.gromov_wasserstein(*costs, init="best")

@@ -1,0 +1,472 @@
+"""The kernel whole, in part or never stored: the same answers, honestly labelled."""
+
+import functools
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, masses, random_cost, rotated_pair
+
+import gwfast
+from gwfast import Epsilon, PointCloud, Profile, QuadraticProblem, Seeds
+from gwfast.linear.gibbs_kernel import Misfit, SparseKernel
+from gwfast.quadratic import factored
+from gwfast.solvers.levels import needs
+
+TIERS = ["dense", "sparse", "tiled"]
+N, M = 240, 300
+# Where plans are concentrated, and solves are quick.
+SHARP = {"cosine": 0.008, "sqeuclidean": 0.01, "dot": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch):
+    """Small problems may go sparse, too; counts how often they do."""
+    for name, share in (("dense", 0.4), ("sparse", 0.4)):
+        monkeypatch.setitem(factored.PAYS_BELOW, name, share)
+    made = []
+
+    class Counted(SparseKernel):
+        def make(self, *arguments):
+            made.append(self)
+            return super().make(*arguments)
+
+    monkeypatch.setattr(factored, "SparseKernel", Counted)
+    return made
+
+
+@functools.cache
+def sides(metric="cosine", n=N, m=M):
+    """Clouds of different sizes, and a plan that is near the optimum."""
+    x, y, where = rotated_pair(m, 6, 0, noise=0.05)
+    truth = np.zeros((m, m))
+    truth[np.arange(m), where] = 1.0
+    return PointCloud(x[:n], metric), PointCloud(y, metric), truth[:n] + 1e-6
+
+
+@functools.cache
+def weights(kind):
+    if kind == "uniform":
+        return None, None
+    p, q = masses(N, 1), masses(M, 2)
+    if kind == "zeros":
+        p[::9] = q[3::7] = 0.0
+    return p / p.sum(), q / q.sum()
+
+
+def solve(metric="cosine", kind="uniform", *, quiet=False, **options):
+    x, y, truth = sides(metric)
+    options = dict(epsilon=Epsilon(relative=SHARP[metric]), init=truth) | options
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        return gwfast.gromov_wasserstein(x, y, *weights(kind), **options)
+
+
+def missing(result, kind="uniform"):
+    """L1 error of the marginals of the coupling that came."""
+    p, q = weights(kind)
+    expected = [
+        np.full(n, 1 / n) if given is None else given
+        for n, given in zip(result.coupling.shape, (p, q), strict=True)
+    ]
+    pairs = zip(result.coupling.marginals, expected, strict=True)
+    return sum(np.abs(came - mass).sum() for came, mass in pairs)
+
+
+@pytest.fixture
+def truth(monkeypatch):
+    """Of every `coupling` that is asked for: the share that it lacks, in float64, None
+    where its kernel was whole."""
+    shares, coupling = [], factored.Factored.coupling
+
+    def watched(self, kernel, solver):
+        if isinstance(kernel, SparseKernel):
+            y = self.problem.y.features.astype(np.float64)
+            cost = kernel.left.astype(np.float64) @ y.T
+            plan = np.exp((solver.f[:, None] + solver.g - cost) / kernel.epsilon)
+            start, index = kernel.support.start, kernel.support.index
+            plan[np.repeat(np.arange(len(plan)), np.diff(start)), index] = 0.0
+            p, q = self.problem.p, self.problem.q
+            lost = plan.sum(1)[p > 0] / p[p > 0], plan.sum(0)[q > 0] / q[q > 0]
+            shares.append(max(lost[0].max(), lost[1].max()))
+        else:
+            shares.append(None)
+        return coupling(self, kernel, solver)
+
+    monkeypatch.setattr(factored.Factored, "coupling", watched)
+    return shares
+
+
+# --- The same answers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", SHARP)
+@pytest.mark.parametrize("kind", ["uniform", "weighted", "zeros"])
+def test_tiers_agree(metric, kind):
+    results = {
+        tier: solve(metric, kind, tier=tier, tol=1e-6, quiet=True) for tier in TIERS
+    }
+    dense = results["dense"]
+    for tier, result in results.items():
+        assert result.status in ("converged", "precision")
+        np.testing.assert_allclose(result.gw_cost, dense.gw_cost, rtol=2e-4)
+        scale = abs(dense.gw_cost) + abs(dense.reg_cost)
+        assert abs(result.reg_cost - dense.reg_cost) <= 1e-4 * scale
+        assert result.epsilon == dense.epsilon
+        assert result.marginal_error <= 1e-5
+        # A part keeps the marginals as well as the whole.
+        assert result.left_out <= (1e-4 if tier == "sparse" else 0.0)
+        assert np.abs(result.plan - dense.plan).sum() < 0.05
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("kind", ["uniform", "weighted", "zeros"])
+def test_coupling_has_the_marginals_that_the_result_says(tier, kind):
+    """Also where it is made anew from potentials."""
+    result = solve(kind=kind, tier=tier)
+    assert result.converged
+    assert missing(result, kind) <= 1e-5 + 2e-6
+
+
+@pytest.mark.parametrize("kind", ["uniform", "weighted", "zeros"])
+def test_sparse_is_sparse_where_the_plan_is_concentrated(kind, kernels):
+    result = solve(kind=kind, tier="sparse")
+    assert result.converged and result.coupling.form == "sparse" and kernels
+    csr = result.coupling.csr
+    assert csr.nnz < 0.3 * N * M and result.coupling.nbytes < 4 * N * M
+    assert 0 < result.left_out <= 1e-4
+    p, _ = weights(kind)
+    if kind == "zeros":
+        assert (np.diff(csr.indptr)[p == 0] == 0).all()
+
+
+def test_dense_after_a_sparse_tail_is_whole(kernels, truth):
+    result = solve(tier="dense")
+    assert result.converged and kernels
+    assert result.coupling.form == "array" and result.left_out == 0.0
+    assert missing(result) <= 1e-5 + 1e-6
+    assert truth == [None]
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse"])
+def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
+    result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product", quiet=True)
+    assert not kernels and result.left_out == 0.0
+    assert result.coupling.form == {"dense": "array", "sparse": "factors"}[tier]
+    tiled = solve(
+        tier="tiled", epsilon=Epsilon(relative=0.3), init="product", quiet=True
+    )
+    np.testing.assert_allclose(result.gw_cost, tiled.gw_cost, rtol=1e-4)
+    assert np.abs(result.plan - tiled.plan).sum() < 1e-3
+
+
+@pytest.mark.parametrize("metric", SHARP)
+def test_tiled_is_dense_without_the_buffer(metric, monkeypatch):
+    monkeypatch.setitem(factored.PAYS_BELOW, "dense", 0.0)
+    options = dict(tol=1e-6, quiet=True)
+    dense, tiled = (solve(metric, tier=tier, **options) for tier in ("dense", "tiled"))
+    assert dense.coupling.form == "array" and tiled.coupling.form == "factors"
+    np.testing.assert_allclose(tiled.gw_cost, dense.gw_cost, rtol=2e-4)
+    assert np.abs(tiled.plan - dense.plan).sum() < 0.02
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_threads_change_no_bit(tier):
+    one = solve(tier=tier, n_threads=1, quiet=True)
+    for n_threads in (2, 3):
+        other = solve(tier=tier, n_threads=n_threads, quiet=True)
+        assert other.history[-1][:6] == one.history[-1][:6]
+        for left, right in zip(one.potentials, other.potentials, strict=True):
+            np.testing.assert_array_equal(left, right)
+        np.testing.assert_array_equal(one.plan, other.plan)
+        assert (one.left_out, one.reg_cost) == (other.left_out, other.reg_cost)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("anneal_by", [0.9, 0.3])
+def test_annealing_ends_where_it_should(tier, anneal_by):
+    epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=10.0, anneal_by=anneal_by)
+    result = solve(tier=tier, epsilon=epsilon)
+    plain = solve(tier="tiled")
+    assert result.converged and result.epsilon == plain.epsilon
+    np.testing.assert_allclose(result.gw_cost, plain.gw_cost, rtol=1e-3)
+    used = [step.epsilon for step in result.history]
+    assert used == sorted(used, reverse=True) and used[0] == 10 * used[-1]
+
+
+# --- What is left out -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+@pytest.mark.parametrize("kind", ["uniform", "zeros"])
+def test_no_more_is_left_out_than_certified(metric, kind, truth):
+    result = solve(metric, kind, tier="sparse", quiet=True)
+    if truth[-1] is None:
+        assert result.left_out == 0.0
+    else:
+        assert truth[-1] <= 1.02 * result.left_out <= 1.02e-4
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse"])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("how", ["callback", "max_outer"])
+def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth):
+    """After so many steps on a part."""
+    result = solve(tier=tier, callback=lambda _: len(kernels) >= steps, quiet=True)
+    if result.status != "stopped":
+        pytest.skip("it was over before")
+    if how == "max_outer":
+        kernels.clear()
+        result = solve(tier=tier, max_outer=result.n_outer, quiet=True)
+        # The last iteration that there is has to keep its marginals.
+        assert result.status in ("max_outer", "converged")
+        assert result.marginal_error <= 1e-5
+    assert kernels
+    if truth[-1] is None:
+        assert result.left_out == 0.0
+    else:
+        assert truth[-1] <= 1.02 * result.left_out
+    form = "sparse" if truth[-1] is not None else "factors"
+    assert result.coupling.form == ("array" if tier == "dense" else form)
+    assert np.isfinite(result.gw_cost) and np.isfinite(result.reg_cost)
+    assert abs(missing(result) - result.marginal_error) < 2e-6
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse"])
+@pytest.mark.parametrize("steps", range(1, 25, 3))
+def test_label_is_right_wherever_annealing_is_stopped(tier, steps, truth):
+    """Every new epsilon needs another part."""
+    epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=1.5, anneal_by=0.97)
+    result = solve(
+        tier=tier, epsilon=epsilon, callback=lambda step: step.iteration >= steps
+    )
+    if truth[-1] is None:
+        assert result.left_out == 0.0
+    else:
+        assert truth[-1] <= 1.02 * result.left_out
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_part_that_does_not_fit_any_more_is_given_up(tier, at, monkeypatch, kernels):
+    """Potentials that overflow on a part are mended on the whole."""
+    expected, make, calls = solve(tier=tier), SparseKernel.make, []
+
+    def overflow(self, *arguments):
+        calls.append(self)
+        if len(calls) == at:
+            raise Misfit
+        return make(self, *arguments)
+
+    monkeypatch.setattr(SparseKernel, "make", overflow)
+    result = solve(tier=tier)
+    if len(calls) < at:
+        pytest.skip("it was over before")
+    assert result.converged
+    np.testing.assert_allclose(result.gw_cost, expected.gw_cost, rtol=1e-4)
+
+
+@pytest.mark.parametrize("data_seed", [1, 2])
+def test_sharp_costs_do_not_end_in_a_misfit(data_seed, monkeypatch):
+    """Their potentials move by more than a part can take."""
+    monkeypatch.setitem(factored.PAYS_BELOW, "sparse", 0.15)
+    x, y, where = rotated_pair(M, 6, data_seed, noise=0.05)
+    truth = np.zeros((M, M))
+    truth[np.arange(M), where] = 1.0
+    sides = PointCloud(x[:N], "dot"), PointCloud(y, "dot")
+    for epsilon in (Epsilon(relative=0.004), Epsilon(None, 0.004, 10, 0.2)):
+        result = gwfast.gromov_wasserstein(
+            *sides, epsilon=epsilon, init=truth[:N], tier="sparse", marginal_tol=1e-4
+        )
+        assert result.converged
+
+
+# --- Starts ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("init", ["product", "auto", "array"])
+def test_starts_that_every_tier_takes(tier, init):
+    x, y, truth = sides(n=90, m=110)
+    result = gwfast.gromov_wasserstein(
+        x, y, tier=tier, init=truth if init == "array" else init, epsilon=0.004
+    )
+    assert result.coupling.shape == (90, 110)
+    assert result.marginal_error <= 1e-5
+    assert bool(result.candidates) == (init == "auto")
+
+
+@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+@pytest.mark.parametrize(
+    "init", ["profile", "random", Profile(0.05), Seeds([[0, 0]])], ids=str
+)
+def test_starts_that_need_an_array_are_refused_without_one(tier, init):
+    x, y, _ = sides(n=20, m=30)
+    solve = functools.partial(gwfast.gromov_wasserstein, x, y, epsilon=0.1, init=init)
+    with pytest.raises(MemoryError, match=f"init must be .* in tier '{tier}'"):
+        solve(tier=tier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        assert solve(tier="dense", max_outer=2).coupling.form == "array"
+
+
+def test_races_lead_every_tier_to_the_same_optimum():
+    x, y, _ = sides(n=110, m=110)
+    results = [gwfast.gromov_wasserstein(x, y, tier=tier) for tier in TIERS]
+    for result in results:
+        np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=1e-3)
+        assert sum(row.fate == "won" for row in result.candidates) == 1
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("init", ["product", "auto"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 2), (3, 2), (3, 3)])
+def test_few_points(tier, init, shape):
+    n, m = shape
+    x, y = PointCloud(cloud(n, 4, 1)), PointCloud(cloud(m, 3, 2), "sqeuclidean")
+    result = gwfast.gromov_wasserstein(x, y, tier=tier, init=init, epsilon=1.0)
+    plan = result.plan
+    np.testing.assert_allclose(plan.sum(axis=1), 1 / n, atol=1e-5)
+    np.testing.assert_allclose(plan.sum(axis=0), 1 / m, atol=1e-5)
+    for name in ("gw_cost", "reg_cost", "marginal_error", "left_out"):
+        assert np.isfinite(getattr(result, name))
+    assert result.coupling.topk(5).indices.shape == (n, min(5, m))
+    assert result.coupling.tocsr().shape == result.coupling.T.T.shape == shape
+
+
+# --- Limits of memory -----------------------------------------------------------------
+
+
+@pytest.fixture
+def peak():
+    """Most bytes that NumPy had at a time since, asked for by calling it."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+@functools.cache
+def large():
+    return PointCloud(cloud(2500, 8, 0)), PointCloud(cloud(2000, 8, 1))
+
+
+@pytest.mark.parametrize("tier", ["auto", *TIERS])
+@pytest.mark.parametrize("init", ["auto", "product", "random"])
+def test_too_little_memory_is_said_before_any_is_taken(tier, init, peak):
+    x, y = large()
+    before = peak()
+    with pytest.raises(MemoryError, match=r"2500 x 2000 takes .*_limit is 0\.001"):
+        gwfast.gromov_wasserstein(x, y, tier=tier, init=init, memory_limit="1MB")
+    assert peak() - before < 2e6
+
+
+def test_auto_takes_what_fits():
+    x, y, _ = sides(n=1600, m=1600)
+    takes = needs(QuadraticProblem(x, y), 1)
+    came = []
+    for limit in (1e12, (takes["dense"] + takes["tiled"]) / 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+            result = gwfast.gromov_wasserstein(
+                x, y, epsilon=0.1, init="product", memory_limit=limit, max_outer=1,
+                max_inner=5, n_threads=1,
+            )  # fmt: skip
+        came.append(result.coupling.form)
+    assert came[0] == "array"
+    assert came[1] == ("factors" if takes["tiled"] < takes["dense"] else "array")
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_solves_take_what_they_said(tier, peak):
+    x, y = large()
+    said = needs(QuadraticProblem(x, y), 2)[tier]
+    before = peak()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        gwfast.gromov_wasserstein(
+            x, y, epsilon=0.05, init="product", tier=tier, max_outer=2, max_inner=5,
+            n_threads=2,
+        )  # fmt: skip
+    assert peak() - before < 1.1 * said
+    if tier != "dense":
+        assert peak() - before < 4 * 2500 * 2000
+
+
+def test_plan_beyond_the_limit_of_its_solve_is_refused():
+    x, y = large()
+    limit = 4 * 2500 * 2000 - 1
+    # What a race takes, here more than the plan, is not what this is about.
+    problem = QuadraticProblem(x, y)
+    if needs(problem, 1)["tiled"] > limit:
+        pytest.skip("does not fit")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        result = gwfast.gromov_wasserstein(
+            x, y, epsilon=0.1, init="product", tier="tiled", max_outer=1, max_inner=5,
+            memory_limit=limit, n_threads=1,
+        )  # fmt: skip
+    with pytest.raises(MemoryError, match="plan as an array of 2500 x 2000"):
+        _ = result.plan
+    assert result.coupling.topk(1).indices.shape == (2500, 1)
+    assert result.coupling.limit == limit
+
+
+@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+@pytest.mark.parametrize("kind", ["kl", "matrix"])
+def test_other_costs_have_no_tiers(tier, kind):
+    if kind == "kl":
+        costs, loss = sides(n=20, m=30)[:2], "kl"
+    else:
+        costs, loss = (random_cost(20, 0), random_cost(30, 1)), "square"
+    with pytest.raises(ValueError, match=f"tier must be 'dense' .* got '{tier}'"):
+        gwfast.gromov_wasserstein(*costs, loss=loss, tier=tier)
+
+
+# --- Alignments -----------------------------------------------------------------------
+
+
+@functools.cache
+def aligned(tier):
+    x, y, where = rotated_pair(200, 6, 0, noise=0.02)
+    result = gwfast.align(
+        x, y, n_words=150, normalize=("unit",), tier=tier, epsilon=1e-3
+    )
+    return result, where
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_alignments_agree(tier):
+    result, _ = aligned(tier)
+    dense, _ = aligned("dense")
+    np.testing.assert_allclose(result.mapping, dense.mapping, atol=2e-3)
+    assert (result.match() == dense.match()).mean() > 0.98
+    for method in ("csls", "nn", "coupling"):
+        came, expected = (one.translate(method=method, k=3) for one in (result, dense))
+        assert came.indices.shape == expected.indices.shape
+        assert (came.indices[:, 0] == expected.indices[:, 0]).mean() > 0.98
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_alignment_answers_from_its_coupling(tier):
+    result, _ = aligned(tier)
+    plan = result.plan
+    best = np.take_along_axis(plan, result.match()[:, None], axis=1)[:, 0]
+    np.testing.assert_array_equal(best, plan.max(axis=1))
+    some = result.translate([7, 0], method="coupling", k=4)
+    np.testing.assert_array_equal(some.scores, -np.sort(-plan[[7, 0]], axis=1)[:, :4])
+    x, y = result.source.rows[:150], result.target.rows[:150]
+    u, _, vt = np.linalg.svd(x.T.astype(np.float64) @ plan @ y)
+    np.testing.assert_allclose(result.mapping, u @ vt, atol=1e-3)
+
+
+def test_alignment_that_does_not_fit_is_refused():
+    x, y = cloud(1000, 4, 0), cloud(900, 4, 1)
+    with pytest.raises(MemoryError, match="1000 x 900"):
+        gwfast.align(x, y, memory_limit="1MB")
+    with pytest.raises(MemoryError, match="with tier='dense'"):
+        gwfast.align(x, y, memory_limit=10**6, tier="dense")
+    with pytest.raises(ValueError, match="tier must be one of"):
+        gwfast.align(x, y, tier="small")

@@ -1,0 +1,253 @@
+"""How much memory there is, and which tier fits it."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, random_cost
+
+from gwfast import PointCloud, QuadraticProblem
+from gwfast.solvers.levels import choose, needs
+from gwfast.utils import memory
+from gwfast.utils.memory import as_limit
+
+# --- What a caller may pass -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        (1, 1),
+        (2.5e9, 2.5e9),
+        (math.inf, math.inf),
+        (np.float64(1e9), 1e9),
+        (np.float32(1e9), 1e9),
+        (np.int64(10**9), 1e9),
+        (Fraction(3, 2), 1.5),
+        ("100", 100),
+        ("100B", 100),
+        ("2.4GB", 2.4e9),
+        ("2.4 gb", 2.4e9),
+        (" 2.4GB ", 2.4e9),
+        ("3kb", 3000),
+        ("3KiB", 3 * 1024),
+        ("1.5MiB", 1.5 * 1024**2),
+        ("1TB", 1e12),
+        ("1TiB", 1024**4),
+    ],
+)
+def test_limit_is_read(given, expected):
+    assert as_limit(given) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "GB", "2.4XB", "1.2.3GB", ".", "-1GB", "1e9", "nan", "1 2", "GB 1"]
+)
+def test_text_that_is_no_size_is_refused(text):
+    with pytest.raises(ValueError, match=r"such as '2\.4GB', got "):
+        as_limit(text)
+
+
+@pytest.mark.parametrize("given", [0, -1, -math.inf, math.nan, "0", "0GB"])
+def test_limit_has_to_be_positive(given):
+    with pytest.raises(ValueError, match=r"memory_limit must be positive, got "):
+        as_limit(given)
+
+
+@pytest.mark.parametrize("given", [True, b"1GB", [1], (1,), 1j])
+def test_limit_of_another_type_is_refused(given):
+    with pytest.raises(TypeError, match=f"memory_limit .* {type(given).__name__}"):
+        as_limit(given)
+
+
+@pytest.mark.parametrize(
+    "free, expected", [(None, math.inf), (1000, 1000 * memory.USABLE), (0, 0)]
+)
+def test_none_is_most_of_what_is_free(free, expected, monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    assert as_limit(None) == expected
+
+
+# --- What is free ---------------------------------------------------------------------
+
+VERSIONS = {
+    2: ("memory.max", "memory.current"),
+    1: ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+}
+
+
+@pytest.fixture(params=VERSIONS)
+def group(request, tmp_path):
+    """Writes the files of a control group: limit and use."""
+
+    def write(limit, used):
+        for name, text in zip(VERSIONS[request.param], (limit, used), strict=True):
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            if text is not None:
+                path.write_text(f"{text}\n")
+        return list(memory._free_of_groups(tmp_path))
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "limit, used, expected",
+    [
+        (1000, 300, [700]),
+        (1000, 1000, [0]),
+        (1000, 1200, [0]),
+        ("max", 300, []),
+        (1000, None, []),
+        (None, 300, []),
+        ("", 300, []),
+        (1000, "unknown", []),
+    ],
+)
+def test_groups_leave_what_is_below_their_limit(limit, used, expected, group):
+    assert group(limit, used) == expected
+
+
+def test_no_group_says_nothing(tmp_path):
+    assert list(memory._free_of_groups(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "machine, groups, expected",
+    [
+        (500, [], 500),
+        (500, [300], 300),
+        (500, [900, 400], 400),
+        (None, [300], 300),
+        (None, [], None),
+        (500, [0], 0),
+    ],
+)
+def test_the_least_counts(machine, groups, expected, monkeypatch):
+    monkeypatch.setattr(memory, "_free_of_machine", lambda: machine)
+    monkeypatch.setattr(memory, "_free_of_groups", lambda: groups)
+    assert memory.free_memory() == expected
+
+
+class Files:
+    """Stands for `Path` where there is one file, or none."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, name):
+        return self
+
+    def read_text(self):
+        if self.text is None:
+            raise FileNotFoundError
+        return self.text
+
+
+def test_machine_says_what_is_available(monkeypatch):
+    text = "MemTotal:  900 kB\nMemFree:   100 kB\nMemAvailable:    400 kB\n"
+    monkeypatch.setattr(memory, "Path", Files(text))
+    assert memory._free_of_machine() == 400 * 1024
+
+
+@pytest.mark.parametrize("text", [None, "", "MemTotal: 900 kB\n", "MemAvailable: x\n"])
+def test_machine_that_does_not_say_has_what_it_has(text, monkeypatch):
+    monkeypatch.setattr(memory, "Path", Files(text))
+    sizes = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(memory.os, "sysconf", sizes.get, raising=False)
+    assert memory._free_of_machine() == 4096_000
+
+
+def test_machine_that_knows_nothing_at_all(monkeypatch):
+    monkeypatch.setattr(memory, "Path", Files(None))
+    monkeypatch.delattr(memory.os, "sysconf", raising=False)
+    assert memory._free_of_machine() is None
+
+
+def test_here_something_is_free():
+    assert 0 < memory.free_memory() < 1e15
+
+
+# --- Choice ---------------------------------------------------------------------------
+
+
+def clouds(n=3000, m=2000, d=5, **options):
+    return QuadraticProblem(PointCloud(cloud(n, d, 0)), PointCloud(cloud(m, d, 1)))
+
+
+def test_auto_is_the_first_that_fits():
+    problem = clouds(40_000, 30_000, 2)
+    takes = needs(problem, 1)
+    assert list(takes) == ["dense", "sparse", "tiled"]
+    assert takes["dense"] > takes["sparse"] > takes["tiled"]
+    for tier, size in takes.items():
+        assert choose(problem, "auto", size, 1) == tier
+        assert choose(problem, tier, size, 1) == tier
+        with pytest.raises(MemoryError):
+            choose(problem, tier, size - 1, 1)
+    assert choose(problem, "auto", math.inf, 1) == "dense"
+    with pytest.raises(MemoryError):
+        choose(problem, "auto", takes["tiled"] - 1, 1)
+
+
+def test_needs_grow_with_the_points_as_documented():
+    small, large = (needs(clouds(k, k, 2), 1) for k in (20_000, 40_000))
+    assert large["dense"] == pytest.approx(4 * small["dense"], rel=0.05)
+    assert large["tiled"] < 2.5 * small["tiled"]
+    assert small["dense"] >= 4 * 20_000**2
+    for tier in small:
+        assert needs(clouds(), 1)[tier] <= needs(clouds(), 8)[tier]
+
+
+def test_refusal_has_the_sizes_and_what_would_fit():
+    problem = clouds(40_000, 30_000, 2)
+    takes = needs(problem, 1)
+    with pytest.raises(MemoryError) as refusal:
+        choose(problem, "dense", takes["tiled"], 1)
+    message = str(refusal.value)
+    assert "40000 x 30000" in message and "with tier='dense'" in message
+    for tier, size in takes.items():
+        assert f"{size / 1e9:.3g} GB ({tier})" in message
+    assert f"memory_limit is {takes['tiled'] / 1e9:.3g} GB" in message
+    assert "tier='tiled' would fit" in message
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_advised_number_of_points_would_fit(dense):
+    if dense:
+        costs = random_cost(400, 0), random_cost(300, 1)
+        problem = QuadraticProblem(*costs)
+    else:
+        problem = clouds(20_000, 20_000, 50)
+    limit = 0.6 * min(needs(problem, 1).values())
+    with pytest.raises(MemoryError) as refusal:
+        choose(problem, "auto", limit, 1)
+    words = str(refusal.value).split()
+    side = int(words[words.index("about") + 1])
+    assert 0 < side < max(problem.shape)
+    rows = np.arange(min(side, problem.shape[0]) * 85 // 100)
+    cols = np.arange(min(side, problem.shape[1]) * 85 // 100)
+    assert choose(problem.take(rows, cols), "auto", limit, 1)
+
+
+@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+@pytest.mark.parametrize("kind", ["matrix", "kl", "mixed"])
+def test_dense_costs_have_one_tier(tier, kind):
+    points, matrix = PointCloud(cloud(5, 2, 0)), random_cost(5, 1)
+    sides = {
+        "matrix": (matrix, matrix),
+        "kl": (points, points),
+        "mixed": (points, matrix),
+    }
+    problem = QuadraticProblem(*sides[kind], loss="kl" if kind == "kl" else "square")
+    assert list(needs(problem, 1)) == ["dense"]
+    assert choose(problem, "auto", math.inf, 1) == "dense"
+    with pytest.raises(ValueError, match=f"tier must be 'dense' .* got '{tier}'"):
+        choose(problem, tier, math.inf, 1)
+
+
+@pytest.mark.parametrize("tier", ["", "Dense", "fast", None, 1, ["dense"]])
+def test_tier_that_is_none_is_refused(tier):
+    with pytest.raises(ValueError, match="tier must be one of"):
+        choose(clouds(5, 5), tier, math.inf, 1)

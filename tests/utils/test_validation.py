@@ -1,0 +1,474 @@
+"""What is checked at the door: harmless input is converted and left alone, anything
+else is an error that names the argument, through every public function."""
+
+import functools
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import gwfast
+from gwfast.utils import validation as door
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(12, 4)), RNG.normal(size=(9, 3))
+COST_X, COST_Y = np.abs(X @ X.T), np.abs(Y @ Y.T)
+COST = RNG.random((12, 9))
+PLAN = np.full((12, 9), 1 / 108)
+
+
+def spoiled(x, value):
+    x = np.array(x, dtype=np.float64)
+    x[-1, 0] = value
+    return x
+
+
+# Every public function, as a function of one array argument: its name, a good value
+# and the call.
+LOOSE = {"tol": 1e-3, "max_iter": 1000}
+ROUGH = {"tol": 1e-2, "marginal_tol": 1e-2, "init": "product"}
+MATRICES = {
+    "sinkhorn-cost": (COST, lambda c: gwfast.sinkhorn(c, epsilon=0.5, **LOOSE)),
+    "gromov_wasserstein-cost_x": (
+        COST_X,
+        lambda c: gwfast.gromov_wasserstein(c, COST_Y, epsilon=0.5, **ROUGH),
+    ),
+    "gromov_wasserstein-cost_y": (
+        COST_Y,
+        lambda c: gwfast.gromov_wasserstein(COST_X, c, epsilon=0.5, **ROUGH),
+    ),
+    "gromov_wasserstein-init": (
+        PLAN,
+        lambda t: gwfast.gromov_wasserstein(
+            COST_X, COST_Y, epsilon=0.5, **{**ROUGH, "init": t}
+        ),
+    ),
+    "align-x": (X, lambda x: gwfast.align(x, Y, epsilon=0.05, **ROUGH)),
+    "align-y": (Y, lambda y: gwfast.align(X, y, epsilon=0.05, **ROUGH)),
+    "PointCloud-x": (X, gwfast.PointCloud),
+    "DenseCost-cost": (COST_X, gwfast.DenseCost),
+    "cosine_similarity-x": (X, lambda x: gwfast.cosine_similarity(x, X)),
+    "cosine_similarity-y": (X, lambda y: gwfast.cosine_similarity(X, y)),
+    "nearest_neighbors-queries": (X, lambda x: gwfast.nearest_neighbors(x, X)),
+    "nearest_neighbors-targets": (X, lambda x: gwfast.nearest_neighbors(X, x)),
+    "nearest_neighbors-sources": (
+        X,
+        lambda x: gwfast.nearest_neighbors(X, X, sources=x),
+    ),
+}
+SQUARE = [
+    "gromov_wasserstein-cost_x",
+    "gromov_wasserstein-cost_y",
+    "DenseCost-cost",
+]
+ANGLES = [
+    pytest.param(
+        name,
+    )
+    for name in MATRICES
+    if MATRICES[name][0] is X or name == "align-y"
+]
+
+
+@pytest.fixture(params=MATRICES)
+def door_of(request):
+    """Name of the argument, a good value for it, and the function."""
+    return request.param.split("-")[1], *MATRICES[request.param]
+
+
+def content(result):
+    """The arrays in what a public function returns."""
+    if hasattr(result, "plan"):
+        return [result.plan]
+    if isinstance(result, gwfast.PointCloud):
+        return [result.features]
+    if isinstance(result, gwfast.DenseCost):
+        return [result.matrix]
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def assert_same(came, expected, tolerance):
+    for left, right in zip(content(came), content(expected), strict=True):
+        np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asfortranarray,
+        np.ndarray.tolist,
+        lambda x: np.repeat(np.repeat(x, 2, axis=0), 2, axis=1)[::2, ::2],
+        lambda x: x[::-1].copy()[::-1],
+        lambda x: x.astype(x.dtype.newbyteorder()),
+    ],
+    ids="fortran list strided reversed byte-order".split(),
+)
+def test_other_layouts_give_the_same_answer(convert, door_of):
+    _, good, call = door_of
+    assert_same(call(convert(good)), call(good), 1e-5)
+
+
+def test_integers_and_float32_are_taken(door_of):
+    name, good, call = door_of
+    whole = np.rint(good * 4) + 1 if name != "init" else np.ones(good.shape)
+    assert_same(call(whole.astype(np.int64)), call(whole), 1e-5)
+    assert_same(call(whole.astype(np.float32)), call(whole), 1e-5)
+
+
+def test_read_only_input_is_taken_and_left_alone(door_of):
+    _, good, call = door_of
+    frozen = good.copy()
+    frozen.flags.writeable = False
+    call(frozen)
+    np.testing.assert_array_equal(frozen, good)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused_with_its_place(value, door_of):
+    name, good, call = door_of
+    at = rf"\[{len(good) - 1}, 0\] \(1 such"
+    with pytest.raises(
+        ValueError, match=rf"^{name} must be finite, got {value} at {at}"
+    ):
+        call(spoiled(good, value))
+
+
+@pytest.mark.parametrize(
+    "convert, error, message",
+    [
+        (lambda x: x[0], ValueError, "be a 2-D array, got 1-D"),
+        (lambda x: x[None], ValueError, "be a 2-D array, got 3-D"),
+        (lambda x: 1.0, ValueError, "be a 2-D array, got 0-D"),
+        (lambda x: x.astype(complex), TypeError, "real numbers, got dtype complex128"),
+        (lambda x: x.astype(object), TypeError, "real numbers, got dtype object"),
+        (lambda x: x.astype(str), TypeError, "real numbers, got dtype <U"),
+        (lambda x: x.astype("m8[s]"), TypeError, "real numbers, got dtype timedelta"),
+        (
+            lambda x: None,
+            TypeError,
+            "(real numbers, got dtype object|a plan .*NoneType)",
+        ),
+        (scipy.sparse.csr_array, TypeError, "dense array, got a sparse matrix"),
+        (scipy.sparse.coo_matrix, TypeError, "dense array, got a sparse matrix"),
+    ],
+    ids="1-D 3-D scalar complex object str timedelta None csr coo".split(),
+)
+def test_what_is_not_a_real_matrix_is_refused(convert, error, message, door_of):
+    name, good, call = door_of
+    if name in ("y", "sources") and convert(good) is None:
+        pytest.skip("None has a meaning here")
+    with pytest.raises(error, match=rf"^{name} must .*{message}"):
+        call(convert(good))
+
+
+@pytest.mark.parametrize("rows, columns", [(0, 0), (0, 4), (4, 0)])
+def test_empty_input_is_refused(rows, columns, door_of):
+    name, _, call = door_of
+    # An initial plan has a shape to keep to.
+    problem = "have shape" if name == "init" else "not be empty"
+    with pytest.raises(ValueError, match=rf"^{name} must {problem}.*{rows}, {columns}"):
+        call(np.zeros((rows, columns)))
+
+
+@pytest.mark.parametrize("key", SQUARE)
+def test_costs_that_are_not_square_are_refused(key):
+    good, call = MATRICES[key]
+    name = key.split("-")[1]
+    with pytest.raises(ValueError, match=rf"^{name} must be square, got shape"):
+        call(good[:, :-1])
+
+
+@pytest.mark.parametrize("key", ANGLES)
+def test_zero_rows_are_refused_by_name_and_number(key):
+    good, call = MATRICES[key]
+    name = key.split("-")[1]
+    bad = np.array(good)
+    bad[5] = 0.0
+    with pytest.raises(
+        ValueError, match=rf"^{name} must have no zero rows .*\(row 5\)"
+    ):
+        call(bad)
+
+
+# --- Marginals ------------------------------------------------------------------------
+
+
+MARGINALS = {
+    f"{function}-{name}": (
+        size,
+        functools.partial(lambda call, name, p: call(**{name: p}), call, name),
+    )
+    for function, call in {
+        "sinkhorn": lambda **given: gwfast.sinkhorn(
+            COST, epsilon=0.5, **LOOSE, **given
+        ),
+        "gromov_wasserstein": lambda **given: gwfast.gromov_wasserstein(
+            COST_X, COST_Y, epsilon=0.5, **ROUGH, **given
+        ),
+    }.items()
+    for name, size in (("p", 12), ("q", 9))
+}
+
+
+@pytest.fixture(params=MARGINALS)
+def marginal_of(request):
+    return request.param.split("-")[1], *MARGINALS[request.param]
+
+
+def test_marginals_are_taken_up_to_rounding(marginal_of):
+    name, size, call = marginal_of
+    weights = np.arange(1.0, size + 1)
+    exact = weights / weights.sum()
+    for given in (exact, exact.tolist(), exact.astype(np.float32), exact * 1.00009):
+        plan = call(given).plan
+        sums = plan.sum(axis=1 if name == "p" else 0, dtype=np.float64)
+        np.testing.assert_allclose(sums, exact, atol=1e-2 * exact.max())
+
+
+def test_no_marginal_is_the_uniform_one(marginal_of):
+    _, size, call = marginal_of
+    np.testing.assert_array_equal(call(None).plan, call(np.full(size, 1 / size)).plan)
+
+
+@pytest.mark.parametrize(
+    "spoil, error, message",
+    [
+        (lambda p: p[:-1], ValueError, r"must have shape \({n},\), got \({less},\)"),
+        (lambda p: p[None], ValueError, r"must have shape \({n},\), got \(1, {n}\)"),
+        (lambda p: p * 1.001, ValueError, "must sum to 1, got 1.001"),
+        (lambda p: p * 0, ValueError, "must have a positive sum, got 0"),
+        (
+            lambda p: np.r_[p[:-2], -p[-1], 3 * p[-1]],
+            ValueError,
+            "must not be negative",
+        ),
+        (
+            lambda p: np.r_[np.nan, p[1:]],
+            ValueError,
+            r"must be finite, got nan at \[0\]",
+        ),
+        (lambda p: np.r_[p[:-1], np.inf], ValueError, "must be finite, got inf at"),
+        (lambda p: p * 1j, TypeError, "must hold real numbers, got dtype complex"),
+        (lambda p: "uniform", TypeError, "must hold real numbers, got dtype <U7"),
+        (lambda p: 0.5, ValueError, r"must have shape \({n},\), got \(\)"),
+    ],
+    ids="short 2-D sum zero negative nan inf complex str scalar".split(),
+)
+def test_bad_marginals_are_refused(spoil, error, message, marginal_of):
+    name, size, call = marginal_of
+    message = message.replace("{n}", str(size)).replace("{less}", str(size - 1))
+    with pytest.raises(error, match=f"^{name} {message}"):
+        call(spoil(np.full(size, 1 / size)))
+
+
+# --- Numbers, choices, functions ------------------------------------------------------
+
+
+def solvers():
+    yield "sinkhorn", functools.partial(gwfast.sinkhorn, COST)
+    yield (
+        "gromov_wasserstein",
+        functools.partial(gwfast.gromov_wasserstein, COST_X, COST_Y),
+    )
+    yield "align", functools.partial(gwfast.align, X, Y)
+
+
+SETTINGS = [
+    pytest.param(call, name, id=f"{solver}-{name}")
+    for solver, call in solvers()
+    for name in {
+        "sinkhorn": ("epsilon", "tol"),
+        "gromov_wasserstein": ("epsilon", "tol", "marginal_tol"),
+        "align": ("epsilon", "tol", "marginal_tol"),
+    }[solver]
+]
+LIMITS = [
+    pytest.param(call, name, id=f"{solver}-{name}")
+    for solver, call in solvers()
+    for name in {
+        "sinkhorn": ("max_iter",),
+        "gromov_wasserstein": ("max_outer", "max_inner"),
+        "align": ("max_outer", "max_inner", "n_words"),
+    }[solver]
+]
+
+
+@pytest.mark.parametrize("call, name", SETTINGS)
+@pytest.mark.parametrize("value", [0, 0.0, -1, -0.1, np.nan, np.inf, -np.inf])
+def test_numbers_that_must_be_positive_are(call, name, value):
+    given = {"epsilon": 0.5} | {name: value}
+    with pytest.raises(ValueError, match=f"^{name} must be positive and finite, got"):
+        call(**given)
+
+
+@pytest.mark.parametrize("call, name", SETTINGS)
+@pytest.mark.parametrize("value", [True, np.True_, None, [0.1], 1j, np.array([0.1])])
+def test_what_is_not_a_number_is_refused(call, name, value):
+    given = {"epsilon": 0.5} | {name: value}
+    with pytest.raises(TypeError, match=f"^{name} must be a number, got"):
+        call(**given)
+
+
+@pytest.mark.parametrize("call, name", LIMITS)
+@pytest.mark.parametrize("value", [0, -5])
+def test_limits_are_at_least_one(call, name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be at least 1, got {value}"):
+        call(epsilon=0.5, **{name: value})
+
+
+@pytest.mark.parametrize("call, name", LIMITS)
+@pytest.mark.parametrize("value", [2.0, "3", True])
+def test_limits_are_integers(call, name, value):
+    with pytest.raises(TypeError, match=f"^{name} must be an integer, got"):
+        call(epsilon=0.5, **{name: value})
+
+
+@pytest.mark.parametrize(
+    "function, name, value",
+    [
+        ("sinkhorn", "epsilon", "0.1"),
+        ("gromov_wasserstein", "epsilon", "small"),
+        ("gromov_wasserstein", "loss", "l2"),
+        ("gromov_wasserstein", "loss", ["square"]),
+        ("gromov_wasserstein", "init", "best"),
+        ("align", "metric", "l1"),
+        ("align", "metric", None),
+        ("align", "loss", None),
+        ("align", "normalize", ("unit", "whiten")),
+        ("align", "p", "pareto"),
+        ("align", "callback", 3),
+        ("gromov_wasserstein", "callback", "print"),
+        ("align", "n_threads", 0),
+        ("align", "n_threads", 1.5),
+        ("sinkhorn", "n_threads", 0),
+        ("gromov_wasserstein", "n_threads", "2"),
+    ],
+)
+def test_unknown_choices_are_refused_by_name(function, name, value):
+    call = dict(solvers())[function]
+    with pytest.raises((ValueError, TypeError), match=f"^{name} must .*"):
+        call(**({"epsilon": 0.5} | {name: value}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"method": "best"}, {"k": 0}, {"k": 1.0}, {"hood": 0}, {"hood": None}],
+    ids=str,
+)
+def test_nearest_neighbors_refuses_by_name(given):
+    (name,) = given
+    with pytest.raises((ValueError, TypeError), match=f"^{name} must be"):
+        gwfast.nearest_neighbors(X, X, **given)
+
+
+@pytest.mark.parametrize("name", ["queries", "targets", "sources"])
+def test_nearest_neighbors_names_what_has_another_width(name):
+    given = {"queries": X, "targets": X, "sources": X} | {name: X[:, :3]}
+    with pytest.raises(ValueError, match=r"^(queries|targets|sources) must have"):
+        gwfast.nearest_neighbors(**given)
+
+
+def test_initial_plan_must_fit():
+    call = MATRICES["gromov_wasserstein-init"][1]
+    with pytest.raises(
+        ValueError, match=r"^init must have shape \(12, 9\), got \(9, 12\)"
+    ):
+        call(PLAN.T)
+    with pytest.raises(ValueError, match=r"^init must not be negative, got -1"):
+        call(spoiled(PLAN, -1))
+    with pytest.raises(ValueError, match=r"^init must have mass"):
+        call(0 * PLAN)
+
+
+def test_weights_of_words_may_be_counts_but_not_negative():
+    counts = np.arange(12, 0, -1)
+    total = gwfast.align(X, Y, p=counts, epsilon=0.05, **ROUGH).plan.sum(axis=1)
+    np.testing.assert_allclose(total, counts / counts.sum(), atol=1e-2)
+    with pytest.raises(
+        ValueError, match=r"^p must not be negative, got -1.0 at \[11\]"
+    ):
+        gwfast.align(X, Y, p=np.r_[counts[:-1], -1], epsilon=1.0)
+    with pytest.raises(ValueError, match=r"^q must have shape \(9,\), got \(8,\)"):
+        gwfast.align(X, Y, q=np.ones(8), epsilon=1.0)
+
+
+# --- One point ------------------------------------------------------------------------
+
+
+def test_one_point_takes_all_the_mass():
+    assert gwfast.sinkhorn([[3.0]], epsilon=0.1).plan.tolist() == [[1.0]]
+    one = gwfast.gromov_wasserstein([[0.0]], COST_Y, epsilon=1.0)
+    np.testing.assert_allclose(one.plan, np.full((1, 9), 1 / 9), rtol=1e-6)
+    assert one.converged and np.isfinite(one.gw_cost)
+    cloud = gwfast.PointCloud([[1.0, 2.0]])
+    one = gwfast.gromov_wasserstein(cloud, gwfast.PointCloud(Y), epsilon="auto")
+    np.testing.assert_allclose(one.plan, np.full((1, 9), 1 / 9), rtol=1e-6)
+    found = gwfast.nearest_neighbors(X[:1], X[:1])
+    assert found.indices.tolist() == [[0]] and found.scores.shape == (1, 1)
+
+
+def test_one_row_has_no_angle_once_it_is_centered():
+    with pytest.raises(
+        ValueError, match=r"^x after centering must have no zero rows .*\(row 0\)"
+    ):
+        gwfast.align(X[:1], Y)
+
+
+def test_two_rows_a_side_are_aligned():
+    """Centered, they are opposite, and their mean A under the product plan is zero."""
+    with pytest.warns(gwfast.ConvergenceWarning, match="'tie'"):
+        result = gwfast.align(X[:2], Y[:2], epsilon=1.0)
+    assert np.isfinite(result.plan).all() and np.isfinite(result.gw.gw_cost)
+    np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-6)
+    assert all(np.isfinite(step.change) for step in result.gw.history)
+
+
+# --- The door itself ------------------------------------------------------------------
+
+
+def test_as_matrix_copies_only_to_convert():
+    for dtype in (np.float16, np.float32, np.float64):
+        x = np.ones((3, 2), dtype=dtype, order="F")
+        assert door.as_matrix(x, "x") is x
+    assert door.as_matrix(np.ones((3, 2), dtype=bool), "x").dtype == np.float64
+
+
+def test_as_matrix_takes_finite_numbers_whose_sum_is_not():
+    x = np.full((3, 2), 1.5e308)
+    assert door.as_matrix(x, "x") is x
+    assert door.as_matrix(x * [1, -1], "x").shape == (3, 2)
+
+
+def test_as_matrix_counts_what_is_not_finite():
+    x = np.zeros((3, 4))
+    x[1, 2], x[2, 3] = np.inf, -np.inf  # whose sum is NaN
+    with pytest.raises(
+        ValueError, match=re.escape("got inf at [1, 2] (2 such entries)")
+    ):
+        door.as_matrix(x, "x")
+
+
+def test_as_positive_takes_any_real_number():
+    for x in (1, 0.5, np.float32(0.5), np.int8(3), np.float64(1e-300)):
+        came = door.as_positive(x, "x")
+        assert came == x and type(came) is float
+    assert door.as_positive(0, "x", zero=True) == 0.0
+    with pytest.raises(
+        ValueError, match=r"^x must be non-negative and finite, got -1.0"
+    ):
+        door.as_positive(-1, "x", zero=True)
+
+
+def test_as_count_takes_any_integer():
+    for x in (1, np.int64(7), np.uint8(3)):
+        came = door.as_count(x, "x")
+        assert came == x and type(came) is int
+    assert door.as_count(0, "x", least=0) == 0
+
+
+def test_as_weights_takes_any_positive_total():
+    np.testing.assert_array_equal(door.as_weights([3, 1], "p", 2), [0.75, 0.25])
+    np.testing.assert_array_equal(door.as_weights([0, 5e-324], "p", 2), [0, 1])
+    with pytest.raises(ValueError, match=r"^p must have a positive sum, got 0"):
+        door.as_weights([0, 0], "p", 2)

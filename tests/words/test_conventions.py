@@ -1,0 +1,339 @@
+"""`evaluate` against the published rules of other evaluators: vecmap's
+``eval_translation.py``, MUSE's ``evaluate.py`` and the paper's ``main_gw_bli.py``.
+
+The rules are written out again here from what those scripts do, line by line of the
+dictionary and word by word, in float64, with nothing of gwfast: hits must be equal.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from helpers.problems import orthogonal
+
+import gwfast
+from gwfast.words import (
+    CONVENTIONS,
+    evaluate,
+    gold_standard,
+    load_sample,
+    precision_at_k,
+    read_dictionary,
+    read_embeddings,
+)
+
+METHODS = ("nn", "csls")
+
+
+def unit(x):
+    x = np.asarray(x, dtype=np.float64)
+    return x / np.sqrt((x**2).sum(axis=1))[:, None]
+
+
+def mean_of_largest(values, k):
+    return np.partition(values, -k)[-k:].mean()
+
+
+def hubness(points, others, k):
+    """Mean similarity of each point to its k nearest among the others."""
+    return np.array([mean_of_largest(others @ point, k) for point in points])
+
+
+def vecmap(lines, source_words, x, target_words, z, method):
+    """Hits at 1, queries and coverage; of a word that comes twice the last row."""
+    source_row = {word: i for i, word in enumerate(source_words)}
+    target_row = {word: j for j, word in enumerate(target_words)}
+    gold, known, unknown = {}, set(), set()
+    for line in lines:
+        source, target = line.split()
+        if source in source_row and target in target_row:
+            gold.setdefault(source_row[source], set()).add(target_row[target])
+            known.add(source)
+        else:
+            unknown.add(source)
+    coverage = len(gold) / (len(gold) + len(unknown - known))
+    x, z = unit(x), unit(z)
+    if method == "csls":
+        penalty = hubness(z, x, 10)
+    elif method == "inverted_softmax":  # with vecmap's inverse temperature, 1
+        partition = np.array([np.exp(x @ point).sum() for point in z])
+    hits = 0
+    for i, right in gold.items():
+        similarity = z @ x[i]
+        if method == "csls":
+            similarity = 2 * similarity - penalty
+        elif method == "inverted_softmax":
+            similarity = np.exp(similarity) / partition
+        hits += int(similarity.argmax()) in right
+    return hits, len(gold), coverage
+
+
+def muse_vocabulary(words, vectors, max_vocab):
+    """Lower case, the first row of each word, up to a number of words."""
+    row, kept = {}, []
+    for word, vector in zip(words, vectors, strict=True):
+        word = word.lower()
+        if word not in row:
+            row[word] = len(row)
+            kept.append(vector)
+        if len(row) >= max_vocab:
+            break
+    return row, unit(kept)
+
+
+def muse(lines, source_words, x, target_words, z, method, max_vocab=200_000):
+    """Hits at 1, 5 and 10, queries, pairs found and not found."""
+    source_row, x = muse_vocabulary(source_words, x, max_vocab)
+    target_row, z = muse_vocabulary(target_words, z, max_vocab)
+    pairs, not_found = [], 0
+    for line in lines:
+        assert line == line.lower()
+        source, target = line.rstrip().split()
+        if source in source_row and target in target_row:
+            pairs.append((source_row[source], target_row[target]))
+        else:
+            not_found += 1
+    if method == "csls":
+        of_source, of_target = hubness(x, z, 10), hubness(z, x, 10)
+    matching = {1: {}, 5: {}, 10: {}}
+    for i, j in pairs:
+        score = z @ x[i]
+        if method == "csls":
+            score = 2 * score - of_source[i] - of_target
+        best = np.argsort(-score)[:10].tolist()
+        for k, match in matching.items():
+            match[i] = min(match.get(i, 0) + (j in best[:k]), 1)
+    hits = {k: sum(match.values()) for k, match in matching.items()}
+    return hits, len(matching[1]), len(pairs), not_found
+
+
+def paper(lines, source_words, target_words, scores):
+    """Hits at 1, 5 and 10, queries and coverage, from a matrix of scores."""
+    source_row = {word: i for i, word in enumerate(source_words)}
+    target_row = {word: j for j, word in enumerate(target_words)}
+    gold, known, unknown = {}, set(), set()
+    for line in lines:
+        tokens = line.split()
+        if len(tokens) < 2:
+            continue
+        source, target = tokens[:2]
+        if source in source_row and target in target_row:
+            gold.setdefault(source_row[source], set()).add(target_row[target])
+            known.add(source)
+        else:
+            unknown.add(source)
+    coverage = len(gold) / (len(gold) + len(unknown - known))
+    assert scores.shape == (len(source_words), len(target_words))
+    hits = {1: 0, 5: 0, 10: 0}
+    for i, right in gold.items():
+        i = source_row[source_words[i]]
+        best = np.argsort(-scores[i], kind="stable")[:10]
+        predicted = [target_words[j] for j in best]
+        for k in hits:
+            hits[k] += bool(set(predicted[:k]) & {target_words[j] for j in right})
+    return hits, len(gold), coverage
+
+
+def paper_csls(scores, k=10):
+    of_source = np.array([mean_of_largest(row, k) for row in scores])
+    of_target = np.array([mean_of_largest(column, k) for column in scores.T])
+    return 2 * scores - of_target - of_source[:, None]
+
+
+@functools.cache
+def small_alignment(seed):
+    """90 points, 86 rotated noisy ones, of which the first 60 of each are aligned."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_exponential((90, 6)) * np.arange(1, 7)
+    partner = np.concatenate([rng.permutation(60), 60 + rng.permutation(30)])[:86]
+    y = x[partner] @ orthogonal(6, seed) + rng.normal(0, 0.7, (86, 6))
+    return gwfast.align(x, y, n_words=60), partner
+
+
+def vocabulary(rng, n, *, twice):
+    """Words of few stems in several cases; some exactly twice, if asked."""
+    cases = (str.lower, str.title, str.upper)
+    pool = [case(f"{a}{b}ß") for a in "abcdefgh" for b in "aeiou" for case in cases]
+    words = rng.permutation(pool)[:n].tolist()
+    for row in rng.choice(n, 12, replace=False) if twice else ():
+        words[row] = words[int(rng.integers(n))]
+    return words
+
+
+def word_list(rng, source, target, partner, *, lower):
+    """Lines of a dictionary: partners and other words, unknown ones, twice the same."""
+    rows = rng.choice(len(target), 50, replace=False)
+    pairs = [(source[partner[row]], target[row]) for row in rows]
+    pairs += [(str(rng.choice(source)), str(rng.choice(target))) for _ in range(30)]
+    pairs += [(str(rng.choice(source)), f"unknown{i}") for i in range(8)]
+    pairs += [(f"unknown{i % 5}", str(rng.choice(target))) for i in range(8)]
+    lines = [" ".join(pair) for pair in pairs]
+    return [line.lower() if lower else line for line in rng.permutation(lines)]
+
+
+def small_problem(seed, tmp_path, *, lower=False, twice=False):
+    result, partner = small_alignment(seed)
+    rng = np.random.default_rng([seed, lower, twice])
+    source, target = (vocabulary(rng, n, twice=twice) for n in (90, 86))
+    lines = word_list(rng, source, target, partner, lower=lower)
+    lines += lines[:6]  # the same pair again
+    path = tmp_path / "list.txt"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return result, lines, read_dictionary(path, format="muse"), source, target
+
+
+seeds = pytest.mark.parametrize("seed", range(6))
+
+
+@seeds
+@pytest.mark.parametrize("twice", [False, True])
+def test_vecmap(seed, twice, tmp_path):
+    result, lines, dictionary, source, target = small_problem(
+        seed, tmp_path, twice=twice
+    )
+    methods = (*METHODS, "inverted_softmax")
+    found = evaluate(
+        result, dictionary, source, target, methods=methods, convention="vecmap"
+    )
+    for method, score in found.items():
+        hits, n, coverage = vecmap(
+            lines, source, result.mapped_source, target, result.mapped_target, method
+        )
+        assert (score.hits[1], score.n_queries) == (hits, n)
+        assert score.coverage == coverage
+        assert 0 < hits < n
+        assert coverage < 1
+
+
+@seeds
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("max_words", [200_000, 30])
+def test_muse(seed, twice, max_words, tmp_path):
+    result, lines, dictionary, source, target = small_problem(
+        seed, tmp_path, lower=True, twice=twice
+    )
+    rules = CONVENTIONS["muse"]
+    assert rules.max_words == 200_000
+    if max_words < 200_000:
+        rules = dataclasses.replace(rules, max_words=max_words)
+    found = evaluate(
+        result, dictionary, source, target, methods=METHODS, convention=rules
+    )
+    for method, score in found.items():
+        arguments = (source, result.mapped_source, target, result.mapped_target)
+        hits, n, _, _ = muse(lines, *arguments, method, max_words)
+        assert (score.hits, score.n_queries) == (hits, n)
+        assert 0 < hits[1] < n
+        # Pairs of the log, but for lines that say the same again.
+        *_, pairs, missing = muse(set(lines), *arguments, method, max_words)
+        assert score.coverage == pairs / (pairs + missing)
+    # Words that differ in case only are one.
+    assert len(gold_standard(dictionary, source, target, convention=rules).sources) < 90
+
+
+@seeds
+@pytest.mark.parametrize("twice", [False, True])
+def test_paper(seed, twice, tmp_path):
+    result, lines, _, source, target = small_problem(seed, tmp_path, twice=twice)
+    # As in the lists of Zhang et al.: several translations a line, or none.
+    lines = [
+        f"{line} {target[i % 86]}" if i % 3 else line for i, line in enumerate(lines)
+    ]
+    lines += ["lonely", source[0]]
+    path = tmp_path / "all.lex"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    rules = CONVENTIONS["paper"]
+    dictionary = read_dictionary(path, first_only=rules.first_only)
+    found = evaluate(result, dictionary, source, target, convention=rules)
+    cosine = unit(result.mapped_source[:60]) @ unit(result.mapped_target[:60]).T
+    matrices = {
+        "coupling": result.plan.astype(np.float64),
+        "nn": cosine - 1,  # the script ranks by minus the distance
+        "csls": paper_csls(cosine - 1),
+    }
+    for method, scores in matrices.items():
+        hits, n, coverage = paper(lines, source[:60], target[:60], scores)
+        assert (found[method].hits, found[method].n_queries) == (hits, n)
+        assert found[method].coverage == coverage
+        assert 0 < hits[1] < n
+
+
+@pytest.fixture(scope="module")
+def sample():
+    spanish, french, dictionary = load_sample()
+    return spanish, french, dictionary, _align(spanish, french, 1000)
+
+
+def _align(source, target, n_words):
+    return gwfast.align(source.vectors, target.vectors, n_words=n_words)
+
+
+def check_all(result, lines, dictionary, source, target, n_words):
+    """All three evaluators, for the words and vectors of two sides."""
+    mapped = source.words, result.mapped_source, target.words, result.mapped_target
+    given = result, dictionary, source.words, target.words
+    scores = evaluate(*given, methods=METHODS, convention="vecmap")
+    for method, score in scores.items():
+        expected = vecmap(lines, *mapped, method)
+        assert (score.hits[1], score.n_queries, score.coverage) == expected
+    lower = [line.lower() for line in lines]
+    scores = evaluate(*given, methods=METHODS, convention="muse")
+    for method, score in scores.items():
+        hits, n, pairs, missing = muse(lower, *mapped, method)
+        assert (score.hits, score.n_queries) == (hits, n)
+        assert score.coverage == pairs / (pairs + missing)
+    scores = evaluate(*given, convention="paper")
+    x, y = unit(mapped[1][:n_words]), unit(mapped[3][:n_words])
+    matrices = {
+        "coupling": result.plan.astype(np.float64),
+        "nn": x @ y.T - 1,
+        "csls": paper_csls(x @ y.T - 1),
+    }
+    words = source.words[:n_words], target.words[:n_words]
+    for method, score in scores.items():
+        expected = paper(lines, *words, matrices[method])
+        assert (score.hits, score.n_queries, score.coverage) == expected
+
+
+def test_sample(sample):
+    spanish, french, dictionary, result = sample
+    lines = [
+        f"{word} {translation}"
+        for word, translations in dictionary.items()
+        for translation in translations
+    ]
+    check_all(result, lines, dictionary, spanish, french, 1000)
+
+
+def test_the_default_is_vecmaps_rule_where_no_word_comes_twice(sample):
+    spanish, french, dictionary, result = sample
+    given = result, dictionary, spanish.words, french.words
+    ours, theirs = (
+        evaluate(*given, methods=METHODS, convention=name)
+        for name in ("gwfast", "vecmap")
+    )
+    for method in METHODS:
+        assert ours[method].hits == theirs[method].hits
+        assert ours[method].coverage == theirs[method].coverage
+    gold = gold_standard(dictionary, spanish.words, french.words)
+    found = result.translate(gold.rows, method="csls", k=10)
+    assert precision_at_k(found.indices, gold) == ours["csls"]
+
+
+@pytest.mark.parametrize("fold", ["", ".5000-6500"])
+def test_real_words(shared_data, fold):
+    """The vectors of Zhang et al. with the dictionaries of MUSE."""
+    folder = shared_data / "ubilexat" / "es-en"
+    source, target = (read_embeddings(folder / f"word2vec.{a}") for a in ("es", "en"))
+    path = shared_data / "muse" / f"es-en{fold}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    dictionary = read_dictionary(path, format="muse")
+    result = real_alignment(folder)
+    check_all(result, lines, dictionary, source, target, 2000)
+
+
+@functools.cache
+def real_alignment(folder):
+    source, target = (read_embeddings(folder / f"word2vec.{a}") for a in ("es", "en"))
+    return _align(source, target, 2000)

@@ -1,0 +1,275 @@
+"""Word lists and counts."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gwfast.words import (
+    DictionaryFileError,
+    EmbeddingsFileError,
+    invert,
+    load_sample,
+    merge,
+    read_counts,
+    read_dictionary,
+    write_dictionary,
+)
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def write(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "casa house\ncasa home\nperro dog\n",
+        "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog",
+        "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n",
+    ],
+)
+def test_layouts(tmp_path, content):
+    pairs = read_dictionary(write(tmp_path / "d.txt", content))
+    assert pairs == {"casa": {"house", "home"}, "perro": {"dog"}}
+    assert list(pairs) == ["casa", "perro"]
+
+
+def test_spaces_inside_entries(tmp_path):
+    pairs = read_dictionary(write(tmp_path / "d.tsv", "sin embargo\thowever\n"))
+    assert pairs == {"sin embargo": {"however"}}
+    pairs = read_dictionary(write(tmp_path / "d.txt", "1\xa0000 1,000\n"))
+    assert pairs == {"1\xa0000": {"1,000"}}
+
+
+@pytest.mark.parametrize(
+    "content, line, message",
+    [
+        ("", None, "got an empty file"),
+        ("\n \n", None, "got an empty file"),
+        ("a b\nc\n", 2, "expected 'source target', got 'c'"),
+        ("a b\n\nc d e\n", 3, "expected 'source target', got 'c d e'"),
+        ("a\tb\tc\n", 1, "expected 'source target'"),
+        ("a\t\n", 1, "expected 'source target'"),
+        (b"a b\nc \xff\n", 2, "expected UTF-8, got byte 0xff"),
+    ],
+)
+def test_malformed_dictionary(tmp_path, content, line, message):
+    path = write(tmp_path / "d.txt", content)
+    with pytest.raises(DictionaryFileError) as caught:
+        read_dictionary(path)
+    where = f"{path}: " if line is None else f"{path}:{line}: "
+    assert str(caught.value).startswith(where)
+    assert message in str(caught.value)
+
+
+PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
+
+
+@pytest.mark.parametrize(
+    "format, content",
+    [
+        ("muse", "casa house\ncasa home\nperro\tdog\ncasa house\n"),
+        ("dinu", "casa house\r\n\r\ncasa home\r\nperro dog"),
+        ("xling", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n"),
+        ("zhang", "casa\thouse home\nperro\tdog\n"),
+        ("zhang", "casa house\nsol\nperro dog\n\ncasa home\nmar\t\n"),
+    ],
+)
+def test_formats(tmp_path, format, content):
+    path = write(tmp_path / "d", content)
+    assert read_dictionary(path, format=format) == PAIRS
+
+
+def test_formats_differ(tmp_path):
+    """The same line is one thing or another, and "auto" goes by tabs and names."""
+    path = write(tmp_path / "d.txt", "sin embargo\thow ever\n")
+    assert read_dictionary(path, format="xling") == {"sin embargo": {"how ever"}}
+    zhang = {"sin": {"embargo", "how", "ever"}}
+    assert read_dictionary(path, format="zhang") == zhang
+    assert read_dictionary(path) == {"sin embargo": {"how ever"}}
+    with pytest.raises(
+        DictionaryFileError, match=r"d\.txt:1: expected 'source target'"
+    ):
+        read_dictionary(path, format="muse")
+    for name in ("all.es-en.lex", "all.es-en.lex.gz"):
+        assert read_dictionary(path.rename(tmp_path / name)) == zhang
+        path = tmp_path / name
+
+
+def test_first_translation_of_a_line(tmp_path):
+    path = write(tmp_path / "d.lex", "casa house home\ncasa dwelling abode\nsol sun\n")
+    assert read_dictionary(path, first_only=True) == {
+        "casa": {"house", "dwelling"},
+        "sol": {"sun"},
+    }
+    # Where lines have one translation it changes nothing.
+    path = write(tmp_path / "d.txt", "casa house\ncasa home\nperro dog\n")
+    assert read_dictionary(path, first_only=True) == PAIRS
+
+
+def test_lower_case(tmp_path):
+    path = write(tmp_path / "d", "Casa House\ncasa home\nÉxito Success\n")
+    assert read_dictionary(path) == {
+        "Casa": {"House"},
+        "casa": {"home"},
+        "Éxito": {"Success"},
+    }
+    assert read_dictionary(path, lower=True) == {
+        "casa": {"house", "home"},
+        "éxito": {"success"},
+    }
+
+
+@pytest.mark.parametrize(
+    "format, content, message",
+    [
+        ("muse", "a b\nc\n", ":2: expected 'source target', got 'c'"),
+        ("dinu", "a b c\n", ":1: expected 'source target', got 'a b c'"),
+        ("xling", "a\tb\nc d\n", ":2: expected 'source<tab>target', got 'c d'"),
+        ("xling", "a\tb\n\tc\n", r":2: expected 'source<tab>target', got '\tc'"),
+        ("xling", "a\tb\tc\n", ":1: expected 'source<tab>target'"),
+        ("zhang", "a\n\nb\n", ": expected pairs of words, got none"),
+    ],
+)
+def test_malformed_by_format(tmp_path, format, content, message):
+    path = write(tmp_path / "d", content)
+    with pytest.raises(DictionaryFileError) as caught:
+        read_dictionary(path, format=format)
+    assert str(caught.value).startswith(f"{path}{message}")
+
+
+def test_unknown_format(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"format must be one of \['auto', .*got 'csv'"
+    ):
+        read_dictionary(tmp_path / "none", format="csv")
+
+
+def test_gzip(tmp_path):
+    packed = gzip.compress(b"casa house\ncasa home\nperro dog\n" * 1000)
+    for name in ("d.txt.gz", "d.txt"):  # by content, not by name
+        assert read_dictionary(write(tmp_path / name, packed)) == PAIRS
+    path = write(tmp_path / "f", gzip.compress(b"casa 3\n"))
+    assert read_counts(path) == {"casa": 3}
+    for damaged in (packed[:-9], packed[:30] + bytes(20) + packed[50:], packed[:4]):
+        path = write(tmp_path / "d.gz", damaged)
+        with pytest.raises(
+            DictionaryFileError, match=r"d\.gz:\d+: expected whole gzip"
+        ):
+            read_dictionary(path)
+
+
+def test_write(tmp_path):
+    dictionary = {"sin embargo": ["yet", "however"], "Éxito": {"hit"}}
+    path = tmp_path / "d.tsv"
+    write_dictionary(path, dictionary)
+    expected = "sin embargo\thowever\nsin embargo\tyet\nÉxito\thit\n".encode()
+    assert path.read_bytes() == expected
+    write_dictionary(tmp_path / "d.tsv.gz", dictionary)
+    assert gzip.decompress((tmp_path / "d.tsv.gz").read_bytes()) == expected
+
+
+# A word list keeps all that is not a tab, a line end or at the ends of a word.
+WORDS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n"), min_size=1
+).filter(lambda word: word == word.strip(" \ufeff"))
+
+
+@settings(deadline=None)
+@given(
+    dictionary=st.dictionaries(WORDS, st.sets(WORDS, min_size=1), min_size=1),
+    suffix=st.sampled_from([".tsv", ".gz"]),
+)
+def test_written_lists_read_back(tmp_path_factory, dictionary, suffix):
+    path = tmp_path_factory.getbasetemp() / f"written{suffix}"
+    write_dictionary(path, dictionary)
+    read = read_dictionary(path)
+    assert read == dictionary
+    assert list(read) == list(dictionary)
+
+
+@pytest.mark.parametrize(
+    "dictionary, error, message",
+    [
+        ({}, ValueError, "must have a pair of words, got none"),
+        ({"a": set()}, ValueError, "must have a pair of words, got none"),
+        ({"a": "house"}, TypeError, "sets of words, got the string 'house' for 'a'"),
+        ({"a": {""}}, ValueError, "got ''"),
+        ({"a": {"b\tc"}}, ValueError, r"got 'b\\tc'"),
+        ({"a": {"b"}, "c\n": {"d"}}, ValueError, r"got 'c\\n'"),
+        ({" a": {"b"}}, ValueError, "got ' a'"),
+        ({"\ufeffa": {"b"}}, ValueError, "without tabs, line ends and outer spaces"),
+        ({"a": {"\udc80"}}, ValueError, "surrogates not allowed"),
+    ],
+)
+def test_nothing_unreadable_is_written(tmp_path, dictionary, error, message):
+    path = write(tmp_path / "d.tsv", "former\tcontent\n")
+    with pytest.raises(error, match=message):
+        write_dictionary(path, dictionary)
+    assert path.read_text() == "former\tcontent\n"
+
+
+def test_missing_file(tmp_path):
+    for reader in (read_dictionary, read_counts):
+        with pytest.raises(FileNotFoundError, match="none"):
+            reader(tmp_path / "none")
+
+
+def test_invert_and_merge():
+    forward = {"a": {"x", "y"}, "b": {"x"}}
+    backward = {"y": {"a", "c"}}
+    assert invert(forward) == {"x": {"a", "b"}, "y": {"a"}}
+    assert invert(invert(forward)) == forward
+    union = {"a": {"x", "y"}, "b": {"x"}, "c": {"y"}}
+    assert merge(forward, invert(backward)) == union
+    assert forward == {"a": {"x", "y"}, "b": {"x"}}
+    assert merge() == {}
+
+
+def test_counts(tmp_path):
+    path = write(tmp_path / "f", "año 727931\n|| 3.5\r\n\na b\t2\naño 1\n")
+    assert read_counts(path) == {"año": 727931, "||": 3.5, "a b": 2}
+
+
+@pytest.mark.parametrize(
+    "line", ["a", "a x", "a 0", "a -1", "a nan", "a inf", " 5", "a 1 x"]
+)
+def test_malformed_counts(tmp_path, line):
+    path = write(tmp_path / "f", f"ok 1\n{line}\n")
+    with pytest.raises(EmbeddingsFileError, match="expected 'word count'") as caught:
+        read_counts(path)
+    assert str(caught.value).startswith(f"{path}:2:")
+
+
+def test_empty_counts(tmp_path):
+    with pytest.raises(EmbeddingsFileError, match="empty file"):
+        read_counts(write(tmp_path / "f", ""))
+
+
+def test_sample():
+    source, target, dictionary = load_sample()
+    for side in (source, target):
+        assert side.vectors.shape == (2500, 200)
+        assert side.vectors.dtype == "float32"
+        assert len(set(side.words)) == 2500
+    # What gwfast/data/README.md promises of the list.
+    rank = {word: row for row, word in enumerate(source.words)}
+    assert len(dictionary) >= 200
+    assert all(rank[word] % 5 == 2 for word in dictionary)
+    assert list(dictionary) == sorted(dictionary, key=rank.get)
+    assert all(right & set(target.words) for right in dictionary.values())
+
+
+def test_real_lists():
+    if not DATA.is_dir():
+        pytest.skip("../shared/data is not here")
+    pairs = read_dictionary(DATA / "muse" / "es-en.txt")
+    assert {"house", "home"} <= pairs["casa"]
+    counts = read_counts(DATA / "ubilexat" / "es-en" / "vocab-freq.es")
+    assert counts["año"] == 727931

@@ -1,0 +1,457 @@
+"""What is done about that which files of vectors should not have in them, or may."""
+
+import bz2
+import gzip
+import lzma
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from helpers.vector_files import WORDS, binary_of, check, cloud, text_of, write
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from gwfast.words import EmbeddingsFileError, read_embeddings
+
+COMPRESSIONS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
+# Hypothesis gives the same folder to all examples, which write it anew.
+in_one_folder = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """A few lines are a block, so that small files have several."""
+    monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 40)
+    monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 40)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("name", ["v.vec", "v", "v.vec.old", "v.gz", "v.xz"])
+def test_compressed_text_under_any_name(tmp_path, compression, name):
+    vectors = cloud(len(WORDS), 5)
+    content = COMPRESSIONS[compression](text_of(WORDS, vectors))
+    check(read_embeddings(write(tmp_path / name, content)), WORDS, vectors)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("name", ["v.bin", "v.bin.bz2", "v", "v.vec", "v.w2v.xz"])
+def test_compressed_binary_under_any_name(tmp_path, compression, name):
+    words, vectors = [f"w{i}" for i in range(30)], cloud(30, 20)
+    content = COMPRESSIONS[compression](binary_of(words, vectors))
+    check(read_embeddings(write(tmp_path / name, content)), words, vectors)
+
+
+@pytest.mark.parametrize("name", ["v.bin", "v.bin.1", "v", "v.vec"])
+def test_content_decides_between_text_and_binary(tmp_path, name):
+    words, vectors = ["x\x01", "\x02"], cloud(2, 30)
+    for content in (text_of(words, vectors), binary_of(words, vectors)):
+        check(read_embeddings(write(tmp_path / name, content)), words, vectors)
+
+
+def test_binary_of_one_column_goes_by_the_name(tmp_path):
+    """Four digits are a number as text, and as float32."""
+    content = b"1 1\na 1234"
+    check(read_embeddings(write(tmp_path / "v.vec", content)), "a", [[1234]])
+    value = np.frombuffer(b"1234", "<f4")
+    check(read_embeddings(write(tmp_path / "v.bin", content)), "a", [value])
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_cut_compressed_text(tmp_path, compression):
+    words, vectors = [f"w{i}" for i in range(400)], cloud(400, 3)
+    content = COMPRESSIONS[compression](text_of(words, vectors))
+    for n_bytes in (12, 40, len(content) // 2, len(content) - 6, len(content) - 1):
+        path = write(tmp_path / "v", content[:n_bytes])
+        with pytest.raises(EmbeddingsFileError) as caught:
+            read_embeddings(path)
+        assert f"expected whole {compression} data" in str(caught.value)
+        assert 1 <= caught.value.line <= 402
+
+
+def test_cut_gzip_names_the_first_line_that_is_not_whole(tmp_path, small_blocks):
+    """Stored blocks tell from outside where the text ends."""
+    rows = text_of([f"w{i}" for i in range(100)], cloud(100, 3), header=False)
+    content = gzip.compress(rows, compresslevel=0)
+    n_lost = len(rows.split(b"\n", 60)[60])
+    path = write(tmp_path / "v", content[: -8 - n_lost - 3])  # within line 60
+    with pytest.raises(EmbeddingsFileError, match="whole gzip data") as caught:
+        read_embeddings(path)
+    assert caught.value.line == 60
+
+
+def test_an_error_before_the_cut_comes_first(tmp_path):
+    rows = text_of(list("abcdef"), cloud(6, 3), header=False).replace(b"b ", b"b x")
+    content = gzip.compress(rows, compresslevel=0)[:-30]
+    with pytest.raises(EmbeddingsFileError, match="a word and 3 numbers") as caught:
+        read_embeddings(write(tmp_path / "v", content))
+    assert caught.value.line == 2
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_damaged_compressed_files(tmp_path, compression):
+    """Any byte may be wrong: an error of ours, or the same vectors."""
+    words, vectors = [f"w{i}" for i in range(30)], cloud(30, 4)
+    for name, content in (
+        ("v.vec", text_of(words, vectors)),
+        ("v.bin", binary_of(words, vectors)),
+    ):
+        whole = COMPRESSIONS[compression](content)
+        for position in range(0, len(whole), 7):
+            damaged = bytearray(whole)
+            damaged[position] ^= 0x55
+            path = write(tmp_path / name, bytes(damaged))
+            try:
+                embeddings = read_embeddings(path)
+            except EmbeddingsFileError as error:
+                assert str(error).startswith(str(path))
+            else:
+                check(embeddings, words, vectors)
+
+
+@pytest.mark.parametrize("name", ["v.npz", "v.npy"])
+def test_damaged_files_of_numpy(tmp_path, name):
+    """Which NumPy and zipfile refuse with errors of many kinds."""
+    words, vectors = ["a", "b", "c"], cloud(3, 4)
+    path = write_as(tmp_path / name, words, vectors)
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        for content in (damaged, whole[:position]):
+            write(path, bytes(content))
+            try:
+                embeddings = read_embeddings(path)
+            except EmbeddingsFileError as error:
+                assert str(error).startswith(str(path))
+                assert "\n" not in str(error)
+            else:
+                assert embeddings.words == tuple(words)
+
+
+def test_max_words_does_not_read_to_the_end(tmp_path, small_blocks):
+    words, vectors = [f"w{i}" for i in range(20000)], cloud(20000, 8)
+    for name, content in (
+        ("v.vec", text_of(words, vectors)),
+        ("v.bin", binary_of(words, vectors)),
+    ):
+        path = write(tmp_path / name, gzip.compress(content)[:-5000])
+        check(read_embeddings(path, max_words=99), words[:99], vectors[:99])
+        with pytest.raises(EmbeddingsFileError, match="whole gzip data"):
+            read_embeddings(path)
+
+
+def test_max_words_of_an_npz_leaves_the_rest_unread(tmp_path):
+    vectors = cloud(5000, 300)
+    vectors[4000] = np.nan
+    words = np.array([f"w{i}" for i in range(5000)])
+    np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
+    found = read_embeddings(tmp_path / "v.npz", max_words=4000)
+    check(found, words[:4000].tolist(), vectors[:4000])
+    with pytest.raises(EmbeddingsFileError, match=r"row 4000 \('w4000'\)"):
+        read_embeddings(tmp_path / "v.npz")
+
+
+# --- Case -----------------------------------------------------------------------------
+
+CASED = ["The", "the", "THE", "Ünlü", "ünlü", "İ", "ß", "ẞ", "a", "A", "b"]
+
+
+def muse_rule(words, max_words=None):
+    """MUSE's loader: word2id after `word.lower()`, later ones left out."""
+    word2id = {}
+    for row, word in enumerate(words):
+        if max_words is not None and len(word2id) >= max_words:
+            break
+        word2id.setdefault(word.lower(), row)
+    return list(word2id), list(word2id.values())
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
+@pytest.mark.parametrize("max_words", [None, 1, 2, 4, 50])
+def test_lower(tmp_path, name, max_words):
+    vectors = cloud(len(CASED), 6)
+    path = write_as(tmp_path / name, CASED, vectors)
+    words, rows = muse_rule(CASED, max_words)
+    found = read_embeddings(path, lower=True, max_words=max_words)
+    check(found, words, vectors[rows])
+    read = len(CASED) if max_words in (None, 50) else rows[-1] + 1
+    assert found.n_duplicates == read - len(rows)
+    check(read_embeddings(path), CASED, vectors)
+
+
+def write_as(path, words, vectors):
+    """Words are str, or bytes as they are to be in the file."""
+    words = [word.encode() if isinstance(word, str) else word for word in words]
+    if path.suffix == ".npz":
+        np.savez(path, words=np.array(words), vectors=vectors)
+    elif path.suffix == ".npy":
+        np.save(path, vectors)
+        write(path.with_suffix(".words"), b"\n".join(words))
+    else:
+        made = binary_of if path.suffix == ".bin" else text_of
+        heads = {f"\0{i}\0": word for i, word in enumerate(words)}
+        content = made(list(heads), vectors)
+        for head, word in heads.items():
+            content = content.replace(head.encode(), word, 1)
+        write(path, content)
+    return path
+
+
+# --- Words that are not UTF-8 ---------------------------------------------------------
+
+BROKEN = ["uno", b"ni\xf1o", "dos", b"\xff", b"ni\xf1o", b"\xfe", "tres", "uno"]
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
+def test_not_utf8(tmp_path, name):
+    vectors = cloud(len(BROKEN), 6)
+    path = write_as(tmp_path / name, BROKEN, vectors)
+    with pytest.raises(EmbeddingsFileError) as caught:
+        read_embeddings(path)
+    place = {
+        "v.vec": f"{path}:3: expected UTF-8, got 'ni\\\\xf1o'",
+        "v.bin": f"{path}: expected UTF-8, got 'ni\\\\xf1o'",
+        "v.npz": f"{path}: expected UTF-8, got 'ni\\\\xf1o'",
+        "v.npy": f"{path.with_suffix('.words')}:2: expected UTF-8, got 'ni\\\\xf1o'",
+    }
+    assert str(caught.value).startswith(place[name])
+    assert "errors='replace' or 'skip' reads on" in str(caught.value)
+    if name in ("v.bin", "v.npz"):
+        assert f"in row {2 if name == 'v.bin' else 1}" in str(caught.value)
+
+    found = read_embeddings(path, errors="skip")
+    check(found, ["uno", "dos", "tres"], vectors[[0, 2, 6]])
+    assert (found.n_undecodable, found.n_duplicates) == (4, 1)
+
+    found = read_embeddings(path, errors="replace")
+    words = ["uno", "ni\ufffdo", "dos", "\ufffd", "tres"]
+    check(found, words, vectors[[0, 1, 2, 3, 6]])
+    assert (found.n_undecodable, found.n_duplicates) == (4, 3)
+
+    for errors, n_undecodable in (("skip", 1), ("replace", 0)):
+        found = read_embeddings(path, errors=errors, max_words=2 - n_undecodable)
+        assert len(found) == 2 - n_undecodable
+    found = read_embeddings(path, errors="replace", max_words=2)
+    assert (found.words, found.n_undecodable) == (("uno", "ni\ufffdo"), 1)
+    assert read_embeddings(path, max_words=1).words == ("uno",)
+
+
+def test_nothing_but_broken_words(tmp_path):
+    path = write(tmp_path / "v.vec", b"1 2\n\xff 1 2\n")
+    with pytest.raises(EmbeddingsFileError, match="expected word vectors, got none"):
+        read_embeddings(path, errors="skip")
+
+
+def test_numbers_are_checked_where_the_word_is_left_out(tmp_path):
+    path = write(tmp_path / "v.vec", b"2 2\na 1 2\n\xff 1 x\n")
+    with pytest.raises(EmbeddingsFileError, match="got 'x'") as caught:
+        read_embeddings(path, errors="skip")
+    assert caught.value.line == 3
+
+
+def test_unknown_errors(tmp_path):
+    path = write(tmp_path / "v.vec", b"a 1 2\n")
+    with pytest.raises(ValueError, match="strict, replace, skip, got 'ignore'"):
+        read_embeddings(path, errors="ignore")
+    with pytest.raises(TypeError, match="float"):
+        read_embeddings(path, max_words=2.0)
+
+
+# --- Lines ----------------------------------------------------------------------------
+
+
+def spoil(kind, line):
+    """A line that is wrong in some way, and what is said about it."""
+    word, *numbers = line.split(b" ")
+    return {
+        "short": (b" ".join([word, *numbers[:-1]]), "got 2 numbers"),
+        "long": (line + b" 7", "got more numbers"),
+        "no number": (b" ".join([word, *numbers[:-1], b"x"]), "got 'x'"),
+        "underscore": (b" ".join([word, *numbers[:-1], b"1_0"]), "got '1_0'"),
+        "hexadecimal": (b" ".join([word, *numbers[:-1], b"0x1p3"]), "got '0x1p3'"),
+        "comma": (b" ".join([word, *numbers[:-1], b"0,5"]), "got '0,5'"),
+        "tab": (line.replace(b" ", b"\t"), "got 0 numbers"),
+        "nan": (b" ".join([word, *numbers[:-1], b"nan"]), "got nan or inf"),
+        "infinite": (b" ".join([word, *numbers[:-1], b"-1e39"]), "got nan or inf"),
+        "encoding": (b"\xe4" + line, "expected UTF-8"),
+        "blank": (b"", "got 0 numbers"),
+        "no word": (line[len(word) :], "got no word"),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", [
+    "short", "long", "no number", "underscore", "hexadecimal", "comma", "tab", "nan",
+    "infinite", "encoding", "blank", "no word",
+])  # fmt: skip
+@pytest.mark.parametrize("header", [True, False])
+def test_the_line_is_named_wherever_it_is(tmp_path, small_blocks, kind, header):
+    vectors = np.round(cloud(23, 3), 3)
+    lines = text_of([f"w{i}" for i in range(23)], vectors, header).split(b"\n")
+    # Without a header the first line says how many columns there are.
+    # Blank lines are in order at the end.
+    for position in range(1, 22):
+        spoiled = list(lines)
+        spoiled[position], message = spoil(kind, lines[position])
+        path = write(tmp_path / "v.vec", b"\n".join(spoiled))
+        with pytest.raises(EmbeddingsFileError) as caught:
+            read_embeddings(path)
+        assert caught.value.line == position + 1
+        assert message in str(caught.value)
+
+
+def test_lines_after_blank_ones(tmp_path, small_blocks):
+    """However many there are, and wherever blocks of lines end."""
+    for n_blank in range(40):
+        rows = b"a 1 2\n" * 3 + b"\n" * n_blank
+        check(read_embeddings(write(tmp_path / "v", rows)), "a", [[1, 2]])
+        if n_blank:
+            path = write(tmp_path / "v", rows + b"b 1 2\n")
+            with pytest.raises(EmbeddingsFileError) as caught:
+                read_embeddings(path)
+            assert caught.value.line == 4
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v", "v.bin", "v.gz"])
+def test_long_lines(tmp_path, name):
+    """Longer than what is looked at in advance, and than blocks."""
+    vectors = cloud(3, 70000)
+    contents = [binary_of("abc", vectors)]
+    if name != "v.bin":
+        contents += [text_of("abc", vectors, header) for header in (True, False)]
+    for content in contents:
+        if name == "v.gz":
+            content = gzip.compress(content, 1)
+        check(read_embeddings(write(tmp_path / name, content)), "abc", vectors)
+
+
+def test_words_with_spaces_among_others(tmp_path, small_blocks):
+    words = [f"new {'york ' * (i % 3)}city" if i % 4 else f"w{i}" for i in range(50)]
+    words = [f"{i}{word}" for i, word in enumerate(words)]
+    vectors = cloud(50, 4)
+    path = write(tmp_path / "v.vec", text_of(words, vectors))
+    check(read_embeddings(path), words, vectors)
+
+
+def test_every_word_with_as_many_spaces(tmp_path):
+    """Then lines have one number of fields, which is not that of the columns."""
+    words, vectors = [f"{c} x" for c in "abcdef"], cloud(6, 4)
+    check(
+        read_embeddings(write(tmp_path / "v", text_of(words, vectors))), words, vectors
+    )
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b" \r\n", b"\r\r\n", b"   \n"])
+def test_line_ends(tmp_path, end):
+    path = write(tmp_path / "v", b"2 2" + end + b"a 1 2" + end + b"b 3 4" + end)
+    check(read_embeddings(path), "ab", [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("content, message", [
+    (b"2 2\ra 1 2\rb 3 4\r", r"got '2.*ra'"),
+    ("2 2\na 1 2\n".encode("utf-16"), "expected"),
+    (b"\x00" * 100, "expected the header"),
+    (b"\n\n", "expected the header"),
+    (b"-1 2\na 1 2\n", "expected"),
+    (b"99999999999999999999 2\na 1 2\n", "expected"),
+    (b"9" * 5000 + b" 2\na 1 2\n", "expected"),
+    (b"\x80\x04.", "cannot be unpickled"),
+    (b"BZh9 1 2\n", None),
+    (b"\xef\xbb\xbf", "expected the header"),
+])  # fmt: skip
+def test_strange_beginnings(tmp_path, content, message):
+    path = write(tmp_path / "v", content)
+    if message is None:
+        assert read_embeddings(path).words == ("BZh9",)
+        return
+    with pytest.raises(EmbeddingsFileError, match=message):
+        read_embeddings(path)
+
+
+def test_a_header_of_more_rows_than_memory_is_no_harm(tmp_path):
+    for name in ("v.vec", "v.bin"):
+        plain = b"9" * 15 + b" 1000\nw" + b" 1" * 1000 + b"\n"
+        for content in (plain, gzip.compress(plain)):
+            path = write(tmp_path / name, content)
+            with pytest.raises(EmbeddingsFileError, match=r"expected 9+ rows"):
+                read_embeddings(path)
+
+
+def test_folder(tmp_path):
+    with pytest.raises(OSError, match=r"[Dd]irectory|denied"):
+        read_embeddings(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_pipe(tmp_path):
+    """It would be waited for without an end, when it is opened again."""
+    os.mkfifo(tmp_path / "v")
+    with pytest.raises(
+        EmbeddingsFileError, match="expected a regular file, got a pipe"
+    ):
+        read_embeddings(tmp_path / "v")
+
+
+def test_byte_order_mark_without_header(tmp_path):
+    path = write(tmp_path / "v", b"\xef\xbb\xbfa 1 2\n\xef\xbb\xbfb 3 4\n")
+    check(read_embeddings(path), ["a", "\ufeffb"], [[1, 2], [3, 4]])
+    np.save(tmp_path / "v.npy", cloud(2, 2))
+    write(tmp_path / "v.words", b"\xef\xbb\xbfa\nb\n")
+    assert read_embeddings(tmp_path / "v.npy").words == ("a", "b")
+
+
+# --- Numbers --------------------------------------------------------------------------
+
+NUMBERS = st.one_of(
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(-3e38, 3e38).map(repr),
+    st.floats(-3e38, 3e38).map("{:.30e}".format),
+    st.from_regex(r"[+-]?[0-9]{1,25}(\.[0-9]{0,25})?([eE][+-]?[0-9])?", fullmatch=True),
+)
+
+
+@given(rows=st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1))
+@example(rows=[["1e-45", "1.17549435e-38", "-0.0"], ["3.4028235e38", ".5", "5."]])
+# Halfway between two float32, and a little more.
+@example(rows=[["1.00000005960464477539", "1.0000000596046448", "16777217"]])
+@in_one_folder
+def test_numbers_are_floats_rounded(tmp_path, rows):
+    lines = [" ".join([f"w{i}", *row]) for i, row in enumerate(rows)]
+    found = read_embeddings(write(tmp_path / "v", "\n".join(lines).encode())).vectors
+    expected = [[np.float32(float(number)) for number in row] for row in rows]
+    np.testing.assert_array_equal(
+        found.view(np.int32), np.array(expected, np.float32).view(np.int32)
+    )
+
+
+# --- Memory ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["text", "no header", "gzip", "binary", "npz"])
+def test_memory(tmp_path, monkeypatch, kind):
+    """Hardly more than what is returned, at any time."""
+    monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("gwfast.words.files.arrays._BLOCK_BYTES", 1 << 16)
+    words, vectors = [f"w{i}" for i in range(20000)], np.round(cloud(20000, 100), 3)
+    if kind == "npz":
+        path = tmp_path / "v.npz"
+        np.savez(path, words=np.array(words), vectors=vectors.astype(np.float64))
+    elif kind == "binary":
+        path = write(tmp_path / "v.bin", binary_of(words, vectors))
+    else:
+        text = text_of(words, vectors, header=kind != "no header")
+        if kind == "gzip":
+            text = gzip.compress(text, 1)
+        path = write(tmp_path / "v.vec", text)
+    del words, vectors
+    tracemalloc.start()
+    try:
+        embeddings = read_embeddings(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    words_bytes = 20000 * (60 + 8 + 110)  # str, tuple, and the dict at its largest
+    assert peak < 1.15 * embeddings.vectors.nbytes + words_bytes

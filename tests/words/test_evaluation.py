@@ -1,0 +1,329 @@
+"""Precision of translations, against counting by hand."""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+import pytest
+from helpers.problems import rotated_pair
+from scipy.stats import binomtest
+
+import gwfast
+from gwfast.words import (
+    CONVENTIONS,
+    Convention,
+    evaluate,
+    gold_standard,
+    precision_at_k,
+)
+
+SOURCE = ["casa", "perro", "gato", "sol"]
+TARGET = ["sun", "house", "cat", "home"]
+LIST = {
+    "casa": {"home", "house"},
+    "perro": {"dog"},  # its translation is out of vocabulary: does not count
+    "sol": {"sun"},
+    "gato": {"cat", "tomcat"},
+    "mar": {"sea"},  # out of vocabulary itself
+}
+
+
+def test_which_words_count():
+    gold = gold_standard(LIST, SOURCE, TARGET)
+    assert gold.rows.tolist() == [0, 2, 3]
+    assert gold.rows.dtype == np.int64
+    assert gold.targets == ({1, 3}, {2}, {0})
+    assert (len(gold), gold.n_words) == (3, 5)
+
+
+def test_a_smaller_vocabulary_has_fewer_queries():
+    """The coupling is scored on the words that took part."""
+    gold = gold_standard(LIST, SOURCE[:3], TARGET[:2])
+    assert gold.rows.tolist() == [0]
+    assert gold.targets == ({1},)
+
+
+def test_any_translation_is_a_hit():
+    gold = gold_standard(LIST, SOURCE, TARGET)
+    indices = np.array([[3, 0, 2], [0, 1, 2], [1, 0, 2]])  # hits at ranks 1, 3, 2
+    score = precision_at_k(indices, gold, ks=(1, 2, 3, 10))
+    assert score.at == {1: 1 / 3, 2: 2 / 3, 3: 1.0, 10: 1.0}
+    assert (score.n_queries, score.n_words) == (3, 5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 31, 97])
+def test_matches_a_plain_loop(n):
+    rng = np.random.default_rng(n)
+    words = [f"w{i}" for i in range(n)]
+    pairs = {
+        word: {f"w{i}" for i in rng.integers(0, 2 * n, 3)}
+        for word in words
+        if rng.random() < 0.7
+    }
+    gold = gold_standard(pairs, words, words)
+    indices = rng.integers(0, n, (len(gold), 10))
+    score = precision_at_k(indices, gold)
+    for k, share in score.at.items():
+        hits = sum(
+            any(words[target] in pairs[words[row]] for target in found[:k])
+            for row, found in zip(gold.rows, indices, strict=True)
+        )
+        expected = hits / len(gold) if len(gold) else math.nan
+        assert share == pytest.approx(expected, nan_ok=True)
+
+
+def test_no_queries():
+    gold = gold_standard({"mar": {"sea"}}, SOURCE, TARGET)
+    score = precision_at_k(np.empty((0, 3), dtype=np.int64), gold)
+    assert score.n_queries == 0
+    assert all(math.isnan(share) for share in score.at.values())
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 5), (4, 5), (3, 1, 1)])
+def test_wrong_shape(shape):
+    gold = gold_standard(LIST, SOURCE, TARGET)
+    with pytest.raises(ValueError, match="a row for each of the 3 queries, got shape"):
+        precision_at_k(np.zeros(shape, dtype=np.int64), gold)
+
+
+@pytest.mark.parametrize("indices", [[[-1, -1], [-1, 2], [0, -1]]])
+def test_a_row_below_zero_is_none(indices):
+    """-1 would be the last target, "home", if it were an index into an array."""
+    gold = gold_standard(
+        {"casa": {"home"}, "gato": {"cat"}, "sol": {"sun"}}, SOURCE, TARGET
+    )
+    assert precision_at_k(indices, gold, (1, 2)).hits == {1: 1, 2: 2}
+
+
+def test_what_is_reported():
+    gold = gold_standard(LIST, SOURCE, TARGET)
+    score = precision_at_k([[3, 0], [0, 1], [0, 1]], gold, (1, 5))
+    assert score.hits == {1: 2, 5: 2}
+    assert (score.n_queries, score.n_words, score.n_scored) == (3, 5, 3)
+    assert score.coverage == gold.coverage == 3 / 5
+    assert repr(score) == (
+        "Precision(P@1 0.667, P@5 0.667; 3 queries of 5 words, coverage 60.0%,"
+        " convention 'gwfast')"
+    )
+
+
+def test_dividing_by_all_words():
+    rules = Convention("strict", denominator="all")
+    gold = gold_standard(LIST, SOURCE, TARGET, convention=rules)
+    score = precision_at_k([[3], [0], [0]], gold, (1,))
+    assert score.at == {1: 2 / 5}
+    assert (score.n_queries, score.n_scored) == (3, 5)
+    expected = binomtest(2, 5).proportion_ci(method="wilson")
+    assert score.interval(1) == pytest.approx(tuple(expected), rel=1e-12)
+
+
+def scored(hits, n):
+    """A `Precision` with so many hits."""
+    words = [f"w{i}" for i in range(n)]
+    gold = gold_standard({word: {"x"} for word in words}, words, ["x", "y"])
+    return precision_at_k([[int(i >= hits)] for i in range(n)], gold, (1,))
+
+
+@pytest.mark.parametrize(
+    "hits, n, low, high",
+    [
+        # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_interval_as_published(hits, n, low, high):
+    found = scored(hits, n).interval(1)
+    assert found == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 47, 1500])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_interval_as_in_scipy(n, level):
+    for hits in {0, 1, n // 2, n - 1, n}:
+        expected = binomtest(hits, n).proportion_ci(level, method="wilson")
+        found = scored(hits, n).interval(1, level)
+        assert found == pytest.approx(tuple(expected), rel=1e-10, abs=1e-15)
+        assert 0 <= found[0] <= hits / n <= found[1] <= 1
+        assert (hits > 0 or found[0] == 0) and (hits < n or found[1] == 1)
+
+
+def test_interval_refuses():
+    score = scored(1, 2)
+    with pytest.raises(ValueError, match=r"k must be one of \[1\], got 5"):
+        score.interval(5)
+    for level in (0, 1, 95):
+        with pytest.raises(ValueError, match=f"below 1, got {level}"):
+            score.interval(1, level)
+    empty = precision_at_k(np.empty((0, 1)), gold_standard({}, SOURCE, TARGET), (1,))
+    assert all(math.isnan(bound) for bound in empty.interval(1))
+    assert math.isnan(empty.coverage)
+
+
+def test_conventions_look_words_up():
+    source = ["Casa", "casa", "sol", "CASA"]
+    target = ["Sun", "house", "sun", "House", "house", "sun"]
+    pairs = {"casa": {"house", "home"}, "Casa": {"House"}, "sol": {"sun", "Sun"}}
+
+    def rows(name, **changes):
+        rules = dataclasses.replace(CONVENTIONS[name], **changes)
+        gold = gold_standard(pairs, source, target, convention=rules)
+        found = dict(zip(gold.rows.tolist(), map(set, gold.targets), strict=True))
+        return found, gold.n_words, gold.coverage
+
+    assert rows("vecmap") == ({0: {3}, 1: {4}, 2: {0, 5}}, 3, 1.0)
+    assert rows("paper") == ({0: {3}, 1: {1, 4}, 2: {0, 2, 5}}, 3, 1.0)
+    # Lower case: casa has house and home, sol has sun, of which home is missing.
+    assert rows("muse") == ({0: {1}, 2: {0}}, 2, 2 / 3)
+    assert rows("muse", max_words=1) == ({}, 2, 0.0)  # "casa" and "sun"
+    assert rows("muse", max_words=2) == ({0: {1}, 2: {0}}, 2, 2 / 3)
+    assert rows("vecmap", max_words=2) == ({1: {1}}, 3, 1 / 3)
+    gold = gold_standard(pairs, source, target, convention="muse")
+    assert gold.sources.tolist() == [0, 2]
+    assert gold.candidates.tolist() == [0, 1]
+    with pytest.raises(
+        ValueError, match=r"target_words must be without .* got 'house' in rows 1 and 4"
+    ):
+        gold_standard(pairs, source, target)
+
+
+def test_conventions_refuse():
+    with pytest.raises(
+        ValueError, match=r"convention must be one of .* got 'fasttext'"
+    ):
+        gold_standard(LIST, SOURCE, TARGET, convention="fasttext")
+    with pytest.raises(
+        TypeError, match="sets of words, got the string 'house' for 'a'"
+    ):
+        gold_standard({"a": "house"}, SOURCE, TARGET)
+    for name in ("duplicates", "denominator", "coverage"):
+        with pytest.raises(ValueError, match=f"{name} must be one of .* got 'x'"):
+            Convention("mine", **{name: "x"})
+    with pytest.raises(ValueError, match="max_words must be at least 1, got 0"):
+        Convention("mine", max_words=0)
+    with pytest.raises(ValueError, match="ks must be at least 1, got 0"):
+        precision_at_k([[0]] * 3, gold_standard(LIST, SOURCE, TARGET), (0,))
+
+
+@functools.cache
+def aligned():
+    """60 of 100 words aligned with 60 of 100, and the partner of every source row."""
+    x, y, partner = rotated_pair(100, 6, 3, noise=0.5)
+    return gwfast.align(x, y, n_words=60), partner
+
+
+@pytest.fixture
+def problem():
+    result, partner = aligned()
+    source = [f"s{i}" for i in range(100)]
+    target = [f"t{j}" for j in range(100)]
+    pairs = {f"s{i}": {f"t{partner[i]}", f"t{(7 * i) % 100}"} for i in range(0, 100, 2)}
+    return result, pairs | {"unknown": {"t1"}}, source, target
+
+
+ALL = ("coupling", "barycentric", "nn", "csls", "inverted_softmax")
+
+
+def hits_by_hand(table, pairs, taking_part, k):
+    """Table: rows to translations. Both words of a pair must have taken part."""
+    hits = n = 0
+    for row in range(60 if taking_part else 100):
+        right = {int(word[1:]) for word in pairs.get(f"s{row}", ())}
+        right = {j for j in right if j < 60 or not taking_part}
+        if right:
+            n += 1
+            hits += bool(right & set(table[row][:k]))
+    return hits, n
+
+
+def test_evaluate_scores_what_translate_says(problem):
+    result, pairs, source, target = problem
+    found = evaluate(result, pairs, source, target, methods=ALL, ks=(1, 3))
+    assert list(found) == list(ALL)
+    for method, score in found.items():
+        table = result.translate(method=method, k=3).indices.tolist()
+        taking_part = method in ("coupling", "barycentric")
+        for k in (1, 3):
+            expected = hits_by_hand(table, pairs, taking_part, k)
+            assert (score.hits[k], score.n_queries) == expected
+        assert score.n_words == 51
+        assert score.coverage == score.n_queries / 51
+    assert found["coupling"].n_queries < found["nn"].n_queries == 50
+
+
+def test_evaluate_by_default(problem):
+    found = evaluate(*problem)
+    assert list(found) == ["coupling", "nn", "csls"]
+    assert all(list(score.at) == [1, 5, 10] for score in found.values())
+
+
+def test_candidates_are_the_conventions_for_the_plan_too(problem):
+    """Of three target words that differ in case the last two are dropped: the next
+    best ones move up."""
+    result, _, source, _ = problem
+    target = [f"t{j // 3}" if j % 3 else f"T{j // 3}" for j in range(100)]
+    found = evaluate(
+        result,
+        {f"s{i}": {f"t{i % 20}"} for i in range(100)},
+        source,
+        target,
+        methods=("coupling", "barycentric"),
+        convention="muse",
+        ks=(1, 5, 30),
+    )
+    for method, score in found.items():
+        table = result.translate(method=method, k=100).indices.tolist()
+        hits = {1: 0, 5: 0, 30: 0}
+        for i in range(60):
+            kept = [j for j in table[i] if j % 3 == 0]
+            for k in hits:
+                hits[k] += 3 * (i % 20) in kept[:k]
+        assert (score.hits, score.n_queries) == (hits, 60)
+        assert 0 < score.hits[1] < score.hits[5] < 60
+
+
+def test_evaluate_without_queries(problem):
+    result, _, source, target = problem
+    for pairs in ({}, {"s99": {"t99"}}):  # none at all, none that took part
+        found = evaluate(result, pairs, source, target)
+        assert found["coupling"].n_queries == 0
+        assert math.isnan(found["coupling"].at[1])
+        assert found["csls"].n_queries == len(pairs)
+
+
+def test_retrieval_is_the_conventions(problem):
+    """Options of CSLS and of the inverted softmax change the answers."""
+    result, pairs, source, target = problem
+    for method, change in (
+        ("csls", {"hood": 90}),
+        ("inverted_softmax", {"inverse_temperature": 0.01}),
+    ):
+        hits = [
+            evaluate(result, pairs, source, target, methods=[method], convention=rules)[
+                method
+            ].hits
+            for rules in (Convention("a"), Convention("b", **change))
+        ]
+        assert hits[0] != hits[1]
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"methods": "csls"}, TypeError, "methods must be a sequence of names"),
+        ({"methods": ["mean"]}, ValueError, "methods must be one of .* got 'mean'"),
+        ({"source_words": ["a"]}, ValueError, "source_words .* 100 rows, got 1"),
+        ({"target_words": ["a"]}, ValueError, "target_words .* 100 rows, got 1"),
+        ({"ks": (0,)}, ValueError, "ks must be at least 1"),
+        ({"ks": (1.5,)}, TypeError, "ks must be an integer"),
+        ({"convention": "mine"}, ValueError, "convention must be one of"),
+    ],
+)
+def test_evaluate_refuses(problem, change, error, message):
+    names = ("result", "dictionary", "source_words", "target_words")
+    given = dict(zip(names, problem, strict=True)) | change
+    with pytest.raises(error, match=message):
+        evaluate(**given)
