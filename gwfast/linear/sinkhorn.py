@@ -23,6 +23,7 @@ from ..kernels._rows import ColumnSums, aligned_empty
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.geometry import row_blocks
 from ..results.result import ConvergenceWarning, SinkhornResult
+from ..results.status import Status
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import as_count, as_marginal, as_matrix, as_positive
 from . import newton
@@ -366,9 +367,9 @@ def sinkhorn(
         )
     error = solver.error(*kernel.scale(solver.u, solver.v, solver.sums))
     if error <= tol:
-        status = "converged"
+        status = Status.CONVERGED
     else:
-        status = "max_iter" if n_iter >= max_iter else "precision"
+        status = Status.MAX_ITER if n_iter >= max_iter else Status.PRECISION
         warnings.warn(
             f"sinkhorn stopped ({status}) after {n_iter} passes with marginal error "
             f"{error:.1e} (tol {tol:.1e}); raise max_iter, tol or epsilon",
