@@ -21,9 +21,9 @@ import numpy as np
 from ..kernels import _exponentials, _kernels
 from ..kernels._rows import ColumnSums, aligned_empty
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.geometry import row_blocks
 from ..results.result import ConvergenceWarning, SinkhornResult
 from ..results.status import Status
+from ..utils.blocks import row_blocks
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import as_count, as_marginal, as_matrix, as_positive
 from . import newton

@@ -7,9 +7,9 @@ import numpy as np
 from ..kernels import _exponentials, _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
-from ..problems.geometry import CACHED_BYTES, row_blocks
 from ..problems.losses import LOSSES
 from ..results.coupling import ArrayCoupling
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.precision import SINGLE
 from .anderson import DEPTH, DeepTrail, Trail
 from .linearization import Linearization, not_negative

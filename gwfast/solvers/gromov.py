@@ -272,9 +272,11 @@ def solve(
                 callback=callback,
             )
         result = conclude(descent, tie)
-    result.coupling.limit = limit
     return dataclasses.replace(
-        result, candidates=candidates, seconds=time.perf_counter() - began
+        result,
+        coupling=result.coupling.with_limit(limit),
+        candidates=candidates,
+        seconds=time.perf_counter() - began,
     )
 
 

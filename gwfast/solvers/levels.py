@@ -8,9 +8,9 @@ is kept, and what that takes.
   anew, which costs a product of 2 n m d flops.
 """
 
-from ..problems.geometry import SCRATCH_BYTES
 from ..quadratic import factory
 from ..quadratic.factory import is_factored, tiers
+from ..utils.blocks import SCRATCH_BYTES
 from ..utils.memory import TIERS
 from ..utils.validation import one_of
 from .starts import QUANTILES

@@ -14,7 +14,8 @@ from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..linear.sinkhorn import SinkhornSolver
-from ..problems.geometry import PointCloud, row_blocks
+from ..problems.geometry import PointCloud
+from ..utils.blocks import row_blocks
 from ..utils.validation import as_array, as_matrix, as_positive, one_of
 
 # A start need not meet its marginals better than this.
