@@ -313,6 +313,4 @@ class TiledKernel(Kernel):
 
     def coupling(self, solution):
         f, g = solution.potentials.f, solution.potentials.g
-        return FactoredCoupling(
-            self.left, self.y, f, g, self.epsilon, self.n_threads
-        )
+        return FactoredCoupling(self.left, self.y, f, g, self.epsilon, self.n_threads)

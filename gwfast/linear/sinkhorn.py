@@ -8,8 +8,9 @@ import numpy as np
 from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.geometry import row_blocks
 from ..results.result import ConvergenceWarning, SinkhornResult
+from ..results.status import Status
+from ..utils.blocks import row_blocks
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
 from .marginals import as_rule
@@ -87,9 +88,9 @@ def sinkhorn(
         )
     error, n_iter = rule.error(*kernel.scale(solution.scalings)), solution.n_iter
     if error <= tol:
-        status = "converged"
+        status = Status.CONVERGED
     else:
-        status = "max_iter" if n_iter >= max_iter else "precision"
+        status = Status.MAX_ITER if n_iter >= max_iter else Status.PRECISION
         warnings.warn(
             f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal "
             f"error {error:.1e} (tol {tol:.1e}); raise max_iter, tol or epsilon",

@@ -1,4 +1,4 @@
-"""The one hinge between the quadratic problem and the linear solver: the linearized cost
+"""The one hinge between quadratic problem and linear solver: the linearized cost
 
     lin_cost(T) = f1(C1) p 1' + 1 q' f2(C2)' - h1(C1) T h2(C2)'
 
@@ -102,8 +102,8 @@ class Linearization:
         return None
 
     def kernel(self, solver=None, start=None, epsilon=None):
-        """A `Kernel` of the linearized cost at the state, perhaps only a part of it that
-        is enough for `solver` from the potentials `start`, which are close to the
+        """A `Kernel` of the linearized cost at the state; perhaps only a part of it
+        that is enough for `solver` from the potentials `start`, which are close to the
         solution, and `epsilon`.
         """
         raise NotImplementedError

@@ -92,7 +92,7 @@ class Stepped(NamedTuple):
 
 
 class WholeStep:
-    """Fit all marginals: projected gradient descent, and the proximal point algorithm."""
+    """Fit all marginals: projected gradient descent, or the proximal point method."""
 
     def __init__(self, linearization):
         self._linearization, self._rule = linearization, linearization.problem.rule

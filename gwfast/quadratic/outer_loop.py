@@ -41,10 +41,16 @@ class OuterLoop:
     history : list of OuterStep
     """
 
-    def __init__(self, linearization, epsilons, gw_cost, *, method=PGD, warm_start=None):
+    def __init__(
+        self, linearization, epsilons, gw_cost, *, method=PGD, warm_start=None
+    ):
         start = WarmStart() if warm_start is None else warm_start
         self.linearization, self.epsilons = linearization, epsilons
-        self.gw_cost, self.change, self.history = gw_cost, start.change, [*start.history]
+        self.gw_cost, self.change, self.history = (
+            gw_cost,
+            start.change,
+            [*start.history],
+        )
         self._moves, self.seconds = [*start.moves], start.seconds
         self._step = step_of(method, linearization)
         self._potentials = start.potentials
@@ -91,8 +97,8 @@ class OuterLoop:
         options = self._schedule.options(limits, change_before, thorough)
         stepped = self._step(inner_epsilon, self._potentials, **options)
         self._record(stepped, epsilon, began)
-        # Rounding the linearized cost moves its plan by about this much, and the product
-        # that makes it, by up to four times as much.
+        # Rounding the linearized cost moves its plan by about this much, and the
+        # product that makes it, by up to four times as much.
         floor = precision.rounding / inner_epsilon
         # The objective is a small difference of larger terms; where it is zero (an
         # exact match) their rounding is all that moves.

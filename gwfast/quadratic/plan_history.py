@@ -44,8 +44,8 @@ class PlanHistory:
         self._extrapolated = None
 
     def begin(self, plan):
-        """The rows that a step from `plan` starts from, and whether they are those of an
-        extrapolated plan instead.
+        """The rows that a step from `plan` starts from, and whether they are those of
+        an extrapolated plan instead.
         """
         if self._unkept:
             self.clear()

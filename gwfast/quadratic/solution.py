@@ -43,8 +43,7 @@ class WarmStart:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
-    """Where an outer loop stood when it ended or paused. It is there until the loop goes
-    on.
+    """Where an outer loop stood when it ended or paused; good until the loop goes on.
 
     Attributes
     ----------

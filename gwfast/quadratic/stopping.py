@@ -53,8 +53,8 @@ class RelativeChange:
     """The state and the objective change by at most the tolerance, relatively."""
 
     def inner_tol(self, tol, rough, precision):
-        """Error of the marginals to end inner iterations at, where the plan they make is
-        to stay; `rough` is that where it will change.
+        """Error of the marginals to end inner iterations at, where the plan they make
+        is to stay; `rough` is that where it will change.
         """
         # What the marginals miss moves the plan by about as much from one iteration to
         # the next.

@@ -35,7 +35,7 @@ class FloatPrecision:
     stalled : float
         Change of an outer iteration that may be rounding at any epsilon.
     min_epsilon : float
-        Fraction of the costs below which epsilon is refused: rounding the costs would move
+        Fraction of the costs below which epsilon is refused: rounding these would move
         what is exponentiated by tens.
     """
 
@@ -89,7 +89,9 @@ PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
 
 
 def as_precision(dtype):
-    """A `FloatPrecision` from ``"float32"``, ``"float64"`` or what NumPy takes for them."""
+    """The `FloatPrecision` of ``"float32"``, ``"float64"`` or what NumPy takes for
+    them.
+    """
     try:
         name = dtype if dtype is None else np.dtype(dtype).name
     except (SyntaxError, TypeError, ValueError):
