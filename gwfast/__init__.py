@@ -11,6 +11,7 @@ from .alignment.estimator import GromovWassersteinAligner
 from .alignment.procrustes import procrustes
 from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
+from .alignment.spaces import AlignedSpaces, load_alignment
 from .linear.sinkhorn import sinkhorn
 from .problems.epsilon import Epsilon
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
@@ -31,6 +32,7 @@ from .solvers.starts import Profile, Seeds
 from .utils.config import show_config
 
 __all__ = [
+    "AlignedSpaces",
     "AlignmentResult",
     "Candidate",
     "ConvergenceWarning",
@@ -53,6 +55,7 @@ __all__ = [
     "cosine_similarity",
     "gromov_wasserstein",
     "gromov_wasserstein_batch",
+    "load_alignment",
     "multistart",
     "nearest_neighbors",
     "pot",
