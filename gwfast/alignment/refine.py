@@ -18,8 +18,9 @@ from .retrieval import best_matches
 
 # A refinement ends when at most this fraction of the rows change their best match.
 MIN_CHANGE = 1e-3
-# Mutual matches for each column from which on maps are whitened. With 1.3 that was worse
-# than an orthogonal map on word vectors, with 1.7 better (es-en, 50 columns; es-fr, 200).
+# Mutual matches for each column from which on maps are whitened. With 1.3 that was
+# worse than an orthogonal map on word vectors, with 1.7 better (es-en with 50 columns,
+# es-fr with 200).
 MIN_PAIRS_PER_COLUMN = 2
 
 

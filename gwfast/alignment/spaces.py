@@ -1,4 +1,4 @@
-"""Two embedding spaces and the maps between them: to map, translate, refine and keep."""
+"""Two embedding spaces and the maps between them, to be used, refined and kept."""
 
 from __future__ import annotations
 

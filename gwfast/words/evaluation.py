@@ -434,8 +434,8 @@ def _translations(result, method, k, gold, candidates):
         # Nothing that `translate` would do otherwise, and it may know the hubs already.
         len(candidates) == len(result.target.rows)
         and len(gold.sources) == len(result.source.rows)
-        and (rules.hood, rules.inverse_temperature)
-        == (N_NEIGHBORS, INVERSE_TEMPERATURE)
+        and rules.hood == N_NEIGHBORS
+        and rules.inverse_temperature == INVERSE_TEMPERATURE
     ):
         mapped = result.mapped_source
         found = nearest_neighbors(
