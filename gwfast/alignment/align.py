@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from ..results.result import GWResult, OuterStep
 from ..solvers.gromov import solve, warn_of
 from ..solvers.starts import Profile, Seeds
 from ..utils.types import (
-    Float32Array,
+    FloatArray,
     IntArray,
     LossName,
     MemoryLimit,
@@ -39,8 +39,12 @@ from .refine import Refinement, as_refinement
 from .retrieval import METHODS, nearest_neighbors
 from .spaces import AlignedSpaces, as_rows
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 # How `translate` ranks targets by the plan, or by what it does to points.
-BY_PLAN = ("coupling", "barycentric")
+ByPlan: TypeAlias = Literal["coupling", "barycentric"]
+BY_PLAN: tuple[ByPlan, ...] = get_args(ByPlan)
 
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
@@ -64,7 +68,7 @@ class AlignmentResult(AlignedSpaces):
     seconds: float
 
     @property
-    def plan(self) -> Float32Array:
+    def plan(self) -> FloatArray:
         """(n_words, m_words) float32 ndarray: masses moved between the rows that took
         part."""
         return self.gw.plan
@@ -80,7 +84,7 @@ class AlignmentResult(AlignedSpaces):
 
     def refine(
         self, refinement: Refinement | int | None = None, *, progress: Progress = False
-    ) -> AlignmentResult:
+    ) -> Self:
         began = time.perf_counter()
         refined = super().refine(refinement, progress=progress)
         seconds = self.seconds + time.perf_counter() - began
@@ -92,7 +96,7 @@ class AlignmentResult(AlignedSpaces):
         self,
         rows: ArrayLike | None = None,
         *,
-        method: Retrieval | Literal["coupling", "barycentric"] = "csls",
+        method: Retrieval | ByPlan = "csls",
         k: int = 10,
     ) -> Neighbors:
         """The best target rows of source rows.
@@ -115,7 +119,7 @@ class AlignmentResult(AlignedSpaces):
             Of shape (len(rows), min(k, number of targets)).
         """
         one_of(method, "method", (*METHODS, *BY_PLAN))
-        if method not in BY_PLAN:
+        if method != "coupling" and method != "barycentric":
             return super().translate(rows, method=method, k=k)
         k, coupling = as_count(k, "k"), self.gw.coupling
         rows = as_rows(rows, coupling.shape[0], method)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..problems.geometry import unit_rows
 from ..utils.blocks import row_blocks
-from ..utils.types import Float32Array, Float64Array, NormalizeStep
+from ..utils.types import Float32Array, Float64Array, FloatArray, NormalizeStep
 
 STEPS: tuple[NormalizeStep, ...] = get_args(NormalizeStep)
 
@@ -39,10 +38,11 @@ class Normalizer:
 
     @classmethod
     def fit(
-        cls, steps: Sequence[NormalizeStep], x: NDArray[np.floating], name: str
+        cls, steps: Sequence[NormalizeStep], x: FloatArray, name: str
     ) -> Normalizer:
         """Learn the means of the rows of `x`; `name` is for messages."""
-        steps, means = _check_steps(steps), ()
+        means: tuple[Float64Array, ...] = ()
+        steps = _check_steps(steps)
         for at, step in enumerate(steps):
             if step == "center":
                 blocks = _blocks(x, name, steps[:at], means)
@@ -50,7 +50,7 @@ class Normalizer:
                 means += (total / len(x),)
         return cls(steps, means, _normalize(x, name, steps, means))
 
-    def __call__(self, x: NDArray[np.floating], name: str = "x") -> Float32Array:
+    def __call__(self, x: FloatArray, name: str = "x") -> Float32Array:
         """Other rows, normalized with the means learned."""
         return _normalize(x, name, self.steps, self.means)
 
@@ -62,7 +62,7 @@ def _normalize(x, name, steps, means):
     return made
 
 
-def _blocks(x, name, steps, means) -> Iterator[tuple[slice, Float64Array]]:
+def _blocks(x, name, steps, means):
     """Some rows after some others, normalized."""
     for rows in row_blocks(*x.shape):
         try:
@@ -84,7 +84,7 @@ def _apply(x, name, steps, means):
     return x
 
 
-def _check_steps(steps):
+def _check_steps(steps: object) -> tuple[NormalizeStep, ...]:
     if steps is None or isinstance(steps, str):
         steps = () if steps is None else (steps,)
     if not isinstance(steps, Sequence):

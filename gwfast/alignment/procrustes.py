@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
-from ..utils.types import Float32Array
+from ..utils.types import Float32Array, Float64Array, FloatArray
 from ..utils.validation import as_matrix, as_positive, as_weights
 
 # Whitening divides by the singular values of the rows, but by no less than this
@@ -65,7 +65,7 @@ def procrustes(
     return orthogonal(x.T @ y)
 
 
-def orthogonal(correlation) -> Float32Array:
+def orthogonal(correlation: FloatArray) -> Float32Array:
     """Maximizer of ``<P, correlation>`` over (semi-)orthogonal P, float32."""
     with single_threaded_blas():
         u, _, vt = np.linalg.svd(correlation, full_matrices=False)
@@ -119,7 +119,7 @@ def fit_maps(
         return Maps((source @ vt).astype(np.float32), (target @ vt).astype(np.float32))
 
 
-def _as_pairs(x, y):
+def _as_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Float64Array, Float64Array]:
     x, y = (as_matrix(z, name).astype(np.float64) for z, name in ((x, "x"), (y, "y")))
     if len(x) != len(y):
         raise ValueError(

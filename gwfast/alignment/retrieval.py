@@ -3,7 +3,6 @@
 Similarities are made for some rows at a time; an n x m matrix never exists.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -244,7 +243,7 @@ def _joined(parts):
     return Neighbors(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _chunks(x, y, n_threads) -> Iterator[Float32Array]:
+def _chunks(x, y, n_threads):
     """Products of some of the unit rows of `x` at a time with those of `y`, in one
     buffer."""
     step = min(x.shape[0], max(MIN_CHUNK_ROWS, CHUNK_BYTES // (4 * y.shape[0])))

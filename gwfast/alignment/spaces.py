@@ -7,6 +7,7 @@ import functools
 import os
 import zipfile
 import zlib
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -16,12 +17,15 @@ from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
 from ..utils.atomic_files import replacing
 from ..utils.progress import watching
-from ..utils.types import Float32Array, IntArray, Progress, Retrieval
+from ..utils.types import Float32Array, FloatArray, IntArray, Progress, Retrieval
 from ..utils.validation import as_array, as_count, as_matrix, one_of
 from .normalize import Normalizer
 from .procrustes import Maps
 from .refine import Refinement, RefineStep, as_refinement, refine_maps
 from .retrieval import METHODS, BestMatches, best_matches, hubness, nearest_neighbors
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Of the files of `AlignedSpaces.save`: one more whenever older readers would go wrong.
 FORMAT = 1
@@ -101,7 +105,7 @@ class AlignedSpaces:
 
     def refine(
         self, refinement: Refinement | int | None = None, *, progress: Progress = False
-    ) -> AlignedSpaces:
+    ) -> Self:
         """Match rows by CSLS, fit the mapping to mutual matches, and so on.
 
         Parameters
@@ -213,7 +217,7 @@ class AlignedSpaces:
         path : path-like
             Taken as it is; the content is that of ``.npz`` files, without pickles.
         """
-        arrays = {
+        arrays: dict[str, Any] = {
             "gwfast_alignment": FORMAT,
             "mapping": self.mapping,
             "n_words": self.n_words,
@@ -301,7 +305,7 @@ def _from_arrays(arrays, n_threads):
     )
 
 
-def _with_columns(x, name, columns):
+def _with_columns(x: ArrayLike, name: str, columns: int) -> FloatArray:
     x = as_matrix(x, name)
     if x.shape[1] != columns:
         raise ValueError(f"{name} must have {columns} columns, got {x.shape[1]}")
