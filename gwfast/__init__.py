@@ -4,10 +4,11 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 `gromov_wasserstein` where you have costs of your own.
 """
 
+from typing import TYPE_CHECKING
+
 from . import pot
 from ._version import __version__
 from .alignment.align import AlignmentResult, align
-from .alignment.estimator import GromovWassersteinAligner
 from .alignment.procrustes import procrustes
 from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
@@ -30,6 +31,9 @@ from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
 from .solvers.starts import Profile, Seeds
 from .utils.config import show_config
+
+if TYPE_CHECKING:
+    from .alignment.estimator import GromovWassersteinAligner
 
 __all__ = [
     "AlignedSpaces",
@@ -64,3 +68,15 @@ __all__ = [
     "sinkhorn",
     "tune_epsilon",
 ]
+
+
+def __getattr__(name):
+    if name == "GromovWassersteinAligner":  # not before, as scikit-learn takes a second
+        from .alignment.estimator import GromovWassersteinAligner
+
+        return globals().setdefault(name, GromovWassersteinAligner)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
