@@ -17,7 +17,7 @@ from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
-from ..results.result import GWResult, OuterStep
+from ..results.result import GWResult, LiveStep
 from ..solvers.gromov import solve, warn_of
 from ..solvers.starts import Profile, Seeds
 from ..utils.types import (
@@ -157,7 +157,7 @@ def align(
     seed: int = 0,
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
-    callback: Callable[[OuterStep], object] | None = None,
+    callback: Callable[[LiveStep], object] | None = None,
     progress: Progress = False,
 ) -> AlignmentResult:
     """Align two embedding spaces without any known correspondence.
@@ -241,16 +241,7 @@ def align(
         progress=progress,
     )
     warn_of(gw, limits, stacklevel=3)
-    n_threads = resolve_n_threads(n_threads)
-    result = AlignmentResult(
-        mapping=_orthogonal_mapping(source.rows, gw.coupling, target.rows, n_threads),
-        source=source,
-        target=target,
-        n_words=gw.coupling.shape,
-        n_threads=n_threads,
-        gw=gw,
-        seconds=time.perf_counter() - began,
-    )
+    result = _result(source, target, gw, resolve_n_threads(n_threads), began)
     return result if refine is None else result.refine(refine, progress=progress)
 
 
@@ -269,14 +260,22 @@ def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
     return zip(sides, clouds, strict=True)
 
 
-def _orthogonal_mapping(x, coupling, y, n_threads):
-    """Maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P, for the first rows."""
-    n, m = coupling.shape
-    correlation = np.empty((x.shape[1], y.shape[1]))
-    moved = coupling.apply(y[:m])
+def _result(source, target, gw, n_threads, began):
+    """With the maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
+    n, m = gw.coupling.shape
+    correlation = np.empty((source.rows.shape[1], target.rows.shape[1]))
+    moved = gw.coupling.apply(target.rows[:m])
     with single_threaded_blas():
-        _products.gram(x[:n], moved, correlation, n_threads)
-    return orthogonal(correlation)
+        _products.gram(source.rows[:n], moved, correlation, n_threads)
+    return AlignmentResult(
+        mapping=orthogonal(correlation),
+        source=source,
+        target=target,
+        n_words=(n, m),
+        n_threads=n_threads,
+        gw=gw,
+        seconds=time.perf_counter() - began,
+    )
 
 
 def _as_masses(p, name, size, total_rows):
