@@ -12,7 +12,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.outer_loop import Limits
 from ..results.result import GWResult
 from ..solvers.gromov import solve, warn_of
-from ..utils.progress import watching
+from ..utils.progress import reporting
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer
 from .procrustes import Maps, orthogonal
@@ -133,14 +133,14 @@ class AlignmentResult:
         began = time.perf_counter()
         refinement = as_refinement(refinement) or Refinement()
         maps = Maps(self.mapping, self.target_mapping)
-        with watching(progress) as watch:
+        with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
                 self.target.rows,
                 maps,
                 refinement,
                 self.n_threads,
-                watch,
+                report_progress,
             )
         return dataclasses.replace(
             self,

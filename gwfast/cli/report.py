@@ -4,23 +4,29 @@
 and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 """
 
+import functools
+import itertools
 import re
 import time
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 import gwfast
 
 from ..kernels._rows import openmp_version
-from ..utils.progress import console
+from ..utils.progress import (
+    ProgressEvent,
+    ProgressListener,
+    console,
+    reporting,
+    reporting_on_terminal,
+)
 from ..words import CONVENTIONS, Embeddings, evaluate, gold_standard
 from .outputs import FILES, METHODS, staged, write
 from .page import printable
@@ -171,41 +177,9 @@ def run(source, target, dictionary, settings):
 def _align(source, target, dictionary, gold, settings):
     """Solve, translate and score."""
     x, y = source.embeddings, target.embeddings
-    weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
-    p, q = weights.get(settings.marginals, (x.counts, y.counts))
-    options = {"max_outer": settings.max_outer, "tol": settings.tol}
-    refine = None
-    if settings.refine:
-        reweight = settings.reweight
-        if reweight is None:
-            reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
-        refine = gwfast.Refinement(
-            n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
-        )
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        _progress(settings) as (show, watch),
-    ):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
-        result = gwfast.align(
-            x.vectors,
-            y.vectors,
-            p=p,
-            q=q,
-            n_words=settings.n_words,
-            normalize=settings.normalize,
-            epsilon=settings.epsilon,
-            init=settings.init,
-            seed=settings.seed,
-            n_threads=settings.threads,
-            memory_limit=settings.memory_limit,
-            tier=settings.tier,
-            scale_costs=settings.scale_costs,
-            refine=refine,
-            callback=show,
-            progress=watch,
-            **{name: value for name, value in options.items() if value is not None},
-        )
+        result = _solve(x, y, settings)
     messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
     for message in messages:
         console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
@@ -241,60 +215,68 @@ def _align(source, target, dictionary, gold, settings):
     )  # fmt: skip
 
 
+def _solve(x, y, settings):
+    """The alignment of two `Embeddings`, with progress on stderr."""
+    weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
+    p, q = weights.get(settings.marginals, (x.counts, y.counts))
+    limits = {"max_outer": settings.max_outer, "tol": settings.tol}
+    refine = None
+    if settings.refine:
+        reweight = settings.reweight
+        if reweight is None:
+            reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
+        refine = gwfast.Refinement(
+            n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
+        )
+    line = functools.partial(_line, iterations=itertools.count())
+    progress = reporting(False) if settings.quiet else reporting_on_terminal(line)
+    with progress as report_progress:
+
+        def report_iteration(state):
+            report_progress(_event(state, settings.max_outer))
+
+        return gwfast.align(
+            x.vectors,
+            y.vectors,
+            p=p,
+            q=q,
+            n_words=settings.n_words,
+            normalize=settings.normalize,
+            epsilon=settings.epsilon,
+            init=settings.init,
+            seed=settings.seed,
+            n_threads=settings.threads,
+            memory_limit=settings.memory_limit,
+            tier=settings.tier,
+            scale_costs=settings.scale_costs,
+            refine=refine,
+            callback=None if settings.quiet else report_iteration,
+            progress=ProgressListener(report_progress),
+            **{name: value for name, value in limits.items() if value is not None},
+        )
+
+
 def _spread(rows):
     """At most `_N_SHOWN` of the rows, evenly over their whole range."""
     count = min(_N_SHOWN, len(rows))
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
-@contextmanager
-def _progress(settings):
-    """A callback and a `progress`: a bar on a terminal, else lines now and then."""
-    err = console(stderr=True)
-    if settings.quiet:
-        yield None, False
-    elif err.is_terminal:
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(16),
-            TimeElapsedColumn(),
-            console=err,
-        ) as progress:
-            # Without a limit of one's own nobody knows how many there will be: the
-            # bar pulses.
-            task = progress.add_task("starting", total=settings.max_outer)
-
-            def advance(state):
-                progress.update(
-                    task, completed=state.iteration, description=_progress_line(state)
-                )
-
-            def tell(text, done, total):
-                progress.update(task, description=text)
-
-            yield advance, tell
-            progress.update(task, total=progress.tasks[0].completed)
-    else:
-        shown = []
-
-        def line(state):
-            if len(shown) % _PLAIN_EVERY == 0:
-                err.print(_progress_line(state), soft_wrap=True)
-            shown.append(state.iteration)
-
-        def tell(text, done, total):
-            # The first start and candidate only, or there would be dozens of lines.
-            if not re.match(r"start (?!1 )|round \d+: candidate (?!1 )", text):
-                err.print(text, soft_wrap=True)
-
-        yield line, tell
+def _line(event, iterations):
+    """What is printed of an event where no bar fits, if anything."""
+    if event.stage == "iteration":
+        return None if next(iterations) % _PLAIN_EVERY else event.text
+    # The first start and candidate only, or there would be dozens of lines.
+    first_only = event.stage in ("start", "round")
+    return None if first_only and event.number > 1 else event.text
 
 
-def _progress_line(state):
-    return (
+def _event(state, max_outer):
+    text = (
         f"outer {state.iteration}: gw_cost {state.gw_cost:.6g},"
         f" marginal error {state.marginal_error:.1e}"
     )
+    return ProgressEvent("iteration", text, state.iteration, state.iteration, max_outer)
 
 
 def _literal(text):

@@ -12,6 +12,7 @@ import gwfast
 from .._version import __version__
 from ..plot import plot_dynamics
 from ..problems.epsilon import parse_epsilon
+from ..utils.progress import ProgressEvent, reporting
 from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read
@@ -194,7 +195,7 @@ def _shown(longest):
     return made
 
 
-def trace(pair, settings, epsilon, *, n_threads, watch):
+def trace(pair, settings, epsilon, *, n_threads, progress):
     """Solve, and look at the plan of every outer iteration.
 
     Parameters
@@ -203,7 +204,7 @@ def trace(pair, settings, epsilon, *, n_threads, watch):
     settings : Settings
     epsilon : str
     n_threads : int or None
-    watch : callable or None
+    progress : bool or ProgressListener
 
     Returns
     -------
@@ -227,10 +228,13 @@ def trace(pair, settings, epsilon, *, n_threads, watch):
         best = step.coupling.topk(1, queries).indices[:, 0].tolist()
         hits = sum(at in wanted for at, wanted in zip(best, right, strict=True))
         accuracy.append(hits / len(queries))
-        if watch is not None:
-            watch(f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}")
+        text = f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}"
+        report_progress(ProgressEvent("iteration", text, step.iteration))
 
-    with warnings.catch_warnings(record=True) as caught:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        reporting(progress) as report_progress,
+    ):
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
         gw = gwfast.align(
             x.vectors,

@@ -15,8 +15,13 @@ import scipy
 from .._version import __version__
 from ..kernels.threads import resolve_n_threads
 from ..utils.parallel import in_parallel
-from ..utils.progress import console
-from .show import progress
+from ..utils.progress import (
+    ProgressEvent,
+    ProgressListener,
+    console,
+    reporting,
+    reporting_on_terminal,
+)
 from .store import Store, write_json
 
 RESULTS = "results.json"
@@ -34,9 +39,8 @@ class Job:
     key : dict
         All that the result depends on, in JSON's types.
     function : callable
-        ``function(*arguments, n_threads, watch)``, of a module; returns a dict in
-        JSON's types. `watch` takes a text, how much is done and of how much, or is
-        None.
+        ``function(*arguments, n_threads, progress)``, of a module; returns a dict in
+        JSON's types.
     arguments : tuple
     """
 
@@ -161,25 +165,7 @@ def run(experiment, options):
             folder.mkdir(exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass  # better now than after an hour
-    results = [None if options.again else store.get(job.key) for job in jobs]
-    pending = [number for number, result in enumerate(results) if result is None]
-    if not options.quiet and len(pending) < len(jobs):
-        kept = len(jobs) - len(pending)
-        err.print(f"{kept} of {len(jobs)} jobs were done before: {store.folder}")
-    try:
-        with progress(len(jobs), len(jobs) - len(pending), options.quiet) as bar:
-            for number, result in _make(jobs, pending, options, bar):
-                store.put(jobs[number].key, result)
-                results[number] = result
-                bar.done(jobs[number].label, result["seconds"])
-    except KeyboardInterrupt:
-        done = sum(result is not None for result in results)
-        if store.folder is not None:
-            err.print(
-                f"{done} of {len(jobs)} jobs are kept in {store.folder}: the same"
-                " command goes on from there"
-            )
-        raise
+    results = _results(jobs, store, options, err)
     for job, result in zip(jobs, results, strict=True):
         for warning in result.get("warnings", ()):
             err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
@@ -191,35 +177,73 @@ def run(experiment, options):
         out.print(line)
     if options.output is not None:
         pictures = experiment.draw(found, options.output)
-        write_json(
-            options.output / RESULTS,
-            {
-                "experiment": experiment.name,
-                "versions": {
-                    "gwfast": __version__,
-                    "numpy": np.__version__,
-                    "scipy": scipy.__version__,
-                    "python": platform.python_version(),
-                },
-                **experiment.summary(found),
-                "jobs": [
-                    {"label": job.label, "key": job.key, "result": result}
-                    for job, result in zip(jobs, results, strict=True)
-                ],
+        content = {
+            "experiment": experiment.name,
+            "versions": {
+                "gwfast": __version__,
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "python": platform.python_version(),
             },
-        )
+            **experiment.summary(found),
+            "jobs": [
+                {"label": job.label, "key": job.key, "result": result}
+                for job, result in zip(jobs, results, strict=True)
+            ],
+        }
+        write_json(options.output / RESULTS, content)
         out.print()
         written = ", ".join([RESULTS, *pictures])
         out.print(f"written to {options.output}: {written}")
 
 
-def _make(jobs, pending, options, bar):
+def _results(jobs, store, options, err):
+    """Of every job, as it was kept, or made now and kept."""
+    results = [None if options.again else store.get(job.key) for job in jobs]
+    pending = [number for number, result in enumerate(results) if result is None]
+    total, done = len(jobs), len(jobs) - len(pending)
+    if not options.quiet and done:
+        err.print(f"{done} of {total} jobs were done before: {store.folder}")
+    progress = (
+        reporting(False) if options.quiet else reporting_on_terminal(_line, total)
+    )
+    try:
+        with progress as report_progress:
+            for number, result in _make(jobs, pending, options, report_progress):
+                store.put(jobs[number].key, result)
+                results[number] = result
+                done += 1
+                text = f"{jobs[number].label} ({result['seconds']:.1f} s)"
+                report_progress(ProgressEvent("finished", text, done, done, total))
+    except KeyboardInterrupt:
+        if store.folder is not None:
+            err.print(
+                f"{done} of {total} jobs are kept in {store.folder}: the same"
+                " command goes on from there"
+            )
+        raise
+    return results
+
+
+def _line(event):
+    if event.stage == "finished":
+        return f"{event.done} of {event.total}: {event.text}"
+    return None
+
+
+def _make(jobs, pending, options, report_progress):
     """Numbers and results of jobs, as they end."""
     if options.n_jobs == 1:
-        n_threads = options.n_threads
-        for number in pending:
-            bar.start(jobs[number].label)
-            yield number, _timed(jobs[number], n_threads, bar.watch)
+        for done, number in enumerate(pending, start=len(jobs) - len(pending)):
+            job = jobs[number]
+            begun = ProgressEvent("job", job.label, done + 1, done, len(jobs))
+            report_progress(begun)
+
+            def report(event, begun=begun):
+                text = f"{begun.text}: {event.text}"
+                report_progress(begun._replace(text=text))
+
+            yield number, _timed(job, options.n_threads, ProgressListener(report))
         return
     # Jobs side by side share the cores.
     n_threads = options.n_threads
@@ -230,10 +254,10 @@ def _make(jobs, pending, options, bar):
         yield pending[place], result
 
 
-def _timed(job, n_threads, watch=None):
+def _timed(job, n_threads, progress=False):
     began = time.perf_counter()
     try:
-        result = job.function(*job.arguments, n_threads=n_threads, watch=watch)
+        result = job.function(*job.arguments, n_threads=n_threads, progress=progress)
     except (ValueError, MemoryError) as error:
         # The message alone would not say which of many.
         with contextlib.suppress(TypeError):

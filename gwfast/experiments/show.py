@@ -1,13 +1,9 @@
 """How experiments look on a terminal, and in a file that it was piped to."""
 
 import math
-from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Column, Table
-
-from ..utils.progress import console
+from rich.table import Table
 
 # Tables are made for this width, as long as the terminal is not narrower.
 _WIDTH = 80
@@ -69,69 +65,3 @@ def percent(share):
     if share is None or math.isnan(share):
         return "-"
     return f"{100 * share:.1f}"
-
-
-class _Lines:
-    """Progress where no bar can be drawn: a line for each job."""
-
-    def __init__(self, out, total, done):
-        self.out, self.total, self.n_done = out, total, done
-
-    def start(self, label):
-        pass
-
-    def watch(self, text, done=None, total=None):
-        pass
-
-    def done(self, label, seconds):
-        self.n_done += 1
-        self.out.print(
-            f"{self.n_done} of {self.total}: {label} ({seconds:.1f} s)", soft_wrap=True
-        )
-
-
-class _Bar:
-    """A bar of jobs, and what the one that runs in this process is at."""
-
-    def __init__(self, bar, total, done):
-        self.bar, self.label = bar, ""
-        self.task = bar.add_task("starting", total=total, completed=done)
-
-    def start(self, label):
-        self.label = label
-        self.bar.update(self.task, description=label)
-
-    def watch(self, text, done=None, total=None):
-        self.bar.update(self.task, description=f"{self.label}: {text}")
-
-    def done(self, label, seconds):
-        self.bar.update(self.task, advance=1, description=label)
-
-
-class _Silence:
-    watch = None
-
-    def start(self, label):
-        pass
-
-    def done(self, label, seconds):
-        pass
-
-
-@contextmanager
-def progress(total, done, quiet):
-    """Something with `start`, `watch` and `done`, on stderr."""
-    err = console(stderr=True)
-    if quiet:
-        yield _Silence()
-    elif not err.is_terminal:
-        yield _Lines(err, total, done)
-    else:
-        text = TextColumn(
-            "{task.description}",
-            markup=False,
-            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
-        )
-        columns = text, BarColumn(16), MofNCompleteColumn()
-        with Progress(*columns, console=err, expand=True) as bar:
-            yield _Bar(bar, total, done)

@@ -13,7 +13,7 @@ from ..quadratic.outer_loop import Alternating, Descent, Limits, mass_entropy
 from ..results.result import Candidates, ConvergenceWarning
 from ..utils.memory import as_limit
 from ..utils.precision import SINGLE, as_precision
-from ..utils.progress import watching
+from ..utils.progress import ProgressEvent, reporting
 from ..utils.validation import as_callback, as_count
 from .levels import choose
 from .race import search
@@ -236,7 +236,7 @@ def solve(
         problem, tier, limit, threads, method=method, itemsize=precision.itemsize
     )
     tie, candidates = False, Candidates()
-    with single_threaded_blas(), watching(progress) as watch:
+    with single_threaded_blas(), reporting(progress) as report_progress:
         if auto:
             descent, tie, candidates = search(
                 problem,
@@ -248,7 +248,7 @@ def solve(
                 limit=limit,
                 seed=seed,
                 callback=callback if precision is SINGLE else None,
-                watch=watch,
+                report_progress=report_progress,
             )
             if precision is not SINGLE:
                 descent = go_on(descent, problem, limits, precision, callback)
@@ -259,7 +259,7 @@ def solve(
                     f"any other is made as an array; got {start}"
                 )
             plan = start_plan(start, problem, threads)
-            watch(f"solving from {start}")
+            report_progress(ProgressEvent("solve", f"solving from {start}"))
             descent = descend(
                 problem,
                 epsilon,

@@ -14,7 +14,7 @@ from ..quadratic.factory import linearize
 from ..quadratic.outer_loop import Limits
 from ..results.result import Candidates
 from ..utils.memory import as_limit
-from ..utils.progress import watching
+from ..utils.progress import reporting
 from ..utils.validation import as_count, as_positive
 from .gromov import conclude, warn_of
 from .levels import choose
@@ -193,23 +193,26 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
     threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
     choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
     candidates, best, least, last = [], None, np.inf, None
-    with single_threaded_blas(), watching(progress) as watch:
+    with single_threaded_blas(), reporting(progress) as report_progress:
         linearization = linearize(problem, threads)
         schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 
-            def tell(text, number=number, epsilon=schedule.last):
-                watch(f"epsilon {epsilon:.3g}, {text}", number, len(schedules))
+            def report(event, number=number, epsilon=schedule.last):
+                text = f"epsilon {epsilon:.3g}, {event.text}"
+                report_progress(
+                    event._replace(text=text, done=number, total=len(schedules))
+                )
 
-            field = line_up(linearization, schedule, starts, tell)
+            field = line_up(linearization, schedule, starts, report)
             if last is not None:
                 field.append(resume(last, schedule.last))
             runners = list(field)
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                runners = race(field, *most, tell)
-            tie = finish(runners, limits, None, tell)
+                runners = race(field, *most, report)
+            tie = finish(runners, limits, None, report)
             last = runners[0]
             candidates += [runner.candidate() for runner in field]
             result = conclude(last.descent, tie)

@@ -16,6 +16,7 @@ from ..problems.epsilon import Schedule
 from ..quadratic.factory import linearize
 from ..quadratic.outer_loop import Descent, Limits
 from ..results.result import Candidate, Candidates
+from ..utils.progress import ProgressEvent
 from .levels import level_sizes, nbytes
 from .starts import WIDTH, Product, Profile, Random, start_plan
 
@@ -94,7 +95,17 @@ def default_starts(shape, seed, n_random=None):
 
 
 def search(
-    problem, epsilon, limits, *, order, n_threads, tier, limit, seed, callback, watch
+    problem,
+    epsilon,
+    limits,
+    *,
+    order,
+    n_threads,
+    tier,
+    limit,
+    seed,
+    callback,
+    report_progress,
 ):
     """Solve a problem from the best of the default starts.
 
@@ -114,8 +125,8 @@ def search(
         Bytes; levels before the last are dense, and left out where that is too much.
     callback : callable or None
         For the outer iterations of the last descent.
-    watch : callable
-        ``watch(text)`` is told what is going on.
+    report_progress : callable
+        Takes a `ProgressEvent`.
 
     Returns
     -------
@@ -141,7 +152,7 @@ def search(
         epsilons = hurried(epsilon.resolve(linearization))
         if number == 0:
             starts = default_starts(part.shape, seed)
-            runners = line_up(linearization, epsilons, starts, watch)
+            runners = line_up(linearization, epsilons, starts, report_progress)
         else:
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
             runners = [_promote(one, linearization, epsilons, at) for one in runners]
@@ -149,7 +160,7 @@ def search(
             # The few points of the race may have had other optima than all have.
             widths = (0.05, WIDTH) if max(part.shape) <= CHEAP_POINTS else (0.05,)
             fresh = [(Profile(width), False) for width in widths]
-            newcomers = line_up(linearization, epsilons, fresh, watch)
+            newcomers = line_up(linearization, epsilons, fresh, report_progress)
             for newcomer in newcomers:
                 newcomer.label = f"fresh {newcomer.label}"
             runners += newcomers
@@ -160,11 +171,11 @@ def search(
             runners,
             limits.max_outer - 1 if size is None else RACE.max_outer,
             limits.max_inner,
-            watch,
+            report_progress,
             spare=number == 1,
         )
         if size is None:
-            tie = finish(runners, limits, callback, watch)
+            tie = finish(runners, limits, callback, report_progress)
         else:
             few = min(COARSE.max_inner, limits.max_inner)
             for runner in runners:
@@ -175,14 +186,15 @@ def search(
     return runners[0].descent, tie, Candidates(candidates)
 
 
-def line_up(linearization, epsilons, starts, watch):
+def line_up(linearization, epsilons, starts, report_progress):
     """A runner for every pair of a start and whether to anneal it."""
     runners, n_threads = [], linearization.n_threads
     for k, (start, annealed) in enumerate(starts, start=1):
         schedule, label = epsilons, str(start)
         if annealed:
             schedule, label = _annealed(epsilons, linearization), f"{label}, annealed"
-        watch(f"start {k} of {len(starts)}: {label}")
+        text = f"start {k} of {len(starts)}: {label}"
+        report_progress(ProgressEvent("start", text, k))
         began = time.perf_counter()
         fork = linearization.fork()
         plan = start_plan(start, linearization.problem, n_threads)
@@ -199,7 +211,7 @@ def resume(runner, epsilon):
     return Runner(f"epsilon {runner.descent.epsilons.last:.3g}", descent, 0.0)
 
 
-def race(runners, max_outer, max_inner, watch, *, spare=False):
+def race(runners, max_outer, max_inner, report_progress, *, spare=False):
     """Advance all in rounds, dropping the worse half, until one is left.
 
     With `spare`, the first round only drops what comes to the same optimum.
@@ -214,7 +226,8 @@ def race(runners, max_outer, max_inner, watch, *, spare=False):
             break
         most, few = min(n_outer, max_outer), min(RACE.max_inner, max_inner)
         for k, runner in enumerate(runners, start=1):
-            watch(f"round {number}: candidate {k} of {len(runners)}")
+            text = f"round {number}: candidate {k} of {len(runners)}"
+            report_progress(ProgressEvent("round", text, k))
             if len(runner.descent.history) < most and runner.is_moving:
                 runner.descent.advance(
                     dataclasses.replace(RACE, max_outer=most, max_inner=few)
@@ -232,7 +245,7 @@ def race(runners, max_outer, max_inner, watch, *, spare=False):
     return runners
 
 
-def finish(runners, limits, callback, watch):
+def finish(runners, limits, callback, report_progress):
     """Take the runners that are left to the end; puts the best first.
 
     Returns
@@ -244,12 +257,12 @@ def finish(runners, limits, callback, watch):
         # All but one iteration: the plan in the common buffer has to be the best one's.
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
         for runner in runners:
-            watch(f"solving from {runner.label}")
+            report_progress(ProgressEvent("solve", f"solving from {runner.label}"))
             if len(runner.descent.history) < limits.max_outer - 1:
                 runner.descent.advance(before)
         runners.sort(key=_rank)
     best = runners[0]
-    watch(f"solving from {best.label}")
+    report_progress(ProgressEvent("solve", f"solving from {best.label}"))
     best.descent.callback = callback
     best.descent.advance(limits)
     best.fate, tie = "won", False
