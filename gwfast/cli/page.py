@@ -9,6 +9,7 @@ import re
 import warnings
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from xml.dom import minidom
 
 import numpy as np
 from matplotlib import rc_context, style
@@ -55,9 +56,6 @@ _VARIABLES = {
     paint.GREY: "--muted",
     paint.GRID: "--line",
 }
-_COLOR = re.compile("|".join(_VARIABLES))
-_TAG = re.compile("<[^>]*>")
-_ID = re.compile(r'((?<=\sid=")|(?<=href="#)|(?<=url\(#))')
 # Control characters, which HTML has no place for, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -253,21 +251,25 @@ def _svg(name, plot, *data):
         # The browser will find a font for what the one that measures lacks.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         figure = plot(*data, figure=Figure(figsize=_SIZE, layout="constrained"))
+        # Ids that something refers to are hashes, with this salt: no other picture's.
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-            figure.savefig(
-                stream, format="svg", transparent=True, metadata={"Date": None}
-            )
-    svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>", "", svg, flags=re.S)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
-    return _TAG.sub(lambda tag: _fitted(tag.group(), name), svg)
-
-
-def _fitted(tag, name):
-    """A tag with the page's colors, and ids that no other picture has."""
-    tag = _ID.sub(f"{name}-", tag)
-    return _COLOR.sub(lambda color: f"var({_VARIABLES[color.group()]})", tag)
+            no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            figure.savefig(stream, format="svg", transparent=True, metadata=no_metadata)
+    svg = minidom.parseString(stream.getvalue()).documentElement
+    for size in ("width", "height"):
+        svg.removeAttribute(size)
+    for rules in svg.getElementsByTagName("style"):  # would be those of the page
+        rules.parentNode.removeChild(rules)
+    for group in svg.getElementsByTagName("g"):
+        if group.hasAttribute("id"):  # figure_1, as every picture has
+            group.removeAttribute("id")
+    for element in svg.getElementsByTagName("*"):
+        if element.hasAttribute("style"):
+            painted = element.getAttribute("style")
+            for color, variable in _VARIABLES.items():
+                painted = painted.replace(color, f"var({variable})")
+            element.setAttribute("style", painted)
+    return svg.toxml()
 
 
 def printable(value):
