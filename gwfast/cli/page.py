@@ -19,7 +19,7 @@ from .._version import __version__
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 
-METHODS = {
+METHOD_LABELS = {
     "coupling": "coupling",
     "barycentric": "barycentric",
     "nn": "nearest neighbor",
@@ -29,7 +29,8 @@ METHODS = {
 _STATUSES = {
     "converged": "objective, plan and marginals are within tolerance",
     "max_outer": "the limit of outer iterations was reached",
-    "max_inner": "the marginal tolerance was not reached within the limit of passes",
+    "max_inner": "the marginal tolerance was not reached within the limit of Sinkhorn"
+    " iterations",
     "precision": "nothing gets any better, above a tolerance that float32 cannot meet",
     "stopped": "by the callback",
     "near_product": "the plan hardly differs from the product plan: it matches nothing",
@@ -124,7 +125,7 @@ def _facts(outcome):
     facts = [
         ("gw_cost", f"{gw.gw_cost:.6g}", f"at epsilon {gw.epsilon:.3g}"),
         ("marginal error", f"{gw.marginal_error:.1e}", "of a mass of 1"),
-        ("iterations", f"{gw.n_outer:,}", f"with {gw.n_inner:,} passes"),
+        ("iterations", f"{gw.n_outer:,}", f"with {gw.n_inner:,} Sinkhorn iterations"),
         ("words in the transport", f"{n:,} × {m:,}", "the most frequent ones"),
         ("words mapped", f"{sizes[0]:,}", f"onto {sizes[1]:,}"),
         ("mutual pairs", f"{n_mutual:,}", f"{n_mutual / n_rows:.1%} of the words"),
@@ -140,9 +141,10 @@ def _facts(outcome):
 def _accuracy(precision):
     return [
         {
-            "label": METHODS[method],
+            "label": METHOD_LABELS[method],
             "cells": [
-                (f"P@{k}", share, *score.interval(k)) for k, share in score.at.items()
+                (f"P@{k}", fraction, *score.interval(k))
+                for k, fraction in score.at.items()
             ],
             "score": score,
         }
@@ -182,8 +184,8 @@ def _translations(outcome):
             "expected": (),
         }
         if row < len(masses) and masses[row] > 0:
-            share = float(coupling.scores[row, 0] / masses[row])
-            entry["plan"] = (y[coupling.indices[row, 0]], share)
+            fraction = float(coupling.scores[row, 0] / masses[row])
+            entry["plan"] = (y[coupling.indices[row, 0]], fraction)
         if right is not None:
             hits = [k for k, target in enumerate(targets, 1) if target in right]
             entry["verdict"] = "right" if hits[:1] == [1] else "wrong"

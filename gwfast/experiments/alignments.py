@@ -28,7 +28,7 @@ NORMALIZE = ("unit", "center", "unit")
 
 
 @dataclass(frozen=True)
-class Settings:
+class TableSettings:
     """What all jobs of a table share.
 
     Attributes
@@ -98,7 +98,7 @@ def supervise(direction, settings, *, n_threads, progress):
     Parameters
     ----------
     direction : Direction
-    settings : Settings
+    settings : TableSettings
     n_threads : int or None
     progress : bool or ProgressListener
 
@@ -142,7 +142,7 @@ def align(direction, settings, epsilon, scale, *, n_threads, progress):
     Parameters
     ----------
     direction : Direction
-    settings : Settings
+    settings : TableSettings
     epsilon : str
     scale : str
     n_threads : int or None

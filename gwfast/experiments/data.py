@@ -1,6 +1,6 @@
 """Where the files of the two benchmarks lie, under the names they were published with.
 
-Nothing is ever downloaded: what is missing is told, with where to get it.
+Nothing is ever downloaded: what is missing is named, with where to get it.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _SUFFIXES = ("", ".gz", ".bz2", ".xz", ".npz")
 
 
 @dataclass(frozen=True)
-class Layout:
+class BenchmarkFiles:
     """Names of files below the folder that ``--data`` names, the usual one first.
 
     Attributes
@@ -81,7 +81,7 @@ class Layout:
         }
         return sorted(name for name in found if self.find_vectors(folder, name))
 
-    def tell(self, folder, absent):
+    def describe_absent(self, folder, absent):
         """Lines of prose on what is not run, and where to get the files.
 
         Parameters
@@ -107,7 +107,7 @@ def _first(folder, names):
     return None
 
 
-MUSE = Layout(
+MUSE = BenchmarkFiles(
     vectors=("wiki.{language}.vec",),
     folds={
         fold: tuple(
@@ -124,7 +124,7 @@ MUSE = Layout(
 )
 
 _WORD2VEC = "{LANGUAGE}.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt"
-DINU = Layout(
+DINU = BenchmarkFiles(
     vectors=(
         _WORD2VEC,
         "data/" + _WORD2VEC,

@@ -80,7 +80,7 @@ class Distances(Experiment):
 
     def missing(self):
         absent = {name: [MUSE.vectors_name(name)] for name in self.absent}
-        return MUSE.tell(self.folder, absent)
+        return MUSE.describe_absent(self.folder, absent)
 
     def collect(self, jobs, results):
         matchings = {}

@@ -26,7 +26,7 @@ _GROWTH = 1.5
 
 
 @dataclass(frozen=True)
-class Settings:
+class DynamicsSettings:
     """What all jobs share.
 
     Attributes
@@ -65,7 +65,7 @@ class Dynamics(Experiment):
         Names of files that are missing, by pair.
     folder : Path or None
         Where they were looked for.
-    settings : Settings
+    settings : DynamicsSettings
     """
 
     name = "dynamics"
@@ -108,7 +108,7 @@ class Dynamics(Experiment):
         return made
 
     def missing(self):
-        return MUSE.tell(self.folder, self.absent)
+        return MUSE.describe_absent(self.folder, self.absent)
 
     def collect(self, jobs, results):
         """Results by epsilon, by pair."""
@@ -201,7 +201,7 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
     Parameters
     ----------
     pair : Pair
-    settings : Settings
+    settings : DynamicsSettings
     epsilon : str
     n_threads : int or None
     progress : bool or ProgressListener
@@ -256,9 +256,9 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
                 "change": number(step.change),
                 "marginal_error": number(step.marginal_error),
                 "n_inner": step.n_inner,
-                "accuracy": share,
+                "accuracy": fraction,
             }
-            for step, share in zip(gw.history, accuracy, strict=True)
+            for step, fraction in zip(gw.history, accuracy, strict=True)
         ],
         "status": gw.status,
         "epsilon": float(gw.epsilon),

@@ -1,7 +1,6 @@
 """Running an experiment: a list of jobs, what is kept of them, and how it is shown."""
 
 import contextlib
-import platform
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -9,11 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import scipy
-
-from .._version import __version__
 from ..kernels.threads import resolve_n_threads
+from ..utils.atomic_files import check_folder
+from ..utils.config import versions
 from ..utils.parallel import in_parallel
 from ..utils.progress import (
     ProgressEvent,
@@ -93,7 +90,7 @@ class Experiment(ABC):
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """How to run, whatever the experiment."""
 
     n_threads: int | None
@@ -113,14 +110,8 @@ class Options:
             Naming the option and what is wrong.
         """
         for option, folder in (("--output", self.output), ("--state", self.state)):
-            if folder is None:
-                continue
-            if folder.exists() and not folder.is_dir():
-                raise ValueError(f"{option} must be a folder, got the file {folder}")
-            if not folder.absolute().parent.is_dir():
-                raise ValueError(
-                    f"{option} must be in an existing folder, got {folder}"
-                )
+            if folder is not None:
+                check_folder(folder, option)
         folder = self.output
         if folder is not None and folder.is_dir() and not self.force:
             ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
@@ -143,7 +134,7 @@ def run(experiment, options):
     Parameters
     ----------
     experiment : Experiment
-    options : Options
+    options : RunOptions
 
     Raises
     ------
@@ -179,12 +170,7 @@ def run(experiment, options):
         pictures = experiment.draw(found, options.output)
         content = {
             "experiment": experiment.name,
-            "versions": {
-                "gwfast": __version__,
-                "numpy": np.__version__,
-                "scipy": scipy.__version__,
-                "python": platform.python_version(),
-            },
+            "versions": versions(),
             **experiment.summary(found),
             "jobs": [
                 {"label": job.label, "key": job.key, "result": result}

@@ -60,8 +60,8 @@ def print_columns(out, title, heads, columns, rows, *, note=None):
         out.print(note)
 
 
-def percent(share):
-    """A share in percent as the paper's tables have it; a dash for none."""
-    if share is None or math.isnan(share):
+def percent(fraction):
+    """A fraction in percent as the paper's tables have it; a dash for none."""
+    if fraction is None or math.isnan(fraction):
         return "-"
-    return f"{100 * share:.1f}"
+    return f"{100 * fraction:.1f}"

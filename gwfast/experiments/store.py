@@ -11,7 +11,7 @@ _LOOKED_AT = 1 << 20  # bytes
 
 
 def identity(path):
-    """What tells a file from another, and from what it was before it was changed.
+    """What distinguishes a file from another, and from what it was before it was changed.
 
     Parameters
     ----------
