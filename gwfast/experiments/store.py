@@ -11,7 +11,7 @@ _LOOKED_AT = 1 << 20  # bytes
 
 
 def identity(path):
-    """What distinguishes a file from another, and from what it was before it was changed.
+    """What is different in another file, or in this one after a change.
 
     Parameters
     ----------

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from .types import Progress
+
 
 class ProgressEvent(NamedTuple):
     """What is going on.
@@ -40,11 +42,8 @@ class ProgressListener:
     report: Reporter
 
 
-Progress = bool | Callable[[str, int | None, int | None], object] | ProgressListener
-
-
 @contextlib.contextmanager
-def reporting(progress: Progress) -> Iterator[Reporter]:
+def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
     """A function to report `ProgressEvent` to.
 
     Parameters
