@@ -29,7 +29,7 @@ _SLOW = 2.0
 _COUNTS = "For --marginals counts: 'word count' lines for the words of"
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; an error is one line on stderr, never a traceback.
 
     Parameters

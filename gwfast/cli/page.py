@@ -26,17 +26,6 @@ METHOD_LABELS = {
     "csls": "CSLS",
     "inverted_softmax": "inverted softmax",
 }
-_STATUSES = {
-    "converged": "objective, plan and marginals are within tolerance",
-    "max_outer": "the limit of outer iterations was reached",
-    "max_inner": "the marginal tolerance was not reached within the limit of Sinkhorn"
-    " iterations",
-    "precision": "nothing gets any better, above a tolerance that float32 cannot meet",
-    "stopped": "by the callback",
-    "near_product": "the plan hardly differs from the product plan: it matches nothing",
-    "lost_mass": "words have lost their mass",
-    "tie": "another plan is as good: the spaces are symmetric, or say too little",
-}
 _HIDDEN_SETTINGS = ("output", "force", "quiet")
 
 # Words in the table of translations: of the dictionary, and of all.
@@ -100,7 +89,7 @@ def render(outcome):
         version=__version__,
         names=names,
         status=gw.status,
-        meaning=_STATUSES.get(gw.status, ""),
+        meaning=gw.status.meaning,
         advice=gw.advice,
         warnings=outcome.warnings,
         facts=_facts(outcome),

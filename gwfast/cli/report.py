@@ -8,6 +8,7 @@ import functools
 import itertools
 import time
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from ..utils.progress import (
     reporting,
     reporting_on_terminal,
 )
-from ..words import Embeddings, evaluate, gold_standard
+from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
 from .outputs import FILES, staged, write
 from .terminal import show
 
@@ -45,7 +46,7 @@ class AlignSettings:
     """What the options of the command line say; None leaves `align`'s default."""
 
     n_words: int | None
-    epsilon: object  # as `align` takes it
+    epsilon: str | float | gwfast.Epsilon
     init: str
     seed: int
     normalize: tuple[str, ...]
@@ -66,7 +67,7 @@ class AlignSettings:
     force: bool
     quiet: bool
 
-    def check_output(self, inputs=()):
+    def check_output(self, inputs: Iterable[Path] = ()) -> None:
         """Refuse a folder that cannot be written or would be overwritten.
 
         Parameters
@@ -105,20 +106,25 @@ class Outcome:
     source: Input
     target: Input
     settings: AlignSettings
-    result: object  # AlignmentResult
-    gold: object  # GoldStandard on the vocabularies, None without dictionary
-    precision: dict  # method -> Precision, empty without dictionary
-    coupling: object  # Neighbors of all rows that took part
-    csls: object  # Neighbors of `rows`
+    result: gwfast.AlignmentResult
+    gold: GoldStandard | None  # on the vocabularies, None without dictionary
+    precision: dict[str, Precision]  # by method, empty without dictionary
+    coupling: gwfast.Neighbors  # of all rows that took part
+    csls: gwfast.Neighbors  # of `rows`
     rows: np.ndarray
     mutual: np.ndarray | None  # of `rows`, where these are all
-    refined: tuple  # of RefineStep
+    refined: tuple[gwfast.RefineStep, ...]
     shown: np.ndarray  # rows for the table of translations
     warnings: tuple[str, ...]
-    seconds: dict
+    seconds: dict[str, float]
 
 
-def run(source, target, dictionary, settings):
+def run(
+    source: Input,
+    target: Input,
+    dictionary: Mapping[str, set[str]],
+    settings: AlignSettings,
+) -> None:
     """Align, show what came out, and write it where `settings.output` says.
 
     Nothing is written before everything has been computed, and the files appear

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..kernels._rows import openmp_version
 from ..utils.progress import console
-from ..words import CONVENTIONS
+from ..words import CONVENTIONS, Embeddings
 from .page import METHOD_LABELS, printable
 
 # They change the direction of all text that follows on a line.
@@ -24,7 +24,7 @@ def _literal(text):
     return _TURNS.sub("", printable(text))
 
 
-def described(embeddings):
+def described(embeddings: Embeddings) -> str:
     """How many words and columns there are, and what was dropped."""
     n, d = embeddings.vectors.shape
     text = f"{n:,} word{'s' * (n > 1)}, {d} column{'s' * (d > 1)}"

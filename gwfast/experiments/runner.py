@@ -7,6 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 from ..kernels.threads import resolve_n_threads
 from ..utils.atomic_files import check_folder
@@ -42,9 +45,9 @@ class Job:
     """
 
     label: str
-    key: dict
-    function: Callable
-    arguments: tuple
+    key: dict[str, Any]
+    function: Callable[..., dict[str, Any]]
+    arguments: tuple[Any, ...]
 
 
 class Experiment(ABC):
@@ -64,28 +67,28 @@ class Experiment(ABC):
     needs = "the files of one direction"
 
     @abstractmethod
-    def jobs(self):
-        """List of `Job`; what files are there says which."""
+    def jobs(self) -> list[Job]:
+        """What files are there says which."""
 
     @abstractmethod
-    def missing(self):
+    def missing(self) -> list[str]:
         """Lines of prose on what is not run as files are missing, and where to get
         them; empty where nothing is."""
 
     @abstractmethod
-    def collect(self, jobs, results):
+    def collect(self, jobs: list[Job], results: list[dict[str, Any]]) -> Any:
         """What jobs and their results amount to: what the methods below are given."""
 
     @abstractmethod
-    def show(self, found, out):
+    def show(self, found: Any, out: Console) -> None:
         """Print tables to a console."""
 
     @abstractmethod
-    def draw(self, found, folder):
+    def draw(self, found: Any, folder: Path) -> list[str]:
         """Write pictures; returns the names of their files."""
 
     @abstractmethod
-    def summary(self, found):
+    def summary(self, found: Any) -> dict[str, Any]:
         """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
 
 
@@ -101,7 +104,7 @@ class RunOptions:
     again: bool
     quiet: bool
 
-    def check(self):
+    def check(self) -> None:
         """Refuse folders that cannot be written or hold something else.
 
         Raises
@@ -122,13 +125,13 @@ class RunOptions:
                 )
 
     @property
-    def store(self):
+    def store(self) -> Store:
         if self.state is not None or self.output is None:
             return Store(self.state)
         return Store(self.output / JOBS)
 
 
-def run(experiment, options):
+def run(experiment: Experiment, options: RunOptions) -> None:
     """Do the jobs that have not been done, show all results, and write them.
 
     Parameters

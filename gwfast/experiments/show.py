@@ -1,8 +1,11 @@
 """How experiments look on a terminal, and in a file that it was piped to."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 
 # Tables are made for this width, as long as the terminal is not narrower.
@@ -11,7 +14,15 @@ _WIDTH = 80
 _GAP = 3
 
 
-def print_columns(out, title, heads, columns, rows, *, note=None):
+def print_columns(
+    out: Console,
+    title: str,
+    heads: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    *,
+    note: str | None = None,
+) -> None:
     """Print a table of many narrow columns, in parts as wide as fit.
 
     Parameters
@@ -36,7 +47,8 @@ def print_columns(out, title, heads, columns, rows, *, note=None):
         for name in columns
     }
     room = min(out.width, _WIDTH) - sum(left + _GAP for left in lefts) - 2
-    parts, used = [[]], 0
+    parts: list[list[str]] = [[]]
+    used = 0
     for name in columns:
         if parts[-1] and used + widths[name] + _GAP > room:
             parts.append([])
@@ -47,8 +59,8 @@ def print_columns(out, title, heads, columns, rows, *, note=None):
         # A title of the table's own would be wrapped to its width.
         out.print(f"{title}, continued" if number else title, style="bold")
         shown = Table(box=SIMPLE_HEAD)
-        for head, left in zip(heads, lefts, strict=True):
-            shown.add_column(head, no_wrap=True, min_width=left)
+        for head, width in zip(heads, lefts, strict=True):
+            shown.add_column(head, no_wrap=True, min_width=width)
         for name in part:
             shown.add_column(name, justify="right", no_wrap=True)
         for *left, cells in rows:
@@ -60,7 +72,7 @@ def print_columns(out, title, heads, columns, rows, *, note=None):
         out.print(note)
 
 
-def percent(fraction):
+def percent(fraction: float | None) -> str:
     """A fraction in percent as the paper's tables have it; a dash for none."""
     if fraction is None or math.isnan(fraction):
         return "-"

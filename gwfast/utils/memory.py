@@ -31,10 +31,10 @@ def as_limit(memory_limit: MemoryLimit) -> float:
         return math.inf if free is None else USABLE * free
     if isinstance(memory_limit, str):
         match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory_limit)
-        unit = match and UNITS.get(match[2].upper())
+        number, unit = match.groups() if match else ("", "")
         try:
-            limit = float(match[1]) * unit
-        except (TypeError, ValueError):
+            limit = float(number) * UNITS[unit.upper()]
+        except (KeyError, ValueError):
             raise ValueError(
                 "memory_limit must be a number of bytes or text such as '2.4GB', got "
                 f"{memory_limit!r}"

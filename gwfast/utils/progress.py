@@ -3,9 +3,12 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .types import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class ProgressEvent(NamedTuple):
@@ -87,11 +90,11 @@ def reporting_on_terminal(
             yield report_progress
         return
 
-    def report_progress(event):
+    def print_line(event):
         if (text := line(event)) is not None:
             err.print(text, soft_wrap=True)
 
-    yield report_progress
+    yield print_line
 
 
 @contextlib.contextmanager
@@ -129,7 +132,7 @@ def progress_bar(total: int | None = None) -> Iterator[Reporter]:
         bar.update(task, total=bar.tasks[0].completed)
 
 
-def console(*, stderr=False):
+def console(*, stderr: bool = False) -> "Console":
     """rich's, where words and names may look like its markup: all text is literal."""
     from rich.console import Console
 
