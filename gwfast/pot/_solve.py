@@ -6,14 +6,15 @@ import dataclasses
 
 import numpy as np
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import single_threaded_blas
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.outer_loop import Limits
-from ..solvers.gromov import descend
+from ..solvers.options import SolveOptions
+from ..solvers.stages import descend
 from ..utils.precision import as_precision
 
 # Share of the mass that may be in the wrong rows of a plan by alternating projections,
@@ -181,14 +182,15 @@ def solve(
     with single_threaded_blas():
         descent = descend(
             problem,
-            Epsilon(epsilon / (2.0 * total)),
             start,
-            limits,
-            tier="dense",
-            method=method,
-            precision=precision,
-            n_threads=resolve_n_threads(None, work=n * m),
-            callback=report and tell,
+            SolveOptions(
+                limits=limits,
+                epsilon=Epsilon(epsilon / (2.0 * total)),
+                method=method,
+                precision=precision,
+                tier="dense",
+                callback=report and tell,
+            ),
         )
         linearization = descent.linearization
         plan = descent.coupling().toarray()
