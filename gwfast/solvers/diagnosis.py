@@ -1,8 +1,9 @@
-"""What a descent that has ended is worth: its status, and what to try."""
+"""What a solution is worth: its status, and what to try."""
 
 import warnings
 
-from ..quadratic.outer_loop import mass_entropy
+from ..quadratic.information import mass_entropy
+from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
 
@@ -15,10 +16,10 @@ USUAL_EPSILON = 0.03
 MIN_MASS = 0.01
 
 
-def conclude(descent, tie):
-    """The `GWResult` of a descent, right after it has ended."""
-    status, advice = _diagnose(descent, tie)
-    return descent.result(status=status, advice=advice)
+def conclude(solution, tie):
+    """The `GWResult` of a solution."""
+    status, advice = _diagnose(solution, tie)
+    return solution.result(status=status, advice=advice)
 
 
 def warn_of(result, limits, stacklevel):
@@ -35,25 +36,25 @@ def warn_of(result, limits, stacklevel):
     )
 
 
-def _diagnose(descent, tie):
+def _diagnose(solution, tie):
     """Status and advice."""
-    linearization, status = descent.linearization, Status(descent.status)
-    problem, epsilon = linearization.problem, descent.history[-1].epsilon
+    linearization, status = solution.linearization, solution.status
+    problem, epsilon = linearization.problem, solution.epsilon
     if status == Status.STOPPED:
         return status, ""
     if not problem.is_balanced:
         # Points may well have no mass, or hardly any; and steps may go in circles.
-        circles = status == Status.MAX_OUTER and linearization.method == "pgd"
+        circles = status == Status.MAX_OUTER and linearization.method is PGD
         smaller = "; or method='ppa', whose steps are smaller" if circles else ""
         return status, status.advice + smaller
-    kept = _least_mass_kept(problem, linearization.marginals)
+    kept = _least_mass_kept(problem, solution.marginals)
     if not kept >= MIN_MASS:  # true for NaN
         return Status.LOST_MASS, (
             f"a point keeps {kept:.1g} of its mass; try a larger epsilon than "
             f"{epsilon:.3g}, or a larger max_inner"
         )
     at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
-    if at_rest and _matches_nothing(problem, descent):
+    if at_rest and _matches_nothing(problem, solution):
         return Status.NEAR_PRODUCT, _near_product_advice(linearization, epsilon)
     if status == Status.CONVERGED and tie:
         status = Status.TIE
@@ -68,17 +69,17 @@ def _least_mass_kept(problem, marginals):
     )
 
 
-def _matches_nothing(problem, descent):
+def _matches_nothing(problem, solution):
     """Whether there is something to match, and the plan is as good as the product."""
     most = min(mass_entropy(problem.p), mass_entropy(problem.q))
     # Where one side's costs are all equal every plan is as good as the product plan,
     # and where it is a point that is the only one.
     different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
-    return different and descent.information() < MIN_INFORMATION * most
+    return different and solution.information[0] < MIN_INFORMATION * most
 
 
 def _near_product_advice(linearization, epsilon):
-    fraction = epsilon / (linearization.product_cost or linearization.unit)
+    fraction = epsilon / (linearization.product_cost or linearization.cost_scale)
     advice = (
         "the plan hardly differs from the product plan and matches nothing, at an "
         f"epsilon of {epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost "

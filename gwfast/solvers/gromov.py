@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from ..kernels.threads import single_threaded_blas
 from ..problems.geometry import DenseCost, PointCloud
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.methods import PGD, as_method
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
 from ..utils.precision import SINGLE
@@ -199,7 +200,8 @@ def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
     began = time.perf_counter()
     precision = options.precision
-    problem.check_method(options.method, precision)
+    method = as_method(options.method, problem, precision)
+    options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_limit(options.memory_limit)
     tier = choose(
@@ -207,13 +209,13 @@ def solve(problem, options):
         options.tier,
         limit,
         threads,
-        method=options.method,
+        method=method,
         itemsize=precision.itemsize,
     )
     options = dataclasses.replace(options, memory_limit=limit, tier=tier)
     with single_threaded_blas(), watching(options.progress) as watch:
         if start is None:
-            descent, tie, candidates = _race(problem, options, watch)
+            solution, tie, candidates = _race(problem, options, watch)
         else:
             if tier != "dense" and not isinstance(start, Product | Given):
                 raise MemoryError(
@@ -222,9 +224,9 @@ def solve(problem, options):
                 )
             plan = start_plan(start, problem, threads)
             watch(f"solving from {start}")
-            descent = descend(problem, plan, options)
+            solution = descend(problem, plan, options)
             tie, candidates = False, Candidates()
-        result = conclude(descent, tie)
+        result = conclude(solution, tie)
     return dataclasses.replace(
         result,
         coupling=result.coupling.with_limit(limit),
@@ -237,7 +239,7 @@ def _start_of(problem, options):
     """None where the default starts are to race."""
     init = options.init
     if isinstance(init, str) and init == "auto":
-        if options.method == "pgd" and problem.is_balanced:
+        if options.method is PGD and problem.is_balanced:
             return None
         init = "product"
     dtype = options.precision.dtype
@@ -246,8 +248,10 @@ def _start_of(problem, options):
 
 def _race(problem, options, watch):
     """`search`, which is in float32, and what float64 adds to it."""
-    if options.precision is SINGLE:
-        return search(problem, options, watch)
+    is_single = options.precision is SINGLE
     rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
-    descent, tie, candidates = search(problem, rough, watch)
-    return go_on(descent, problem, options), tie, candidates
+    winner, *others = search(problem, options if is_single else rough, watch)
+    solution = winner.solution
+    if not is_single:
+        solution = go_on(solution, winner.loop.epsilons, problem, options)
+    return solution, *others

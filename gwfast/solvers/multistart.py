@@ -216,7 +216,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
             left = race.finish(left, limits, None, tell)
             last = left[0]
             candidates += race.records(left + ended, field)
-            result = conclude(last.descent, race.is_tie(left))
+            result = conclude(last.solution, race.is_tie(left))
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import Epsilon, as_epsilon
-from ..quadratic.outer_loop import Limits
+from ..quadratic.methods import PGD, Method
+from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
-from ..utils.precision import SINGLE, Precision, as_precision
+from ..utils.precision import SINGLE, FloatPrecision, as_precision
 from ..utils.types import MemoryLimit, Progress
 from ..utils.validation import as_callback, as_count
 from .starts import MakesPlan
@@ -37,8 +38,8 @@ class SolveOptions:
     limits: Limits
     epsilon: Epsilon
     init: InitLike = "auto"
-    method: str = "pgd"
-    precision: Precision = SINGLE
+    method: str | Method = PGD
+    precision: FloatPrecision = SINGLE
     order: str = "mass"
     n_threads: int | None = None
     memory_limit: MemoryLimit = None

@@ -12,9 +12,12 @@ import time
 
 import numpy as np
 
+from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..quadratic.factory import linearize
-from ..quadratic.outer_loop import Descent, Limits
+from ..quadratic.outer_loop import OuterLoop
+from ..quadratic.solution import Solution, WarmStart
+from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
 from .levels import level_sizes, nbytes
@@ -44,62 +47,62 @@ ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Contestant:
-    """A start and its descent: all that the race knows of that.
+    """A start and how far it has come.
 
     Attributes
     ----------
     label : str
-    descent : Descent
+    loop : OuterLoop
     seconds : float
         That making the start took.
+    solution : Solution or None
+        None as long as the loop has not run.
     outcome : str
         See `Candidate.fate`.
     """
 
     label: str
-    descent: Descent
+    loop: OuterLoop
     seconds: float
+    solution: Solution | None = None
     outcome: str = "ahead"
 
     @classmethod
-    def at_start(cls, label, linearization, schedule, set_state, coarse=()):
+    def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
         """One whose state is set by ``set_state(fork)``, which returns its objective;
-        its potentials by `coarse`: a contestant on some rows and columns, and these.
+        its potentials by `coarse`: a solution on some rows and columns, and these.
         """
-        began = time.perf_counter()
+        began, warm = time.perf_counter(), None
         fork = linearization.fork()
-        descent = Descent(fork, schedule, set_state(fork))
+        gw_cost = set_state(fork)
         if coarse:
-            descent.extend(coarse[0].descent, *coarse[1:])
-        return cls(label, descent, time.perf_counter() - began)
+            epsilon = in_units(epsilons.at(0), fork.cost_scale, fork.precision)
+            solution, rows, cols = coarse
+            warm = WarmStart.from_subset(solution, fork, rows, cols, epsilon)
+        loop = OuterLoop(fork, epsilons, gw_cost, warm_start=warm)
+        return cls(label, loop, time.perf_counter() - began)
 
     @property
     def gw_cost(self):
-        return self.descent.gw_cost
-
-    @property
-    def epsilon(self):
-        return self.descent.epsilons.last
+        return self.loop.gw_cost
 
     @property
     def n_outer(self):
-        return len(self.descent.history)
+        return len(self.loop.history)
 
     @property
     def linearization(self):
-        return self.descent.linearization
+        return self.loop.linearization
 
     @property
     def is_moving(self):
-        return self.descent.status in (None, Status.MAX_OUTER)
+        return self.solution is None or self.solution.status == Status.MAX_OUTER
 
     def advance(self, limits, callback=None):
         """The contestant when it has come to the limits."""
-        self.descent.callback = callback
-        self.descent.advance(limits)
-        return self
+        return dataclasses.replace(self, solution=self.loop.run(limits, callback))
 
     def ended(self, outcome):
         return dataclasses.replace(self, outcome=outcome)
@@ -108,10 +111,10 @@ class Contestant:
         return Candidate(
             start=self.label,
             n_points=max(self.linearization.problem.shape),
-            epsilon=self.epsilon,
+            epsilon=self.loop.epsilons.last,
             gw_cost=self.gw_cost,
             n_outer=self.n_outer,
-            seconds=self.seconds + self.descent.seconds,
+            seconds=self.seconds + self.loop.seconds,
             fate=self.outcome,
         )
 
@@ -134,10 +137,9 @@ def search(problem, options, watch):
 
     Returns
     -------
-    winner : Descent
-        After its last `advance`.
+    winner : Contestant
     tie : bool
-        Whether another descent ended in another optimum that is as good.
+        Whether another one ended in another optimum that is as good.
     candidates : Candidates
     """
     limits, candidates, left, inside = options.limits, [], [], None
@@ -178,7 +180,7 @@ def search(problem, options, watch):
         else:
             left = [_carried_on(one, limits.max_inner) for one in left]
         inside, candidates = rows, candidates + records(left + ended, field)
-    return left[0].descent, is_tie(left), Candidates(candidates)
+    return left[0], is_tie(left), Candidates(candidates)
 
 
 def candidates_from_starts(linearization, schedule, starts, watch, profiles=None):
@@ -202,7 +204,7 @@ def candidates_from_starts(linearization, schedule, starts, watch, profiles=None
 def resume(last, epsilon):
     """A contestant at another epsilon from where one ended, whose state it takes."""
     return Contestant.at_start(
-        f"epsilon {last.epsilon:.3g}",
+        f"epsilon {last.loop.epsilons.last:.3g}",
         last.linearization,
         Schedule.constant(epsilon),
         lambda fork: last.gw_cost,
@@ -268,8 +270,8 @@ def is_tie(finished):
 
 def records(ended, field):
     """A `Candidate` of each, in the order of the field that they come from."""
-    order = [one.descent for one in field]
-    ended = sorted(ended, key=lambda one: order.index(one.descent))
+    order = [one.loop for one in field]
+    ended = sorted(ended, key=lambda one: order.index(one.loop))
     return [one.candidate() for one in ended]
 
 
@@ -292,7 +294,7 @@ def _promote(coarse, linearization, schedule, at):
         linearization,
         Schedule.constant(schedule.last),
         lambda fork: fork.start_from(coarse.linearization, *at),
-        (coarse, *at),
+        (coarse.solution, *at),
     )
 
 

@@ -7,7 +7,9 @@ import dataclasses
 from ..problems.low_rank import smoothed
 from ..quadratic.factory import is_factored, linearize
 from ..quadratic.linearization import Linearization
-from ..quadratic.outer_loop import Alternating, Descent, Limits
+from ..quadratic.methods import PGD
+from ..quadratic.outer_loop import OuterLoop
+from ..quadratic.stopping import Limits
 from ..results.status import Status
 from ..utils.precision import SINGLE
 
@@ -34,40 +36,42 @@ class Stage:
 
 
 def descend(problem, plan, options):
-    """A `Descent` from one plan, None for the product plan, to its end.
+    """Solve a problem from one plan.
 
     Parameters
     ----------
     problem : QuadraticProblem
     plan : (n, m) ndarray or None
+        None is the product plan.
     options : SolveOptions
         With the tier chosen.
 
     Returns
     -------
-    Descent
+    Solution
     """
-    n_threads, method = options.threads(problem), options.method
+    method, limits, callback = options.method, options.limits, options.callback
     linearization = linearize(
-        problem, n_threads, options.tier, method=method, precision=options.precision
+        problem,
+        options.threads(problem),
+        options.tier,
+        method=method,
+        precision=options.precision,
     )
-    epsilons = options.epsilon.resolve(linearization)
-    last, limits, callback = None, options.limits, options.callback
+    epsilons, last = options.epsilon.resolve(linearization), None
     for stage in _warm_starts(problem, linearization, epsilons, options):
-        last = _run(stage, epsilons, plan, callback, after=last)
-        plan = last.coupling().toarray()
+        last = _run(stage, epsilons, plan, callback, last)
+        plan = last.coupling.toarray()
         if stage.is_float32:
             linearization.use_increments(stage.linearization)
         if last.status == Status.STOPPED:
-            # One iteration, unseen, on the problem itself.
+            # One iteration, unseen, makes a plan of the problem itself.
             limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
-            callback = None
-            break
+            stage = Stage(linearization, limits)
+            last = _run(stage, epsilons, plan, None, last)
+            return dataclasses.replace(last, status=Status.STOPPED)
     stage = Stage(linearization, limits)
-    descent = _run(stage, epsilons, plan, callback, after=last, method=method)
-    if callback is not options.callback:
-        descent.status = Status.STOPPED
-    return descent
+    return _run(stage, epsilons, plan, callback, last, method)
 
 
 def near(limits, first=FLOAT32):
@@ -81,21 +85,20 @@ def near(limits, first=FLOAT32):
     )
 
 
-def go_on(head, problem, options):
-    """A `Descent` in another precision from where one ended, to its end."""
-    before = head.linearization
+def go_on(solution, epsilons, problem, options):
+    """The `Solution` in another precision from where one ended."""
+    before = solution.linearization
     linearization = linearize(problem, before.n_threads, precision=options.precision)
     stage = Stage(linearization, options.limits)
-    return _run(stage, head.epsilons, before.state, options.callback, after=head)
+    return _run(stage, epsilons, before.state, options.callback, solution)
 
 
 def _warm_starts(problem, linearization, epsilons, options):
     """The stages before the problem itself."""
-    least_epsilon = SINGLE.least_epsilon * linearization.unit
     if (
         is_factored(problem, options.method)
-        or options.method != "pgd"
-        or epsilons.last < least_epsilon
+        or options.method is not PGD
+        or epsilons.last < SINGLE.min_epsilon * linearization.cost_scale
         or options.limits.max_outer < MIN_OUTER
     ):
         return []
@@ -111,13 +114,10 @@ def _warm_starts(problem, linearization, epsilons, options):
     return stages
 
 
-def _run(stage, epsilons, start, callback, *, after=None, method="pgd"):
-    """A `Descent` on a stage to its end, with the potentials of the one before."""
-    kind = Alternating if method == "bapg" else Descent
+def _run(stage, epsilons, start, callback, last, method=PGD):
+    """The `Solution` of a stage, with the potentials of the last."""
     linearization = stage.linearization
-    descent = kind(linearization, epsilons, linearization.start(start))
-    if after is not None:
-        descent.follow(after)
-    descent.callback = callback
-    descent.advance(stage.limits)
-    return descent
+    gw_cost = linearization.start(start)
+    warm = None if last is None else last.warm_start(linearization)
+    loop = OuterLoop(linearization, epsilons, gw_cost, method=method, warm_start=warm)
+    return loop.run(stage.limits, callback)
