@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import Epsilon, as_epsilon
-from ..quadratic.methods import PGD, Method
+from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
 from ..utils.precision import SINGLE, FloatPrecision, as_precision
@@ -28,6 +28,8 @@ class SolveOptions:
 
     Attributes
     ----------
+    method : str or Method
+        A `Method` once it has been checked against the problem.
     order : {"mass", "given"}
         Which points the first levels of a race have, see `race.search`.
     n_threads : int or None
@@ -38,7 +40,7 @@ class SolveOptions:
     limits: Limits
     epsilon: Epsilon
     init: InitLike = "auto"
-    method: str | Method = PGD
+    method: str | Method = "pgd"
     precision: FloatPrecision = SINGLE
     order: str = "mass"
     n_threads: int | None = None
