@@ -187,7 +187,7 @@ def test_without_pot(monkeypatch):
         with pytest.raises(ImportError, match="pip install POT"):
             swap()
     gwfast.pot.unpatch()
-    assert not patching._state.originals
+    assert not patching.originals
 
 
 def test_solve_gromov_leaves_the_rest_to_pot():
