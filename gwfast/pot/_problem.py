@@ -258,15 +258,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A solved `Problem` in POT's words.
-
-    Attributes
-    ----------
-    problem : Problem
-    solved : Solved
-    epsilon : float
-        POT's.
-    """
+    """A solved `Problem` in POT's words; `epsilon` too is POT's."""
 
     problem: Problem
     solved: Solved

@@ -30,7 +30,7 @@ def valued(function: Callable[P, Any], value: str) -> Callable[P, float | Any]:
     signature, name = inspect.signature(function), function.__name__
 
     @functools.wraps(function)
-    def valued(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def function2(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             call = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -41,12 +41,12 @@ def valued(function: Callable[P, Any], value: str) -> Callable[P, float | Any]:
         entries["T"] = plan
         return (entries[value], entries) if log else entries[value]
 
-    # None if Python runs without docstrings.
+    # There is none where Python runs with -OO.
     summary = (function.__doc__ or "").partition("\n\n")[0].replace("\n    ", "\n")
     summary = summary.replace(" plan", " loss", 1).replace(f"{name}`", f"{name}2`")
-    valued.__doc__ = DOC.format(summary=summary, name=name, value=value)
-    valued.__name__ = valued.__qualname__ = f"{name}2"
+    function2.__doc__ = DOC.format(summary=summary, name=name, value=value)
+    function2.__name__ = function2.__qualname__ = f"{name}2"
     returned = float | Any
-    valued.__annotations__ = function.__annotations__ | {"return": returned}
-    valued.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
-    return valued
+    function2.__annotations__ = function.__annotations__ | {"return": returned}
+    function2.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    return function2

@@ -91,30 +91,19 @@ stopThr, warn
     log : dict
         If asked for: "err", with the criterion "loss" also "loss", the plans "T", "p".
     """
-    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C)
-    C = spaces.C
-    if C is None:
-        C = spaces.random_structure(random_state)
-        C /= C.max()
+    by_loss = pots_choice(stop_criterion, "stop_criterion", CRITERIA) == "loss"
+    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C, random_state)
+    data = dict(loss_fun=loss_fun, symmetric=symmetric)
+    options = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
     errors, losses = [], []
-    for step in _updates(
-        spaces,
-        C,
-        data=dict(loss_fun=loss_fun, symmetric=symmetric),
-        options=_solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn),
-        tol=tol,
-        stop_criterion=stop_criterion,
-        warm_start=warmstartT,
-    ):
+    for step in _updates(spaces, data, options, tol, by_loss, warmstartT):
         errors += step.changes
         losses.append(step.loss)
     C = spaces.back(step.C)
     if not log:
         return C
-    entries = {"err": errors}
-    if stop_criterion == "loss":
-        entries["loss"] = losses
-    return C, spaces.log(entries, step)
+    lists = {"err": errors, "loss": losses} if by_loss else {"err": errors}
+    return C, spaces.log(step, lists)
 
 
 def entropic_fused_gromov_barycenters(
@@ -177,92 +166,65 @@ stopThr, warn
         criterion "loss" "loss" and "err_rel_loss"; the plans "T", "p", and "Ms", the
         costs between features.
     """
+    by_loss = pots_choice(stop_criterion, "stop_criterion", CRITERIA) == "loss"
     if fixed_structure and init_C is None:
         raise _undefined("init_C must be given where fixed_structure=True")
     if fixed_features and init_Y is None:
         raise _undefined("init_Y must be given where fixed_features=True")
-    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C, Ys, init_Y)
-    C = spaces.random_structure(random_state) if init_C is None else spaces.C
+    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C, random_state, Ys, init_Y)
+    data = dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha)
+    options = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
+    fixed = fixed_structure, fixed_features
     changes, losses, plans = [], [], []
-    for step in _updates(
-        spaces,
-        C,
-        data=dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha),
-        options=_solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn),
-        tol=tol,
-        stop_criterion=stop_criterion,
-        warm_start=warmstartT,
-        fixed_structure=fixed_structure,
-        fixed_features=fixed_features,
-    ):
+    for step in _updates(spaces, data, options, tol, by_loss, warmstartT, *fixed):
         changes.append(step.changes)
         losses.append(step.loss)
-        if log and stop_criterion != "loss":
+        if log and not by_loss:
             plans.append(list(map(spaces.back, step.plans)))
     Y, C = spaces.back(step.Y), spaces.back(step.C)
     if not log:
         return Y, C
-    if stop_criterion == "loss":
-        (relative,) = zip(*changes, strict=True)
-        entries = spaces.log({"loss": losses, "err_rel_loss": relative}, step)
-    else:
-        structures, features = zip(*changes, strict=True)
-        entries = {"err_feature": features, "err_structure": structures}
-        entries = spaces.log(entries, step) | {"Ts_iter": plans}
-    return Y, C, entries | {"Ms": list(map(spaces.back, step.Ms))}
+    if by_loss:
+        lists = {"loss": losses, "err_rel_loss": [change for (change,) in changes]}
+        return Y, C, spaces.log(step, lists)
+    structures, features = zip(*changes, strict=True)
+    lists = {"err_feature": features, "err_structure": structures}
+    return Y, C, spaces.log(step, lists) | {"Ts_iter": plans}
 
 
 class _Step(NamedTuple):
-    """A barycenter, and the update that has made it.
-
-    Attributes
-    ----------
-    C : (N, N) ndarray
-    Y : (N, d) ndarray or None
-    Ms : list of (N, ns) ndarray or None
-        Costs between `Y` and the features of every space.
-    plans : list of (N, ns) ndarray
-        From the barycenter before.
-    loss : float
-        Of these plans.
-    changes : tuple of float
-        What the criterion compares with the tolerance.
-    """
+    """A barycenter, and the update that has made it."""
 
     C: NDArray[Any]
     Y: NDArray[Any] | None
-    Ms: list[Any]
-    plans: list[NDArray[Any]]
-    loss: float
-    changes: tuple[float, ...]
+    Ms: list[Any]  # costs between `Y` and the features of every space
+    plans: list[NDArray[Any]]  # from the barycenter before the update
+    loss: float  # of these plans
+    changes: tuple[float, ...]  # what the criterion compares with the tolerance
 
 
 def _updates(
     spaces,
-    C,
-    *,
     data,
     options,
     tol,
-    stop_criterion,
+    by_loss,
     warm_start,
     fixed_structure=False,
     fixed_features=False,
 ):
-    """Yield a `_Step` for every update of a barycenter whose first structure is `C`.
+    """Yield a `_Step` for every update of the barycenter.
 
-    `data` and `options` are those of a `Problem`, and of its solution.
+    `data` is that of a `Problem` but for its arrays, `options` how to solve it.
     """
-    by_loss = pots_choice(stop_criterion, "stop_criterion", CRITERIA) == "loss"
     tol, table = as_number(tol, "tol", zero=True), Table()
-    Y, Ms = spaces.Y, spaces.feature_costs(spaces.Y)
-    none = [None] * len(spaces.Cs)
-    plans, loss = none, 1e15
+    C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
+    no_plans = [None] * len(spaces.Cs)
+    plans, loss = no_plans, 1e15
     for _ in range(as_limit(options["max_iter"], "max_iter")):
         former_C, former_Y, former_loss = C, Y, loss
-        plans, loss = spaces.transport(
-            C, Ms, plans if warm_start else none, data, options
-        )
+        starts = plans if warm_start else no_plans
+        plans, loss = spaces.transport(C, Ms, starts, data, options)
         if Y is not None and not fixed_features:
             Y = spaces.mean_features(plans)
             Ms = spaces.feature_costs(Y)
@@ -285,8 +247,10 @@ def _updates(
 class _Spaces:
     """The spaces, and what is given of the barycenter, in arrays of one dtype."""
 
-    def __init__(self, N, Cs, ps, p, lambdas, init_C, Ys=None, init_Y=None):
-        self.n, size = as_count(N, "N"), len(Cs)
+    def __init__(
+        self, N, Cs, ps, p, lambdas, init_C, random_state, Ys=None, init_Y=None
+    ):
+        n, size = as_count(N, "N"), len(Cs)
         if not size:
             raise ValueError("Cs must not be empty")
         named = {"p": p, "init_C": init_C, "init_Y": init_Y}
@@ -299,13 +263,10 @@ class _Spaces:
             return check(arrays[name], name, **options).astype(self.dtype, copy=False)
 
         self.Cs = [matrix(f"Cs[{s}]", as_square) for s in range(size)]
-        self.C = None
-        if init_C is not None:
-            self.C = matrix("init_C", shape=(self.n, self.n))
         self.ps = [arrays[f"ps[{s}]"] for s in range(size)]
-        self.p = np.full(self.n, 1 / self.n, dtype=self.dtype)
+        self.p = np.full(n, 1 / n, dtype=self.dtype)
         if p is not None:
-            self.p = as_vector(arrays["p"], "p", self.n).astype(self.dtype)
+            self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
         self.lambdas = np.full(size, 1 / size)
@@ -314,18 +275,18 @@ class _Spaces:
         self.Ys = self.Y = None
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
-            self.Ys = [
-                matrix(f"Ys[{s}]", shape=(len(C), columns))
-                for s, C in enumerate(self.Cs)
-            ]
-            self.Y = np.zeros((self.n, columns), dtype=self.dtype)
+            shapes = [(len(C), columns) for C in self.Cs]
+            self.Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
+            self.Y = np.zeros((n, columns), dtype=self.dtype)
             if init_Y is not None:
                 self.Y = matrix("init_Y", shape=self.Y.shape)
-
-    def random_structure(self, random_state):
-        """Squared distances of the points that POT would take."""
-        points = random_generator(random_state).randn(self.n, 2)
-        return cdist(points, points, "sqeuclidean").astype(self.dtype)
+        if init_C is not None:
+            self.C = matrix("init_C", shape=(n, n))
+        else:
+            points = random_generator(random_state).randn(n, 2)
+            self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
+            if Ys is None:  # POT does so without features only
+                self.C /= self.C.max()
 
     def feature_costs(self, Y):
         """Costs between `Y` and the features of every space, None without features."""
@@ -363,13 +324,11 @@ class _Spaces:
             mean = mean + weight * (T @ Y)
         return (mean / self.p[:, None]).astype(self.dtype)
 
-    def log(self, lists, step):
+    def log(self, step, lists):
         """POT's log: lists of numbers by name, and what all barycenters have."""
+        lists = lists | {"T": step.plans} | ({} if self.Y is None else {"Ms": step.Ms})
         entries = {name: list(map(self.back, x)) for name, x in lists.items()}
-        return entries | {
-            "T": list(map(self.back, step.plans)),
-            "p": self.back(self.p),
-        }
+        return entries | {"p": self.back(self.p)}
 
 
 def _named(name, xs, size):

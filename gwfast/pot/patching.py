@@ -57,13 +57,12 @@ class _Swap:
     def change(self, *, asked=None, contexts=0):
         """Note what `patch` and so many more contexts want, and swap accordingly."""
         with self._lock:
-            if asked or contexts > 0:
-                _pots_functions()
+            found = _pots_functions() if asked or contexts > 0 else {}
             self._asked = self._asked if asked is None else asked
             self._contexts += contexts
             wanted = self._asked or self._contexts > 0
             if wanted and not originals:
-                originals.update(_pots_functions())
+                originals.update(found)
                 _replace({own: getattr(twins, name) for name, own in originals.items()})
             elif originals and not wanted:
                 _replace({getattr(twins, name): own for name, own in originals.items()})
@@ -76,9 +75,8 @@ _swap = _Swap()
 def patch() -> None:
     """Swap POT's functions for those of gwfast in every module that has them.
 
-    In POT's own modules and in those that had imported them from it before; a module
-    that imports them later gets those of gwfast anyway. Doing it twice is doing it
-    once.
+    These are POT's own modules and those that have imported them from it; a module that
+    imports them later gets those of gwfast anyway. A second call changes nothing.
 
     Raises
     ------

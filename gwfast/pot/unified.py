@@ -110,27 +110,28 @@ def solve_gromov(
     alpha : float, default=0.5
         Weight of the structures, where there is `M`.
     reg : float
-        What is `epsilon` elsewhere. None and 0 are left to POT, while it is swapped
-        (see `patch`).
+        The `epsilon` of `entropic_gromov_wasserstein`. None and 0 are left to POT,
+        while its function is swapped (see `patch`).
     reg_type : {"entropy"}, default="entropy"
     unbalanced : float, optional
         The mass to match, with `unbalanced_type` "partial".
     unbalanced_type : {"KL", "L2", "semirelaxed", "partial"}, default="KL"
-        With `unbalanced`, "KL" and "L2" are left to POT, while it is swapped.
+        With `unbalanced`, "KL" and "L2" are left to POT, while its function is swapped.
     n_threads : int, default=1
         Without effect, as in POT for these problems.
     method : {"PGD", "PPA"}, optional
-        With both marginals.
+        For problems with both marginals; "PGD" by default.
     max_iter : int, default=1000
     plan_init : array-like of shape (n, m), optional
     tol : float, optional
-        As POT documents it; 1e-9 by default, 1e-7 for "partial".
+        Change of the plan (Frobenius norm) at which outer iterations stop; 1e-9 by
+        default, 1e-7 for "partial".
     verbose : bool, default=False
 
     Returns
     -------
     OTResult
-        POT's while it is swapped, else one with the same attributes.
+        That of POT while its function is swapped, else one with the same attributes.
 
     Raises
     ------
@@ -201,14 +202,15 @@ def _kind(reg, unbalanced, unbalanced_type, M, alpha):
 
 
 def _left_to_pot(why, arguments):
-    if "solve_gromov" not in originals:
+    solver = originals.get("solve_gromov")
+    if solver is None:
         raise NotImplementedError(
             f"{why} is none of gwfast's problems: it solves those with a positive reg, "
             "with both marginals (and alpha above 0), unbalanced_type='semirelaxed' or "
             "'partial'. While POT's functions are swapped (gwfast.pot.patch()), others "
             "are left to POT"
         )
-    return originals["solve_gromov"](**arguments)
+    return solver(**arguments)
 
 
 def _result(answer):
