@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results.result import ConvergenceWarning
+from ..results.status import Status
 from ..utils.validation import (
     MASS_TOLERANCE,
     as_matrix,
@@ -38,7 +39,7 @@ VALUES = {
 }
 # The status of plans that need no warning: POT's users limit iterations on purpose, and
 # its default tolerances are beyond float32.
-EXPECTED = ("converged", "max_outer", "precision", "stopped")
+EXPECTED = Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED
 
 
 def pots_choice(x, name, choices):
