@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..problems.losses import LOSSES
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..utils.validation import (
@@ -110,20 +111,15 @@ class Problem:
     ):
         self.names = names or {}
         loss_fun = pots_choice(loss_fun, self.name("loss_fun"), LOSS_OF_POT)
-        self.loss = LOSS_OF_POT[loss_fun]
+        self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
         self.symmetric = None if symmetric is None else bool(symmetric)
         self.marginals = marginals
         given = {"M": M, "C1": C1, "C2": C2, "p": p, "q": q, "G0": G0}
         self.arrays = Arrays({self.name(name): x for name, x in given.items()})
         self.C1 = self._matrix("C1", as_square)
         self.C2 = self._matrix("C2", as_square)
-        if self.loss == "kl":
-            for name, cost in (("C1", self.C1), ("C2", self.C2)):
-                if cost.min() < 0:
-                    raise ValueError(
-                        f"{self.name(name)} must not be negative with the loss 'kl', "
-                        f"got {cost.min()}"
-                    )
+        self.loss.check(self.C1, self.name("C1"))
+        self.loss.check(self.C2, self.name("C2"))
         shape = len(self.C1), len(self.C2)
         self.M = self._matrix("M", as_matrix, shape=shape)
         self.alpha = self._weight(alpha) if M is not None else 1.0
@@ -235,7 +231,7 @@ class Problem:
             self.p,
             self.q,
             epsilon=epsilon,
-            loss=self.loss,
+            loss=self.loss.name,
             linear_cost=self.M,
             alpha=self.alpha,
             symmetric=self.symmetric,

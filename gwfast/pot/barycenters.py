@@ -187,7 +187,7 @@ stopThr, warn
     if by_loss:
         lists = {"loss": losses, "err_rel_loss": [change for (change,) in changes]}
         return Y, C, spaces.log(step, lists)
-    structures, features = zip(*changes, strict=True)
+    structures, features = (list(errors) for errors in zip(*changes, strict=True))
     lists = {"err_feature": features, "err_structure": structures}
     return Y, C, spaces.log(step, lists) | {"Ts_iter": plans}
 
