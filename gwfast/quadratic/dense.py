@@ -61,7 +61,7 @@ class Dense(Linearization):
             # What float32 has of it is for the first iterations, and for increments.
             size += 8 * (matrices + (2 + sides + fused + DEPTH + 3) * n * m)
         if sides == 1:
-            size += 4 * (max(n, m) ** 2 + 2 * n * m)  # eigenvectors, see spectral.py
+            size += 4 * (max(n, m) ** 2 + 2 * n * m)  # see `LowRankCost`
         return size
 
     def __init__(self, problem, n_threads, *, precision=SINGLE, method="pgd"):

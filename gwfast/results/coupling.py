@@ -12,7 +12,7 @@ from scipy import sparse
 from ..kernels import _kernels, _products
 from ..kernels._rows import Gibbs, Panels, aligned_empty
 from ..utils.blocks import row_blocks
-from ..utils.types import FloatArray, Float64Array
+from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_array, as_count
 from .neighbors import Neighbors, largest
 

@@ -6,7 +6,7 @@ import warnings
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import as_epsilon
-from ..problems.low_rank import smoothed
+from ..problems.low_rank import low_rank_problem
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import is_factored, linearize
 from ..quadratic.outer_loop import Alternating, Descent, Limits, mass_entropy
@@ -32,7 +32,7 @@ HEAD_SIZE = 1 << 16
 HEAD = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # With fewer iterations than this all of them are of the problem itself.
 STAGED_FROM = 50
-# How far the largest eigenvalues do.
+# Limits of the low-rank warm start.
 SMOOTH = Limits(max_outer=1000, max_inner=1000, tol=0.05, marginal_tol=0.01)
 
 
@@ -297,7 +297,7 @@ def descend(
     staged = not is_factored(problem, method) and method == "pgd"
     staged = staged and epsilons.last >= SINGLE.least_epsilon * linearization.unit
     if staged and limits.max_outer >= STAGED_FROM:
-        smooth = smoothed(problem, n_threads)
+        smooth = low_rank_problem(problem, n_threads)
         if smooth is not None:
             stages.append((linearize(smooth, n_threads), SMOOTH))
         if precision is not SINGLE and n * m >= HEAD_SIZE:
