@@ -25,6 +25,7 @@ Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
 Dtype: TypeAlias = Literal["float32", "float64"]
 NormalizeStep: TypeAlias = Literal["unit", "center"]
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
+Ranking: TypeAlias = Retrieval | Literal["coupling", "barycentric"]
 MemoryLimit: TypeAlias = float | str | None
 PathLike: TypeAlias = str | os.PathLike[str]
 # Whether to show a bar, or whom to tell: progress(text, done, total).
