@@ -6,13 +6,12 @@ leading eigenvectors; distances have few that matter. Where a problem ends is th
 the matrices themselves to say.
 """
 
-import copy
-
 import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
 from .geometry import DenseCost, PointCloud
+from .losses import LOSSES
 
 # Eigenvectors kept.
 RANK = 128
@@ -72,22 +71,20 @@ class LowRankCost(PointCloud):
 def low_rank_problem(problem, n_threads):
     """The problem with low-rank costs, or None where these would not do."""
     sides = problem.x, problem.y
-    if min(problem.shape) < MIN_POINTS or problem.loss != "square":
-        return None
-    if not problem.is_plain:
+    small = min(problem.shape) < MIN_POINTS or not LOSSES[problem.loss].keeps_factors
+    if small or not problem.is_plain:
         return None
     if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
         return None
     if any(side.is_constant for side in sides):
         return None
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
-    part, made = copy.copy(problem), []
+    made = []
     for side in sides:
         made.append(LowRankCost(side, shift, n_threads))
         if made[-1].left_out > MAX_LEFT_OUT:
             return None
-    part.x, part.y = made
-    return part
+    return problem.with_geometries(*made)
 
 
 def _times(matrix, vectors, n_threads):

@@ -15,7 +15,7 @@ from gwfast.problems.low_rank import (
     low_rank_problem,
 )
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.solvers import gromov
+from gwfast.solvers import stages
 
 N = MIN_POINTS + 20
 
@@ -124,16 +124,16 @@ def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
     epsilon = gwfast.Epsilon(relative=0.03)
     solve = dict(epsilon=epsilon, init="profile", dtype=dtype)
     costs = distances(x), distances(y)
-    stages = []
+    made = []
 
     def seen(problem, n_threads):
-        stages.append(low_rank_problem(problem, n_threads))
-        return stages[-1]
+        made.append(low_rank_problem(problem, n_threads))
+        return made[-1]
 
-    monkeypatch.setattr(gromov, "low_rank_problem", seen)
+    monkeypatch.setattr(stages, "low_rank_problem", seen)
     staged = gwfast.gromov_wasserstein(*costs, p, q, **solve)
-    assert stages[0] is not None
-    monkeypatch.setattr(gromov, "low_rank_problem", lambda *args: None)
+    assert made[0] is not None
+    monkeypatch.setattr(stages, "low_rank_problem", lambda *args: None)
     plain = gwfast.gromov_wasserstein(*costs, p, q, **solve)
     assert staged.converged and plain.converged
     assert staged.plan.dtype == plain.plan.dtype == dtype
