@@ -12,10 +12,8 @@ difference to the float64 twin in `gwfast.kernels.reference`, over its largest v
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import machine
 import numpy as np
 import pytest
-import settings
 
 from gwfast.kernels import (
     _exponentials,
@@ -26,6 +24,8 @@ from gwfast.kernels import (
     reference,
     threads,
 )
+
+from ..common import machine, settings
 
 # Up to the first size a matrix may stay in cache.
 CACHED_SIZE, CHECKED_SIZE = 4000, 500
