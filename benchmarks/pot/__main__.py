@@ -35,7 +35,7 @@ def make(name, backend):
     try:
         TABLES[name](*modules)
     except FileNotFoundError as error:
-        print(f"({name} left out: {error.filename})")
+        print(f"({name} left out: {error.filename or error})")
 
 
 def main(argv=None):

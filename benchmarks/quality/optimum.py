@@ -103,7 +103,7 @@ def cases(language_pairs=WORDS, graphs=GRAPHS):
         try:
             yield kind(*arguments)
         except FileNotFoundError as error:
-            print(f"(left out: {error.filename})")
+            print(f"(left out: {error.filename or error})")
 
 
 def row(label, gw, found, seconds=None):

@@ -30,8 +30,8 @@ cdef extern from *:
 isa = gwf_supported_isa(0)
 
 CACHE_LINE = 64
-# Floats that rows are padded to a multiple of, where each shall start at a cache line or
-# be whole vectors of any instruction set that can be selected.
+# Floats that rows are padded to a multiple of, where each shall start at a cache line
+# or be whole vectors of any instruction set that can be selected.
 row_floats = max(CACHE_LINE // 4, gwf_supported_isa(0).f32.lanes)
 cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Floats of a strip of rows that are made when asked for, at most, and its rows, at
