@@ -222,7 +222,7 @@ def test_elementwise(measure, name):
 
 @with_dimensions
 def test_matmul(measure, d):
-    """2 d operations: of n x d factors, as a pseudo-cost is made by itself."""
+    """2 d operations: of n x d factors, as a linearized cost is made."""
 
     def arguments(n, lib):
         right = lib.Panels(_matrix(n, d, seed=2), True)
@@ -233,7 +233,7 @@ def test_matmul(measure, d):
 
 @with_dimensions
 def test_gibbs_product(measure, d):
-    """2 d operations: the pseudo-cost and the kernel of it in one, of which the
+    """2 d operations: the linearized cost and the kernel of it in one, of which the
     exponential and the column sums are not counted.
     """
 
