@@ -9,7 +9,7 @@ from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.outer_loop import Limits
+from ..quadratic.stopping import Limits
 from ..results.result import GWResult
 from ..solvers.gromov import solve, warn_of
 from ..utils.progress import watching

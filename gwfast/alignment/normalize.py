@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..problems.geometry import row_blocks, unit_rows
+from ..problems.geometry import unit_rows
+from ..utils.blocks import row_blocks
 
 STEPS = ("unit", "center")
 

@@ -1,14 +1,49 @@
 """The Gibbs kernel of a linear problem, ``K_ij = exp((f_i + g_j - c_ij) / epsilon)``,
-by where it is kept. `SinkhornSolver` iterates on any of them.
+by where it is kept. The solvers of linear problems iterate on any of them.
 """
 
 import numpy as np
 from scipy import sparse
 
 from ..kernels import _exponentials, _kernels, _products, _sparse
-from ..kernels._rows import Gibbs, Panels, Product, aligned_empty
+from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
 from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
 from .truncation import padded
+
+
+class Scalings:
+    """Scalings of a kernel, which the kernels iterate in place; the plan is ``diag(u) K
+    diag(v)``.
+
+    Attributes
+    ----------
+    u : (n,) ndarray
+    v : (m,) ndarray
+    sums : ColumnSums
+        Scratch, of which ``v * sums.values`` are the column sums of the plan after an
+        iteration.
+    """
+
+    def __init__(self, n, m, dtype):
+        self.u, self.v = aligned_empty(n, dtype), aligned_empty(m, dtype)
+        self.sums = ColumnSums(n, m, dtype)
+
+    def reset(self):
+        self.u.fill(1.0)
+        self.v.fill(1.0)
+
+    @property
+    def cols(self):
+        """Column sums (m,) of the plan, float64."""
+        return self.v * self.sums.values
+
+    def drift(self, p, q):
+        """Largest |log| of a scaling of a point that has mass; infinite if one died."""
+        u, v = self.u[p > 0], self.v[q > 0]
+        low, high = min(u.min(), v.min()), max(u.max(), v.max())
+        if not (low > 0 and high < np.inf):
+            return np.inf
+        return max(-np.log(low), np.log(high))
 
 
 class Kernel:
@@ -16,43 +51,72 @@ class Kernel:
 
     Attributes
     ----------
-    rows : (n, m) float32 ndarray or Rows
+    rows : (n, m) ndarray or Rows
         The kernel, after `make`.
     epsilon : float
-        That of `make`.
-    peak : float or None
-        What `make` has returned, for a solver that need not call it first.
+        That of the last `make`.
+    has_cost : bool
+        Whether there is a cost to take to the log domain.
+    separable_potentials : Potentials or None
+        Of points whose mass is free: minus the terms of the linearized cost that
+        depend on one index and are left out of the kernel's cost.
     """
 
-    peak = None
+    has_cost = True
 
-    def __init__(self, shape, n_threads):
+    def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads
+        self.separable_potentials = separable_potentials
+        self._ahead = None
 
     def cost(self):
-        """The cost, for the log domain; until the next `make`."""
+        """The cost, for the log domain, in place of the kernel."""
         raise NotImplementedError
 
     def spread(self):
         """How far costs differ, or more."""
         raise NotImplementedError
 
-    def make(self, f, g, epsilon, q, v, sums):
-        """Make the kernel; returns the largest exponent, as far as it is known.
+    def make(self, potentials, epsilon, q, scalings):
+        """Make the kernel, and set the scalings to where iterations start: ones, but
+        for `v` where column sums come for free, which is set to fit them to `q`.
 
-        Where column sums come for free `v`, ones before, is set to fit them to `q`.
+        Returns
+        -------
+        float
+            Largest exponent, as far as it is known.
         """
-        raise NotImplementedError
+        scalings.reset()
+        self.epsilon = epsilon
+        return self._make(potentials, epsilon, q, scalings)
 
-    def passes(self, p, q, u, v, sums, omega, most, tol):
+    def make_ahead(self, potentials, epsilon, q, scalings):
+        """`make`, and have the next `ensure` with these potentials find it made."""
+        peak = self.make(potentials, epsilon, q, scalings)
+        self._ahead = potentials, peak
+        return peak
+
+    def ensure(self, potentials, epsilon, q, scalings):
+        """`make`, unless that was done ahead."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] is potentials:
+            return ahead[1]
+        return self.make(potentials, epsilon, q, scalings)
+
+    def iterate(self, p, q, scalings, omega, max_iter, tol):
         """See `_kernels.sinkhorn_passes`."""
+        u, v, sums = scalings.u, scalings.v, scalings.sums
         return _kernels.sinkhorn_passes(
-            self.rows, p, q, u, v, sums, omega, most, tol, self.n_threads
+            self.rows, p, q, u, v, sums, omega, max_iter, tol, self.n_threads
         )
 
-    def contract(self, x, y, u, v):
-        """``x' T y`` and the row sums of the plan ``T = diag(u) K diag(v)``."""
-        return contract(x, self.rows, y, u, v, self.n_threads)
+    def contract(self, x, y, scalings):
+        """``x' T y`` and the row sums of the plan T."""
+        return contract(x, self.rows, y, scalings.u, scalings.v, self.n_threads)
+
+    def coupling(self, solution):
+        """The plan of a `LinearSolution` for this kernel, as a `Coupling`."""
+        raise NotImplementedError
 
 
 def contract(x, rows, y, u, v, n_threads):
@@ -66,50 +130,84 @@ def contract(x, rows, y, u, v, n_threads):
     return state, sums * u
 
 
+class Buffer:
+    """A matrix that kernels take turns to fill.
+
+    Attributes
+    ----------
+    array : (n, m) ndarray
+    owner : object
+        Who filled it last.
+    """
+
+    def __init__(self, array, owner=None):
+        self.array, self.owner = array, owner
+
+
 class StoredKernel(Kernel):
-    """A kernel that takes the place of its cost in a buffer.
+    """A kernel that takes the place of its cost in a buffer, and is replaced there by
+    the plan.
 
     Parameters
     ----------
-    buffer : (n, m) float32 ndarray
+    buffer : Buffer
     fill : callable
-        ``fill()`` writes the cost into `buffer`.
+        ``fill(buffer)`` writes the cost there.
     n_threads : int
+    separable_potentials : Potentials or None, default=None
+
+    Attributes
+    ----------
+    holds : {None, "cost", "kernel", "plan"}
+        What the buffer is at the moment.
     """
 
-    def __init__(self, buffer, fill, n_threads):
-        super().__init__(buffer.shape, n_threads)
-        self.rows, self._fill = buffer, fill
-        self._holds_cost = self._is_plan = False
+    def __init__(self, buffer, fill, n_threads, separable_potentials=None):
+        super().__init__(buffer.array.shape, n_threads, separable_potentials)
+        self.rows, self._buffer, self._fill = buffer.array, buffer, fill
+        self.holds = None
 
     def cost(self):
-        if not self._holds_cost:
-            self._write_cost()
-        self._holds_cost = True
+        if self.holds != "cost":
+            self._fill(self.rows)
+            self._take("cost")
         return self.rows
 
-    def _write_cost(self):
-        self._fill()
+    def _take(self, content):
+        self.holds, self._buffer.owner = content, self
 
     def spread(self):
         cost = self.cost()
         return float(cost.max()) - float(cost.min())
 
-    def make(self, f, g, epsilon, q, v, sums):
-        cost, self._holds_cost, self.epsilon = self.cost(), False, epsilon
-        return _exponentials.gibbs_kernel(cost, f, g, epsilon, cost, self.n_threads)
+    def _make(self, potentials, epsilon, q, scalings):
+        cost = self.cost()
+        self._take("kernel")
+        return _exponentials.gibbs_kernel(
+            cost, potentials.f, potentials.g, epsilon, cost, self.n_threads
+        )
 
-    def coupling(self, solver):
-        """The plan, in the buffer."""
-        if not self._is_plan:
-            self.scale(solver.u, solver.v, solver.sums)
+    def coupling(self, solution):
+        """The plan, in the buffer.
+
+        Raises
+        ------
+        RuntimeError
+            If another kernel has been made there.
+        """
+        if self._buffer.owner is not self:
+            raise RuntimeError("another solve has overwritten the kernel of this plan")
+        if self.holds == "kernel":
+            self.scale(solution.scalings)
         return ArrayCoupling(self.rows, self.n_threads)
 
-    def scale(self, u, v, sums):
+    def scale(self, scalings):
         """Make the buffer the plan; returns its marginals."""
         rows, cols = np.empty(self.shape[0]), np.empty(self.shape[1])
-        self._is_plan = True
-        _kernels.scale_to_plan(self.rows, u, v, rows, cols, sums, self.n_threads)
+        self._take("plan")
+        _kernels.scale_to_plan(
+            self.rows, scalings.u, scalings.v, rows, cols, scalings.sums, self.n_threads
+        )
         return rows, cols
 
 
@@ -121,28 +219,25 @@ class ProductKernel(StoredKernel):
     left : (n, k) float32 ndarray
     right : Panels
         Of a (k, m) matrix.
-    buffer : (n, m) float32 ndarray
+    buffer : Buffer
+        Float32.
     n_threads : int
     """
 
     def __init__(self, left, right, buffer, n_threads):
-        super().__init__(buffer, None, n_threads)
+        super().__init__(buffer, self._multiply, n_threads)
         self.left, self.right = left, right
 
-    def _write_cost(self):
-        _products.matmul(self.left, self.right, self.rows, n_threads=self.n_threads)
+    def _multiply(self, out):
+        _products.matmul(self.left, self.right, out, n_threads=self.n_threads)
 
-    def make(self, f, g, epsilon, q, v, sums):
-        self._holds_cost, self.epsilon = False, epsilon
-        peak = _products.gibbs_product(
-            self.left, self.right, f, g, epsilon, self.rows, sums, self.n_threads
-        )
-        _kernels.rescale_columns(v, q, sums)
+    def _make(self, potentials, epsilon, q, scalings):
+        self._take("kernel")
+        sums = scalings.sums
+        given = self.left, self.right, potentials.f, potentials.g, epsilon
+        peak = _products.gibbs_product(*given, self.rows, sums, self.n_threads)
+        _kernels.rescale_columns(scalings.v, q, sums)
         return peak
-
-
-class Misfit(Exception):
-    """Potentials do not fit a kernel that cannot be taken to the log domain."""
 
 
 class SparseKernel(Kernel):
@@ -157,49 +252,42 @@ class SparseKernel(Kernel):
     n_threads : int
     """
 
+    has_cost = False
+
     def __init__(self, left, right, support, n_threads):
         super().__init__((len(left), len(right)), n_threads)
         self.left, self.right, self.support = left, right, support
         self._kept = support.start, support.index
         self.rows = aligned_empty(support.kept)
 
-    def cost(self):
-        raise Misfit
+    def _make(self, potentials, epsilon, q, scalings):
+        given = padded(self.left), self.right, potentials.f, potentials.g, epsilon
+        return _sparse.gibbs(*self._kept, *given, self.rows, self.n_threads)
 
-    def spread(self):
-        raise Misfit
+    def iterate(self, p, q, scalings, omega, max_iter, tol):
+        given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol
+        return _sparse.sinkhorn_passes(*self._kept, self.rows, *given, self.n_threads)
 
-    def make(self, f, g, epsilon, q, v, sums):
-        left, self.epsilon = padded(self.left), epsilon
-        return _sparse.gibbs(
-            *self._kept, left, self.right, f, g, epsilon, self.rows, self.n_threads
-        )
-
-    def passes(self, p, q, u, v, sums, omega, most, tol):
-        return _sparse.sinkhorn_passes(
-            *self._kept, self.rows, p, q, u, v, sums, omega, most, tol, self.n_threads
-        )
-
-    def contract(self, x, y, u, v):
+    def contract(self, x, y, scalings):
         moved, sums = aligned_empty((len(x), self.right.shape[1])), np.empty(len(x))
-        _sparse.product(
-            *self._kept, self.rows, v, self.right, moved, sums, self.n_threads
-        )
-        moved *= u[:, None]
+        given = self.rows, scalings.v, self.right
+        _sparse.product(*self._kept, *given, moved, sums, self.n_threads)
+        moved *= scalings.u[:, None]
         state = np.empty((x.shape[1], moved.shape[1]))
         _products.gram(x, moved, state, self.n_threads)
-        return np.ascontiguousarray(state[:, : y.shape[1]]), sums * u
+        return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
 
-    def coupling(self, solver):
+    def coupling(self, solution):
         start, index = self._kept
-        plan = self.rows * np.repeat(solver.u, np.diff(start)) * solver.v[index]
+        u, v = solution.scalings.u, solution.scalings.v
+        plan = self.rows * np.repeat(u, np.diff(start)) * v[index]
         csr = sparse.csr_array((plan, index, start), shape=self.shape)
         return SparseCoupling(csr, self.n_threads)
 
 
 class TiledKernel(Kernel):
-    """A kernel of a cost that is a product, never stored: every pass makes it anew,
-    some rows at a time. `right` is that of `y`, transposed.
+    """A kernel of a cost that is a product, never stored: every iteration makes it
+    anew, some rows at a time. `right` is that of `y`, transposed.
     """
 
     def __init__(self, left, right, y, n_threads):
@@ -216,14 +304,13 @@ class TiledKernel(Kernel):
         _products.matmul(some, self.right, cost, n_threads=self.n_threads)
         return 2 * (float(cost.max()) - float(cost.min()))
 
-    def make(self, f, g, epsilon, q, v, sums):
-        self.epsilon = epsilon
+    def _make(self, potentials, epsilon, q, scalings):
+        f, g = potentials.f, potentials.g
         self.rows = Gibbs(self.left, self.right, f, g, epsilon)
-        # A pass to find the largest exponent costs as much as one that gets on; sums
-        # that overflow show in the scalings.
+        # An iteration to find the largest exponent costs as much as one that gets on;
+        # sums that overflow show in the scalings.
         return -np.inf
 
-    def coupling(self, solver):
-        # The potentials hold the scalings by now.
-        f, g = solver.f.copy(), solver.g.copy()
+    def coupling(self, solution):
+        f, g = solution.potentials.f, solution.potentials.g
         return FactoredCoupling(self.left, self.y, f, g, self.epsilon, self.n_threads)

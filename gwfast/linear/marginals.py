@@ -1,18 +1,109 @@
-"""Linear problems whose marginals are not both given: what one side receives is free
-(semi-relaxed), or a part of both stays behind (partial). Each solver here stands in for
-`SinkhornSolver`.
+"""Which masses a plan must have: one class a rule, which owns its solver, its error,
+and whether a marginal is free. To add a rule, add it here and to `RULES`.
 
-Where a marginal is free the separable terms of the pseudo-cost matter: `bases` are the
-potentials, in its unit, at which they alone are left.
+Where a marginal is free the separable terms of the linearized cost matter: a kernel's
+`separable_potentials` are the potentials at which they alone are left.
 """
+
+import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
 from ..kernels import _exponentials, _kernels
-from .sinkhorn import SinkhornSolver
+from ..utils.precision import SINGLE
+from ..utils.validation import as_marginal, as_positive, one_of
+from .log_domain import Potentials
+from .sinkhorn_solver import LinearSolution, SinkhornSolver
 
 
-class OneSided(SinkhornSolver):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Balanced:
+    """Both marginals are given.
+
+    Attributes
+    ----------
+    p : (n,) float64 ndarray
+    q : (m,) float64 ndarray
+    mass : float
+        Of the plan.
+    """
+
+    name: ClassVar = "balanced"
+    has_free_marginals: ClassVar = False
+    takes_q: ClassVar = True
+    takes_mass: ClassVar = False
+
+    p: np.ndarray
+    q: np.ndarray
+    mass: float = 1.0
+
+    def error(self, rows, cols):
+        """How far these marginals of a plan are from what they must be, in L1."""
+        return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
+
+    def solver(self, n_threads, precision=SINGLE):
+        """What solves linear problems under this rule."""
+        return SinkhornSolver(self.p, self.q, n_threads, precision)
+
+    def take(self, rows, cols):
+        """The same for some of the points, their masses scaled to one."""
+        p, q = self.p[rows], self.q[cols]
+        return dataclasses.replace(self, p=p / p.sum(), q=q / q.sum())
+
+
+class Semirelaxed(Balanced):
+    """Only `p` is given; what the columns receive is free."""
+
+    name, has_free_marginals, takes_q = "semirelaxed", True, False
+
+    def error(self, rows, cols):
+        return float(np.abs(rows - self.p).sum())
+
+    def solver(self, n_threads, precision=SINGLE):
+        return SemirelaxedSolver(self.p, self.q, n_threads, precision)
+
+
+class Partial(Balanced):
+    """Plans of a given mass within larger marginals: ``T 1 <= p``, ``T' 1 <= q``."""
+
+    name, has_free_marginals, takes_mass = "partial", True, True
+
+    def error(self, rows, cols):
+        pairs = (rows, self.p), (cols, self.q)
+        excess = sum(np.maximum(sums - most, 0.0).sum() for sums, most in pairs)
+        return float(excess + abs(rows.sum() - self.mass))
+
+    def solver(self, n_threads, precision=SINGLE):
+        return PartialSolver(self.p, self.q, n_threads, precision, self.mass)
+
+
+RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, Partial)}
+
+
+def as_rule(name, p, q, mass, shape):
+    """A rule from what a caller may pass; masses None are uniform, `mass` None is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
+    """
+    kind = RULES[one_of(name, "marginals", tuple(RULES))]
+    if q is not None and not kind.takes_q:
+        raise ValueError(f"q must be None with marginals={name!r}: it is free")
+    p, q = as_marginal(p, "p", shape[0]), as_marginal(q, "q", shape[1])
+    if mass is None:
+        return kind(p, q)
+    mass = as_positive(mass, "mass")
+    if not kind.takes_mass:
+        raise ValueError("mass must be None unless marginals='partial'")
+    if mass > 1.0:
+        raise ValueError(f"mass must be at most 1, got {mass}")
+    return kind(p, q, mass)
+
+
+class SemirelaxedSolver(SinkhornSolver):
     """Fits the masses of one side only, which takes no iteration.
 
     Parameters
@@ -21,143 +112,121 @@ class OneSided(SinkhornSolver):
         Rows or columns.
     """
 
-    bases = None
-
     def __init__(self, p, q, n_threads, precision, side=0):
         super().__init__(p, q, n_threads, precision)
         self.side = side
 
-    def solve(self, kernel, epsilon, *, tol, max_iter):
-        self.f, self.g = (np.array(base) for base in self.bases)
+    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+        f, g = (
+            np.array(x)
+            for x in (kernel.separable_potentials.f, kernel.separable_potentials.g)
+        )
         # A point without mass has none, whatever a plan before may be taken for.
-        self.f[self.p == 0], self.g[self.q == 0] = -np.inf, -np.inf
+        f[self.p == 0], g[self.q == 0] = -np.inf, -np.inf
         if self.side == 0:
-            self.fit_rows(kernel.cost(), self.g, epsilon)
+            f = self.log_domain.fit_rows(kernel.cost(), g, epsilon)
         else:
-            self.fit_cols(kernel.cost(), self.f, epsilon)
-        self.u.fill(1.0)
-        self.v.fill(1.0)
-        kernel.make(self.f, self.g, epsilon, self.q, self.v, self.sums)
+            g = self.log_domain.fit_cols(kernel.cost(), f, epsilon)
+        potentials, scalings = Potentials(f, g), self.scalings
+        kernel.make(potentials, epsilon, self.q, scalings)
         # What rounding has left is taken away exactly.
         sums = np.empty(len(self.p)), np.empty(len(self.q))
-        _kernels.marginals(kernel.rows, *sums, self.sums, self.n_threads)
-        scaling, masses = (self.u, self.p) if self.side == 0 else (self.v, self.q)
-        kept = sums[self.side] > 0
-        np.divide(masses, sums[self.side], out=scaling, where=kept, casting="same_kind")
-        self._absorb(epsilon)
-        return 1
+        _kernels.marginals(kernel.rows, *sums, scalings.sums, self.n_threads)
+        made, masses = sums[self.side], (self.p, self.q)[self.side]
+        scaling = (scalings.u, scalings.v)[self.side]
+        np.divide(masses, made, out=scaling, where=made > 0, casting="same_kind")
+        potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
+        return LinearSolution(potentials, scalings, 1)
 
     def error(self, rows, cols):
+        """Of the side that is fitted."""
         sums, masses = (rows, self.p) if self.side == 0 else (cols, self.q)
         return float(np.abs(sums - masses).sum())
 
 
-class Partial(SinkhornSolver):
-    """Plans of a given mass within larger marginals: ``T 1 <= p``, ``T' 1 <= q``.
+@dataclasses.dataclass(frozen=True, eq=False)
+class PartialPotentials(Potentials):
+    """With the logarithms of the scalings, which start the next problem."""
+
+    log_u: np.ndarray
+    log_v: np.ndarray
+
+
+class PartialSolver(SinkhornSolver):
+    """Plans of a given mass within larger marginals.
 
     Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso, NeurIPS
     2020; Benamou et al., SIAM J. Sci. Comput. 2015) keep to plans ``s diag(u) K
     diag(v)`` with u and v at most one: the scalings of Sinkhorn, with a cap.
     """
 
-    bases = None
-
     def __init__(self, p, q, n_threads, precision, mass=1.0):
         super().__init__(p, q, n_threads, precision)
         self.mass = mass
-        self._log_u, self._log_v = np.zeros(len(p)), np.zeros(len(q))
 
-    def solve(self, kernel, epsilon, *, tol, max_iter):
-        row_base, col_base = self.bases
-        if kernel.spread() + np.ptp(row_base) + np.ptp(col_base) < (
-            self.precision.peak * epsilon
-        ):
-            return self._scale(kernel, epsilon, tol, max_iter)
-        return self._iterate(kernel, epsilon, tol, max_iter)
+    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+        logs = np.zeros(len(self.p)), np.zeros(len(self.q))
+        if isinstance(start, PartialPotentials):
+            logs = start.log_u, start.log_v
+        base, room = kernel.separable_potentials, self.precision.peak * epsilon
+        fits = kernel.spread() + np.ptp(base.f) + np.ptp(base.g) < room
+        solve = self._scale if fits else self._iterate
+        potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter)
+        return LinearSolution(potentials, self.scalings, n_iter)
 
-    def _scale(self, kernel, epsilon, tol, max_iter):
-        self.f, self.g = (np.array(base) for base in self.bases)
+    def _scale(self, kernel, epsilon, logs, tol, max_iter):
+        base, scalings = kernel.separable_potentials, self.scalings
         # So that no exponent is above zero.
-        self.f -= self.f.max() + self.g.max() - float(kernel.cost().min())
-        kernel.make(self.f, self.g, epsilon, self.q, self.v, self.sums)
-        np.copyto(self.u, np.exp(self._log_u), casting="same_kind")
-        np.copyto(self.v, np.exp(self._log_v), casting="same_kind")
-        scale = self.mass / float(self.u @ (kernel.rows @ self.v))
+        top = base.f.max() + base.g.max() - float(kernel.cost().min())
+        potentials = Potentials(base.f - top, base.g)
+        kernel.make(potentials, epsilon, self.q, scalings)
+        u, v, sums = scalings.u, scalings.v, scalings.sums
+        np.copyto(u, np.exp(logs[0]), casting="same_kind")
+        np.copyto(v, np.exp(logs[1]), casting="same_kind")
+        scale = self.mass / float(u @ (kernel.rows @ v))
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
-            before = self.u.copy(), self.v.copy(), scale
-            _kernels.sinkhorn_passes(
-                kernel.rows,
-                self.p / scale,
-                self.q / scale,
-                self.u,
-                self.v,
-                self.sums,
-                1.0,
-                1,
-                0.0,
-                self.n_threads,
-                cap=1.0,
-            )
-            scale = self.mass / float(self.v @ self.sums.values)
+            before = u.copy(), v.copy(), scale
+            masses = self.p / scale, self.q / scale
+            given = kernel.rows, *masses, u, v, sums, 1.0, 1, 0.0, self.n_threads
+            _kernels.sinkhorn_passes(*given, cap=1.0)
+            scale = self.mass / float(v @ sums.values)
             n_iter += 1
             moved = max(
-                _moved(self.u, before[0]),
-                _moved(self.v, before[1]),
-                abs(scale / before[2] - 1.0),
+                _moved(u, before[0]), _moved(v, before[1]), abs(scale / before[2] - 1.0)
             )
         with np.errstate(divide="ignore"):
-            self._log_u, self._log_v = np.log(self.u), np.log(self.v)
-        self.u *= scale
-        self._absorb(epsilon)
-        return n_iter
+            logs = np.log(u), np.log(v)
+        u *= scale
+        made = potentials.absorb(u, v, epsilon)
+        return PartialPotentials(made.f, made.g, *logs), n_iter
 
-    def _iterate(self, kernel, epsilon, tol, max_iter):
+    def _iterate(self, kernel, epsilon, logs, tol, max_iter):
         """In the log domain, where entries of the kernel would be lost."""
-        cost = kernel.cost()
-        row_base, col_base = (base / epsilon for base in self.bases)
-        log_u, log_v, log_scale = self._log_u, self._log_v, np.log(self.mass)
+        cost, base = kernel.cost(), kernel.separable_potentials
+        row_base, col_base = base.f / epsilon, base.g / epsilon
+        (log_u, log_v), log_scale = logs, np.log(self.mass)
+        log_p, log_q = self.log_domain.log_p, self.log_domain.log_q
         rows, cols = np.empty(len(self.p)), np.empty(len(self.q))
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
             before = log_u, log_v, log_scale
-            f = epsilon * row_base
-            _exponentials.logsumexp_rows(
-                cost, f, epsilon * (col_base + log_v), epsilon, rows, self.n_threads
-            )
+            f, g = epsilon * row_base, epsilon * (col_base + log_v)
+            _exponentials.logsumexp_rows(cost, f, g, epsilon, rows, self.n_threads)
             if n_iter == 0:  # of that mass to begin with
                 log_scale = np.log(self.mass) - _log_sum(log_u + rows)
-            log_u = np.minimum(self.log_p - log_scale - rows, 0.0)
-            g = epsilon * col_base
-            _exponentials.logsumexp_cols(
-                cost, epsilon * (row_base + log_u), g, epsilon, cols, self.n_threads
-            )
-            log_v = np.minimum(self.log_q - log_scale - cols, 0.0)
+            log_u = np.minimum(log_p - log_scale - rows, 0.0)
+            f, g = epsilon * (row_base + log_u), epsilon * col_base
+            _exponentials.logsumexp_cols(cost, f, g, epsilon, cols, self.n_threads)
+            log_v = np.minimum(log_q - log_scale - cols, 0.0)
             log_scale = np.log(self.mass) - _log_sum(log_v + cols)
             n_iter += 1
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
             moved = max(_moved_logarithms(now, old) for now, old in pairs)
-        self._log_u, self._log_v = log_u, log_v
-        self.f = epsilon * (row_base + log_u + log_scale)
-        self.g = epsilon * (col_base + log_v)
-        self.u.fill(1.0)
-        self.v.fill(1.0)
-        kernel.make(self.f, self.g, epsilon, self.q, self.v, self.sums)
-        return n_iter
-
-    def error(self, rows, cols):
-        pairs = (rows, self.p), (cols, self.q)
-        excess = sum(np.maximum(sums - most, 0.0).sum() for sums, most in pairs)
-        return float(excess + abs(rows.sum() - self.mass))
-
-
-def solver_for(problem, n_threads, precision):
-    """What solves the linear problems of a quadratic one."""
-    common = problem.p, problem.q, n_threads, precision
-    if problem.marginals == "partial":
-        return Partial(*common, problem.mass)
-    kind = OneSided if problem.marginals == "semirelaxed" else SinkhornSolver
-    return kind(*common)
+        f = epsilon * (row_base + log_u + log_scale)
+        potentials = PartialPotentials(f, epsilon * (col_base + log_v), log_u, log_v)
+        kernel.make(potentials, epsilon, self.q, self.scalings)
+        return potentials, n_iter
 
 
 def _moved(now, before):

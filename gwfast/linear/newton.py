@@ -6,23 +6,61 @@ The marginals of a plan depend on the logarithms of its scalings with the deriva
     [T'       diag(c)]
 
 (r and c the sums of T), of which one side is eliminated. A step costs what some dozens
-of passes do on small problems, hundreds on large ones, and two or three of them reach
-the rounding of float64 from wherever Sinkhorn has become linear (Brauer, Clason, Lorenz
-and Wirth, arXiv:1710.06635).
+of Sinkhorn iterations do on small problems, hundreds on large ones, and two or three of
+them reach the rounding of float64 from wherever Sinkhorn has become linear (Brauer,
+Clason, Lorenz and Wirth, arXiv:1710.06635).
 """
 
 import numpy as np
 from scipy import linalg
 
+from ..utils.precision import DOUBLE
+
 # A step that moves the logarithm of a scaling further is not trusted.
 FARTHEST = 3.0
-# What a step costs, in passes: to begin with, and for each point of the smaller side.
-PASSES, PASSES_A_POINT = 30.0, 0.3
+# What a step costs, in Sinkhorn iterations: to begin with, and for each point of the
+# smaller side.
+PRICE, PRICE_A_POINT = 30.0, 0.3
+# Error of the marginals below which steps are tried, and the fraction of it that one
+# has to leave at most for another.
+TRIED_BELOW, MAX_FACTOR = 0.1, 0.3
 
 
-def price(shape):
-    """Passes that take the time of a step on a kernel of this shape, about."""
-    return PASSES + PASSES_A_POINT * min(shape)
+class NewtonSteps:
+    """Steps in between the Sinkhorn iterations of one solve.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    precision : FloatPrecision
+    """
+
+    def __init__(self, shape, precision):
+        # Iterations that take the time of a step, about.
+        self.price = PRICE + PRICE_A_POINT * min(shape)
+        # Scalings in float32 are no better for them.
+        self._on, self._error = precision is DOUBLE, np.inf
+
+    def pays(self, error, rate, tol):
+        """Whether a step is cheaper than the iterations that are left at this rate."""
+        if not self._on or not error < TRIED_BELOW:
+            return False
+        if not error <= MAX_FACTOR * self._error:
+            self._on = False
+            return False
+        if not 0.0 < rate < 1.0:
+            return rate >= 1.0
+        return np.log(tol / error) / np.log(rate) > self.price
+
+    def take(self, kernel, p, q, scalings, error):
+        """Take one from scalings with this error; returns how many iterations it stands
+        for.
+        """
+        made = step(kernel, p, q, scalings.u, scalings.v)
+        self._on, self._error = made is not None, error
+        if self._on:
+            scalings.u[:], scalings.v[:] = made
+        return 1
 
 
 def step(kernel, p, q, u, v):

@@ -7,32 +7,32 @@ import numpy as np
 from ..kernels import _sparse
 from ..kernels._rows import aligned_empty
 
-# An entry is kept if it is not smaller than such a share of the mass of its row or of
-# its column: the first with which few enough are. On word vectors and clouds 1e-7
-# leaves out up to 3e-5 of a row, and what 1e-9 leaves out may grow a hundred times more
-# until another choice is due.
-SHARES = (1e-9, 1e-8, 1e-7)
-# Share of the mass of a row or column that may be outside, by what is known, before the
-# entries are chosen anew.
-CERTIFIED = 1e-4
+# An entry is kept if it is not smaller than such a fraction of the mass of its row or
+# of its column: the first with which few enough entries are. On word vectors and clouds
+# 1e-7 leaves out up to 3e-5 of a row, and what 1e-9 leaves out may grow a hundred times
+# more until another choice is due.
+FRACTIONS = (1e-9, 1e-8, 1e-7)
+# Largest bound on the mass outside, as a fraction of a row or column, at which a choice
+# of entries still serves.
+MAX_BOUND = 1e-4
 
 
 class Support:
     """Entries of the kernel ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``.
 
-    Chosen where `kernel` itself, that is the plan with the potentials of `solver`, is
-    not small.
+    Chosen where `kernel` itself, that is the plan of `potentials`, is not small.
 
     Parameters
     ----------
     kernel : Kernel
         Of a product, with `left`.
+    potentials : Potentials
+        That the kernel is made with.
     solver : SinkhornSolver
     lengths : (m,) float64 ndarray
         Of the rows of `right`.
-    share : float
-        See `SHARES`.
-    n_threads : int
+    fraction : float
+        See `FRACTIONS`.
 
     Attributes
     ----------
@@ -43,33 +43,31 @@ class Support:
         Compressed sparse rows of column numbers, after `choose`.
     """
 
-    def __init__(self, kernel, solver, lengths, share, n_threads):
-        self.shape, self.n_threads = kernel.shape, n_threads
+    def __init__(self, kernel, potentials, solver, lengths, fraction):
+        self.shape, self.n_threads = kernel.shape, solver.n_threads
         self.epsilon, self.lengths = kernel.epsilon, lengths
         # What has no mass has no entries.
         row, col = (
-            np.where(x > 0, share * x, np.inf).astype(np.float32)
+            np.where(x > 0, fraction * x, np.inf).astype(np.float32)
             for x in (solver.p, solver.q)
         )
         ones = (np.ones(size, dtype=np.float32) for size in self.shape)
         self._entries = kernel.rows, *ones, row, col
-        lost, kept = (
-            [np.empty(size) for size in self.shape],
-            np.empty(len(row), np.intp),
-        )
-        _sparse.count(*self._entries, *lost, kept, solver.sums, n_threads)
+        outside, kept = [np.empty(x) for x in self.shape], np.empty(len(row), np.intp)
+        sums = solver.scalings.sums
+        _sparse.count(*self._entries, *outside, kept, sums, self.n_threads)
         self.start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         self.kept, self.index = int(self.start[-1]), None
-        self._lost = [
-            loss / np.where(mass > 0, mass, 1.0)
-            for loss, mass in zip(lost, (solver.p, solver.q), strict=True)
+        self._outside = [
+            made / np.where(mass > 0, mass, 1.0)
+            for made, mass in zip(outside, (solver.p, solver.q), strict=True)
         ]
-        self._left, self._f, self._g = kernel.left, solver.f.copy(), solver.g.copy()
+        self._left, self._potentials = kernel.left, potentials
 
     def pays(self, density):
         """Whether no more than that is kept, and it may last for some steps."""
         few = self.kept <= density * self.shape[0] * self.shape[1]
-        return few and max(map(np.max, self._lost)) <= CERTIFIED / 2
+        return few and max(map(np.max, self._outside)) <= MAX_BOUND / 2
 
     def choose(self):
         """Look up the entries that have been counted; returns itself."""
@@ -78,8 +76,8 @@ class Support:
         self._entries = None
         return self
 
-    def lost(self, left, f, g):
-        """Largest share of the mass of a row or column that is outside, at most, for
+    def bound(self, left, potentials):
+        """Largest fraction of the mass of a row or column that is outside, at most, for
         another `left` and other potentials.
 
         An entry outside has grown by ``exp((df_i + dg_j - dc_ij) / epsilon)``, and
@@ -87,14 +85,16 @@ class Support:
         of row j of `right`.
         """
         moved = np.linalg.norm(left - self._left, axis=1)
-        rows, cols = np.isfinite(self._f), np.isfinite(self._g)
-        df, dg = f[rows] - self._f[rows], g[cols] - self._g[cols]
+        before = self._potentials
+        rows, cols = np.isfinite(before.f), np.isfinite(before.g)
+        df = potentials.f[rows] - before.f[rows]
+        dg = potentials.g[cols] - before.g[cols]
         row_grown = df + dg.max() + moved[rows] * self.lengths.max()
         col_grown = dg + df.max() + moved.max() * self.lengths[cols]
         with np.errstate(over="ignore", invalid="ignore"):
-            row_lost = self._lost[0][rows] * np.exp(row_grown / self.epsilon)
-            col_lost = self._lost[1][cols] * np.exp(col_grown / self.epsilon)
-        most = float(max(row_lost.max(), col_lost.max()))
+            row_bound = self._outside[0][rows] * np.exp(row_grown / self.epsilon)
+            col_bound = self._outside[1][cols] * np.exp(col_grown / self.epsilon)
+        most = float(max(row_bound.max(), col_bound.max()))
         return most if most == most else np.inf  # nothing, grown infinitely
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..results.result import ConvergenceWarning
+from ..results.status import Status
 from ..utils.validation import (
     MASS_TOLERANCE,
     as_matrix,
@@ -23,7 +24,7 @@ from .arrays import Arrays, as_limit, as_number
 LOSSES = {"square_loss": "square", "kl_loss": "kl"}
 # Where a solve may end and still be what was asked for: POT's users limit iterations on
 # purpose, and its default tolerances are beyond float32.
-EXPECTED = ("converged", "max_outer", "precision", "stopped")
+EXPECTED = Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED
 
 
 def one_of(x, name, choices):

@@ -7,26 +7,31 @@ import dataclasses
 import numpy as np
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..linear.marginals import RULES
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
-from ..quadratic.outer_loop import Limits
+from ..quadratic.methods import BAPG, as_method
+from ..quadratic.stopping import Limits
+from ..results.status import Status
 from ..solvers.gromov import descend
-from ..utils.precision import as_precision
+from ..utils.precision import DOUBLE, as_precision
+from ..utils.validation import as_marginal
+from .stopping import FrobeniusChange
 
-# Share of the mass that may be in the wrong rows of a plan by alternating projections,
-# which fit the columns last, unremarked.
-MISSED = 0.5
+# Fraction of the mass that may be in the wrong rows of a plan by alternating
+# projections, which fit the columns last, unremarked.
+MAX_MISSED = 0.5
 # POT looks at the change of a plan in the first iteration and every tenth after it.
 # What is about to leave a saddle moves little for a while, and has left by then.
 CHECKED_EVERY = 10
 # A tolerance of zero is taken as this.
-LEAST_TOL = 1e-300
+MIN_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
 # no longer quite the solution of its last linear problem.
-ROUNDED = 1e-6
+MAX_MARGINAL_ERROR = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +58,20 @@ class Solved:
     linear: float
     separable: float
     errors: list
-    status: str
+    status: Status
     advice: str
+
+    def scaled(self, total, dtype):
+        """The same of masses with that total, the plan in that dtype."""
+        plan = self.plan * total if total != 1.0 else self.plan
+        return dataclasses.replace(
+            self,
+            plan=plan.astype(dtype, copy=False),
+            quad=float(self.quad) * total**2,
+            linear=float(self.linear) * total**2,
+            separable=float(self.separable) * total**2,
+            errors=[error * total for error in self.errors],
+        )
 
 
 def solve(
@@ -101,122 +118,139 @@ def solve(
     -------
     Solved
     """
-    n, m = len(cost_x), len(cost_y)
-    asked = cost_x.dtype
+    asked, total = cost_x.dtype, float(p.sum(dtype=np.float64))
     if method != "pgd" and asked == np.float32:
         # Proximal steps shrink for long, and are lost in the rounding of float32.
         cost_x, cost_y = cost_x.astype(np.float64), cost_y.astype(np.float64)
-    total = float(p.sum(dtype=np.float64))
-    fused = linear_cost is not None
-    problem = QuadraticProblem(
+    if linear_cost is not None and total != 1.0:
+        linear_cost = linear_cost / total
+    q = as_marginal(None, "q", len(cost_y)) if q is None else _of_mass_one(q, total)
+    masses = _of_mass_one(p, total), q, 1.0 if mass is None else float(mass) / total
+    problem = QuadraticProblem.from_checked(
         DenseCost(cost_x, "C1", symmetric=symmetric),
         DenseCost(cost_y, "C2", symmetric=symmetric),
+        RULES[marginals](*masses),
         loss=loss,
-        linear_cost=linear_cost / total if fused and total != 1.0 else linear_cost,
+        linear_cost=linear_cost,
         alpha=alpha,
-        marginals=marginals,
     )
-    problem.p = p.astype(np.float64) / total
-    if q is not None:
-        problem.q = q.astype(np.float64) / total
-    if mass is not None:
-        problem.mass = float(mass) / total
-    problem.marginal_terms = marginal_loss
     precision = as_precision(cost_x.dtype)
-    problem.check_method(method, precision)
-    limits = Limits(
-        max_outer=max(int(max_iter), 1),
-        max_inner=int(max_inner),
-        tol=max(tol / total, LEAST_TOL),
-        # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol / total * np.sqrt(min(n, m)) / 2, LEAST_TOL),
-        absolute=True,
-        every=CHECKED_EVERY,
-    )
-
-    weight = alpha if fused else 1.0
-
-    def separable(rows, cols):
-        """``sum(constC * T)`` of a plan with these marginals, of mass one."""
-        terms = LOSSES[loss]
-        return float(
-            rows @ (terms.f1(cost_x) @ problem.p)
-            + cols @ (terms.f2(cost_y) @ problem.q)
-        )
-
-    def solved(plan, objective, linear, **more):
-        quad = (objective - (1.0 - weight) * linear) / weight if weight else 0.0
-        fields = dict(quad=quad, linear=linear, separable=np.nan) | more
-        for name in ("quad", "linear", "separable"):
-            fields[name] = float(fields[name]) * total**2
-        plan = plan * total if total != 1.0 else plan
-        return Solved(plan=plan.astype(asked, copy=False), **fields)
-
-    def value_of(linearization, plan):
-        """Objective and linear term of a plan that no step has made."""
-        linear = float(np.vdot(problem.linear_cost, plan)) if fused else 0.0
-        return linearization.start(plan), linear
-
+    method = as_method(method, problem, precision)
+    if method is BAPG:
+        method = dataclasses.replace(BAPG, marginal_terms=marginal_loss)
     start = start if start is None or total == 1.0 else start / total
     if max_iter < 1:
-        if start is None:
-            start = problem.mass * np.outer(problem.p, problem.q)
-        plan = np.array(start, dtype=np.float64)
-        linearization = linearize(
-            problem, 1, method=method, precision=as_precision("float64")
+        found = _unsolved(problem, start, method)
+    else:
+        found = _solved(
+            problem,
+            start,
+            Epsilon(epsilon / (2.0 * total)),
+            _limits(problem.shape, total, max_iter, tol, max_inner, inner_tol),
+            method,
+            precision,
+            report and _reporter(report, total),
         )
-        return solved(
-            plan,
-            *value_of(linearization, plan),
-            separable=separable(plan.sum(axis=1), plan.sum(axis=0)),
-            errors=[],
-            status="max_outer",
-            advice="",
-        )
+    return found.scaled(total, asked)
 
-    def tell(step):
+
+def _of_mass_one(masses, total):
+    return masses.astype(np.float64) / total
+
+
+def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
+    """POT's, for a problem of mass one."""
+    return Limits(
+        max_outer=int(max_iter),
+        max_inner=int(max_inner),
+        tol=max(tol / total, MIN_TOL),
+        # Ours is the sum of absolute errors; evenly spread it is that much larger.
+        marginal_tol=max(inner_tol / total * np.sqrt(min(shape)) / 2, MIN_TOL),
+        rule=FrobeniusChange(CHECKED_EVERY),
+    )
+
+
+def _reporter(report, total):
+    """A callback that reports changes of plans of that mass."""
+
+    def callback(step):
         if not np.isnan(step.moved):
             report(step.iteration, total * step.moved)
 
+    return callback
+
+
+def _unsolved(problem, start, method):
+    """A start and what it costs."""
+    if start is None:
+        start = problem.mass * np.outer(problem.p, problem.q)
+    plan = np.array(start, dtype=np.float64)
+    linearization = linearize(problem, 1, method=method, precision=DOUBLE)
+    quad, linear = _value_of(plan, linearization)
+    marginals = plan.sum(axis=1), plan.sum(axis=0)
+    separable = _separable(problem, *marginals)
+    return Solved(plan, quad, linear, separable, [], Status.MAX_OUTER, "")
+
+
+def _solved(problem, start, epsilon, limits, method, precision, callback):
     with single_threaded_blas():
-        descent = descend(
+        solution = descend(
             problem,
-            Epsilon(epsilon / (2.0 * total)),
+            epsilon,
             start,
             limits,
             tier="dense",
             method=method,
             precision=precision,
-            n_threads=resolve_n_threads(None, work=n * m),
-            callback=report and tell,
+            n_threads=resolve_n_threads(None, work=problem.shape[0] * problem.shape[1]),
+            callback=callback,
         )
-        linearization = descent.linearization
-        plan = descent.coupling().toarray()
-        objective, linear = descent.gw_cost, linearization.linear_cost()
-        fitted = problem.is_balanced and method != "bapg"
-        if fitted and not descent.error <= ROUNDED:
+        plan, linear = solution.coupling.toarray(), solution.linear_value
+        quad, separable, advice = _quad(problem, solution.gw_cost, linear), np.nan, ""
+        if method.alternating:
+            rows, cols = solution.marginals
+            separable = _separable(problem, rows, cols)
+            # POT's value of a plan without these marginals, at any rate.
+            weight = _weight(problem)
+            bilinear = solution.stepped.update.bilinear
+            quad = separable + bilinear / weight if weight else 0.0
+            missed = float(np.abs(rows - problem.p).sum()) / 2
+            if missed > MAX_MISSED:
+                advice = (
+                    f"{missed:.0%} of the mass is in other rows than p says; try a "
+                )
+                advice += "larger epsilon"
+        elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
             plan = rounded(plan, problem.p, problem.q)
-            objective, linear = value_of(linearization, plan)
-    more, advice = {}, ""
-    if method == "bapg":
-        rows, cols = linearization.marginals
-        apart = separable(rows, cols)
-        # POT's value of a plan without these marginals, at any rate.
-        quad = apart + linearization.bilinear / weight if weight else 0.0
-        more = dict(separable=apart, quad=quad)
-        missed = float(np.abs(rows - problem.p).sum()) / 2
-        if missed > MISSED:
-            advice = f"{missed:.0%} of the mass is in other rows than p says; try a "
-            advice += "larger epsilon"
-    return solved(
-        plan,
-        objective,
-        linear,
-        errors=[moved * total for moved in descent.moves if not np.isnan(moved)],
-        status=descent.status,
-        advice=advice,
-        **more,
-    )
+            quad, linear = _value_of(plan, solution.linearization)
+    errors = [moved for moved in solution.moves if not np.isnan(moved)]
+    return Solved(plan, quad, linear, separable, errors, solution.status, advice)
+
+
+def _weight(problem):
+    """Of the quadratic term."""
+    return 1.0 if problem.linear_cost is None else problem.alpha
+
+
+def _quad(problem, objective, linear):
+    """The quadratic term of an objective."""
+    weight = _weight(problem)
+    return (objective - (1.0 - weight) * linear) / weight if weight else 0.0
+
+
+def _value_of(plan, linearization):
+    """Quadratic and linear term of a plan that no step has made."""
+    problem, linear = linearization.problem, 0.0
+    if problem.linear_cost is not None:
+        linear = float(np.vdot(problem.linear_cost, plan))
+    return _quad(problem, linearization.start(plan), linear), linear
+
+
+def _separable(problem, rows, cols):
+    """``sum(constC * T)`` of a plan with these marginals."""
+    loss = LOSSES[problem.loss]
+    f1, f2 = loss.f1(problem.x.matrix), loss.f2(problem.y.matrix)
+    return float(rows @ (f1 @ problem.p) + cols @ (f2 @ problem.q))
 
 
 def rounded(plan, p, q):

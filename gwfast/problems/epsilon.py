@@ -68,8 +68,8 @@ class Epsilon:
             # The mean pseudo-cost: a plan of less mass has a smaller one.
             mass = linearization.problem.mass
             last = self.relative * linearization.product_cost / mass
-            least = linearization.precision.least_epsilon
-            last = max(last, least * linearization.unit)
+            least = linearization.precision.min_epsilon
+            last = max(last, least * linearization.cost_scale)
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 

@@ -11,24 +11,16 @@ import numpy as np
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.validation import as_count, as_matrix, as_square, one_of
 
 METRICS = ("cosine", "dot", "sqeuclidean")
 STATISTICS = ("max", "mean", "median")
 
-# Bytes of float64 scratch for work done block by block of rows, and for what passes
-# over such a block several times, so that it had better stay in cache.
-SCRATCH_BYTES, CACHED_BYTES = 32 * 2**20, 2**18
 # Points between which `PointCloud.scaled_by` looks for the median.
 SAMPLED = 2000
 # Relative differences of costs below which they are taken for rounding.
 CONSTANT = 1e-6
-
-
-def row_blocks(n, m, scratch=SCRATCH_BYTES):
-    """Slices of rows of an (n, m) float64 matrix that fit the scratch."""
-    step = max(1, scratch // (8 * m))
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
 def within_range(x, name):

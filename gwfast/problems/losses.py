@@ -17,6 +17,7 @@ class Loss:
 
     Attributes
     ----------
+    name : str
     f1, f2, h1, h2 : callable
         Of ndarrays, elementwise. The `f` are convex, the `h` monotone.
     domain_min : float
@@ -28,6 +29,7 @@ class Loss:
         and `f` the square.
     """
 
+    name: str
     f1: Callable
     f2: Callable
     h1: Callable
@@ -35,6 +37,13 @@ class Loss:
     domain_min: float = -np.inf
     shift_invariant: bool = False
     keeps_factors: bool = False
+
+    def check(self, cost, name):
+        """Raise a ValueError that names it where a cost is out of the domain."""
+        if cost.min() < self.domain_min:
+            raise ValueError(
+                f"{name} must not be negative with loss={self.name!r}, got {cost.min()}"
+            )
 
 
 def _identity(x):
@@ -53,16 +62,15 @@ def _log(x):
     return np.log(x + LOG_FLOOR)
 
 
-LOSSES = {
-    # (a - b)^2
-    "square": Loss(
-        np.square,
-        np.square,
-        _identity,
-        _twice,
-        shift_invariant=True,
-        keeps_factors=True,
-    ),
-    # a log(a / b) - a + b
-    "kl": Loss(_x_log_x, _identity, _identity, _log, domain_min=0.0),
-}
+SQUARE = Loss(  # (a - b)^2
+    "square",
+    np.square,
+    np.square,
+    _identity,
+    _twice,
+    shift_invariant=True,
+    keeps_factors=True,
+)
+# a log(a / b) - a + b
+KL = Loss("kl", _x_log_x, _identity, _identity, _log, domain_min=0.0)
+LOSSES = {loss.name: loss for loss in (SQUARE, KL)}

@@ -6,13 +6,12 @@ leading eigenvectors; distances have few that matter. Where a problem ends is th
 the matrices themselves to say.
 """
 
-import copy
-
 import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
 from .geometry import DenseCost, PointCloud
+from .losses import LOSSES
 
 # Eigenvectors kept, and points a side below which products of the matrices are as fast.
 RANK, LEAST_POINTS = 128, 600
@@ -69,7 +68,7 @@ class Spectral(PointCloud):
 def smoothed(problem, n_threads):
     """The problem with spectral costs, or None where these would not do."""
     sides = problem.x, problem.y
-    small = min(problem.shape) < LEAST_POINTS or problem.loss != "square"
+    small = min(problem.shape) < LEAST_POINTS or not LOSSES[problem.loss].keeps_factors
     if small or not problem.is_plain:
         return None
     if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
@@ -77,13 +76,12 @@ def smoothed(problem, n_threads):
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     if any(side.is_constant for side in sides):
         return None
-    part, made = copy.copy(problem), []
+    made = []
     for side in sides:
         made.append(Spectral(side, shift, n_threads))
         if made[-1].left_out > LEFT_OUT:
             return None
-    part.x, part.y = made
-    return part
+    return problem.with_geometries(*made)
 
 
 def _times(matrix, vectors, n_threads):

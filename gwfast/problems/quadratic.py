@@ -1,16 +1,11 @@
 """The quadratic problem: two geometries, their marginals and a loss, no algorithm."""
 
-import copy
-
 import numpy as np
 
-from ..utils.precision import SINGLE
-from ..utils.validation import as_marginal, as_matrix, as_positive, one_of
+from ..linear.marginals import as_rule
+from ..utils.validation import as_matrix, as_positive, one_of
 from .geometry import DenseCost, PointCloud
 from .losses import LOSSES
-
-MARGINALS = ("balanced", "semirelaxed", "partial")
-METHODS = ("pgd", "ppa", "bapg")
 
 
 def as_geometry(cost, name):
@@ -46,9 +41,6 @@ class QuadraticProblem:
         If an argument has the wrong type, shape or value; the message names it.
     """
 
-    # Whether Bregman alternating projections see the terms of the marginals.
-    marginal_terms = True
-
     def __init__(
         self,
         x,
@@ -62,65 +54,79 @@ class QuadraticProblem:
         marginals="balanced",
         mass=None,
     ):
-        self.x, self.y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
-        self.shape = (self.x.n, self.y.n)
-        self.marginals = one_of(marginals, "marginals", MARGINALS)
-        if self.marginals == "semirelaxed" and q is not None:
-            raise ValueError("q must be None with marginals='semirelaxed': it is free")
-        self.p = as_marginal(p, "p", self.x.n)
-        self.q = as_marginal(q, "q", self.y.n)
-        self.mass = 1.0 if mass is None else as_positive(mass, "mass")
-        if mass is not None and self.marginals != "partial":
-            raise ValueError("mass must be None unless marginals='partial'")
-        if self.mass > 1.0:
-            raise ValueError(f"mass must be at most 1, got {self.mass}")
-        self.loss = one_of(loss, "loss", LOSSES)
-        self.linear_cost, self.alpha = (
-            linear_cost,
-            as_positive(alpha, "alpha", zero=True),
-        )
-        if self.alpha > 1.0:
-            raise ValueError(f"alpha must be at most 1, got {self.alpha}")
+        x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
+        rule = as_rule(marginals, p, q, mass, (x.n, y.n))
+        one_of(loss, "loss", LOSSES)
+        if as_positive(alpha, "alpha", zero=True) > 1.0:
+            raise ValueError(f"alpha must be at most 1, got {alpha}")
         if linear_cost is not None:
-            self.linear_cost = as_matrix(linear_cost, "linear_cost", shape=self.shape)
-        self.profiles = {}  # see `initial.Profile`
+            linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
+        self._set(x, y, rule, loss, linear_cost, alpha)
+
+    def _set(self, x, y, rule, loss, linear_cost, alpha):
+        self.x, self.y, self.rule, self.loss = x, y, rule, loss
+        self.linear_cost, self.alpha = linear_cost, float(alpha)
+        self.profiles = {}  # see `starts.Profile`
+
+    @classmethod
+    def from_checked(cls, x, y, rule, *, loss="square", linear_cost=None, alpha=0.5):
+        """A problem of two geometries and a marginal rule that hold what the
+        constructor checks, and are taken as they are.
+        """
+        problem = cls.__new__(cls)
+        problem._set(x, y, rule, loss, linear_cost, alpha)
+        return problem
 
     def take(self, rows, cols):
         """The same problem on some of the points, their masses scaled to one."""
-        part = copy.copy(self)
-        part.x, part.y = self.x.take(rows), self.y.take(cols)
-        part.p, part.q = self.p[rows], self.q[cols]
-        part.p, part.q = part.p / part.p.sum(), part.q / part.q.sum()
-        part.shape, part.profiles = (part.x.n, part.y.n), {}
-        if self.linear_cost is not None:
-            part.linear_cost = self.linear_cost[np.ix_(rows, cols)]
-        return part
+        linear_cost = self.linear_cost
+        if linear_cost is not None:
+            linear_cost = linear_cost[np.ix_(rows, cols)]
+        return QuadraticProblem.from_checked(
+            self.x.take(rows),
+            self.y.take(cols),
+            self.rule.take(rows, cols),
+            loss=self.loss,
+            linear_cost=linear_cost,
+            alpha=self.alpha,
+        )
+
+    def with_geometries(self, x, y):
+        """The same problem with other costs between as many points."""
+        more = dict(loss=self.loss, linear_cost=self.linear_cost, alpha=self.alpha)
+        return QuadraticProblem.from_checked(x, y, self.rule, **more)
+
+    @property
+    def shape(self):
+        """Points of both sides."""
+        return self.x.n, self.y.n
+
+    @property
+    def p(self):
+        """Masses (n,) of the first side, float64."""
+        return self.rule.p
+
+    @property
+    def q(self):
+        """Masses (m,) of the second side, float64."""
+        return self.rule.q
+
+    @property
+    def mass(self):
+        """Of a plan."""
+        return self.rule.mass
+
+    @property
+    def marginals(self):
+        """Name of the rule of the marginals."""
+        return self.rule.name
 
     @property
     def is_balanced(self):
         """Whether both marginals are given."""
-        return self.marginals == "balanced"
+        return not self.rule.has_free_marginals
 
     @property
     def is_plain(self):
         """Whether it is balanced and has no linear term."""
         return self.is_balanced and self.linear_cost is None
-
-    def check_method(self, method, precision):
-        """Raise a ValueError where the problem cannot be solved that way."""
-        one_of(method, "method", METHODS)
-        if method == "bapg" and not self.is_balanced:
-            raise ValueError(
-                f"method must be 'pgd' or 'ppa' with marginals={self.marginals!r}, got "
-                "'bapg'"
-            )
-        clouds = [
-            name
-            for name, side in (("cost_x", self.x), ("cost_y", self.y))
-            if isinstance(side, PointCloud)
-        ]
-        if precision is not SINGLE and clouds:
-            raise ValueError(
-                f"{clouds[0]} must be a matrix of costs with dtype='float64', got a "
-                "PointCloud, which is kept in float32"
-            )

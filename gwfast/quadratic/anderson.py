@@ -2,42 +2,39 @@
 (D. G. Anderson, J. ACM 1965).
 
 The point at which the steps of a linear G vanish is found whether G contracts there or
-not, so it may be a saddle that the iteration is about to leave. A `Trail` has depth one
-and goes forwards only, further where the iteration goes anyway: at the tolerances of
-float32 more depth saved one iteration in ten. A `DeepTrail` goes where it leads only if
-the steps say that G contracts.
+not, so it may be a saddle that the iteration is about to leave. Depth one goes forwards
+only, further where the iteration goes anyway: at the tolerances of float32 more depth
+saved one iteration in ten. Greater depths go where they lead only if the steps say that
+G contracts.
 """
 
 import numpy as np
 
-# Extrapolation beyond this many times the last step is not trusted.
-FARTHEST = 4.0
-# Steps that a deep trail has, and the largest eigenvalue of what it knows of G at which
-# it is trusted.
-DEPTH, CONTRACTS = 5, 0.99
-# Share of the largest eigenvalue of a Gram matrix that is rounding.
+# Extrapolation of depth one by more than this many times the last step is not trusted.
+MAX_WEIGHT = 4.0
+# Steps that deep extrapolation looks at, beside the last.
+DEPTH = 5
+# Largest eigenvalue of what is known of G's derivative at which a deep extrapolation is
+# trusted, and largest sum of the absolute values of its coefficients.
+MAX_EIGENVALUE, MAX_COEFFICIENTS = 0.99, 100.0
+# Fraction of the largest eigenvalue of a Gram matrix that is rounding.
 SINGULAR = 1e-12
-# Coefficients of a deep extrapolation may not be larger than this together.
-LARGEST = 100.0
 
 
-class Trail:
-    """The last two steps of the iteration ``after = G(before)``.
+class Anderson:
+    """The last steps of the iteration ``after = G(before)``, `depth` and one.
 
-    Attributes
+    Parameters
     ----------
-    most : int
-        Steps that there can be.
+    depth : int
     """
 
-    most = 2
-
-    def __init__(self):
-        self._steps = []
+    def __init__(self, depth=1):
+        self.depth, self._steps = depth, []
 
     def add(self, before, after):
         """One step; the arrays must not change later."""
-        self._steps = [*self._steps[1 - self.most :], (before, after)]
+        self._steps = [*self._steps[-self.depth :], (before, after)]
 
     @property
     def last(self):
@@ -58,12 +55,12 @@ class Trail:
             return 0.0
         early, late = (
             np.subtract(after, before, dtype=np.float64)
-            for before, after in self._steps
+            for before, after in self._steps[-2:]
         )
         shrunk = early - late
         size = np.vdot(shrunk, shrunk)
         weight = np.vdot(shrunk, late) / size if size > 0 else 0.0
-        return float(weight) if 0.0 < weight <= FARTHEST else 0.0
+        return float(weight) if 0.0 < weight <= MAX_WEIGHT else 0.0
 
     def extrapolated(self, weight):
         """The point that far on."""
@@ -73,6 +70,8 @@ class Trail:
         """What to multiply the last `after` by, oldest first, to get where they lead;
         empty where nothing can be said.
         """
+        if self.depth > 1:
+            return self._deep_coefficients()
         weight = self.weight()
         return [-weight, 1.0 + weight] if weight else []
 
@@ -81,13 +80,7 @@ class Trail:
         last = self._steps[-len(coefficients) :]
         return sum(c * after for c, (_, after) in zip(coefficients, last, strict=True))
 
-
-class DeepTrail(Trail):
-    """The last steps of the iteration, up to `DEPTH` and one."""
-
-    most = DEPTH + 1
-
-    def coefficients(self):
+    def _deep_coefficients(self):
         if len(self._steps) < 2:
             return []
         befores, afters = (
@@ -106,15 +99,12 @@ class DeepTrail(Trail):
         kept = values > SINGULAR * values[-1]
         basis = vectors[:, kept] / np.sqrt(values[kept])
         derivative = basis.T @ (moved @ shrunk.T) @ basis
-        if np.abs(np.linalg.eigvals(derivative) + 1.0).max() > CONTRACTS:
+        if np.abs(np.linalg.eigvals(derivative) + 1.0).max() > MAX_EIGENVALUE:
             return []
-        weights = _solve(shrunk @ shrunk.T, shrunk @ steps[-1]) / size
+        # Least squares from normal equations that may be nearly singular.
+        gram, right = shrunk @ shrunk.T, shrunk @ steps[-1]
+        weights = np.linalg.lstsq(gram, right, rcond=SINGULAR)[0] / size
         coefficients = np.diff(weights, prepend=0.0, append=0.0)
         coefficients[-1] += 1.0
-        fits = np.abs(coefficients).sum() <= LARGEST
+        fits = np.abs(coefficients).sum() <= MAX_COEFFICIENTS
         return list(coefficients) if fits else []
-
-
-def _solve(gram, right):
-    """Least squares from normal equations that may be nearly singular."""
-    return np.linalg.lstsq(gram, right, rcond=SINGULAR)[0]

@@ -1,4 +1,4 @@
-"""The pseudo-cost between point clouds, of which only factors are ever formed."""
+"""The linearized cost between point clouds, of which only factors are ever formed."""
 
 import functools
 
@@ -7,28 +7,29 @@ import numpy as np
 from ..kernels import _products
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import (
+    Buffer,
     ProductKernel,
     SparseKernel,
     TiledKernel,
     contract,
 )
-from ..linear.sinkhorn import SinkhornSolver
-from ..linear.truncation import CERTIFIED, SHARES, Support, padded
+from ..linear.log_domain import LogDomain, Potentials
+from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.memory import BYTES_KEPT, EXPECTED_DENSITY
-from .anderson import Trail
-from .linearization import Linearization, not_negative
+from .anderson import Anderson
+from .linearization import Linearization, Update, not_negative
 
 # Relative change of the state below which it is worth to see whether a part of the
-# kernel is enough: before, it would have to be chosen anew in every step. Where a pass
-# makes the kernel anew that is soon worth it.
-THIN_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
+# kernel is enough: before, it would have to be chosen anew in every step. Where an
+# iteration makes the kernel anew that is soon worth it.
+TRUNCATE_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
 # Largest exponent of the kernel with which it can be told what is small in the plan.
-THIN_PEAK = 20.0
-# Share of the entries up to which making and multiplying them one by one is faster than
-# all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200 features),
-# by whether these are stored.
-PAYS_BELOW = {"dense": 0.03, "sparse": 0.15}
+MAX_PEAK = 20.0
+# Fraction of the entries up to which making and multiplying them one by one is faster
+# than all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200
+# features), by whether these are stored.
+MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
 
 
 class Factored(Linearization):
@@ -41,24 +42,26 @@ class Factored(Linearization):
 
     # The objective is concave in the plan for such costs, and each step a descent even
     # where the linear problem is solved roughly.
-    inner_share = 0.1
+    inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
 
     def __init__(self, problem, n_threads, tier="dense"):
         super().__init__(problem, n_threads)
         x, y, p, q = problem.x, problem.y, problem.p, problem.q
-        self.unit = x.scale * y.scale
+        self.cost_scale = x.scale * y.scale
         self.row_cost = x.scale**2 * x.square_times(p)
         self.col_cost = y.scale**2 * y.square_times(q)
-        # As many passes as cost about what the two products do: one reads an entry in
-        # the time of about ten multiply-adds.
+        # As many iterations as cost about what the two products do: one reads an entry
+        # in the time of about ten multiply-adds.
         work = x.features.shape[1] + y.features.shape[1]
-        self.inner_passes = min(max(work // 10, 10), 200)
+        self.inner_limit = min(max(work // 10, 10), 200)
         self._shared = _Factors(y.features, n_threads)
-        self._buffer = aligned_empty(problem.shape) if tier == "dense" else None
+        self._buffer = None
+        if tier == "dense":
+            self._buffer = Buffer(aligned_empty(problem.shape))
         self._tier, self._support, self._change = tier, None, 1.0
-        self._thin_below = THIN_BELOW[tier]
+        self._truncate_below = TRUNCATE_BELOW[tier]
         self.forget()
 
     @classmethod
@@ -100,26 +103,26 @@ class Factored(Linearization):
         self.state = coarse.state
         return self._objective(self.problem.p, self.problem.q)
 
-    def potentials_from(self, coarse, rows, cols, epsilon):
-        f, g = coarse
+    def extend_potentials(self, coarse, rows, cols, epsilon):
         left, y = self._left(), self.problem.y.features
         some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
         # What the few sum to is what all would: masses of both levels sum to one.
-        solver = SinkhornSolver(self.problem.p, self.problem.q, self.n_threads)
+        exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
         few = np.ascontiguousarray(left[rows])
-        solver.fit_rows(Product(left, some), g, epsilon)
-        solver.fit_cols(Product(few, self._shared.panels), f, epsilon)
-        return solver.f, solver.g
+        return Potentials(
+            exact.fit_rows(Product(left, some), coarse.g, epsilon),
+            exact.fit_cols(Product(few, self._shared.panels), coarse.f, epsilon),
+        )
 
     def _left(self):
-        """The pseudo-cost is the product of this with the features of y."""
+        """The linearized cost is the product of this with the features of y."""
         x, core = self.problem.x.features, -2.0 * self._core()
         left = aligned_empty((len(x), core.shape[1]))
         core = Panels(core.astype(np.float32), n_threads=self.n_threads)
         _products.matmul(x, core, left, n_threads=self.n_threads)
         return left
 
-    def kernel(self, solver=None, epsilon=None):
+    def kernel(self, solver=None, start=None, epsilon=None):
         left, shared = self._left(), self._shared
         if self._support is None:
             if self._tier == "dense":
@@ -129,94 +132,93 @@ class Factored(Linearization):
             else:
                 y = self.problem.y.features
                 kernel = TiledKernel(left, shared.panels, y, self.n_threads)
-            if solver is None or solver.f is None or self._change > self._thin_below:
-                return kernel
-            self._thin(kernel, solver, epsilon)
+            if start is not None and not self._change > self._truncate_below:
+                self._truncate(kernel, solver, start, epsilon)
             if self._support is None:
                 return kernel
         return SparseKernel(left, shared.rows, self._support, self.n_threads)
 
-    def update(self, kernel, solver):
+    def update(self, kernel, solution):
         before = self.state
         x, y = self.problem.x.features, self.problem.y.features
-        self.state, rows = kernel.contract(x, y, solver.u, solver.v)
-        self._trail.add(before, self.state)
-        self.marginals, self.lost = (rows, solver.cols), 0.0
+        self.state, rows = kernel.contract(x, y, solution.scalings)
+        self._anderson.add(before, self.state)
+        cols, bound = solution.scalings.cols, 0.0
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         self._change = change
         if self._support is not None:
-            self.lost = np.inf
+            bound = np.inf
             if kernel.epsilon == self._support.epsilon:
-                self.lost = self._support.lost(kernel.left, solver.f, solver.g)
-            if not self.lost <= CERTIFIED:
+                bound = self._support.bound(kernel.left, solution.potentials)
+            if not bound <= MAX_BOUND:
                 self._support = None
-        return self._objective(*self.marginals), float(change)
+        gw_cost = self._objective(rows, cols)
+        return Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
 
-    def _thin(self, kernel, solver, epsilon):
+    def _truncate(self, kernel, solver, potentials, epsilon):
         """Keep only a part of the kernel from now on, if that pays: what is not small
         with the potentials that there are.
         """
-        solver.v.fill(1.0)
-        kernel.peak = kernel.make(
-            solver.f, solver.g, epsilon, solver.q, solver.v, solver.sums
-        )
-        if not kernel.peak < THIN_PEAK:
-            self._thin_below = self._change / 4.0
-            return
-        for share in SHARES:
-            support = Support(
-                kernel, solver, self._shared.lengths, share, self.n_threads
-            )
-            if support.pays(PAYS_BELOW[self._tier]):
-                self._support = support.choose()
-                return
+        peak = kernel.make_ahead(potentials, epsilon, solver.q, solver.scalings)
+        if peak < MAX_PEAK:
+            for fraction in FRACTIONS:
+                support = Support(
+                    kernel, potentials, solver, self._shared.lengths, fraction
+                )
+                if support.pays(MAX_DENSITY[self._tier]):
+                    self._support = support.choose()
+                    return
         # It takes looks at the whole kernel to know.
-        self._thin_below = self._change / 4.0
+        self._truncate_below = self._change / 4.0
 
-    def coupling(self, kernel, solver):
-        coupling = kernel.coupling(solver)
+    def coupling(self, kernel, solution):
+        coupling = kernel.coupling(solution)
         if self._tier == "dense" and coupling.form == "sparse":
             # It stopped between two looks at the whole; the buffer is there.
-            coupling.csr.toarray(out=self._buffer)
-            return ArrayCoupling(self._buffer, self.n_threads)
+            self._buffer.owner = kernel
+            coupling.csr.toarray(out=self._buffer.array)
+            return ArrayCoupling(self._buffer.array, self.n_threads)
         return coupling
 
-    def snapshot(self, kernel, solver):
-        right, f, g = self.problem.y.features, solver.f.copy(), solver.g.copy()
-        return FactoredCoupling(
-            kernel.left, right, f, g, kernel.epsilon, self.n_threads
-        )
+    def snapshot(self, kernel, solution):
+        right, potentials = self.problem.y.features, solution.potentials
+        f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
+        return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
 
-    def misfit(self):
-        self._support, self._thin_below = None, self._change / 4.0
+    def drop_truncation(self):
+        self._support, self._truncate_below = None, self._change / 4.0
 
-    def restore(self):
+    def use_full_kernel(self):
         if self._tier != "dense":
             return False
-        had, self._support, self._thin_below = self._support, None, -1.0
+        had, self._support, self._truncate_below = self._support, None, -1.0
         return had is not None
 
-    def entropy(self, kernel, solver):
+    def entropy(self, kernel, solution, update):
         # The logarithm of the plan is (f + g - cost) / epsilon.
-        before, after = self._trail.last
+        before, after = self._anderson.last
         logs = -np.vdot(self._core(before) * -2.0, after)
-        for potential, sums in zip((solver.f, solver.g), self.marginals, strict=True):
+        potentials = solution.potentials
+        for potential, sums in (
+            (potentials.f, update.rows),
+            (potentials.g, update.cols),
+        ):
             logs += sums[sums > 0] @ potential[sums > 0]
         return -float(logs) / kernel.epsilon
 
     def extrapolate(self):
-        weight = self._trail.weight()
+        weight = self._anderson.weight()
         if weight:
-            self.state = self._trail.extrapolated(weight)
+            self.state = self._anderson.extrapolated(weight)
         return weight > 0
 
     def retract(self):
-        self.state = self._trail.penultimate
+        self.state = self._anderson.penultimate
         self.forget()
 
     def forget(self):
-        self._trail = Trail()
+        self._anderson = Anderson()
 
     def _core(self, state=None):
         state = self.state if state is None else state
@@ -224,7 +226,7 @@ class Factored(Linearization):
 
     def _objective(self, rows, cols):
         separable = rows @ self.row_cost + cols @ self.col_cost
-        bilinear = -2.0 * self.unit * np.vdot(self._core(), self.state)
+        bilinear = -2.0 * self.cost_scale * np.vdot(self._core(), self.state)
         return not_negative(separable, bilinear)
 
 

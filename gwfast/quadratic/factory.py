@@ -6,21 +6,22 @@ from ..utils.memory import TIERS
 from ..utils.precision import SINGLE
 from .dense import Dense
 from .factored import Factored
+from .methods import PGD
 
 
-def is_factored(problem, method="pgd"):
+def is_factored(problem, method=PGD):
     """Whether the linearized cost is a product, which need not be formed."""
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
     plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
-    return clouds and plain and method == "pgd"
+    return clouds and plain and method is PGD
 
 
-def tiers(problem, method="pgd"):
+def tiers(problem, method=PGD):
     """Ways of keeping the kernel, see `solvers.levels`."""
     return TIERS if is_factored(problem, method) else TIERS[:1]
 
 
-def linearize(problem, n_threads, tier="dense", *, method="pgd", precision=SINGLE):
+def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE):
     """A `Linearization` of a problem, its state yet to be set.
 
     Parameters
@@ -29,7 +30,7 @@ def linearize(problem, n_threads, tier="dense", *, method="pgd", precision=SINGL
     n_threads : int
     tier : {"dense", "sparse", "tiled"}, default="dense"
         One of `tiers`.
-    method : {"pgd", "ppa", "bapg"}, default="pgd"
+    method : Method, default=PGD
     precision : Precision, default=SINGLE
 
     Returns
@@ -41,7 +42,7 @@ def linearize(problem, n_threads, tier="dense", *, method="pgd", precision=SINGL
     return Dense(problem, n_threads, precision=precision, method=method)
 
 
-def nbytes(problem, tier, n_threads, *, method="pgd", scale=1.0, itemsize=4):
+def nbytes(problem, tier, n_threads, *, method=PGD, scale=1.0, itemsize=4):
     """Bytes that a solve in this tier takes beside the geometries, or would with
     `scale` times as many points.
     """

@@ -1,14 +1,15 @@
-"""The one hinge between the quadratic problem and the linear solver: the pseudo-cost
+"""The one hinge between quadratic problem and linear solver: the linearized cost
 
     lin_cost(T) = f1(C1) p 1' + 1 q' f2(C2)' - h1(C1) T h2(C2)'
 
-of Peyre, Cuturi and Solomon (ICML 2016), Proposition 1. The first two terms depend on
-one index each: they move the potentials but no plan, so the kernels only ever see the
-third, in units of `unit`, where float32 suffices.
+of Peyre, Cuturi and Solomon (ICML 2016), Proposition 1. The first two terms are
+separable, they depend on one index each: they move the potentials but no plan, so the
+kernels only ever see the third, in units of `cost_scale`, where float32 suffices.
 """
 
 import copy
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,45 +19,62 @@ from ..utils.precision import SINGLE
 PRODUCT_ROUNDING = 1e-7
 
 
-class Linearization:
-    """The pseudo-cost at a plan that changes.
-
-    `kernel` makes a Gibbs kernel of the pseudo-cost of the current state, the linear
-    solver finds the scalings of a plan, `update` makes that plan the state. A `fork`
-    has a state of its own and shares all else; any number of them can take turns.
+class Update(NamedTuple):
+    """What taking a plan as the state has shown.
 
     Attributes
     ----------
-    unit : float
+    gw_cost : float
+        Objective of the plan.
+    change : float
+        Of the state, relatively; see `OuterStep`.
+    rows, cols : (n,) and (m,) float64 ndarrays
+        Marginals of the plan.
+    moved : float
+        Frobenius norm of the change of the plan; NaN where that is not known.
+    truncation_bound : float
+        Fraction of the mass of a row or column that the plan may lack, at most, because
+        only a part of the kernel is kept.
+    bilinear : float
+        ``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term; NaN where that
+        is not known.
+    """
+
+    gw_cost: float
+    change: float
+    rows: np.ndarray
+    cols: np.ndarray
+    moved: float = np.nan
+    truncation_bound: float = 0.0
+    bilinear: float = np.nan
+
+
+class Linearization:
+    """The linearized cost at a plan that changes, the state.
+
+    `kernel` makes a Gibbs kernel of the linearized cost at the state, a solver finds
+    the scalings of a plan, `update` makes that plan the state. A `fork` has a state of
+    its own and shares all else; any number of them can take turns.
+
+    Attributes
+    ----------
+    cost_scale : float
         What one in a kernel's cost is worth in units of cost.
     row_cost, col_cost : float64 ndarrays of shape (n,) and (m,)
         The separable terms, in units of cost.
-    magnitude : float
-        Size of the terms whose difference the objective is, in units of cost.
-    inner_share : float
-        Tolerance of the inner iterations, as a share of the last relative change.
+    inner_fraction : float
+        Tolerance of the inner iterations, as a fraction of the last relative change.
+    inner_limit : int
+        Limit of inner iterations while the plan still moves fast.
     change_is_rounded : bool
         Whether the change shows the rounding of single entries of the plan.
-    inner_passes : int
-        Limit of Sinkhorn passes while the plan still moves fast.
-    precision : Precision
-    extrapolates : bool
-        Whether the state moves linearly with the plan, so that it can be extrapolated.
-    deep : bool
-        Whether extrapolation judges by itself, from more steps than two.
-    bases : tuple of ndarrays or None
-        Potentials, in `unit`, of points whose mass is free.
-    moved : float
-        Frobenius norm of what the last `update` changed of the plan; NaN where that is
-        not known.
-    lost : float
-        Share of the mass of a row or column that the plan may lack, at most, because
-        only a part of the kernel is kept.
+    extrapolation : {None, "guarded", "contracting"}
+        How plans can be extrapolated, see extrapolation.py; None where the state does
+        not move linearly with the plan.
+    precision : FloatPrecision
     """
 
-    lost, moved = 0.0, np.nan
-    extrapolates, deep = True, False
-    bases = None
+    extrapolation = "guarded"
 
     def __init__(self, problem, n_threads, precision=SINGLE):
         self.problem, self.n_threads = problem, n_threads
@@ -77,53 +95,51 @@ class Linearization:
         """Set the state from that of the same problem on `rows` and `cols` only."""
         raise NotImplementedError
 
-    def potentials_from(self, coarse, rows, cols, epsilon):
-        """Potentials of all points for the cost of the state from those of the same
+    def extend_potentials(self, coarse, rows, cols, epsilon):
+        """`Potentials` of all points for the cost at the state from those of the same
         problem on `rows` and `cols` only, or None.
         """
         return None
 
-    def kernel(self, solver=None, epsilon=None):
-        """A `Kernel` of the pseudo-cost of the state, perhaps only a part of it that is
-        enough for `solver`, which is close to the solution, and `epsilon`.
+    def kernel(self, solver=None, start=None, epsilon=None):
+        """A `Kernel` of the linearized cost at the state; perhaps only a part of it
+        that is enough for `solver` from the potentials `start`, which are close to the
+        solution, and `epsilon`.
         """
         raise NotImplementedError
 
-    def update(self, kernel, solver):
-        """Take the plan that `solver` has found for `kernel` as the state.
-
-        Returns
-        -------
-        gw_cost, change : float
+    def update(self, kernel, solution):
+        """Take the plan of a `LinearSolution` for `kernel` as the state; returns an
+        `Update`.
         """
         raise NotImplementedError
 
-    def coupling(self, kernel, solver):
-        """The plan that was last taken, as a `Coupling`; until another fork has used
-        the same buffers.
+    def coupling(self, kernel, solution):
+        """The plan that was last taken, as a `Coupling`; it may use the kernel's
+        buffer, and the kernel is spent.
         """
         raise NotImplementedError
 
-    def snapshot(self, kernel, solver):
+    def snapshot(self, kernel, solution):
         """The plan that was last taken, as a `Coupling` made from what the next
         iteration needs anyway, and that leaves all of it as it is.
         """
         raise NotImplementedError
 
-    def misfit(self):
-        """Do without the part of the kernel that turned out to be too small."""
-
-    def restore(self):
-        """Make kernels whole from now on; returns whether they were not."""
-        return False
-
-    def entropy(self, kernel, solver):
+    def entropy(self, kernel, solution, update):
         """``-sum T log T`` of the plan that was last taken."""
         raise NotImplementedError
 
-    def linear_cost(self):
+    def linear_value(self, update):
         """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
         return 0.0
+
+    def drop_truncation(self):
+        """Do without the part of the kernel that turned out to be too small."""
+
+    def use_full_kernel(self):
+        """Make kernels whole from now on; returns whether they were not."""
+        return False
 
     def extrapolate(self):
         """Move the state from the last plan to where the last plans lead (Anderson's
@@ -141,14 +157,14 @@ class Linearization:
 
     @functools.cached_property
     def product_cost(self):
-        """Objective of the product plan, which is the mean pseudo-cost there; 0.0 where
-        it is nothing but rounding.
+        """Objective of the product plan, which is the mean linearized cost there; 0.0
+        where it is nothing but rounding.
         """
         cost = self.fork().start()
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
 
     def fork(self):
-        """Another with the same costs, workspace and, until it changes, state."""
+        """Another with the same costs, buffers and, until it changes, state."""
         other = copy.copy(self)
         other.forget()
         return other
@@ -162,6 +178,7 @@ class Linearization:
 
     @property
     def magnitude(self):
+        """Size of the terms whose difference the objective is, in units of cost."""
         problem = self.problem
         return problem.p @ np.abs(self.row_cost) + problem.q @ np.abs(self.col_cost)
 

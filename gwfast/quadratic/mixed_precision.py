@@ -7,6 +7,7 @@ nearby differs by the product of the difference, which float32 makes to seven di
 import numpy as np
 
 from ..kernels import _kernels
+from ..kernels._rows import aligned_empty
 
 # Relative rounding of a float32 product of matrices with entries of order one.
 ROUNDING = 2e-7
@@ -17,12 +18,17 @@ class Increments:
 
     Parameters
     ----------
-    coarse : Dense
-        The problem in float32; it is used to multiply only.
+    multiply : callable
+        ``multiply(plan, out)`` writes the float32 product of a float32 plan.
+    made : (n, m) float32 ndarray
+        Room for a product.
+    n_threads : int
     """
 
-    def __init__(self, coarse):
-        self.coarse, self._plan, self._product = coarse, None, None
+    def __init__(self, multiply, made, n_threads):
+        self._multiply, self._made, self._n_threads = multiply, made, n_threads
+        self._difference = aligned_empty(made.shape)
+        self._plan = self._product = None
 
     def refer(self, plan, product):
         """Take this product, made in float64, as the one to start from."""
@@ -32,8 +38,8 @@ class Increments:
             np.copyto(self._plan, plan)
             np.copyto(self._product, product)
 
-    def fill(self, plan, out, most):
-        """Write the product of `plan` into `out`, if that is right up to `most`.
+    def fill(self, plan, out, max_error):
+        """Write the product of `plan` into `out`, if that is right up to `max_error`.
 
         Returns
         -------
@@ -42,16 +48,14 @@ class Increments:
         """
         if self._plan is None:
             return False
-        coarse = self.coarse
-        distance, _ = _kernels.distance(plan, self._plan, coarse.n_threads)
-        if not ROUNDING * distance <= most:
+        distance, _ = _kernels.distance(plan, self._plan, self._n_threads)
+        if not ROUNDING * distance <= max_error:
             return False
         difference = np.subtract(
-            plan, self._plan, out=coarse.state, casting="same_kind"
+            plan, self._plan, out=self._difference, casting="same_kind"
         )
         scale = float(max(difference.max(), -difference.min())) or 1.0
         difference /= scale
-        made = coarse.multiply(coarse.buffer)
-        np.multiply(made, scale, out=out)
+        np.multiply(self._multiply(difference, self._made), scale, out=out)
         out += self._product
         return True

@@ -2,32 +2,35 @@
 that no one has multiplied yet. All answer the same questions.
 """
 
+import copy
+from typing import Any, ClassVar, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Gibbs, Panels, aligned_empty
+from ..utils.blocks import row_blocks
+from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_array, as_count
 from .neighbors import Neighbors, largest
 
-# Share of the mass of a row that `tocsr` may leave out.
+# Fraction of the mass of a row that `tocsr` may leave out.
 LEFT_OUT = 1e-4
-# Rows made at a time where a caller wants arrays (64 MB of them at most).
+# Entries of rows that are made at a time: 64 MB of float32.
 BLOCK_FLOATS = 1 << 24
 
 
 class Coupling:
     """A plan of shape (n, m), in whatever form.
 
-    Parameters
-    ----------
-    n_threads : int
-    limit : int or None, default=None
-        Bytes that `toarray` may take.
-
     Attributes
     ----------
     shape : tuple of int
+    n_threads : int
+    limit : float or None
+        Bytes that `toarray` may take, see `with_limit`.
     nbytes : int
         What it takes in memory.
     form : {"array", "sparse", "factors"}
@@ -35,12 +38,22 @@ class Coupling:
         Float32, but for arrays of float64 solves.
     """
 
-    form, dtype = None, np.dtype(np.float32)
+    form: ClassVar[Literal["array", "sparse", "factors"]]
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+    limit: float | None = None
 
-    def __init__(self, shape, n_threads, limit=None):
-        self.shape, self.n_threads, self.limit = shape, n_threads, limit
+    def __init__(self, shape: tuple[int, int], n_threads: int):
+        self.shape, self.n_threads = shape, n_threads
 
-    def toarray(self):
+    def with_limit(self, limit: float | None) -> "Coupling":
+        """The same plan over the same memory, whose `toarray` may take so many bytes;
+        None is any number.
+        """
+        other = copy.copy(self)
+        other.limit = limit
+        return other
+
+    def toarray(self) -> FloatArray:
         """The plan as an (n, m) ndarray of `dtype`, in place where it is one.
 
         Raises
@@ -57,23 +70,27 @@ class Coupling:
             )
         return self._toarray()
 
-    def tocsr(self, left_out=LEFT_OUT):
+    def tocsr(self, left_out: float = LEFT_OUT) -> sparse.csr_array:
         """The plan as a SciPy CSR array of `dtype`, small entries left out.
 
         Parameters
         ----------
         left_out : float, default=1e-4
-            Share of the mass of every row that may be.
+            Fraction of the mass of every row that its smallest entries, which are left
+            out, have together at most.
 
         Returns
         -------
         (n, m) scipy.sparse.csr_array
         """
-        left_out = _as_share(left_out)
-        parts = [_sparsified(block, left_out) for _, block in self._blocks()]
+        left_out = _as_fraction(left_out)
+        parts = []
+        for _, block in self._blocks():
+            kept = (block >= _smallest_kept(block, left_out)[:, None]) & (block > 0)
+            parts.append(sparse.csr_array(np.where(kept, block, 0)))
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
-    def topk(self, k, rows=None):
+    def topk(self, k: int, rows: ArrayLike | None = None) -> Neighbors:
         """The k largest entries of every row, largest first.
 
         Parameters
@@ -95,7 +112,7 @@ class Coupling:
             rows = rows.astype(np.int64)  # an empty list is of floats
         return self._topk(k, np.arange(self.shape[0])[rows])
 
-    def apply(self, y):
+    def apply(self, y: ArrayLike) -> FloatArray:
         """``plan @ y``.
 
         Parameters
@@ -116,7 +133,7 @@ class Coupling:
         moved, _ = self._apply(columns)
         return moved.reshape(self.shape[:1] + y.shape[1:])
 
-    def transform(self, y):
+    def transform(self, y: ArrayLike) -> FloatArray:
         """The barycentric projection ``plan @ y / plan @ 1``: to every row the mean of
         the rows of `y` that its mass goes to.
 
@@ -131,25 +148,29 @@ class Coupling:
         return moved * scale.reshape((-1,) + (1,) * (moved.ndim - 1))
 
     @property
-    def marginals(self):
+    def marginals(self) -> tuple[Float64Array, Float64Array]:
         """Row sums (n,) and column sums (m,), float64."""
         ones = [np.ones((size, 1), dtype=np.float32) for size in self.shape]
         return self._apply(ones[1])[1], self.T._apply(ones[0])[1]
 
     @property
-    def T(self):
+    def T(self) -> "Coupling":
         """The coupling of the other side with this one."""
         raise NotImplementedError
 
-    def entropy(self):
+    @property
+    def nbytes(self) -> int:
+        raise NotImplementedError
+
+    def entropy(self) -> float:
         """``-sum plan log plan``."""
         raise NotImplementedError
 
-    def copy(self):
+    def copy(self) -> "Coupling":
         """One that no later solve can overwrite."""
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, "
             f"{self.nbytes / 1e6:.3g} MB)"
@@ -178,7 +199,8 @@ class ArrayCoupling(Coupling):
 
     @property
     def T(self):
-        return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)
+        swapped = np.ascontiguousarray(self.array.T)
+        return ArrayCoupling(swapped, self.n_threads).with_limit(self.limit)
 
     @property
     def marginals(self):
@@ -188,7 +210,7 @@ class ArrayCoupling(Coupling):
         return _kernels.entropy(self.array, self.n_threads)
 
     def copy(self):
-        return ArrayCoupling(self.array.copy(), self.n_threads)
+        return ArrayCoupling(self.array.copy(), self.n_threads).with_limit(self.limit)
 
     def _toarray(self):
         return self.array
@@ -210,8 +232,8 @@ class FactoredCoupling(Coupling):
 
     form = "factors"
 
-    def __init__(self, left, right, f, g, epsilon, n_threads, limit=None):
-        super().__init__((len(left), len(right)), n_threads, limit)
+    def __init__(self, left, right, f, g, epsilon, n_threads):
+        super().__init__((len(left), len(right)), n_threads)
         self.left, self.right, self.f, self.g = left, right, f, g
         self.epsilon = epsilon
         self._panels = Panels(right, True, n_threads=n_threads)
@@ -224,7 +246,7 @@ class FactoredCoupling(Coupling):
     @property
     def T(self):
         swapped = self.right, self.left, self.g, self.f, self.epsilon
-        return FactoredCoupling(*swapped, self.n_threads, self.limit)
+        return FactoredCoupling(*swapped, self.n_threads).with_limit(self.limit)
 
     def entropy(self):
         return _kernels.entropy(self._made(), self.n_threads)
@@ -258,8 +280,8 @@ class SparseCoupling(Coupling):
 
     form = "sparse"
 
-    def __init__(self, csr, n_threads, limit=None):
-        super().__init__(csr.shape, n_threads, limit)
+    def __init__(self, csr, n_threads):
+        super().__init__(csr.shape, n_threads)
         self.csr = csr
 
     @property
@@ -269,7 +291,8 @@ class SparseCoupling(Coupling):
 
     @property
     def T(self):
-        return SparseCoupling(self.csr.T.tocsr(), self.n_threads, self.limit)
+        swapped = self.csr.T.tocsr()
+        return SparseCoupling(swapped, self.n_threads).with_limit(self.limit)
 
     @property
     def marginals(self):
@@ -281,8 +304,22 @@ class SparseCoupling(Coupling):
         )
 
     def tocsr(self, left_out=LEFT_OUT):
-        _as_share(left_out)
-        return self.csr.copy()
+        left_out = _as_fraction(left_out)
+        kept, starts, n = self.csr.data > 0, self.csr.indptr, self.shape[0]
+        counts = np.diff(starts)
+        width = int(counts.max(initial=1))
+        for rows in row_blocks(n, width, 8 * BLOCK_FLOATS):
+            # Only what is stored, moved together, and zeros where rows are shorter.
+            stored = slice(starts[rows.start], starts[rows.stop])
+            filled = np.arange(width) < counts[rows, None]
+            packed = np.zeros(filled.shape, dtype=self.dtype)
+            packed[filled] = self.csr.data[stored]
+            least = np.repeat(_smallest_kept(packed, left_out), counts[rows])
+            kept[stored] &= self.csr.data[stored] >= least
+        made = self.csr.copy()
+        made.data[~kept] = 0
+        made.eliminate_zeros()
+        return made
 
     def entropy(self):
         data = self.csr.data[self.csr.data > 0].astype(np.float64)
@@ -306,7 +343,7 @@ class SparseCoupling(Coupling):
         return self.csr @ y, self.marginals[0]
 
 
-def _as_share(left_out):
+def _as_fraction(left_out):
     left_out = float(left_out)
     if not 0 <= left_out < 1:
         raise ValueError(f"left_out must be in [0, 1), got {left_out}")
@@ -323,11 +360,10 @@ def _multiply(rows, y, n_threads):
     return moved, sums
 
 
-def _sparsified(block, left_out):
-    """Rows as CSR without their smallest entries, `left_out` of their mass at most."""
+def _smallest_kept(block, left_out):
+    """The smallest entry of every row if those below it are left out, which have at
+    most the fraction `left_out` of its mass."""
     ordered = np.sort(block, axis=1)
     below = np.cumsum(ordered, axis=1, dtype=np.float64)
     first = (below <= left_out * below[:, -1:]).sum(axis=1)
-    least = ordered[np.arange(len(block)), np.minimum(first, block.shape[1] - 1)]
-    kept = (block >= least[:, None]) & (block > 0)
-    return sparse.csr_array(np.where(kept, block, 0))
+    return ordered[np.arange(len(block)), np.minimum(first, block.shape[1] - 1)]

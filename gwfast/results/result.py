@@ -1,11 +1,14 @@
 """What the solvers return: answers that carry their evidence."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .coupling import Coupling
+from .status import Status
 
 
 class ConvergenceWarning(UserWarning):
@@ -29,7 +32,7 @@ class OuterStep(NamedTuple):
     marginal_error : float
         ``|T 1 - p|_1 + |T' 1 - q|_1``.
     n_inner : int
-        Passes of Sinkhorn in this iteration.
+        Sinkhorn iterations in this one.
     seconds : float
         Since the solve began.
     """
@@ -54,20 +57,26 @@ class LiveStep(OuterStep):
         Frobenius norm of the change of the plan; for dense costs only, else NaN.
     """
 
-    _make_coupling, moved = None, np.nan
+    _make_coupling: Callable[[], Coupling] | None = None
+    moved: float = np.nan
 
     @classmethod
-    def of(cls, step, make_coupling, moved=np.nan):
+    def of(
+        cls,
+        step: OuterStep,
+        make_coupling: Callable[[], Coupling],
+        moved: float = np.nan,
+    ) -> "LiveStep":
         live = cls(*step)
         live._make_coupling, live.moved = make_coupling, moved
         return live
 
-    def expire(self):
+    def expire(self) -> None:
         """The solver goes on, and overwrites what a coupling would be made from."""
         self._make_coupling = None
 
     @property
-    def coupling(self):
+    def coupling(self) -> Coupling:
         """The plan of this iteration, a `Coupling`, to be looked at (`topk`, `apply`,
         ...) during the call only; `Coupling.toarray` and copy what is to stay.
 
@@ -118,29 +127,18 @@ class Candidate(NamedTuple):
 class Candidates(tuple):
     """A tuple of `Candidate` that prints as a table."""
 
-    def __str__(self):
-        rows = [Candidate._fields]
+    # Words to the left, numbers to the right.
+    _FORMATS = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
+
+    def __str__(self) -> str:
+        cells = [Candidate._fields]
         for row in self:
-            rows.append(
-                (
-                    row.start,
-                    str(row.n_points),
-                    f"{row.epsilon:.3g}",
-                    f"{row.gw_cost:.6g}",
-                    str(row.n_outer),
-                    f"{row.seconds:.2f}",
-                    row.fate,
-                )
-            )
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(
-                # Words to the left, numbers to the right.
-                cell.ljust(width) if k in (0, 6) else cell.rjust(width)
-                for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
+            cells.append(tuple(map(format, row, (f[1:] for f in self._FORMATS))))
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        specs = [
+            f"{f[0]}{width}" for f, width in zip(self._FORMATS, widths, strict=True)
+        ]
+        return "\n".join("  ".join(map(format, row, specs)).rstrip() for row in cells)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -161,27 +159,28 @@ class SinkhornResult:
     marginal_error : float
         ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
     n_iter : int
-    status : str
-        ``"converged"``, ``"max_iter"``, or ``"precision"``: the error no longer fell,
-        above a tolerance that float32 cannot meet.
+    status : Status
+        A `str`: ``"converged"``, ``"max_iter"`` (the limit was reached), or
+        ``"precision"``: the error no longer fell, above a tolerance that float32 cannot
+        meet.
     seconds : float
     """
 
-    plan: np.ndarray
-    potentials: tuple
+    plan: NDArray
+    potentials: tuple[NDArray, NDArray]
     cost: float
     reg_cost: float
     epsilon: float
     marginal_error: float
     n_iter: int
-    status: str
+    status: Status
     seconds: float
 
     @property
-    def converged(self):
-        return self.status == "converged"
+    def converged(self) -> bool:
+        return self.status == Status.CONVERGED
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"SinkhornResult({self.plan.shape[0]} x {self.plan.shape[1]}, "
             f"{self.status}, cost={self.cost:.6g}, epsilon={self.epsilon:.3g}, "
@@ -202,11 +201,11 @@ class GWResult:
         not fit `memory_limit`.
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
-        ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the pseudo-cost of
-        the last linearization; with ``method="ppa"`` and "bapg" times the plan before.
+        ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the last linearized
+        cost; with ``method="ppa"`` and "bapg" times the plan before.
     gw_cost : float
-        The objective ``<lin_cost(plan), plan>``, without entropy. Like the pseudo-cost
-        it takes the marginals to be `p` and `q`: exact up to the marginal error.
+        The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
+        cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
         With a linear cost it is ``alpha`` times that plus ``(1 - alpha)`` times
         `linear_cost`.
     linear_cost : float
@@ -219,21 +218,22 @@ class GWResult:
     marginal_error : float
         ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
     n_outer, n_inner : int
-        Linearizations, and passes of Sinkhorn in all of them together, of the last
+        Linearizations, and Sinkhorn iterations in all of them together, of the last
         descent.
-    status : str
-        Why the solver stopped. ``"converged"``: objective, plan and marginals are
-        within tolerance. ``"max_outer"``: the limit of outer iterations was reached.
-        ``"max_inner"``: objective and plan stand still, the marginal tolerance was not
-        reached within the limit of passes. ``"precision"``: nothing gets any better,
-        above a tolerance that float32 cannot meet. ``"stopped"``: by the callback.
-        And of what converged, but should not be trusted as it is: ``"near_product"``,
-        the plan hardly differs from the product plan and matches nothing;
-        ``"lost_mass"``, points have lost their mass; ``"tie"``, another plan is as good
-        (the spaces are symmetric, or do not say enough).
+    status : Status
+        Why the solver stopped, a `str`. ``"converged"``: objective, plan and marginals
+        are within tolerance. ``"max_outer"``: the limit of outer iterations was
+        reached. ``"max_inner"``: objective and plan stand still, the marginal tolerance
+        was not reached within the limit of Sinkhorn iterations. ``"precision"``:
+        nothing gets any better, above a tolerance that float32 cannot meet.
+        ``"stopped"``: by the callback. And of what converged, but should not be trusted
+        as it is: ``"near_product"``, the plan hardly differs from the product plan and
+        matches nothing; ``"lost_mass"``, points have lost their mass; ``"tie"``,
+        another plan is as good (the spaces are symmetric, or do not say enough).
     left_out : float
-        Share of the mass of any row or column that the plan lacks, at most, because
-        only a part of the kernel was kept (see `tier`): 0 where all of it was.
+        Truncation bound: the share of the mass of any row or column that the plan
+        lacks, at most, because the kernel was truncated (see `tier`); 0 where it was
+        not.
     advice : str
         What to try, where `status` is none of "converged" and "stopped".
     history : tuple of OuterStep
@@ -246,15 +246,15 @@ class GWResult:
     """
 
     coupling: Coupling
-    potentials: tuple
+    potentials: tuple[NDArray, NDArray]
     gw_cost: float
     reg_cost: float
     epsilon: float
     marginal_error: float
     n_outer: int
     n_inner: int
-    status: str
-    history: tuple
+    status: Status
+    history: tuple[OuterStep, ...]
     seconds: float
     left_out: float = 0.0
     linear_cost: float = 0.0
@@ -262,16 +262,16 @@ class GWResult:
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property
-    def plan(self):
+    def plan(self) -> NDArray:
         """The coupling as an (n, m) ndarray."""
         return self.coupling.toarray()
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         """Whether the tolerances are met and nothing speaks against the plan."""
-        return self.status == "converged"
+        return self.status == Status.CONVERGED
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"GWResult({self.coupling.shape[0]} x {self.coupling.shape[1]}, "
             f"{self.status}, "

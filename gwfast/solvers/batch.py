@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.outer_loop import Limits
+from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning
 from ..utils.progress import watching
 from .gromov import solve

@@ -9,8 +9,12 @@ from ..problems.epsilon import as_epsilon
 from ..problems.low_rank import smoothed
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import is_factored, linearize
-from ..quadratic.outer_loop import Alternating, Descent, Limits, mass_entropy
+from ..quadratic.information import mass_entropy
+from ..quadratic.methods import PGD, as_method
+from ..quadratic.outer_loop import OuterLoop
+from ..quadratic.stopping import Limits
 from ..results.result import Candidates, ConvergenceWarning
+from ..results.status import Status
 from ..utils.memory import as_limit
 from ..utils.precision import SINGLE, as_precision
 from ..utils.progress import watching
@@ -224,8 +228,8 @@ def solve(
     seed, callback = as_count(seed, "seed", least=0), as_callback(callback)
     epsilon, auto = as_epsilon(epsilon), isinstance(init, str) and init == "auto"
     precision = as_precision(dtype)
-    problem.check_method(method, precision)
-    if auto and not (method == "pgd" and problem.is_balanced):
+    method = as_method(method, problem, precision)
+    if auto and not (method is PGD and problem.is_balanced):
         auto, init = False, "product"
     start = None
     if not auto:
@@ -238,7 +242,7 @@ def solve(
     tie, candidates = False, Candidates()
     with single_threaded_blas(), watching(progress) as watch:
         if auto:
-            descent, tie, candidates = search(
+            found, tie, candidates = search(
                 problem,
                 epsilon,
                 limits if precision is SINGLE else near(limits),
@@ -250,8 +254,9 @@ def solve(
                 callback=callback if precision is SINGLE else None,
                 watch=watch,
             )
+            solution = found.solution
             if precision is not SINGLE:
-                descent = go_on(descent, problem, limits, precision, callback)
+                solution = go_on(found, problem, limits, precision, callback)
         else:
             if tier != "dense" and not isinstance(start, Product | Given):
                 raise MemoryError(
@@ -260,7 +265,7 @@ def solve(
                 )
             plan = start_plan(start, problem, threads)
             watch(f"solving from {start}")
-            descent = descend(
+            solution = descend(
                 problem,
                 epsilon,
                 plan,
@@ -271,17 +276,19 @@ def solve(
                 n_threads=threads,
                 callback=callback,
             )
-        result = conclude(descent, tie)
-    result.coupling.limit = limit
+        result = conclude(solution, tie)
     return dataclasses.replace(
-        result, candidates=candidates, seconds=time.perf_counter() - began
+        result,
+        coupling=result.coupling.with_limit(limit),
+        candidates=candidates,
+        seconds=time.perf_counter() - began,
     )
 
 
 def descend(
     problem, epsilon, plan, limits, *, tier, method, precision, n_threads, callback
 ):
-    """A `Descent` from one plan, None for the product plan, to its end.
+    """A `Solution` from one plan, None for the product plan.
 
     With many points it gets near that by what costs less: the largest eigenvalues of
     the costs, then float32.
@@ -292,8 +299,8 @@ def descend(
     )
     epsilons = epsilon.resolve(linearization)
     stages, rounded = [], None
-    staged = not is_factored(problem, method) and method == "pgd"
-    staged = staged and epsilons.last >= SINGLE.least_epsilon * linearization.unit
+    staged = not is_factored(problem, method) and method is PGD
+    staged = staged and epsilons.last >= SINGLE.min_epsilon * linearization.cost_scale
     if staged and limits.max_outer >= STAGED_FROM:
         smooth = smoothed(problem, n_threads)
         if smooth is not None:
@@ -301,30 +308,30 @@ def descend(
         if precision is not SINGLE and n * m >= HEAD_SIZE:
             rounded = linearization.rounded(SINGLE)
             stages.append((rounded, HEAD))
-    descent, told = None, callback
-    for stage, most in [*stages, (linearization, limits)]:
-        whole = stage is linearization
-        if not whole:
-            most = near(limits, most)
-        last, start = descent, plan
-        if last is not None:
-            if last.status == "stopped":
-                if not whole:
-                    continue
-                n_outer = len(last.history) + 1
-                most, told = dataclasses.replace(most, max_outer=n_outer), None
-            start = last.coupling().toarray()
-            if last.linearization is rounded:
-                linearization.use_increments(rounded)
-        kind = Alternating if method == "bapg" else Descent
-        descent = kind(stage, epsilons, stage.start(start))
-        if last is not None:
-            descent.follow(last)
-        descent.callback = told
-        descent.advance(most)
-    if told is not callback:
-        descent.status = "stopped"
-    return descent
+    last = None
+    for stage, most in stages:
+        if last is None or last.status != Status.STOPPED:
+            last = _run(
+                stage, epsilons, plan, last, near(limits, most), method, callback
+            )
+    if last is not None and last.linearization is rounded:
+        linearization.use_increments(rounded)
+    if last is None or last.status != Status.STOPPED:
+        return _run(linearization, epsilons, plan, last, limits, method, callback)
+    # Stopped early: one iteration makes a plan of the problem itself.
+    one = dataclasses.replace(limits, max_outer=len(last.history) + 1)
+    last = _run(linearization, epsilons, plan, last, one, method, None)
+    return dataclasses.replace(last, status=Status.STOPPED)
+
+
+def _run(linearization, epsilons, plan, last, limits, method, callback):
+    """The `Solution` of a loop from a plan, or from where the last one ended."""
+    start = None
+    if last is not None:
+        plan, start = last.coupling.toarray(), last.warm_start(linearization)
+    gw_cost = linearization.start(plan)
+    loop = OuterLoop(linearization, epsilons, gw_cost, method=method, warm_start=start)
+    return loop.run(limits, callback)
 
 
 def near(limits, first=HEAD):
@@ -338,21 +345,20 @@ def near(limits, first=HEAD):
     )
 
 
-def go_on(head, problem, limits, precision, callback):
-    """A `Descent` in another precision from where one ended, to its end."""
-    before = head.linearization
+def go_on(found, problem, limits, precision, callback):
+    """The `Solution` in another precision from where a candidate ended."""
+    before = found.solution.linearization
     linearization = linearize(problem, before.n_threads, precision=precision)
-    descent = Descent(linearization, head.epsilons, linearization.start(before.state))
-    descent.follow(head)
-    descent.callback = callback
-    descent.advance(limits)
-    return descent
+    gw_cost = linearization.start(before.state)
+    start, epsilons = found.solution.warm_start(linearization), found.loop.epsilons
+    loop = OuterLoop(linearization, epsilons, gw_cost, warm_start=start)
+    return loop.run(limits, callback)
 
 
-def conclude(descent, tie):
-    """The `GWResult` of a descent, right after it has ended."""
-    status, advice = _diagnose(descent, tie)
-    return descent.result(status=status, advice=advice)
+def conclude(solution, tie):
+    """The `GWResult` of a solution."""
+    status, advice = _diagnose(solution, tie)
+    return solution.result(status=status, advice=advice)
 
 
 def warn_of(result, limits, stacklevel):
@@ -369,16 +375,16 @@ def warn_of(result, limits, stacklevel):
     )
 
 
-def _diagnose(descent, tie):
+def _diagnose(solution, tie):
     """Status and advice."""
-    problem, marginals = descent.linearization.problem, descent.linearization.marginals
-    status, epsilon = descent.status, descent.history[-1].epsilon
+    linearization, marginals = solution.linearization, solution.marginals
+    problem, status, epsilon = linearization.problem, solution.status, solution.epsilon
     if status == "stopped":
         return status, ""
     if not problem.is_balanced:
         # Points may well have no mass, or hardly any; and steps may go in circles.
         advice = _ADVICE[status]
-        if status == "max_outer" and descent.linearization.method == "pgd":
+        if status == "max_outer" and linearization.method is PGD:
             advice += "; or method='ppa', whose steps are smaller"
         return status, advice
     kept = min(
@@ -395,8 +401,8 @@ def _diagnose(descent, tie):
         # Where one side's costs are all equal every plan is as good as the product
         # plan, and where it is a point that is the only one.
         different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
-        if different and descent.information() < LEAST_INFORMATION * most:
-            return "near_product", _near_product_advice(descent.linearization, epsilon)
+        if different and solution.information[0] < LEAST_INFORMATION * most:
+            return "near_product", _near_product_advice(linearization, epsilon)
     if status == "converged" and tie:
         return "tie", (
             "another plan has the same objective, see candidates: the spaces are "
@@ -407,7 +413,7 @@ def _diagnose(descent, tie):
 
 
 def _near_product_advice(linearization, epsilon):
-    share = epsilon / (linearization.product_cost or linearization.unit)
+    share = epsilon / (linearization.product_cost or linearization.cost_scale)
     advice = (
         "the plan hardly differs from the product plan and matches nothing, at an "
         f"epsilon of {epsilon:.3g}, {100 * share:.3g} % of the mean pseudo-cost (1 to "

@@ -8,9 +8,10 @@ is kept, and what that takes.
   anew, which costs a product of 2 n m d flops.
 """
 
-from ..problems.geometry import SCRATCH_BYTES
 from ..quadratic import factory
 from ..quadratic.factory import is_factored, tiers
+from ..quadratic.methods import PGD
+from ..utils.blocks import SCRATCH_BYTES
 from ..utils.memory import TIERS
 from ..utils.validation import one_of
 from .starts import QUANTILES
@@ -36,7 +37,7 @@ def level_sizes(problem, tier):
     return smaller or ([] if tier == "dense" else [largest])
 
 
-def nbytes(problem, tier, n_threads, *, method="pgd", scale=1.0, itemsize=4):
+def nbytes(problem, tier, n_threads, *, method=PGD, scale=1.0, itemsize=4):
     """Bytes that a solve in this tier takes beside the geometries, with its race, or
     would with `scale` times as many points.
     """
@@ -57,7 +58,7 @@ def _race(n, m):
     return 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
 
 
-def needs(problem, n_threads, *, method="pgd", itemsize=4):
+def needs(problem, n_threads, *, method=PGD, itemsize=4):
     """Bytes that a solve takes beside its input, by tier."""
     return {
         tier: nbytes(problem, tier, n_threads, method=method, itemsize=itemsize)
@@ -65,7 +66,7 @@ def needs(problem, n_threads, *, method="pgd", itemsize=4):
     }
 
 
-def choose(problem, tier, limit, n_threads, *, method="pgd", itemsize=4):
+def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
     """The tier to use.
 
     Parameters
@@ -75,7 +76,7 @@ def choose(problem, tier, limit, n_threads, *, method="pgd", itemsize=4):
     limit : float
         Bytes.
     n_threads : int
-    method : {"pgd", "ppa", "bapg"}, default="pgd"
+    method : Method, default=PGD
     itemsize : int, default=4
         Bytes of a number in its matrices.
 

@@ -11,7 +11,7 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import Epsilon, as_epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
-from ..quadratic.outer_loop import Limits
+from ..quadratic.stopping import Limits
 from ..results.result import Candidates
 from ..utils.memory import as_limit
 from ..utils.progress import watching
@@ -212,7 +212,7 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
             tie = finish(runners, limits, None, tell)
             last = runners[0]
             candidates += [runner.candidate() for runner in field]
-            result = conclude(last.descent, tie)
+            result = conclude(last.solution, tie)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())

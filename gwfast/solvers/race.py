@@ -12,10 +12,14 @@ import time
 import numpy as np
 
 from ..kernels.threads import resolve_n_threads
+from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..quadratic.factory import linearize
-from ..quadratic.outer_loop import Descent, Limits
+from ..quadratic.outer_loop import OuterLoop
+from ..quadratic.solution import Solution, WarmStart
+from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
+from ..results.status import Status
 from .levels import level_sizes, nbytes
 from .starts import WIDTH, Product, Profile, Random, start_plan
 
@@ -50,30 +54,38 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 @dataclasses.dataclass
 class Runner:
-    """A start and its descent."""
+    """A start and its loop."""
 
     label: str
-    descent: Descent
+    loop: OuterLoop
     seconds: float
     fate: str = "ahead"
+    solution: Solution | None = None
+
+    def run(self, limits, callback=None):
+        self.solution = self.loop.run(limits, callback)
 
     @property
     def gw_cost(self):
-        return self.descent.gw_cost
+        return self.loop.gw_cost
+
+    @property
+    def n_outer(self):
+        return len(self.loop.history)
 
     @property
     def is_moving(self):
-        return self.descent.status in (None, "max_outer")
+        return self.solution is None or self.solution.status == Status.MAX_OUTER
 
     def candidate(self):
-        descent = self.descent
+        loop = self.loop
         return Candidate(
             start=self.label,
-            n_points=max(descent.linearization.problem.shape),
-            epsilon=descent.epsilons.last,
-            gw_cost=descent.gw_cost,
-            n_outer=len(descent.history),
-            seconds=self.seconds + descent.seconds,
+            n_points=max(loop.linearization.problem.shape),
+            epsilon=loop.epsilons.last,
+            gw_cost=loop.gw_cost,
+            n_outer=self.n_outer,
+            seconds=self.seconds + loop.seconds,
             fate=self.fate,
         )
 
@@ -170,9 +182,9 @@ def search(
             for runner in runners:
                 runner.fate = "went on"
                 if runner.is_moving:
-                    runner.descent.advance(dataclasses.replace(COARSE, max_inner=few))
+                    runner.run(dataclasses.replace(COARSE, max_inner=few))
         candidates += [runner.candidate() for runner in field]
-    return runners[0].descent, tie, Candidates(candidates)
+    return runners[0], tie, Candidates(candidates)
 
 
 def line_up(linearization, epsilons, starts, watch):
@@ -187,16 +199,16 @@ def line_up(linearization, epsilons, starts, watch):
         fork = linearization.fork()
         plan = start_plan(start, linearization.problem, n_threads)
         gw_cost = fork.start(plan)
-        descent = Descent(fork, schedule, gw_cost)
-        runners.append(Runner(label, descent, time.perf_counter() - began))
+        loop = OuterLoop(fork, schedule, gw_cost)
+        runners.append(Runner(label, loop, time.perf_counter() - began))
     return runners
 
 
 def resume(runner, epsilon):
     """A runner at another epsilon from where one ended, which gives up its state."""
-    fork = runner.descent.linearization.fork()
-    descent = Descent(fork, Schedule.constant(epsilon), runner.gw_cost)
-    return Runner(f"epsilon {runner.descent.epsilons.last:.3g}", descent, 0.0)
+    fork = runner.loop.linearization.fork()
+    loop = OuterLoop(fork, Schedule.constant(epsilon), runner.gw_cost)
+    return Runner(f"epsilon {runner.loop.epsilons.last:.3g}", loop, 0.0)
 
 
 def race(runners, max_outer, max_inner, watch, *, spare=False):
@@ -215,10 +227,8 @@ def race(runners, max_outer, max_inner, watch, *, spare=False):
         most, few = min(n_outer, max_outer), min(RACE.max_inner, max_inner)
         for k, runner in enumerate(runners, start=1):
             watch(f"round {number}: candidate {k} of {len(runners)}")
-            if len(runner.descent.history) < most and runner.is_moving:
-                runner.descent.advance(
-                    dataclasses.replace(RACE, max_outer=most, max_inner=few)
-                )
+            if runner.n_outer < most and runner.is_moving:
+                runner.run(dataclasses.replace(RACE, max_outer=most, max_inner=few))
         runners = _distinct(sorted(runners, key=_rank))
         keep = sum(_as_good(runner, runners[0], CLOSE) for runner in runners)
         keep = min(keep, MOST_CLOSE)
@@ -245,18 +255,17 @@ def finish(runners, limits, callback, watch):
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
         for runner in runners:
             watch(f"solving from {runner.label}")
-            if len(runner.descent.history) < limits.max_outer - 1:
-                runner.descent.advance(before)
+            if runner.n_outer < limits.max_outer - 1:
+                runner.run(before)
         runners.sort(key=_rank)
     best = runners[0]
     watch(f"solving from {best.label}")
-    best.descent.callback = callback
-    best.descent.advance(limits)
+    best.run(limits, callback)
     best.fate, tie = "won", False
     for runner in runners[1:]:
         runner.fate = "lost"
         if _as_good(runner, best, TIE):
-            same = _distance(runner.descent, best.descent) < SAME_STATE
+            same = _distance(runner.loop, best.loop) < SAME_STATE
             runner.fate = f"same as {best.label}" if same else "tie"
             tie = tie or not same
     return tie
@@ -269,7 +278,7 @@ def _rank(runner):
 
 def _as_good(runner, best, share):
     """Whether its objective exceeds that of the best by at most a share of it."""
-    rounding = 1e-6 * best.descent.linearization.magnitude
+    rounding = 1e-6 * best.loop.linearization.magnitude
     return runner is best or (
         runner.gw_cost - best.gw_cost <= share * abs(best.gw_cost) + rounding
     )
@@ -303,10 +312,12 @@ def _promote(runner, linearization, epsilons, at):
     """The runner on more points, among which `at` are those it had."""
     began = time.perf_counter()
     fork = linearization.fork()
-    gw_cost = fork.start_from(runner.descent.linearization, *at)
-    descent = Descent(fork, Schedule.constant(epsilons.last), gw_cost)
-    descent.extend(runner.descent, *at)
-    return Runner(runner.label, descent, time.perf_counter() - began)
+    gw_cost = fork.start_from(runner.loop.linearization, *at)
+    schedule = Schedule.constant(epsilons.last)
+    epsilon = in_units(schedule.last, fork.cost_scale, fork.precision)
+    start = WarmStart.from_subset(runner.solution, fork, *at, epsilon)
+    loop = OuterLoop(fork, schedule, gw_cost, warm_start=start)
+    return Runner(runner.label, loop, time.perf_counter() - began)
 
 
 def _distinct(runners):
@@ -315,7 +326,7 @@ def _distinct(runners):
     for runner in runners:
         for other in kept:
             close = _as_good(runner, other, SAME_COST)
-            if close and _distance(runner.descent, other.descent) < SAME_STATE:
+            if close and _distance(runner.loop, other.loop) < SAME_STATE:
                 runner.fate = f"same as {other.label}"
                 break
         else:

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
-from ..linear.gibbs_kernel import StoredKernel
-from ..linear.sinkhorn import SinkhornSolver
-from ..problems.geometry import PointCloud, row_blocks
+from ..linear.gibbs_kernel import Buffer, StoredKernel
+from ..linear.sinkhorn_solver import SinkhornSolver
+from ..problems.geometry import PointCloud
+from ..utils.blocks import row_blocks
 from ..utils.validation import as_array, as_matrix, as_positive, one_of
 
 # A start need not meet its marginals better than this.
@@ -52,8 +53,8 @@ class Random:
         rng = np.random.default_rng(self.seed)
         plan = aligned_empty(problem.shape)
 
-        def fill():
-            rng.standard_exponential(out=plan, dtype=np.float32)
+        def fill(out):
+            rng.standard_exponential(out=out, dtype=np.float32)
 
         return _couple(problem, plan, fill, 1.0, n_threads)
 
@@ -122,10 +123,10 @@ class Profile:
 
         panels = Panels(right, True, n_threads=n_threads)
 
-        def fill():
+        def fill(out):
             # A constant of each row moves no plan.
-            _products.matmul(-2.0 * left, panels, plan, n_threads=n_threads)
-            np.add(plan, col_cost, out=plan)
+            _products.matmul(-2.0 * left, panels, out, n_threads=n_threads)
+            np.add(out, col_cost, out=out)
 
         return _couple(problem, plan, fill, self.width, n_threads)
 
@@ -355,8 +356,9 @@ def _quantiles(ordered, levels):
     return ordered[:, low] * (1 - share) + ordered[:, high] * share
 
 
-def _couple(problem, buffer, fill, epsilon, n_threads):
+def _couple(problem, plan, fill, epsilon, n_threads):
+    """The plan of a linear problem whose cost `fill` writes, in `plan`."""
     solver = SinkhornSolver(problem.p, problem.q, n_threads)
-    kernel = StoredKernel(buffer, fill, n_threads)
-    solver.solve(kernel, epsilon, tol=START_TOL, max_iter=START_PASSES)
-    return kernel.coupling(solver).toarray()
+    kernel = StoredKernel(Buffer(plan), fill, n_threads)
+    solution = solver.solve(kernel, epsilon, tol=START_TOL, max_iter=START_PASSES)
+    return kernel.coupling(solution).toarray()

@@ -8,7 +8,7 @@ from .validation import one_of
 
 
 @dataclasses.dataclass(frozen=True)
-class Precision:
+class FloatPrecision:
     """A floating point type and the limits that come with it.
 
     Attributes
@@ -34,8 +34,8 @@ class Precision:
         Relative, of the objective, a difference of larger terms.
     stalled : float
         Change of an outer iteration that may be rounding at any epsilon.
-    least_epsilon : float
-        Share of the costs below which epsilon is refused: rounding the costs would move
+    min_epsilon : float
+        Fraction of the costs below which epsilon is refused: rounding these would move
         what is exponentiated by tens.
     """
 
@@ -49,7 +49,7 @@ class Precision:
     rough: float
     cost_rounding: float
     stalled: float
-    least_epsilon: float
+    min_epsilon: float
 
     @property
     def itemsize(self):
@@ -59,7 +59,7 @@ class Precision:
 # Float32: e^88 is the largest number, and rows have up to e^15 entries. An entry of a
 # kernel that underflowed was below e^-87, so with scalings up to e^25 each it would
 # have carried e^-37 of the mass. Float64 alike, from e^709 and e^-708.
-SINGLE = Precision(
+SINGLE = FloatPrecision(
     dtype=np.dtype(np.float32),
     rounding=float(np.finfo(np.float32).eps) / 2,
     peak=60.0,
@@ -70,9 +70,9 @@ SINGLE = Precision(
     rough=np.inf,
     cost_rounding=1e-6,
     stalled=1e-4,
-    least_epsilon=1e-9,
+    min_epsilon=1e-9,
 )
-DOUBLE = Precision(
+DOUBLE = FloatPrecision(
     dtype=np.dtype(np.float64),
     rounding=float(np.finfo(np.float64).eps) / 2,
     peak=600.0,
@@ -83,13 +83,15 @@ DOUBLE = Precision(
     rough=1e-6,
     cost_rounding=1e-14,
     stalled=1e-12,
-    least_epsilon=1e-17,
+    min_epsilon=1e-17,
 )
 PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
 
 
 def as_precision(dtype):
-    """A `Precision` from ``"float32"``, ``"float64"`` or what NumPy takes for them."""
+    """The `FloatPrecision` of ``"float32"``, ``"float64"`` or what NumPy takes for
+    them.
+    """
     try:
         name = dtype if dtype is None else np.dtype(dtype).name
     except (SyntaxError, TypeError, ValueError):

@@ -15,8 +15,9 @@ from ..alignment.align import align
 from ..alignment.normalize import Normalizer
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import as_epsilon
-from ..problems.geometry import STATISTICS, PointCloud, row_blocks
+from ..problems.geometry import STATISTICS, PointCloud
 from ..results.result import ConvergenceWarning
+from ..utils.blocks import row_blocks
 from ..utils.parallel import in_parallel
 from ..utils.progress import watching
 from ..utils.validation import as_count, as_matrix, one_of

@@ -194,7 +194,7 @@ def test_normalization_does_not_depend_on_blocks(monkeypatch):
     x = cloud(50, 4, 21) + 3.0
     steps = ("unit", "center", "unit", "center")
     whole = Normalizer(steps, x, "x")
-    monkeypatch.setattr("gwfast.problems.geometry.SCRATCH_BYTES", 7 * 8 * 4)
+    monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 7 * 8 * 4)
     blocks = Normalizer(steps, x, "x")
     np.testing.assert_allclose(blocks.rows, whole.rows, atol=1e-7)
     np.testing.assert_allclose(blocks(x[20:30]), whole.rows[20:30], atol=1e-7)

@@ -121,9 +121,7 @@ def test_cosine_similarity_refuses_a_buffer_it_cannot_write_to(out):
 
 
 def test_cosine_similarity_names_zero_rows_as_the_caller_counts_them(monkeypatch):
-    monkeypatch.setattr(
-        "gwfast.problems.geometry.SCRATCH_BYTES", 3 * 8 * 4
-    )  # three rows
+    monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 3 * 8 * 4)  # three rows
     x = np.ones((40, 4))
     x[[8, 20]] = 0
     with pytest.raises(ValueError, match=r"^x must .* got 2 \(row 8, 20\)"):
@@ -231,7 +229,7 @@ def test_point_cloud_refuses_unknown_metrics_and_zero_rows():
 @pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
 @pytest.mark.parametrize("step", [10**9, 2])
 def test_dense_cost_tells_symmetric_from_not(size, step, monkeypatch):
-    monkeypatch.setattr("gwfast.problems.geometry.SCRATCH_BYTES", 8 * 20 * step)
+    monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 8 * 20 * step)
     cost = np.random.default_rng(0).random((20, 20)) * size
     assert not DenseCost(cost).symmetric
     cost = cost + cost.T

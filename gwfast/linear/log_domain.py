@@ -1,0 +1,86 @@
+"""Sinkhorn iterations on potentials, by log-sum-exp over the cost: twice the reads of
+the scaling form and an exp for every entry, but nothing can overflow.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..kernels import _exponentials
+
+# Factor between the epsilons of one level of annealing and the next.
+ANNEALING_FACTOR = 4.0
+# A level of annealing ends when the potentials move by less than this many epsilons
+# (what is left is a matter of scalings well within float32), or after so many
+# iterations.
+SETTLED, LEVEL_ITERATIONS = 2.0, 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Potentials:
+    """Dual variables of a linear problem, in units of its cost; nobody changes them.
+
+    Attributes
+    ----------
+    f : (n,) float64 ndarray
+    g : (m,) float64 ndarray
+    """
+
+    f: np.ndarray
+    g: np.ndarray
+
+    def absorb(self, u, v, epsilon):
+        """These with the scalings `u` and `v` of their kernel moved into them."""
+        with np.errstate(divide="ignore"):
+            return Potentials(
+                self.f + epsilon * np.log(u, dtype=np.float64),
+                self.g + epsilon * np.log(v, dtype=np.float64),
+            )
+
+
+class LogDomain:
+    """Sinkhorn's half-steps on potentials, for given masses.
+
+    Parameters
+    ----------
+    p : (n,) float64 ndarray
+    q : (m,) float64 ndarray
+    n_threads : int
+    """
+
+    def __init__(self, p, q, n_threads):
+        self.p, self.n_threads = p, n_threads
+        with np.errstate(divide="ignore"):
+            self.log_p, self.log_q = np.log(p), np.log(q)
+
+    def fit_rows(self, cost, g, epsilon):
+        """Potentials (n,) with which the rows have their masses, for the `g` of
+        columns, which may be others than the problem's.
+        """
+        sums = np.empty(len(self.log_p))
+        zeros = np.zeros(len(sums))
+        _exponentials.logsumexp_rows(cost, zeros, g, epsilon, sums, self.n_threads)
+        return epsilon * (self.log_p - sums)
+
+    def fit_cols(self, cost, f, epsilon):
+        """Potentials (m,) of the columns, likewise."""
+        sums = np.empty(len(self.log_q))
+        zeros = np.zeros(len(sums))
+        _exponentials.logsumexp_cols(cost, f, zeros, epsilon, sums, self.n_threads)
+        return epsilon * (self.log_q - sums)
+
+    def anneal(self, cost, potentials, epsilon, spread):
+        """Potentials after iterations from an epsilon of a part of `spread`, which is
+        how far they may have to move, down to `epsilon`.
+        """
+        alive = self.p > 0
+        levels = np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(ANNEALING_FACTOR)
+        for level in range(int(levels), -1, -1):
+            level_epsilon = epsilon * ANNEALING_FACTOR**level
+            for _ in range(LEVEL_ITERATIONS):
+                f = self.fit_rows(cost, potentials.g, level_epsilon)
+                moved = np.abs(f[alive] - potentials.f[alive]).max()
+                potentials = Potentials(f, self.fit_cols(cost, f, level_epsilon))
+                if moved < SETTLED * level_epsilon:
+                    break
+        return potentials

@@ -1,0 +1,206 @@
+"""Entropic optimal transport by Sinkhorn iterations that stay finite at any epsilon.
+
+Two ways of computing the same iteration, and the passage between them:
+
+- *scaling*: with ``K_ij = exp((f_i + g_j - c_ij) / epsilon)`` made once, in the buffer
+  of the cost, an iteration is one read of K (``kernels.sinkhorn_passes``). Fast, but u
+  and v may leave the range of float32, and what underflowed in K is lost.
+- *log domain*: f and g by log-sum-exp over the cost, see log_domain.py.
+
+The solver begins in the log domain where it has no potentials or they do not fit,
+goes on by scaling, and absorbs u and v into f and g (making the kernel anew) when they
+drift.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..utils.precision import SINGLE
+from .gibbs_kernel import Scalings
+from .log_domain import LogDomain, Potentials
+from .newton import NewtonSteps
+from .over_relaxation import OverRelaxation
+
+# Iterations between two looks at the scalings and at how fast the error falls.
+LOOK_EVERY = 8
+# Factor of the error in an iteration above which it stands still; below
+# `FloatPrecision.standstill` that is rounding rather than slow convergence.
+STALLED_RATE = 0.99
+# Fraction of the tolerance at which iterations stop: what is left is for the columns,
+# whose marginals are exact but for rounding.
+MARGIN = 0.9
+
+
+class PotentialsOutOfRange(Exception):
+    """Potentials do not fit a kernel that has no cost to take to the log domain.
+
+    Attributes
+    ----------
+    potentials : Potentials
+        To go on from with the whole kernel.
+    """
+
+    def __init__(self, potentials):
+        super().__init__()
+        self.potentials = potentials
+
+
+class LinearSolution(NamedTuple):
+    """Solution of a linear problem, whose plan is that of `potentials`, and of the
+    kernel with the `scalings`.
+
+    Attributes
+    ----------
+    potentials : Potentials
+        Of the plan; they start the next problem.
+    scalings : Scalings
+        Of the kernel as it was made last, until the solver is used again.
+    n_iter : int
+        Sinkhorn iterations made.
+    """
+
+    potentials: Potentials
+    scalings: Scalings
+    n_iter: int
+
+
+class SinkhornSolver:
+    """Solves linear problems of one size whose marginals are both given.
+
+    Parameters
+    ----------
+    p : (n,) float64 ndarray
+    q : (m,) float64 ndarray
+    n_threads : int
+    precision : FloatPrecision, default=SINGLE
+
+    Attributes
+    ----------
+    scalings : Scalings
+        What all solutions use, one after the other.
+    log_domain : LogDomain
+    """
+
+    def __init__(self, p, q, n_threads, precision=SINGLE):
+        self.p, self.q, self.n_threads, self.precision = p, q, n_threads, precision
+        self.scalings = Scalings(len(p), len(q), precision.dtype)
+        self.log_domain = LogDomain(p, q, n_threads)
+
+    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+        """Solve the problem of `kernel`.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        epsilon : float
+        start : Potentials or None, default=None
+            Those of a problem nearby.
+        tol : float
+            Stops when the L1 error of the marginals is below.
+        max_iter : int
+
+        Returns
+        -------
+        LinearSolution
+
+        Raises
+        ------
+        PotentialsOutOfRange
+        """
+        if start is None:
+            start = self._cold_start(kernel, epsilon)
+        potentials = self._make(kernel, start, epsilon)
+        p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
+        relaxation, n_iter = OverRelaxation(), 0
+        newton = NewtonSteps(kernel.shape, self.precision)
+        while True:
+            n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
+            n_next = min(n_next, max_iter - n_iter)
+            if relaxation.omega != 1.0 and n_iter + n_next == max_iter:
+                n_next -= 1  # only a plain iteration leaves the columns exact
+            error, done = kernel.iterate(
+                p, q, scalings, relaxation.omega, n_next, MARGIN * tol
+            )
+            n_iter += done
+            close = error <= MARGIN * tol
+            # False for NaN: a broken kernel is seen right below, as a drift.
+            if n_iter >= max_iter or (close and relaxation.omega == 1.0):
+                break
+            if close or n_iter + 1 == max_iter:
+                relaxation.pause()
+            elif n_iter == 1 or n_iter % LOOK_EVERY == 0:
+                if scalings.drift(p, q) > limit:
+                    potentials = self._renew(kernel, potentials, epsilon)
+                    relaxation.reset()
+                    continue
+                rate = relaxation.rate(error, LOOK_EVERY)
+                if newton.pays(error, rate, MARGIN * tol):
+                    n_iter += newton.take(kernel.rows, p, q, scalings, error)
+                    relaxation.reset()
+                    continue
+                if error < self.precision.standstill and rate > STALLED_RATE:
+                    break
+                relaxation.adapt(error, rate)
+        if scalings.drift(p, q) > 2 * limit:
+            # Scalings that ran away since the last look must not reach the plan.
+            potentials = self._renew(kernel, potentials, epsilon)
+            kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
+        potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
+        return LinearSolution(potentials, scalings, n_iter)
+
+    def _cold_start(self, kernel, epsilon):
+        potentials = Potentials(np.zeros(len(self.p)), np.zeros(len(self.q)))
+        spread = kernel.spread()
+        if spread > self.precision.direct * epsilon:
+            potentials = self._anneal(kernel, potentials, epsilon, spread)
+        return potentials
+
+    def _make(self, kernel, potentials, epsilon):
+        """Make the kernel, through the log domain where it would overflow; returns the
+        potentials that it is made with.
+        """
+        given = self.q, self.scalings
+        peak = kernel.ensure(potentials, epsilon, *given)
+        self.scalings.u.fill(1.0)
+        if peak > self.precision.peak:
+            # The potentials do not fit this cost, and the peak says by how much.
+            potentials = self._anneal(kernel, potentials, epsilon, peak * epsilon)
+            kernel.make(potentials, epsilon, *given)
+        return potentials
+
+    def _renew(self, kernel, potentials, epsilon):
+        """Make the kernel anew around potentials that have moved, or lost a point."""
+        scalings = self.scalings
+        if scalings.drift(self.p, self.q) < np.inf:
+            potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
+        else:
+            potentials = self._anneal(kernel, potentials, epsilon)
+        return self._make(kernel, potentials, epsilon)
+
+    def _anneal(self, kernel, potentials, epsilon, spread=None):
+        """Potentials that fit the cost; `spread` is how far they may have to move, by
+        default as far as the costs differ.
+        """
+        if not kernel.has_cost:
+            raise PotentialsOutOfRange(potentials)
+        if spread is None:
+            spread = kernel.spread()
+        return self.log_domain.anneal(kernel.cost(), potentials, epsilon, spread)
+
+
+def in_units(epsilon, scale, precision=SINGLE):
+    """`epsilon` in units of `scale` that make the costs of order one.
+
+    Raises
+    ------
+    ValueError
+        If it is too small for the precision to tell costs apart at all.
+    """
+    least = precision.min_epsilon
+    if epsilon < least * scale:
+        raise ValueError(
+            f"epsilon must be at least {least * scale:.1e}, {least} of the largest "
+            f"costs, got {epsilon}"
+        )
+    return epsilon / scale

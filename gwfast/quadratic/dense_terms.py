@@ -1,0 +1,166 @@
+"""The terms that a linearized cost of matrices is made of."""
+
+import copy
+
+import numpy as np
+
+from ..kernels import _kernels, _products
+from ..kernels._rows import Panels, aligned_empty
+from ..utils.blocks import CACHED_BYTES, row_blocks
+
+
+class TransformedCost:
+    """``h(C - shift) = scale * matrix + center``, and the products with the marginal
+    that the separable terms need, in float64, block by block of rows.
+
+    With a `fixed` marginal the center is in the middle of the range, else zero, and the
+    separable terms are left for `times`.
+
+    Attributes
+    ----------
+    matrix : (n, n) ndarray of `dtype`
+        With entries in [-1, 1].
+    scale, center : float
+    linear : (n,) ndarray
+        ``f(C - shift) @ p``.
+    product : (n,) ndarray
+        ``scale * matrix @ p``.
+    """
+
+    def __init__(self, geometry, shift, h, f, p, dtype, fixed):
+        cost, n = geometry.matrix, geometry.n
+        # h is monotone, so its range is that of the extremes.
+        low, high = (
+            float(h(np.float64(bound) - shift)) for bound in (cost.min(), cost.max())
+        )
+        self.center = (low + high) / 2 if fixed else 0.0
+        self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
+        self.scale = self.scale or 1.0
+        self.matrix = np.empty((n, n), dtype=dtype)
+        self.linear, self.product = np.zeros(n), np.zeros(n)
+        # f is convex: the largest loss is at an end of the range.
+        ends = np.array([cost.min(), cost.max()], dtype=np.float64) - shift
+        self._loss_scale = scale = float(np.abs(f(ends)).max()) or 1.0
+        self._losses = None if fixed else np.empty((n, n), dtype=dtype)
+        for rows in row_blocks(n, n, CACHED_BYTES):
+            block = cost[rows].astype(np.float64) - shift
+            values, losses = h(block) - self.center, f(block)
+            self.linear[rows] += losses @ p
+            self.product[rows] += values @ p
+            if not geometry.symmetric:
+                # Both orientations, halved below: the mean of C and its transpose.
+                self.linear += losses.T @ p[rows]
+                self.product += values.T @ p[rows]
+            self.matrix[rows] = values / self.scale
+            if not fixed:
+                self._losses[rows] = losses / scale
+        if not geometry.symmetric:
+            self.linear /= 2
+            self.product /= 2
+            if not fixed:
+                self._losses = (self._losses + self._losses.T) / 2
+        if not fixed:
+            self.product[:] = 0.0
+
+    def times(self, masses):
+        """``f(C) @ masses``, of the mean of both orientations."""
+        made = self._losses @ masses.astype(self._losses.dtype)
+        return self._loss_scale * made.astype(np.float64)
+
+
+class BilinearTerm:
+    """``left @ plan @ right``, halved with the same of the transposes where these are
+    asymmetric.
+
+    Parameters
+    ----------
+    left : (n, n) ndarray
+    right : (m, m) ndarray
+        Of the dtype of `left`.
+    symmetric : bool
+        Whether both are.
+    n_threads : int
+    """
+
+    def __init__(self, left, right, symmetric, n_threads):
+        self._matrices, self._symmetric = (left, right), symmetric
+        self._n_threads = n_threads
+        self._orientations = [(left, Panels(right, True, n_threads=n_threads))]
+        if not symmetric:
+            other = np.ascontiguousarray(left.T), Panels(right, n_threads=n_threads)
+            self._orientations.append(other)
+        shape, dtype = (len(left), len(right)), left.dtype
+        self._scratch = [aligned_empty(shape, dtype) for _ in self._orientations]
+
+    def astype(self, dtype):
+        """The same in another precision, with room of its own."""
+        left, right = (matrix.astype(dtype) for matrix in self._matrices)
+        return BilinearTerm(left, right, self._symmetric, self._n_threads)
+
+    def multiply(self, plan, out):
+        """Write the term of a plan to `out`, which is returned."""
+        for (left, right), made in zip(
+            self._orientations, (out, self._scratch[-1]), strict=False
+        ):
+            n_threads, scratch = self._n_threads, self._scratch[0]
+            panels = Panels(plan, n_threads=n_threads)
+            _products.matmul(left, panels, scratch, n_threads=n_threads)
+            _products.matmul(scratch, right, made, n_threads=n_threads)
+        if not self._symmetric:
+            out += self._scratch[1]
+            out *= 0.5
+        return out
+
+
+class FusedTerm:
+    """Costs between the spaces, as a part of the linearized cost: half of
+    ``(1 - alpha) linear_cost``, less its middle, in units of `cost_scale`.
+
+    Parameters
+    ----------
+    linear_cost : (n, m) ndarray
+    alpha : float
+    quadratic_scale : float
+        Unit that suits the quadratic term alone.
+    dtype : dtype
+    n_threads : int
+
+    Attributes
+    ----------
+    cost_scale : float
+        Unit that suits both terms.
+    matrix : (n, m) ndarray of `dtype`
+    separable : float
+        What was taken from all costs, weighted like them.
+    """
+
+    def __init__(self, linear_cost, alpha, quadratic_scale, dtype, n_threads):
+        self._linear_cost, self._n_threads = linear_cost, n_threads
+        self._weight = weight = (1.0 - alpha) / 2
+        low, high = float(linear_cost.min()), float(linear_cost.max())
+        self._middle = middle = low + (high - low) / 2
+        self.cost_scale = max(alpha * quadratic_scale, weight * (high - low) / 2) or 1.0
+        self.separable = weight * middle
+        self.matrix = aligned_empty(linear_cost.shape, dtype)
+        for rows in row_blocks(*linear_cost.shape):
+            block = linear_cost[rows].astype(np.float64) - middle
+            self.matrix[rows] = block * (weight / self.cost_scale)
+
+    def astype(self, dtype):
+        """The same in another precision."""
+        other = copy.copy(self)
+        other.matrix = self.matrix.astype(dtype)
+        return other
+
+    def half(self, plan):
+        """``<matrix, plan>`` in units of cost: half of the linear term, less that of
+        the middle.
+        """
+        return self.cost_scale * _kernels.dot(plan, self.matrix, self._n_threads)
+
+    def value(self, plan, mass):
+        """``<linear_cost, plan>`` of a plan of this mass."""
+        if self._weight == 0.0:
+            return float(np.vdot(self._linear_cost, plan))
+        product = _kernels.dot(plan, self.matrix, self._n_threads)
+        return self._middle * mass + product * self.cost_scale / self._weight

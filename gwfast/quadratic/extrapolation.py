@@ -1,0 +1,150 @@
+"""When to go on from where the last plans lead instead of from the last plan, and when
+to take that back: a state machine of three states.
+
+- idle: steps are watched until extrapolation looks safe;
+- trial: the state was extrapolated, and the next step shows whether that was any good;
+- cooldown: it was not, for twice as many iterations as the last time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .information import mutual_information
+
+# Relative change of an outer iteration below which the next ones are extrapolated.
+MAX_CHANGE = 0.05
+# Guarded: the largest factor from one change to the next, and the smallest fraction of
+# the mutual information that a plan could have, at which extrapolation is tried. Where
+# steps do not become smaller, or the plan says little yet, it may be about to leave a
+# saddle; extrapolation would settle there before that shows.
+CONTRACTING, MIN_INFORMATION = 0.75, 0.2
+# Contracting: the change below which steps are trusted, and the largest factor by which
+# the change may grow after an extrapolation.
+MAX_DEEP_CHANGE, MAX_GROWTH = 1e-3, 1.5
+
+
+class Trial(NamedTuple):
+    """What was known before the state was extrapolated.
+
+    Attributes
+    ----------
+    change : float
+        Of the iteration before.
+    reg_cost, slack : float
+        Regularized objective and its uncertainty, where they were looked at.
+    """
+
+    change: float
+    reg_cost: float = np.nan
+    slack: float = np.nan
+
+
+class Extrapolation:
+    """Never extrapolates: what a linearization whose state is not linear in the plan
+    allows.
+
+    Parameters
+    ----------
+    linearization : Linearization
+
+    Attributes
+    ----------
+    trial : Trial or None
+        None outside of a trial.
+    """
+
+    def __init__(self, linearization):
+        self._linearization, self.trial = linearization, None
+        # Iterations left in the cooldown, and the length of the next one.
+        self._cooldown, self._next_cooldown = 0, 2
+
+    def reset(self):
+        """End the trial, if there is one, and forget all steps."""
+        self._linearization.forget()
+        self.trial = None
+
+    def advance(self, stepped, epsilon, change_before, rounding, further):
+        """Judge the trial, if there is one, and if all is well begin another.
+
+        Parameters
+        ----------
+        stepped : Stepped
+            The last iteration.
+        epsilon : float
+            Its regularization, in units of cost.
+        change_before : float
+            Relative change of the iteration before it.
+        rounding : float
+            Of the objective.
+        further : bool
+            Whether another trial could still be taken back.
+
+        Returns
+        -------
+        Trial or None
+            The trial that failed; the state is again what it was before it.
+        """
+        if self.trial is None and not stepped.update.change <= MAX_CHANGE:
+            self.reset()
+            return None
+        return self._judge(stepped, epsilon, change_before, rounding, further)
+
+    def _judge(self, stepped, epsilon, change_before, rounding, further):
+        self.reset()
+        return None
+
+    def _next(self, trial, tried):
+        """Begin a trial, or not."""
+        self._cooldown = max(self._cooldown - 1, 0)
+        if not tried or self._cooldown:
+            self.reset()
+        else:
+            self.trial = trial if self._linearization.extrapolate() else None
+
+    def _retract(self):
+        failed, self.trial = self.trial, None
+        self._linearization.retract()
+        self._cooldown = self._next_cooldown
+        self._next_cooldown *= 2
+        return failed
+
+
+class Guarded(Extrapolation):
+    """Extrapolates by the last two steps, guarded by the regularized objective."""
+
+    def _judge(self, stepped, epsilon, change_before, rounding, further):
+        update, trial = stepped.update, self.trial
+        change, gw_cost = update.change, update.gw_cost
+        entropy = self._linearization.entropy(stepped.kernel, stepped.solution, update)
+        reg_cost = gw_cost - 2 * epsilon * entropy
+        # An objective is known as well as the marginals are met.
+        slack = stepped.error * abs(gw_cost) + rounding
+        if trial is not None:
+            most = trial.reg_cost + slack + trial.slack
+            if change > trial.change or reg_cost > most:
+                return self._retract()
+        known, knowable = mutual_information(update.rows, update.cols, entropy)
+        contracts = change <= min(CONTRACTING * change_before, MAX_CHANGE)
+        informed = known / (knowable or 1.0) >= MIN_INFORMATION
+        self._next(Trial(change, reg_cost, slack), contracts and informed and further)
+        return None
+
+
+class Contracting(Extrapolation):
+    """Extrapolates by more steps, which say themselves whether they contract."""
+
+    def _judge(self, stepped, epsilon, change_before, rounding, further):
+        change, trial = stepped.update.change, self.trial
+        if trial is not None and change > MAX_GROWTH * trial.change:
+            return self._retract()
+        self._next(Trial(change), further and change <= MAX_DEEP_CHANGE)
+        return None
+
+
+KINDS = {None: Extrapolation, "guarded": Guarded, "contracting": Contracting}
+
+
+def extrapolation_of(linearization):
+    """The `Extrapolation` that suits a linearization."""
+    return KINDS[linearization.extrapolation](linearization)

@@ -1,0 +1,53 @@
+"""How well early linear problems are solved: as well as the plan still moves, down to
+the tolerance that was asked for. It does not move where the outer loop ends.
+"""
+
+# How much tighter inner solutions may get because the objective rose.
+MAX_TIGHTENING = 16
+
+
+class InnerSchedule:
+    """Tolerance and limit of the inner iterations, by the change of the outer ones.
+
+    Parameters
+    ----------
+    linearization : Linearization
+        For its `inner_limit` and `inner_fraction`, and its precision.
+    """
+
+    def __init__(self, linearization):
+        self._precision = linearization.precision
+        self._limit = linearization.inner_limit
+        self._fraction = linearization.inner_fraction
+        self._max_limit = MAX_TIGHTENING * self._limit
+        self._min_fraction = self._fraction / MAX_TIGHTENING
+
+    def options(self, limits, change, thorough):
+        """Tolerance and limit for the next linear problem.
+
+        Parameters
+        ----------
+        limits : Limits
+        change : float
+            Of the last outer iteration.
+        thorough : bool
+            Whether its plan may be the last.
+        """
+        rough = min(self._fraction * change, self._precision.rough)
+        tol = limits.rule.inner_tol(limits.tol, rough, self._precision)
+        tol, max_iter = min(limits.marginal_tol, tol), limits.max_inner
+        if not thorough:
+            tol, max_iter = max(tol, rough), min(self._limit, max_iter)
+        return dict(tol=tol, max_iter=max_iter)
+
+    def adapt(self, error, change, rose):
+        """Go on after an iteration with these errors, by whether the objective rose."""
+        if error > change:
+            # The plan now moves because its marginals are still settling.
+            self._limit *= 2
+        elif rose:
+            # So does the objective, or rough inner solutions have made the outer
+            # iterations cycle, which exact ones cannot (for concave objectives).
+            # What cycles nevertheless is not worth unlimited iterations.
+            self._limit = max(self._limit, min(2 * self._limit, self._max_limit))
+            self._fraction = max(self._fraction / 2, self._min_fraction)

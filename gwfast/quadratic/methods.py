@@ -1,0 +1,147 @@
+"""What an outer iteration does: one class a step, and the names they go by.
+
+A step linearizes at the state, solves the linear problem, takes its plan as the state,
+and says what that has shown.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+from ..linear.gibbs_kernel import Kernel
+from ..linear.marginals import SemirelaxedSolver
+from ..linear.sinkhorn_solver import LinearSolution, PotentialsOutOfRange
+from ..problems.geometry import PointCloud
+from ..utils.precision import SINGLE
+from ..utils.validation import one_of
+from .linearization import Update
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """How the quadratic problem is taken apart into linear ones.
+
+    Attributes
+    ----------
+    name : str
+    proximal : bool
+        Whether epsilon regularizes the distance from the last plan.
+    alternating : bool
+        Whether rows and columns are fitted in turn, once in each iteration.
+    marginal_terms : bool
+        Whether an alternating step sees the separable terms.
+    """
+
+    name: str
+    proximal: bool = False
+    alternating: bool = False
+    marginal_terms: bool = True
+
+
+PGD = Method("pgd")
+PPA = Method("ppa", proximal=True)
+BAPG = Method("bapg", proximal=True, alternating=True)
+METHODS = {method.name: method for method in (PGD, PPA, BAPG)}
+
+
+def as_method(name, problem, precision):
+    """The `Method` of a name.
+
+    Raises
+    ------
+    ValueError
+        Where the problem cannot be solved that way.
+    """
+    method = METHODS[one_of(name, "method", tuple(METHODS))]
+    if method.alternating and not problem.is_balanced:
+        raise ValueError(
+            f"method must be 'pgd' or 'ppa' with marginals={problem.marginals!r}, got "
+            f"{name!r}"
+        )
+    for side, geometry in (("cost_x", problem.x), ("cost_y", problem.y)):
+        if precision is not SINGLE and isinstance(geometry, PointCloud):
+            raise ValueError(
+                f"{side} must be a matrix of costs with dtype='float64', got a "
+                "PointCloud, which is kept in float32"
+            )
+    return method
+
+
+class Stepped(NamedTuple):
+    """What a step has done.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    solution : LinearSolution
+        For the kernel.
+    update : Update
+    n_inner : int
+        Inner iterations made.
+    error : float
+        Of the marginals that the plan was fitted to last.
+    marginal_error : float
+        Of all marginals that it should have.
+    """
+
+    kernel: Kernel
+    solution: LinearSolution
+    update: Update
+    n_inner: int
+    error: float
+    marginal_error: float
+
+
+class WholeStep:
+    """Fit all marginals: projected gradient descent, or the proximal point method."""
+
+    def __init__(self, linearization):
+        self._linearization, self._rule = linearization, linearization.problem.rule
+        self._solver = self._rule.solver(
+            linearization.n_threads, linearization.precision
+        )
+
+    def __call__(self, epsilon, start, **options):
+        made = _solve(self._linearization, self._solver, epsilon, start, options)
+        update = self._linearization.update(*made)
+        error = self._rule.error(update.rows, update.cols)
+        return Stepped(*made, update, made[1].n_iter, error, error)
+
+
+class AlternatingStep:
+    """Fit the rows, linearize again, and fit the columns: Bregman alternating projected
+    gradient (Li et al., ICLR 2023).
+    """
+
+    def __init__(self, linearization):
+        self._linearization, rule = linearization, linearization.problem.rule
+        given = rule.p, rule.q, linearization.n_threads, linearization.precision
+        self._solvers = [SemirelaxedSolver(*given, side) for side in (0, 1)]
+
+    def __call__(self, epsilon, start, **options):
+        linearization, n_inner = self._linearization, 0
+        before = linearization.state.copy()
+        for solver in self._solvers:
+            made = _solve(linearization, solver, epsilon, start, options)
+            update = linearization.update(*made)
+            n_inner += made[1].n_iter
+        change, moved = linearization.distance_to(before)
+        update = update._replace(change=change, moved=moved)
+        errors = [solver.error(update.rows, update.cols) for solver in self._solvers]
+        return Stepped(*made, update, n_inner, errors[1], sum(errors))
+
+
+def step_of(method, linearization):
+    """What takes the steps of a method."""
+    kind = AlternatingStep if method.alternating else WholeStep
+    return kind(linearization)
+
+
+def _solve(linearization, solver, epsilon, start, options):
+    """A kernel of the linearized cost, and the solution for it."""
+    kernel = linearization.kernel(solver, start, epsilon)
+    try:
+        return kernel, solver.solve(kernel, epsilon, start, **options)
+    except PotentialsOutOfRange as found:
+        linearization.drop_truncation()
+        kernel = linearization.kernel()
+        return kernel, solver.solve(kernel, epsilon, found.potentials, **options)

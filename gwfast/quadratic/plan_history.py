@@ -1,0 +1,103 @@
+"""What extrapolation knows of the last plans where these are the state: some of their
+rows, and all of their products.
+"""
+
+import numpy as np
+
+from .anderson import Anderson
+
+# Entries of matrices that are combined at a time.
+COMBINED = 1 << 16
+
+
+class PlanHistory:
+    """The last steps from plan to plan, and the products of the plans they led to.
+
+    The linearized cost is linear in the plan: to extrapolate, the products are
+    combined, and the plan that they would belong to is never made but for some rows.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the plans.
+    depth : int
+        See `Anderson`.
+    max_rows : int
+        That are looked at, about.
+    """
+
+    def __init__(self, n, depth, max_rows):
+        self.rows = slice(None, None, max(n // max_rows, 1))
+        self._depth = depth
+        self.clear()
+
+    def clear(self):
+        """Forget all plans."""
+        self._anderson = Anderson(self._depth)
+        self._products = _Ring(self._depth + 1)
+        self.drop_extrapolated()
+        # Whether the product of the last plan has not been kept.
+        self._unkept = False
+
+    def drop_extrapolated(self):
+        """Forget where extrapolation has led: the product of that is no more."""
+        self._extrapolated = None
+
+    def begin(self, plan):
+        """The rows that a step from `plan` starts from, and whether they are those of
+        an extrapolated plan instead.
+        """
+        if self._unkept:
+            self.clear()
+        self._unkept = True
+        start, self._extrapolated = self._extrapolated, None
+        return (plan[self.rows].copy(), False) if start is None else (start, True)
+
+    def add(self, start, plan):
+        """A step from rows to a plan."""
+        self._anderson.add(start, plan[self.rows].copy())
+
+    def extrapolate(self, product):
+        """Overwrite the product of the last plan by that of where the last plans lead;
+        returns whether they say.
+        """
+        self._unkept = False
+        self._products.add(product)
+        coefficients = self._anderson.coefficients()
+        if not coefficients:
+            return False
+        self._products.combine(coefficients, product)
+        rows = self._anderson.combined(coefficients)
+        self._extrapolated = rows.astype(product.dtype)
+        return True
+
+    def last_product(self, out):
+        """Copy the last product that was kept to `out`."""
+        np.copyto(out, self._products.last(out.shape))
+
+
+class _Ring:
+    """The last matrices of a row of them, copied."""
+
+    def __init__(self, size):
+        self._size, self._slots, self._count = size, None, 0
+
+    def add(self, matrix):
+        if self._slots is None:
+            self._slots = np.empty((self._size, matrix.size), matrix.dtype)
+        np.copyto(self._slots[self._count % self._size], matrix.reshape(-1))
+        self._count += 1
+
+    def last(self, shape):
+        return self._slots[(self._count - 1) % self._size].reshape(shape)
+
+    def combine(self, coefficients, out):
+        """``out``, the sum of the last ones multiplied by these, oldest first."""
+        weights = np.zeros(self._size, out.dtype)
+        first = self._count - len(coefficients)
+        slots = [k % self._size for k in range(first, self._count)]
+        weights[slots] = coefficients
+        used, flat = min(self._count, self._size), out.reshape(-1)
+        for some in range(0, flat.size, COMBINED):
+            part = slice(some, some + COMBINED)
+            np.dot(weights[:used], self._slots[:used, part], out=flat[part])

@@ -1,0 +1,146 @@
+"""Where an outer loop stands."""
+
+import dataclasses
+import functools
+
+from ..linear.log_domain import Potentials
+from ..results.result import GWResult
+from .information import mutual_information
+from .linearization import Linearization
+from .methods import Stepped
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """What an outer loop may begin with.
+
+    Attributes
+    ----------
+    potentials : Potentials or None
+        Of the first linear problem, nearly.
+    history, moves : tuple
+        Of iterations that came before, see `Solution`.
+    change : float
+        Of the last of them.
+    seconds : float
+        Spent in them.
+    """
+
+    potentials: Potentials | None = None
+    history: tuple = ()
+    moves: tuple = ()
+    change: float = 1.0
+    seconds: float = 0.0
+
+    @classmethod
+    def from_subset(cls, coarse, linearization, rows, cols, epsilon):
+        """From a `Solution` of the same problem on `rows` and `cols` only, for an
+        epsilon in units of the costs.
+        """
+        potentials = coarse.stepped.solution.potentials
+        return cls(linearization.extend_potentials(potentials, rows, cols, epsilon))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Solution:
+    """Where an outer loop stood when it ended or paused; good until the loop goes on.
+
+    Attributes
+    ----------
+    status : Status
+    gw_cost : float
+        Objective.
+    history : tuple of OuterStep
+        All iterations.
+    moves : tuple of float
+        Frobenius norms of what they changed of the plan; NaN where that is not known.
+    seconds : float
+        Spent in them.
+    linearization : Linearization
+    stepped : Stepped
+        The last of them.
+    """
+
+    status: str
+    gw_cost: float
+    history: tuple
+    moves: tuple
+    seconds: float
+    linearization: Linearization
+    stepped: Stepped
+
+    @property
+    def marginals(self):
+        """Row and column sums of the plan."""
+        return self.stepped.update.rows, self.stepped.update.cols
+
+    @property
+    def epsilon(self):
+        """Of the last iteration, in units of cost."""
+        return self.history[-1].epsilon
+
+    @functools.cached_property
+    def coupling(self):
+        """The plan.
+
+        Raises
+        ------
+        RuntimeError
+            If another loop has used the same buffers.
+        """
+        stepped = self.stepped
+        return self.linearization.coupling(stepped.kernel, stepped.solution)
+
+    @functools.cached_property
+    def entropy(self):
+        """Of the plan."""
+        return self.coupling.entropy()
+
+    @property
+    def information(self):
+        """Mutual information of the plan, and the most that it could be."""
+        return mutual_information(*self.marginals, self.entropy)
+
+    @property
+    def potentials(self):
+        """`Potentials` in units of cost, those of the separable terms included."""
+        linearization, scaled = self.linearization, self.stepped.solution.potentials
+        return Potentials(
+            linearization.cost_scale * scaled.f + linearization.row_cost,
+            linearization.cost_scale * scaled.g + linearization.col_cost,
+        )
+
+    @property
+    def linear_value(self):
+        """``<linear_cost, plan>``."""
+        return self.linearization.linear_value(self.stepped.update)
+
+    def warm_start(self, linearization):
+        """For a loop on costs nearly the same."""
+        old, now = self.potentials, linearization
+        potentials = Potentials(
+            (old.f - now.row_cost) / now.cost_scale,
+            (old.g - now.col_cost) / now.cost_scale,
+        )
+        change = self.stepped.update.change
+        return WarmStart(potentials, self.history, self.moves, change, self.seconds)
+
+    def result(self, **more):
+        """The `GWResult`; `more` are fields to set."""
+        last, potentials = self.history[-1], self.potentials
+        fields = dict(
+            coupling=self.coupling,
+            potentials=(potentials.f, potentials.g),
+            gw_cost=self.gw_cost,
+            linear_cost=self.linear_value,
+            reg_cost=self.gw_cost - 2 * last.epsilon * self.entropy,
+            epsilon=last.epsilon,
+            marginal_error=last.marginal_error,
+            n_outer=len(self.history),
+            n_inner=sum(step.n_inner for step in self.history),
+            status=self.status,
+            left_out=self.stepped.update.truncation_bound,
+            history=self.history,
+            seconds=self.seconds,
+        )
+        return GWResult(**fields | more)

@@ -1,0 +1,93 @@
+"""When an outer loop ends: the limits, and the rule by which it has settled."""
+
+import dataclasses
+from typing import NamedTuple
+
+from ..utils.precision import FloatPrecision
+from ..utils.validation import as_count, as_positive
+
+# Outer iterations without a smaller change that count as standing still.
+STALLED_AFTER = 20
+
+
+class Seen(NamedTuple):
+    """What an outer iteration has shown, for a rule to judge.
+
+    Attributes
+    ----------
+    iteration : int
+        Counted from 1.
+    change, moved : float
+        Of the state, relatively, and of the plan, in the Frobenius norm.
+    moved_before : float
+        What the iteration before moved.
+    gw_cost, gw_before : float
+        Objectives after it and before.
+    cost_tol : float
+        Changes of the objective that are within tolerance, or rounding.
+    floor : float
+        Change that may be rounding.
+    tol : float
+        The tolerance asked for, but not below `floor` where the change is rounded.
+    asked_tol : float
+    confirming : bool
+        Whether the iteration before had settled but for a last look.
+    precision : FloatPrecision
+    """
+
+    iteration: int
+    change: float
+    moved: float
+    moved_before: float
+    gw_cost: float
+    gw_before: float
+    cost_tol: float
+    floor: float
+    tol: float
+    asked_tol: float
+    confirming: bool
+    precision: FloatPrecision
+
+
+class RelativeChange:
+    """The state and the objective change by at most the tolerance, relatively."""
+
+    def inner_tol(self, tol, rough, precision):
+        """Error of the marginals to end inner iterations at, where the plan they make
+        is to stay; `rough` is that where it will change.
+        """
+        # What the marginals miss moves the plan by about as much from one iteration to
+        # the next.
+        return max(3 * tol, precision.inner_tol)
+
+    def judge(self, seen):
+        """Whether the loop has settled, and whether extrapolation would hide it."""
+        still = abs(seen.gw_cost - seen.gw_before) <= seen.cost_tol
+        return seen.change <= seen.tol and still, False
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """When an outer loop ends; see `gromov_wasserstein`."""
+
+    max_outer: int
+    max_inner: int
+    tol: float
+    marginal_tol: float
+    rule: RelativeChange = dataclasses.field(default_factory=RelativeChange)
+
+    def __post_init__(self):
+        as_count(self.max_outer, "max_outer")
+        as_count(self.max_inner, "max_inner")
+        as_positive(self.tol, "tol")
+        as_positive(self.marginal_tol, "marginal_tol")
+
+
+def has_stalled(history, floor):
+    """Whether the change no longer falls, near the floor of rounding."""
+    if len(history) <= STALLED_AFTER:
+        return False
+    recent = [step.change for step in history[-STALLED_AFTER:]]
+    before = min(step.change for step in history[:-STALLED_AFTER])
+    # All of them below: a plan that leaves a saddle changes little, then much.
+    return before <= min(recent) and max(recent) < floor

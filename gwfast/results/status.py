@@ -1,0 +1,60 @@
+"""How a solver ended: the one list of all the ways."""
+
+import enum
+
+
+class Status(str, enum.Enum):
+    """Why a solver stopped, and what its result is worth. A `str`: members compare,
+    hash, print and serialize as their values.
+
+    Attributes
+    ----------
+    value : str
+    meaning : str
+        For people.
+    advice : str
+        What to try; empty where all is well, or where it depends on the result.
+    """
+
+    meaning: str
+    advice: str
+
+    CONVERGED = "converged", "objective, plan and marginals are within tolerance"
+    MAX_OUTER = (
+        "max_outer",
+        "the limit of outer iterations was reached",
+        "try a larger max_outer, or a larger tol",
+    )
+    MAX_INNER = (
+        "max_inner",
+        "objective and plan stand still, the marginal tolerance was not reached within "
+        "the limit of Sinkhorn iterations",
+        "try a larger max_inner, a larger epsilon or a larger marginal_tol",
+    )
+    MAX_ITER = "max_iter", "the limit of Sinkhorn iterations was reached"
+    PRECISION = (
+        "precision",
+        "nothing gets any better, above a tolerance that float32 cannot meet",
+        "float32 gets no further; try a larger epsilon, tol or marginal_tol",
+    )
+    STOPPED = "stopped", "by the callback"
+    # Of what converged, but should not be trusted as it is:
+    NEAR_PRODUCT = (
+        "near_product",
+        "the plan hardly differs from the product plan and matches nothing",
+    )
+    LOST_MASS = "lost_mass", "points have lost their mass"
+    TIE = (
+        "tie",
+        "another plan is as good: the spaces are symmetric, or do not say enough",
+        "another plan has the same objective, see candidates: the spaces are "
+        "symmetric, or tell too little apart; more points or a few known pairs "
+        "(init=Seeds(...)) decide",
+    )
+
+    def __new__(cls, value, meaning, advice=""):
+        self = str.__new__(cls, value)
+        self._value_, self.meaning, self.advice = value, meaning, advice
+        return self
+
+    __str__, __format__, __repr__ = str.__str__, str.__format__, str.__repr__
