@@ -15,10 +15,11 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
 from ..results.result import GWResult, LiveStep
-from ..solvers.gromov import solve, warn_of
+from ..solvers.diagnosis import warn_of
+from ..solvers.gromov import solve
+from ..solvers.options import SolveOptions
 from ..solvers.starts import Profile, Seeds
 from ..utils.types import (
     FloatArray,
@@ -224,12 +225,13 @@ def align(
         _as_masses(q, "q", cloud_y.n, len(target.rows)),
         loss=loss,
     )
-    limits = Limits(max_outer, max_inner, tol, marginal_tol)
-    gw = solve(
-        problem,
+    options = SolveOptions.checked(
+        max_outer,
+        max_inner,
+        tol,
+        marginal_tol,
         epsilon=epsilon,
         init=init,
-        limits=limits,
         order="given",
         n_threads=n_threads,
         memory_limit=memory_limit,
@@ -238,7 +240,8 @@ def align(
         callback=callback,
         progress=progress,
     )
-    warn_of(gw, limits, stacklevel=3)
+    gw = solve(problem, options)
+    warn_of(gw, options.limits, stacklevel=3)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
     return result if refine is None else result.refine(refine, progress=progress)
 

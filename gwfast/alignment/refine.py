@@ -6,11 +6,11 @@ Labaka and Agirre, ACL 2018), started from the plan's mapping.
 
 import dataclasses
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from ..utils.progress import ProgressEvent, Reporter
 from ..utils.types import Float32Array
 from ..utils.validation import as_count, as_positive
 from .procrustes import Maps, fit_maps
@@ -114,7 +114,7 @@ def refine_maps(
     maps: Maps,
     refinement: Refinement,
     n_threads: int,
-    report_progress: Callable,
+    report_progress: Reporter,
 ) -> tuple[Maps, tuple[RefineStep, ...]]:
     """Maps fitted to mutual matches, again and again.
 
@@ -127,7 +127,7 @@ def refine_maps(
     refinement : Refinement
     n_threads : int
     report_progress : callable
-        See `progress.watching`.
+        Takes a `ProgressEvent`.
 
     Returns
     -------
@@ -139,7 +139,10 @@ def refine_maps(
     min_pairs = MIN_PAIRS_PER_COLUMN * max(x.shape[1], y.shape[1])
     steps, before = [], None
     for iteration in range(1, refinement.n_iter + 1):
-        report_progress(f"refinement {iteration}", iteration - 1, refinement.n_iter)
+        text, done = f"refinement {iteration}", iteration - 1
+        report_progress(
+            ProgressEvent("refinement", text, iteration, done, refinement.n_iter)
+        )
         found = best_matches(
             x @ maps.source,
             y if maps.target is None else y @ maps.target,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
 from ..utils.atomic_files import replacing
-from ..utils.progress import watching
+from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, Progress, Retrieval
 from ..utils.validation import as_array, as_count, as_matrix, one_of
 from .normalize import Normalizer
@@ -120,7 +120,7 @@ class AlignedSpaces:
         AlignedSpaces or AlignmentResult
             What this is, with another mapping.
         """
-        with watching(progress) as report_progress:
+        with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
                 self.target.rows,
