@@ -112,7 +112,7 @@ def as_host(x, name):
 
 
 def _through_array(x, name):
-    """An array that DLPack cannot describe, as for its byte order, by NumPy's protocol."""
+    """An array that DLPack cannot describe, such as one of another byte order."""
     try:
         return np.asarray(x)
     except (RuntimeError, TypeError, ValueError) as error:
