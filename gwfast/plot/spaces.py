@@ -18,7 +18,7 @@ from ._style import Canvas
 # Larger matrices have no room for numbers in their cells.
 _MAX_NUMBERS = 24
 # How far a matrix of distances may be from symmetric, and its diagonal from zero, as
-# a share of the largest distance.
+# a fraction of the largest distance.
 _ASYMMETRY = 1e-2
 
 
