@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..alignment.align import BY_PLAN, AlignmentResult
-from ..alignment.retrieval import HOOD, INVERSE_TEMPERATURE, METHODS, nearest_neighbors
+from ..alignment.retrieval import (
+    INVERSE_TEMPERATURE,
+    METHODS,
+    N_NEIGHBORS,
+    nearest_neighbors,
+)
 from ..utils.types import IntArray, Ranking
 from ..utils.validation import as_count, one_of
 from .dictionaries import Translations, as_translations
@@ -87,7 +92,7 @@ class Convention:
     first_only: bool = False
     denominator: Literal["covered", "all"] = "covered"
     coverage: Literal["words", "pairs"] = "words"
-    hood: int = HOOD
+    hood: int = N_NEIGHBORS
     inverse_temperature: float = INVERSE_TEMPERATURE
 
     def __post_init__(self) -> None:
@@ -385,7 +390,7 @@ def evaluate(
 
     Parameters
     ----------
-    result : AlignmentResult
+    result : AlignmentResult or AlignedSpaces
     dictionary : mapping of str to iterable of str
     source_words, target_words : sequence of str
         A word for each row that was given to `align`.
@@ -419,7 +424,7 @@ def evaluate(
                 f"{name} must have a word for each of the {len(rows)} rows,"
                 f" got {len(words)}"
             )
-    n, m = result.gw.coupling.shape
+    n, m = result.n_words
     part = gold_standard(
         dictionary, source_words[:n], target_words[:m], convention=rules
     )
@@ -445,7 +450,8 @@ def _translations(result, method, k, gold, candidates):
         # Nothing that `translate` would do otherwise, and it may know the hubs already.
         len(candidates) == len(result.target.rows)
         and len(gold.sources) == len(result.source.rows)
-        and (rules.hood, rules.inverse_temperature) == (HOOD, INVERSE_TEMPERATURE)
+        and rules.hood == N_NEIGHBORS
+        and rules.inverse_temperature == INVERSE_TEMPERATURE
     ):
         mapped = result.mapped_source
         found = nearest_neighbors(

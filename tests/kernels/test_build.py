@@ -106,12 +106,14 @@ def import_with_isa(name):
     return run_python(code, check=False, GWFAST_ISA=name)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["", *ISAS])
 def test_environment_variable_forces_an_instruction_set(name):
     done = import_with_isa(name)
     assert done.stdout.strip() == (name or ISAS[0]), done.stderr
 
 
+@pytest.mark.process
 def test_environment_variable_with_an_unknown_name_says_so():
     done = import_with_isa("avx1024")
     assert done.returncode != 0

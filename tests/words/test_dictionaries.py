@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import lzma
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,8 +18,6 @@ from gwfast.words import (
     read_dictionary,
     write_dictionary,
 )
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def write(path, content):
@@ -272,10 +269,8 @@ def test_sample():
     assert all(right & set(target.words) for right in dictionary.values())
 
 
-def test_real_lists():
-    if not DATA.is_dir():
-        pytest.skip("../shared/data is not here")
-    pairs = read_dictionary(DATA / "muse" / "es-en.txt")
+def test_real_lists(shared_data):
+    pairs = read_dictionary(shared_data / "muse" / "es-en.txt")
     assert {"house", "home"} <= pairs["casa"]
-    counts = read_counts(DATA / "ubilexat" / "es-en" / "vocab-freq.es")
+    counts = read_counts(shared_data / "ubilexat" / "es-en" / "vocab-freq.es")
     assert counts["año"] == 727931
