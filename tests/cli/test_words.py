@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers.vector_pairs import N, write_vectors
+from helpers.cli import N
+from helpers.vector_files import write_vectors
 
 from gwfast.words import read_dictionary, read_embeddings
 

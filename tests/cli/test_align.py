@@ -9,8 +9,10 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cli import N
+from helpers.files import tree
 from helpers.processes import environment, run_python
-from helpers.vector_pairs import N, write_vectors
+from helpers.vector_files import write_vectors
 
 import gwfast
 from gwfast.__main__ import main
@@ -32,10 +34,6 @@ def command(*arguments, cwd, **changes):
         timeout=120,
         check=False,
     )
-
-
-def tree(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def test_align_without_output_shows_translations(run, files):
@@ -310,6 +308,7 @@ def test_demo(run, files):
     assert accuracy["csls"]["P@1"] >= 0.6
 
 
+@pytest.mark.process
 def test_piped_output_is_plain_and_fits(files):
     done = command(
         "align", "a.vec", "b.vec", "--dictionary", "pairs.txt", "--output", "out",
@@ -324,6 +323,7 @@ def test_piped_output_is_plain_and_fits(files):
     assert tree(files / "out") == FILES
 
 
+@pytest.mark.process
 def test_encoding_that_lacks_the_words(files):
     done = command(
         "demo", "--n-words", "60", "--max-outer", "2",
@@ -334,6 +334,7 @@ def test_encoding_that_lacks_the_words(files):
     done.stdout.decode("ascii")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_terminal_of_80_columns(files):
     """The bar and the tables keep to the width; what is drawn last says it all."""
@@ -410,6 +411,7 @@ def test_without_the_extra(monkeypatch, capsys, name):
     )
 
 
+@pytest.mark.process
 def test_words_need_no_extra():
     code = (
         "import sys\n"

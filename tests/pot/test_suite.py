@@ -32,6 +32,7 @@ def ot():
     return pytest.importorskip("ot", reason="POT is not installed")
 
 
+@pytest.mark.process
 def test_pot_own_tests_pass(ot, tmp_path, capsys):
     folder = os.environ.get("GWFAST_POT_TESTS")
     if not folder:
@@ -134,6 +135,7 @@ def checkout(tmp_path):
     return folder
 
 
+@pytest.mark.process
 def test_plugin_swaps_chooses_and_records(ot, checkout, tmp_path):
     outcomes = pot_suite.run(checkout, tmp_path)
     file = "gromov/test_semirelaxed.py"
@@ -151,6 +153,7 @@ def test_plugin_swaps_chooses_and_records(ot, checkout, tmp_path):
     assert not list(checkout.rglob("__pycache__"))
 
 
+@pytest.mark.process
 def test_run_without_tests_is_an_error(ot, checkout, tmp_path):
     for file in pot_suite.FILES:
         (checkout / file).write_text("")

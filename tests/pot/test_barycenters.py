@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from helpers.pot_spaces import costs, masses
+from helpers.pot_spaces import costs, weights
 
 import gwfast.pot
 from gwfast.pot import _problem, barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
-PS = [masses(len(C), s) for s, C in enumerate(CS)]
+PS = [weights(len(C), s) for s, C in enumerate(CS)]
 YS = [np.random.default_rng(s).normal(size=(len(C), 2)) for s, C in enumerate(CS)]
 N = 5
-P = masses(N, 3)
+P = weights(N, 3)
 LAMBDAS = [0.5, 0.2, 0.3]
 INIT_C = costs(N, 4)
 INIT_Y = np.random.default_rng(4).normal(size=(N, 2))
