@@ -9,9 +9,10 @@ from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.stopping import Limits
 from ..results.result import GWResult
-from ..solvers.gromov import solve, warn_of
+from ..solvers.diagnosis import warn_of
+from ..solvers.gromov import solve
+from ..solvers.options import SolveOptions
 from ..utils.progress import reporting
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer
@@ -326,12 +327,13 @@ def align(
         _as_masses(q, "q", len(right), len(y)),
         loss=loss,
     )
-    limits = Limits(max_outer, max_inner, tol, marginal_tol)
-    gw = solve(
-        problem,
+    options = SolveOptions.checked(
+        max_outer,
+        max_inner,
+        tol,
+        marginal_tol,
         epsilon=epsilon,
         init=init,
-        limits=limits,
         order="given",
         n_threads=n_threads,
         memory_limit=memory_limit,
@@ -340,7 +342,8 @@ def align(
         callback=callback,
         progress=progress,
     )
-    warn_of(gw, limits, stacklevel=3)
+    gw = solve(problem, options)
+    warn_of(gw, options.limits, stacklevel=3)
     n_threads = resolve_n_threads(n_threads)
     result = AlignmentResult(
         mapping=_orthogonal_mapping(left, gw.coupling, right, n_threads),

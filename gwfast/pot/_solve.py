@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import single_threaded_blas
 from ..linear.marginals import RULES
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
@@ -16,7 +16,8 @@ from ..quadratic.factory import linearize
 from ..quadratic.methods import BAPG, as_method
 from ..quadratic.stopping import Limits
 from ..results.status import Status
-from ..solvers.gromov import descend
+from ..solvers.options import SolveOptions
+from ..solvers.stages import descend
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from .stopping import FrobeniusChange
@@ -193,18 +194,16 @@ def _unsolved(problem, start, method):
 
 
 def _solved(problem, start, epsilon, limits, method, precision, callback):
+    options = SolveOptions(
+        limits=limits,
+        epsilon=epsilon,
+        method=method,
+        precision=precision,
+        tier="dense",
+        callback=callback,
+    )
     with single_threaded_blas():
-        solution = descend(
-            problem,
-            epsilon,
-            start,
-            limits,
-            tier="dense",
-            method=method,
-            precision=precision,
-            n_threads=resolve_n_threads(None, work=problem.shape[0] * problem.shape[1]),
-            callback=callback,
-        )
+        solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
         quad, separable, advice = _quad(problem, solution.gw_cost, linear), np.nan, ""
         if method.alternating:

@@ -10,7 +10,7 @@ from gwfast import DenseCost, PointCloud
 from gwfast.problems import low_rank
 from gwfast.problems.low_rank import LEAST_POINTS, RANK, Spectral, smoothed
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.solvers import gromov
+from gwfast.solvers import stages
 
 N = LEAST_POINTS + 20
 
@@ -119,16 +119,16 @@ def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
     epsilon = gwfast.Epsilon(relative=0.03)
     solve = dict(epsilon=epsilon, init="profile", dtype=dtype)
     costs = distances(x), distances(y)
-    stages = []
+    made = []
 
     def seen(problem, n_threads):
-        stages.append(smoothed(problem, n_threads))
-        return stages[-1]
+        made.append(smoothed(problem, n_threads))
+        return made[-1]
 
-    monkeypatch.setattr(gromov, "smoothed", seen)
+    monkeypatch.setattr(stages, "smoothed", seen)
     staged = gwfast.gromov_wasserstein(*costs, p, q, **solve)
-    assert stages[0] is not None
-    monkeypatch.setattr(gromov, "smoothed", lambda *args: None)
+    assert made[0] is not None
+    monkeypatch.setattr(stages, "smoothed", lambda *args: None)
     plain = gwfast.gromov_wasserstein(*costs, p, q, **solve)
     assert staged.converged and plain.converged
     assert staged.plan.dtype == plain.plan.dtype == dtype

@@ -14,7 +14,7 @@ from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.factory import linearize
 from gwfast.quadratic.mixed_precision import ROUNDING, Increments
-from gwfast.solvers import gromov
+from gwfast.solvers import stages
 from gwfast.solvers.levels import needs
 from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
 
@@ -183,7 +183,7 @@ def test_many_points_end_where_they_would_without_float32(monkeypatch):
     staged = solve(*large(), **tight)
     assert any(filled)
     del filled[:]
-    monkeypatch.setattr(gromov, "HEAD_SIZE", np.inf)
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", np.inf)
     plain = solve(*large(), **tight)
     assert not filled
     assert np.abs(staged.plan - plain.plan).sum() < 1e-8
@@ -194,7 +194,7 @@ def test_many_points_end_where_they_would_without_float32(monkeypatch):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("max_outer", [1, 2, 49, 50, 51])
 def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch):
-    monkeypatch.setattr(gromov, "HEAD_SIZE", 1)
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     result = solve(
         *problem(), epsilon=0.001, dtype="float64", tol=1e-9, max_outer=max_outer
     )
@@ -207,7 +207,7 @@ def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch
 
 
 def test_a_callback_may_stop_in_float32(monkeypatch):
-    monkeypatch.setattr(gromov, "HEAD_SIZE", 1)
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     steps = []
     result = solve(
         *problem(), epsilon=0.02, dtype="float64",
