@@ -1,13 +1,14 @@
 """The options that commands share, and how their texts become values."""
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from ..alignment.normalize import STEPS
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from ..utils.memory import TIERS
+from ..utils.types import Tier
 from ..words import CONVENTIONS
 from .page import METHOD_LABELS
 
@@ -148,7 +149,7 @@ solver_options = with_options(
     ),
     click.option(
         "--tier",
-        type=click.Choice(["auto", *TIERS]),
+        type=click.Choice(get_args(Tier)),
         default="auto",
         show_default=True,
         help="How the kernel is kept: all of it, what matters of it, or nothing.",
