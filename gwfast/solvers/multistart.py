@@ -191,9 +191,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads, profiles = options.threads(problem), shared_profiles(problem)
-    choose(
-        problem, "dense", as_memory_limit(None), threads
-    )  # refuses what does not fit
+    # Refuses what does not fit.
+    choose(problem, "dense", as_memory_limit(None), threads)
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
