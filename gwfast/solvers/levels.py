@@ -9,10 +9,9 @@ is kept, and what that takes.
 """
 
 from ..quadratic import factory
-from ..quadratic.factory import is_factored, tiers
+from ..quadratic.factory import TIERS, is_factored, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
-from ..utils.memory import TIERS
 from ..utils.validation import one_of
 from .starts import QUANTILES
 

@@ -12,7 +12,7 @@ from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..results.result import Candidates, GWResult
-from ..utils.memory import as_limit
+from ..utils.memory import as_memory_limit
 from ..utils.progress import reporting
 from ..utils.types import Progress
 from ..utils.validation import as_count, as_positive
@@ -191,7 +191,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads, profiles = options.threads(problem), shared_profiles(problem)
-    choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
+    # Refuses what does not fit.
+    choose(problem, "dense", as_memory_limit(None), threads)
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
