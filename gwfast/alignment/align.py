@@ -9,6 +9,7 @@ from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.stopping import Limits
 from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
@@ -327,11 +328,8 @@ def align(
         _as_masses(q, "q", len(right), len(y)),
         loss=loss,
     )
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         init=init,
         order="given",

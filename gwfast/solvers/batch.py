@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.progress import watching
 from ..utils.types import Progress
@@ -60,11 +61,8 @@ def gromov_wasserstein_batch(
     ConvergenceWarning
         Once, if any of them did not converge; their `GWResult.status` says how.
     """
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         init=init,
         n_threads=1,

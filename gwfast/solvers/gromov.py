@@ -9,6 +9,7 @@ from ..kernels.threads import single_threaded_blas
 from ..problems.geometry import DenseCost, PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD, as_method
+from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
 from ..utils.precision import SINGLE
@@ -175,11 +176,8 @@ def gromov_wasserstein(
         marginals=marginals,
         mass=mass,
     )
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         method=method,
         dtype=dtype,
         epsilon=epsilon,
@@ -198,20 +196,13 @@ def gromov_wasserstein(
 
 def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
-    began = time.perf_counter()
-    precision = options.precision
+    began, precision = time.perf_counter(), options.precision
     method = as_method(options.method, problem, precision)
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_limit(options.memory_limit)
-    tier = choose(
-        problem,
-        options.tier,
-        limit,
-        threads,
-        method=method,
-        itemsize=precision.itemsize,
-    )
+    kind = dict(method=method, itemsize=precision.itemsize)
+    tier = choose(problem, options.tier, limit, threads, **kind)
     options = dataclasses.replace(options, memory_limit=limit, tier=tier)
     with single_threaded_blas(), watching(options.progress) as watch:
         if start is None:
@@ -248,10 +239,9 @@ def _start_of(problem, options):
 
 def _race(problem, options, watch):
     """`search`, which is in float32, and what float64 adds to it."""
-    is_single = options.precision is SINGLE
+    if options.precision is SINGLE:
+        winner, *others = search(problem, options, watch)
+        return winner.solution, *others
     rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
-    winner, *others = search(problem, options if is_single else rough, watch)
-    solution = winner.solution
-    if not is_single:
-        solution = go_on(solution, winner.loop.epsilons, problem, options)
-    return solution, *others
+    winner, *others = search(problem, rough, watch)
+    return go_on(winner.solution, winner.loop.epsilons, problem, options), *others

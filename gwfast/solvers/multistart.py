@@ -11,6 +11,7 @@ from ..kernels.threads import single_threaded_blas
 from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
+from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
 from ..utils.progress import watching
@@ -77,11 +78,8 @@ def multistart(
     ConvergenceWarning
         As `gromov_wasserstein`.
     """
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
@@ -155,11 +153,8 @@ def tune_epsilon(
     ]
     if not epsilons:
         raise ValueError("epsilons must not be empty")
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         n_threads=n_threads,
         seed=seed,
         progress=progress,

@@ -20,7 +20,7 @@ from ..quadratic.solution import Solution, WarmStart
 from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
-from .levels import level_sizes, nbytes
+from .levels import level_sizes, needs
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
 # Outer iterations after which candidates are compared; the first comparison comes when
@@ -151,7 +151,7 @@ def search(problem, options, watch):
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         if number > 0 and not is_last:
-            if nbytes(part, tier, threads) > options.memory_limit:
+            if needs(part, threads)[tier] > options.memory_limit:
                 continue
         linearization = linearize(part, threads, tier)
         schedule = hurried(options.epsilon.resolve(linearization))
