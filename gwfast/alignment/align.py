@@ -14,7 +14,7 @@ from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import SolveOptions
-from ..utils.progress import watching
+from ..utils.progress import reporting
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer
 from .procrustes import Maps, orthogonal
@@ -135,14 +135,14 @@ class AlignmentResult:
         began = time.perf_counter()
         refinement = as_refinement(refinement) or Refinement()
         maps = Maps(self.mapping, self.target_mapping)
-        with watching(progress) as watch:
+        with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
                 self.target.rows,
                 maps,
                 refinement,
                 self.n_threads,
-                watch,
+                report_progress,
             )
         return dataclasses.replace(
             self,

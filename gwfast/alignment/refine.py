@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils.progress import ProgressEvent
 from ..utils.validation import as_count, as_positive
 from .procrustes import Maps, fit_maps
 from .retrieval import best_matches
@@ -105,7 +106,7 @@ def as_refinement(refine):
         ) from None
 
 
-def refine(x, y, maps, refinement, n_threads, watch):
+def refine(x, y, maps, refinement, n_threads, report_progress):
     """Maps fitted to mutual matches, again and again.
 
     Parameters
@@ -116,8 +117,8 @@ def refine(x, y, maps, refinement, n_threads, watch):
         To start from.
     refinement : Refinement
     n_threads : int
-    watch : callable
-        See `progress.watching`.
+    report_progress : callable
+        Takes a `ProgressEvent`.
 
     Returns
     -------
@@ -128,7 +129,10 @@ def refine(x, y, maps, refinement, n_threads, watch):
     x, y = x[: refinement.vocabulary], y[: refinement.vocabulary]
     steps, before = [], None
     for iteration in range(1, refinement.n_iter + 1):
-        watch(f"refinement {iteration}", iteration - 1, refinement.n_iter)
+        text, done = f"refinement {iteration}", iteration - 1
+        report_progress(
+            ProgressEvent("refinement", text, iteration, done, refinement.n_iter)
+        )
         target = y if maps.target is None else y @ maps.target
         found = best_matches(
             x @ maps.source, target, hood=refinement.hood, n_threads=n_threads

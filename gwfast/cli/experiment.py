@@ -6,12 +6,11 @@ from pathlib import Path
 import click
 
 from ..experiments import published
-from ..experiments.alignments import NORMALIZE, Settings
+from ..experiments.alignments import NORMALIZE, TableSettings
 from ..experiments.data import MUSE
 from ..experiments.distances import Distances
-from ..experiments.dynamics import Dynamics, Pair
-from ..experiments.dynamics import Settings as DynamicsSettings
-from ..experiments.runner import Options, run
+from ..experiments.dynamics import Dynamics, DynamicsSettings, Pair
+from ..experiments.runner import RunOptions, run
 from ..experiments.tables import Table1, Table2
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
@@ -153,7 +152,7 @@ def _table_options(scales, default):
     return _with(
         _DATA,
         _PAIRS,
-        n_words(5000, least=2),
+        n_words(5000, minimum=2),
         max_vocab(2),
         click.option(
             "--cache",
@@ -213,15 +212,15 @@ def table2(folder, pairs, **options):
 
 
 def _run_table(kind, folder, pairs, options):
-    settings, options = _split(Settings, options)
+    settings, options = _split(TableSettings, options)
     run(kind(folder, pairs or kind.default_directions, settings), options)
 
 
 def _split(kind, options):
-    """Settings of an experiment, and `Options` of the others."""
+    """Settings of an experiment, and `RunOptions` of the others."""
     names = [field.name for field in fields(kind)]
     settings = kind(**{name: options.pop(name) for name in names})
-    return settings, Options(**options)
+    return settings, RunOptions(**options)
 
 
 @experiment.command()
@@ -247,7 +246,7 @@ def _split(kind, options):
     metavar="en-fr,...",
     help="Directions to run.",
 )
-@n_words(2000, least=2)
+@n_words(2000, minimum=2)
 @_epsilons(("2.5%", "auto", "1.25%", "0.5%"))
 @click.option(
     "--init",
@@ -304,7 +303,7 @@ def dynamics(files, folder, dictionary, pairs, **options):
     metavar="en,...",
     help="Those of --data to compare; by default all.",
 )
-@n_words(2000, least=2)
+@n_words(2000, minimum=2)
 @click.option(
     "--epsilon",
     default="auto",
@@ -325,7 +324,7 @@ def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **o
 
     On any files of vectors, each with a name to call it, and on those of --data.
     """
-    options = Options(**options)
+    options = RunOptions(**options)
     wanted = ()
     if folder:
         wanted = languages or published.DISTANCES_LANGUAGES

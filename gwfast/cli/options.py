@@ -9,7 +9,7 @@ from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
 from ..utils.memory import TIERS
 from ..words import CONVENTIONS
-from .outputs import METHODS
+from .page import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Of fastText's millions; as many as MUSE and vecmap look at.
@@ -25,10 +25,10 @@ SEED = click.option(
 QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
 
-def n_words(default, least=1):
+def n_words(default, minimum=1):
     return click.option(
         "--n-words",
-        type=click.IntRange(least),
+        type=click.IntRange(minimum),
         default=default,
         show_default=True,
         metavar="N",
@@ -36,10 +36,10 @@ def n_words(default, least=1):
     )
 
 
-def max_vocab(least=1, default=MAX_VOCAB):
+def max_vocab(minimum=1, default=MAX_VOCAB):
     return click.option(
         "--max-vocab",
-        type=click.IntRange(least),
+        type=click.IntRange(minimum),
         default=default,
         show_default=default or "all",
         metavar="N",
@@ -58,7 +58,7 @@ def convention(default):
 
 
 def _epsilon(context, parameter, value):
-    """``auto``, a positive number, or a percentage of the mean pseudo-cost."""
+    """``auto``, a positive number, or a percentage of the mean linearized cost."""
     try:
         return parse_epsilon(value)
     except ValueError as error:
@@ -68,9 +68,9 @@ def _epsilon(context, parameter, value):
 def _methods(context, parameter, value):
     names = tuple(value.split(","))
     for name in names:
-        if name not in METHODS:
+        if name not in METHOD_LABELS:
             raise click.BadParameter(
-                f"expected some of {', '.join(METHODS)}, got {name!r}"
+                f"expected some of {', '.join(METHOD_LABELS)}, got {name!r}"
             )
     return names
 
@@ -94,8 +94,8 @@ _SOLVER_OPTIONS = (
         show_default=True,
         callback=_epsilon,
         metavar="FLOAT|N%|auto",
-        help="Strength of the entropic regularization; N% is a share of the mean"
-        " pseudo-cost, of which auto is 1.75%.",
+        help="Strength of the entropic regularization; N% is a percentage of"
+        " the mean linearized cost, of which auto is 1.75%.",
     ),
     click.option(
         "--init",
@@ -196,7 +196,7 @@ _SOLVER_OPTIONS = (
 
 
 def solver_options(command):
-    """Add what `align` and `demo` share: the fields of `Settings`."""
+    """Add what `align` and `demo` share: the fields of `AlignSettings`."""
     for option in reversed(_SOLVER_OPTIONS):
         command = option(command)
     return command

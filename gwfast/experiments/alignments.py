@@ -28,7 +28,7 @@ NORMALIZE = ("unit", "center", "unit")
 
 
 @dataclass(frozen=True)
-class Settings:
+class TableSettings:
     """What all jobs of a table share.
 
     Attributes
@@ -92,15 +92,15 @@ def dictionary_of(path, rules):
     return read_dictionary(path, first_only=rules.first_only)
 
 
-def supervise(direction, settings, *, n_threads, watch):
+def supervise(direction, settings, *, n_threads, progress):
     """Procrustes on the training dictionary, by nearest neighbors and CSLS.
 
     Parameters
     ----------
     direction : Direction
-    settings : Settings
+    settings : TableSettings
     n_threads : int or None
-    watch : callable or None
+    progress : bool or ProgressListener
 
     Returns
     -------
@@ -136,17 +136,17 @@ def supervise(direction, settings, *, n_threads, watch):
     return {"scores": scores, "pairs": len(rows), "solve_seconds": seconds}
 
 
-def align(direction, settings, epsilon, scale, *, n_threads, watch):
+def align(direction, settings, epsilon, scale, *, n_threads, progress):
     """Gromov-Wasserstein alignment, as it is and refined.
 
     Parameters
     ----------
     direction : Direction
-    settings : Settings
+    settings : TableSettings
     epsilon : str
     scale : str
     n_threads : int or None
-    watch : callable or None
+    progress : bool or ProgressListener
 
     Returns
     -------
@@ -168,10 +168,10 @@ def align(direction, settings, epsilon, scale, *, n_threads, watch):
             scale_costs=None if scale == "none" else scale,
             seed=settings.seed,
             n_threads=n_threads,
-            progress=watch or False,
+            progress=progress,
         )
     scores = _scores(result, test, x, y, ("coupling", "nn", "csls"), rules)
-    refined = result.refine(settings.rounds, progress=watch or False)
+    refined = result.refine(settings.rounds, progress=progress)
     scores["refined"] = _scores(refined, test, x, y, ("csls",), rules)["csls"]
     gw = result.gw
     return {

@@ -80,7 +80,7 @@ class Distances(Experiment):
 
     def missing(self):
         absent = {name: [MUSE.vectors_name(name)] for name in self.absent}
-        return MUSE.tell(self.folder, absent)
+        return MUSE.describe_absent(self.folder, absent)
 
     def collect(self, jobs, results):
         matchings = {}
@@ -172,7 +172,7 @@ class Distances(Experiment):
         }
 
 
-def match_pair(x, y, settings, *, n_threads, watch):
+def match_pair(x, y, settings, *, n_threads, progress):
     """`gwfast.words.languages.match` in JSON's types."""
     found = match(
         x,
@@ -181,7 +181,7 @@ def match_pair(x, y, settings, *, n_threads, watch):
         parse_epsilon(settings["epsilon"]),
         settings["seed"],
         n_threads,
-        progress=watch or False,
+        progress=progress,
     )
     return {
         "matches": found.matches.tolist(),

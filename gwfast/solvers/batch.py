@@ -8,7 +8,7 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
-from ..utils.progress import watching
+from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Progress
 from .gromov import solve
 from .options import EpsilonLike, InitLike, SolveOptions
@@ -76,11 +76,11 @@ def gromov_wasserstein_batch(
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -problems[k].shape[0])
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast")
-    with single_threaded_blas(), watching(progress) as watch, pool:
+    with single_threaded_blas(), reporting(progress) as report, pool:
         running = {k: pool.submit(solve, problems[k], options) for k in order}
         try:
             for done, k in enumerate(order):
-                watch("solving", done, total)
+                report(ProgressEvent("solve", "solving", done + 1, done, total))
                 results[k] = _result_of(running[k], k)
         except BaseException:
             pool.shutdown(cancel_futures=True)

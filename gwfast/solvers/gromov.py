@@ -13,7 +13,7 @@ from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
 from ..utils.precision import SINGLE
-from ..utils.progress import watching
+from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import (
     Dtype,
     LossName,
@@ -204,9 +204,9 @@ def solve(problem, options):
     kind = dict(method=method, itemsize=precision.itemsize)
     tier = choose(problem, options.tier, limit, threads, **kind)
     options = dataclasses.replace(options, memory_limit=limit, tier=tier)
-    with single_threaded_blas(), watching(options.progress) as watch:
+    with single_threaded_blas(), reporting(options.progress) as report:
         if start is None:
-            solution, tie, candidates = _race(problem, options, watch)
+            solution, tie, candidates = _race(problem, options, report)
         else:
             if tier != "dense" and not isinstance(start, Product | Given):
                 raise MemoryError(
@@ -214,7 +214,7 @@ def solve(problem, options):
                     f"any other is made as an array; got {start}"
                 )
             plan = start_plan(start, problem, threads)
-            watch(f"solving from {start}")
+            report(ProgressEvent("solve", f"solving from {start}"))
             solution = descend(problem, plan, options)
             tie, candidates = False, Candidates()
         result = conclude(solution, tie)
@@ -237,11 +237,11 @@ def _start_of(problem, options):
     return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
 
 
-def _race(problem, options, watch):
+def _race(problem, options, report):
     """`search`, which is in float32, and what float64 adds to it."""
     if options.precision is SINGLE:
-        winner, *others = search(problem, options, watch)
+        winner, *others = search(problem, options, report)
         return winner.solution, *others
     rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
-    winner, *others = search(problem, rough, watch)
+    winner, *others = search(problem, rough, report)
     return go_on(winner.solution, winner.loop.epsilons, problem, options), *others

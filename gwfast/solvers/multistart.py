@@ -14,7 +14,7 @@ from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
-from ..utils.progress import watching
+from ..utils.progress import reporting
 from ..utils.types import Progress
 from ..utils.validation import as_count, as_positive
 from . import race
@@ -188,7 +188,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     threads, profiles = options.threads(problem), shared_profiles(problem)
     choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
     candidates, best, lowest, last = [], None, np.inf, None
-    with single_threaded_blas(), watching(options.progress) as watch:
+    with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
         schedules = [
             race.hurried(epsilon.resolve(linearization)) for epsilon in epsilons
@@ -196,19 +196,22 @@ def _tune(problem, epsilons, starts, prune, key, options):
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 
-            def tell(text, number=number, epsilon=schedule.last):
-                watch(f"epsilon {epsilon:.3g}, {text}", number, len(schedules))
+            def report(event, number=number, epsilon=schedule.last):
+                text = f"epsilon {epsilon:.3g}, {event.text}"
+                report_progress(
+                    event._replace(text=text, done=number, total=len(schedules))
+                )
 
             field = race.candidates_from_starts(
-                linearization, schedule, starts, tell, profiles
+                linearization, schedule, starts, report, profiles
             )
             if last is not None:
                 field.append(race.resume(last, schedule.last))
             left, ended = field, []
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.race(field, *most, tell)
-            left = race.finish(left, limits, None, tell)
+                left, ended = race.race(field, *most, report)
+            left = race.finish(left, limits, None, report)
             last = left[0]
             candidates += race.records(left + ended, field)
             result = conclude(last.solution, race.is_tie(left))

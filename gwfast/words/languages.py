@@ -19,7 +19,7 @@ from ..problems.geometry import STATISTICS, PointCloud
 from ..results.result import ConvergenceWarning
 from ..utils.blocks import row_blocks
 from ..utils.parallel import in_parallel
-from ..utils.progress import watching
+from ..utils.progress import ProgressEvent, reporting
 from ..utils.validation import as_count, as_matrix, one_of
 
 # What the entropic plan is worth: a matching is made from it, and improved.
@@ -215,12 +215,13 @@ def language_distances(
     for one, other in itertools.combinations(spaces, 2):
         todo.append(in_order(spaces[one], spaces[other]))
     calls = [(a.rows, b.rows, scale_costs, epsilon, seed, n_threads) for a, b in todo]
-    with watching(progress) as watch:
-        watch("matching", 0, len(todo))
+    with reporting(progress) as report_progress:
+        report_progress(ProgressEvent("match", "matching", 1, 0, len(todo)))
         for done, (number, found) in enumerate(in_parallel(match, calls, n_jobs), 1):
             one, other = todo[number]
             matchings[one.name, other.name] = found
-            watch(f"matched {one.name} and {other.name}", done, len(todo))
+            text = f"matched {one.name} and {other.name}"
+            report_progress(ProgressEvent("match", text, done, done, len(todo)))
     distances = assemble(spaces, matchings)
     bad = [
         f"{pair.source} and {pair.target} ({pair.status})"
