@@ -120,7 +120,7 @@ class Contestant:
         )
 
 
-def search(problem, options, report_progress):
+def search(problem, options, report):
     """Solve a problem from the best of the default starts.
 
     Parameters
@@ -133,7 +133,7 @@ def search(problem, options, report_progress):
         equal masses these are spread evenly over the mean squared costs of points,
         which do not depend on the order of rows either. The callback is for the outer
         iterations of the last descent.
-    report_progress : callable
+    report : callable
         Takes a `ProgressEvent`.
 
     Returns
@@ -158,17 +158,13 @@ def search(problem, options, report_progress):
         schedule = hurried(options.epsilon.resolve(linearization))
         if number == 0:
             starts = default_starts(part.shape, options.seed)
-            field = candidates_from_starts(
-                linearization, schedule, starts, report_progress
-            )
+            field = candidates_from_starts(linearization, schedule, starts, report)
         else:
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
             field = [_promote(one, linearization, schedule, at) for one in left]
         if number == 1 and tier == "dense":
             starts = fresh_starts(part.shape)
-            fresh = candidates_from_starts(
-                linearization, schedule, starts, report_progress
-            )
+            fresh = candidates_from_starts(linearization, schedule, starts, report)
             field += [
                 dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh
             ]
@@ -176,21 +172,19 @@ def search(problem, options, report_progress):
             field,
             limits.max_outer - 1 if is_last else RACE.max_outer,
             limits.max_inner,
-            report_progress,
+            report,
             # What starts anew has to catch up with what comes from below.
             keep_all_in_first_round=number == 1,
         )
         if is_last:
-            left = finish(left, limits, options.callback, report_progress)
+            left = finish(left, limits, options.callback, report)
         else:
             left = [_carried_on(one, limits.max_inner) for one in left]
         inside, candidates = rows, candidates + records(left + ended, field)
     return left[0], is_tie(left), Candidates(candidates)
 
 
-def candidates_from_starts(
-    linearization, schedule, starts, report_progress, profiles=None
-):
+def candidates_from_starts(linearization, schedule, starts, report, profiles=None):
     """A contestant for every pair of a start and whether to anneal it; `profiles` are
     `shared_profiles` of the problem.
     """
@@ -199,7 +193,7 @@ def candidates_from_starts(
     for k, (start, annealed) in enumerate(starts, start=1):
         label = f"{start}, annealed" if annealed else str(start)
         text = f"start {k} of {len(starts)}: {label}"
-        report_progress(ProgressEvent("start", text, k))
+        report(ProgressEvent("start", text, k))
 
         def set_state(fork, start=start):
             return fork.start(start_plan(start, problem, n_threads, profiles))
@@ -219,9 +213,7 @@ def resume(last, epsilon):
     )
 
 
-def race(
-    field, max_outer, max_inner, report_progress, *, keep_all_in_first_round=False
-):
+def race(field, max_outer, max_inner, report, *, keep_all_in_first_round=False):
     """Advance all in rounds, dropping the worse half, until one is left.
 
     With `keep_all_in_first_round` that only drops what comes to the same optimum.
@@ -239,7 +231,7 @@ def race(
         n_outer, moved = min(n_outer, max_outer), []
         for k, one in enumerate(left, start=1):
             text = f"round {number}: candidate {k} of {len(left)}"
-            report_progress(ProgressEvent("round", text, k))
+            report(ProgressEvent("round", text, k))
             if one.n_outer < n_outer and one.is_moving:
                 one = one.advance(
                     dataclasses.replace(RACE, max_outer=n_outer, max_inner=max_inner)
@@ -257,19 +249,19 @@ def race(
     return left, ended
 
 
-def finish(left, limits, callback, report_progress):
+def finish(left, limits, callback, report):
     """Those that are left when they have come to the end, the best first."""
     if len(left) > 1:
         # All but one iteration: the plan in the common buffer has to be the best one's.
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
         moved = []
         for one in left:
-            report_progress(ProgressEvent("solve", f"solving from {one.label}"))
+            report(ProgressEvent("solve", f"solving from {one.label}"))
             far = one.n_outer >= limits.max_outer - 1
             moved.append(one if far else one.advance(before))
         left = sorted(moved, key=_rank)
     best, *others = left
-    report_progress(ProgressEvent("solve", f"solving from {best.label}"))
+    report(ProgressEvent("solve", f"solving from {best.label}"))
     best = best.advance(limits, callback).ended("won")
     return [best, *(_compared(one, best) for one in others)]
 
