@@ -344,13 +344,13 @@ def test_advice_does_not_ask_for_less_than_is_usual():
 
 def test_lost_mass_is_said(monkeypatch):
     """No input is known to make it happen: the plan is spoiled on purpose."""
-    from gwfast.linear.sinkhorn import SinkhornSolver
+    from gwfast.linear.sinkhorn_solver import SinkhornSolver
 
     solve = SinkhornSolver.solve
 
     def lose(self, *args, **kwargs):
         answer = solve(self, *args, **kwargs)
-        self.u[3] = 0.0
+        answer.scalings.u[3] = 0.0
         return answer
 
     monkeypatch.setattr(SinkhornSolver, "solve", lose)
