@@ -192,8 +192,7 @@ def candidates_from_starts(linearization, schedule, starts, report, profiles=Non
     profiles, made = profiles or shared_profiles(problem), []
     for k, (start, annealed) in enumerate(starts, start=1):
         label = f"{start}, annealed" if annealed else str(start)
-        text = f"start {k} of {len(starts)}: {label}"
-        report(ProgressEvent("start", text, k))
+        report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
 
         def set_state(fork, start=start):
             return fork.start(start_plan(start, problem, n_threads, profiles))
