@@ -185,7 +185,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
     if not isinstance(prune, bool):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
-    threads, profiles = options.threads(problem), shared_profiles(problem)
+    threads = options.threads(problem)
+    profiles = shared_profiles(problem) if len(epsilons) > 1 else None
     choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
@@ -210,7 +211,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
             left, ended = field, []
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.race(field, *most, report)
+                left, ended = race.successive_halving(field, *most, report)
             left = race.finish(left, limits, None, report)
             last = left[0]
             candidates += race.records(left + ended, field)
