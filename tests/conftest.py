@@ -3,18 +3,43 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
-from helpers.vector_pairs import N, write_vectors
+from helpers.marks import mostly_slow
 
-from gwfast.__main__ import main
 from gwfast.kernels import _rows
 
 # One seed by default; GWFAST_TEST_SEEDS=100 runs the tests that take one with 0..99.
 SEEDS = range(int(os.environ.get("GWFAST_TEST_SEEDS", "0"))) or [42]
 
+LEFT_OUT = pytest.StashKey[list]()
 
-@pytest.fixture(params=_rows.supported_isas())
+
+def pytest_configure(config):
+    config.stash[LEFT_OUT] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests that read the data sets are marked by that, before marks choose them."""
+    for item in items:
+        if "shared_data" in item.fixturenames:
+            item.add_marker(pytest.mark.data)
+
+
+def pytest_deselected(items):
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.config.stash[LEFT_OUT].append(item)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if n_left_out := len(config.stash[LEFT_OUT]):
+        terminalreporter.write_line(
+            f"{n_left_out} slow tests left out: pytest -m '' runs all", yellow=True
+        )
+
+
+@pytest.fixture(params=mostly_slow(_rows.supported_isas(), fast=[_rows.current_isa()]))
 def isa(request):
     """Every instruction set that this processor has, in turn."""
     former = _rows.current_isa()
@@ -35,37 +60,3 @@ def shared_data():
     if not folder.is_dir():
         pytest.skip("the data sets are not in ../shared/data beside the repository")
     return folder
-
-
-@pytest.fixture
-def files(tmp_path):
-    """A cloud without symmetry, the same cloud rotated and shuffled, and the truth."""
-    rng = np.random.default_rng(7)
-    x = rng.exponential(size=(N, 6)) * np.arange(6, 0, -1)
-    rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
-    order = rng.permutation(N)
-    # Words that terminal markup would swallow are words like any other.
-    sources = ["[bold]", ":smile:", "%", *(f"s{i}" for i in range(3, N))]
-    targets = [f"t{i}" for i in order]
-    write_vectors(tmp_path / "a.vec", sources, x)
-    write_vectors(tmp_path / "b.vec", targets, (x @ rotation)[order])
-    pairs = "".join(f"{word} t{i}\n" for i, word in enumerate(sources))
-    (tmp_path / "pairs.txt").write_text(pairs)
-    counts = "".join(f"{word} {N - i}\n" for i, word in enumerate(sources))
-    (tmp_path / "a.counts").write_text(counts)
-    counts = "".join(f"{word} {N - i}\n" for i, word in enumerate(targets))
-    (tmp_path / "b.counts").write_text(counts)
-    return tmp_path
-
-
-@pytest.fixture
-def run(files, monkeypatch, capsys):
-    """Run the command in the folder of the files."""
-    monkeypatch.chdir(files)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*arguments):
-        status = main([str(argument) for argument in arguments])
-        return status, *capsys.readouterr()
-
-    return call

@@ -75,6 +75,7 @@ def test_the_gallery_is_complete():
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
 def test_it_runs(script, tmp_path):
     if script.stem in NEEDED:
@@ -112,6 +113,7 @@ def test_it_is_prose_and_code(script):
     assert all(len(heading) == len(under) for heading, under in cells)
 
 
+@pytest.mark.process
 def test_it_says_what_to_install(tmp_path):
     code = (
         "import runpy, sys\n"

@@ -6,13 +6,13 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
 import gwfast
 
 from ..alignment.normalize import Normalizer
+from ..alignment.spaces import AlignedSpaces
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import parse_epsilon
 from ..words import (
@@ -115,24 +115,21 @@ def supervise(direction, settings, *, n_threads, progress):
     if not len(known):
         raise ValueError(f"{direction.train}: no pair is in both vocabularies")
     began = time.perf_counter()
-    source = Normalizer(NORMALIZE, x.vectors, "source")
-    target = Normalizer(NORMALIZE, y.vectors, "target")
+    source = Normalizer.fit(NORMALIZE, x.vectors, "source")
+    target = Normalizer.fit(NORMALIZE, y.vectors, "target")
     rows = np.repeat(known.rows, [len(right) for right in known.targets])
     columns = np.concatenate([sorted(right) for right in known.targets])
     mapping = gwfast.procrustes(source.rows[rows], target.rows[columns])
     seconds = time.perf_counter() - began
-    # What `evaluate` needs of an alignment; no plan is looked at.
-    part = tuple(min(settings.n_words, len(side)) for side in (x, y))
-    mapped = gwfast.AlignmentResult(
+    spaces = AlignedSpaces(
         mapping=mapping,
-        gw=SimpleNamespace(coupling=SimpleNamespace(shape=part)),
         source=source,
         target=target,
+        n_words=tuple(min(settings.n_words, len(side)) for side in (x, y)),
         n_threads=resolve_n_threads(n_threads),
-        seconds=seconds,
     )
     test = dictionary_of(direction.test, rules)
-    scores = _scores(mapped, test, x, y, ("nn", "csls"), rules)
+    scores = _scores(spaces, test, x, y, ("nn", "csls"), rules)
     return {"scores": scores, "pairs": len(rows), "solve_seconds": seconds}
 
 

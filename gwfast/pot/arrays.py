@@ -72,10 +72,6 @@ class Arrays:
         except (AttributeError, TypeError):  # before the standard said how
             return library.asarray(x)
 
-    def back_each(self, numbers):
-        """A list of numbers as a list of what `back` makes of one."""
-        return [self.back(x) for x in numbers]
-
 
 def kind_of(x):
     """Name of the library that `x` is an array of, None if it is a list."""
@@ -151,9 +147,9 @@ def as_number(x, name, *, zero=False):
     return as_positive(x, name, zero=zero)
 
 
-def as_limit(x, name, least=1):
+def as_limit(x, name, minimum=1):
     """A count; POT takes floats such as ``1e4``, and infinity is no limit."""
-    x = as_number(NO_LIMIT if x == np.inf else x, name, zero=least == 0)
-    if x < least:
-        raise ValueError(f"{name} must be at least {least}, got {x:g}")
+    x = as_number(NO_LIMIT if x == np.inf else x, name, zero=minimum == 0)
+    if x < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {x:g}")
     return min(int(x), NO_LIMIT)

@@ -5,7 +5,7 @@ the largest eigenvalues of the costs, then float32.
 import dataclasses
 from typing import NamedTuple
 
-from ..problems.low_rank import smoothed
+from ..problems.low_rank import low_rank_problem
 from ..quadratic.factory import is_factored, linearize
 from ..quadratic.linearization import Linearization
 from ..quadratic.methods import PGD
@@ -85,7 +85,7 @@ def _warm_starts(problem, linearization, epsilons, options):
     ):
         return []
     stages = []
-    low_rank = smoothed(problem, linearization.n_threads)
+    low_rank = low_rank_problem(problem, linearization.n_threads)
     if low_rank is not None:
         costs = linearize(low_rank, linearization.n_threads)
         stages.append(Stage(costs, near(options.limits, LOW_RANK), False))

@@ -285,7 +285,7 @@ def prepare(embeddings, n_words, normalize, scale_costs):
         raise ValueError("embeddings must have at least two words of each language")
     spaces = {}
     for name, rows in vectors.items():
-        rows = Normalizer(normalize, rows[:n_words], f"embeddings[{name!r}]").rows
+        rows = Normalizer.fit(normalize, rows[:n_words], f"embeddings[{name!r}]").rows
         cloud = PointCloud(rows)
         rows = cloud.features
         scale = cloud.scaled_by(scale_costs).scale if scale_costs else 1.0

@@ -244,6 +244,7 @@ def test_without_jinja2(made, monkeypatch):
         render(made)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("width", [500, 800, 1200])
 def test_in_a_browser(text, tmp_path, width):
     """The script has run, nothing complained, nothing sticks out at the side."""

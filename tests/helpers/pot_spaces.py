@@ -1,6 +1,7 @@
 """Small problems on which POT converges, for the tests of gwfast.pot."""
 
 import numpy as np
+from helpers.problems import masses
 from scipy.spatial.distance import cdist
 
 
@@ -16,9 +17,8 @@ def costs(n, seed, *, symmetric=True):
     return 0.3 + 0.7 * cost / cost.max()
 
 
-def masses(n, seed):
-    p = np.random.default_rng([n, seed, 1]).uniform(0.5, 1.5, size=n)
-    return p / p.sum()
+def weights(n, seed):
+    return masses(n, [n, seed, 1], 0.5, 1.5)
 
 
 def between(n, m, seed):
@@ -37,7 +37,7 @@ def start(p, q, seed):
 
 def spaces(n=12, m=9, seed=0, *, symmetric=True):
     """C1, C2, M, p, q, G0."""
-    p, q = masses(n, seed), masses(m, seed + 1)
+    p, q = weights(n, seed), weights(m, seed + 1)
     return (
         costs(n, seed, symmetric=symmetric),
         costs(m, seed + 1, symmetric=symmetric),

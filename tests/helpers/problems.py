@@ -7,8 +7,9 @@ def cloud(n, d, seed):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def masses(n, seed):
-    weights = np.random.default_rng(seed).uniform(0.2, 1.2, n)
+def masses(n, seed, low=0.2, high=1.2):
+    """Uneven ones, whose sum is one; `seed` may be a generator."""
+    weights = np.random.default_rng(seed).uniform(low, high, n)
     return weights / weights.sum()
 
 

@@ -1,14 +1,15 @@
 """Files of word vectors, written independently of what is tested."""
 
 import numpy as np
+from helpers.problems import cloud
 
 # Words at which careless splitting breaks: an operator, a no-break space, a line
 # separator, a next-line control, inner spaces, a number, a byte order mark inside.
 WORDS = ("casa", "||", "%", "\xa0", "a\u2028b", "x\x85y", ". . .", "1999", "a\ufeffb")
 
 
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
+def points(n, d, seed=0):
+    return cloud(n, d, seed).astype(np.float32)
 
 
 def text_of(words, vectors, header=True, end="\n", trail=""):
@@ -29,6 +30,10 @@ def binary_of(words, vectors, end=b"\n"):
 def write(path, content):
     path.write_bytes(content)
     return path
+
+
+def write_vectors(path, words, vectors):
+    write(path, text_of(words, vectors))
 
 
 def check(embeddings, words, vectors):

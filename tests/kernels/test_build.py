@@ -106,12 +106,14 @@ def import_with_isa(name):
     return run_python(code, check=False, GWFAST_ISA=name)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["", *ISAS])
 def test_environment_variable_forces_an_instruction_set(name):
     done = import_with_isa(name)
     assert done.stdout.strip() == (name or ISAS[0]), done.stderr
 
 
+@pytest.mark.process
 def test_environment_variable_with_an_unknown_name_says_so():
     done = import_with_isa("avx1024")
     assert done.returncode != 0
@@ -157,7 +159,13 @@ def test_source_distribution_holds_all_sources():
         path.relative_to(ROOT).as_posix()
         for folder, patterns in {
             "csrc": ["*.[ch]", "*.inc"],
-            "gwfast": ["**/*.py", "**/*.pyx", "**/*.pxd", "data/*", "cli/templates/*"],
+            "gwfast": [
+                "**/*.py",
+                "**/*.p[xy][dix]",
+                "**/py.typed",
+                "data/*",
+                "cli/templates/*",
+            ],
             "tests": ["*.py"],
         }.items()
         for pattern in patterns

@@ -33,6 +33,7 @@ print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=Tru
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_environment_after_the_import_is_that_before(setting):
     child = json.loads(run_python(IMPORT, **{**UNSET, **setting}).stdout)
@@ -48,6 +49,7 @@ def spin_count(**setting):
     return found and found[1]
 
 
+@pytest.mark.process
 def test_openmp_reads_our_patience_unless_the_user_has_his():
     ours = spin_count()
     if ours is None:
@@ -77,6 +79,7 @@ def test_patience_is_there_inside_only(setting, fails, monkeypatch):
     assert dict(os.environ) == before
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not _rows.openmp_version(), reason="built without OpenMP")
 def test_kernels_still_run_on_several_threads():
     code = """

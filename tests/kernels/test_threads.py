@@ -28,22 +28,26 @@ needs_openmp = pytest.mark.skipif(
 )
 
 
+@pytest.mark.process
 @needs_openmp
 def test_omp_num_threads_is_obeyed_also_above_the_cores():
     assert in_new_process(ANSWERS, OMP_NUM_THREADS="67") == ["67", "67", "66", "1", "7"]
 
 
+@pytest.mark.process
 @needs_openmp
 def test_first_of_nested_omp_num_threads_counts():
     assert in_new_process(ANSWERS, OMP_NUM_THREADS="3,2")[0] == "3"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("setting", [None, ""])
 def test_default_is_at_most_the_processors(setting):
     default, every, *_ = map(int, in_new_process(ANSWERS, OMP_NUM_THREADS=setting))
     assert 1 <= default == every <= os.cpu_count()
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
 def test_default_counts_only_the_processors_that_the_process_may_use():
     pin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"

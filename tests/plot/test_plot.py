@@ -361,6 +361,7 @@ def test_rounding_of_a_matrix_of_distances_is_none():
     plot_dendrogram(noisy, NAMES)
 
 
+@pytest.mark.process
 def test_leaves_pyplot_alone():
     """In a process of its own, as other tests may import pyplot."""
     code = "import sys, gwfast.plot; sys.exit('matplotlib.pyplot' in sys.modules)"

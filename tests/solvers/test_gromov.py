@@ -398,6 +398,7 @@ def test_input_is_left_alone():
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.process
 def test_two_point_clouds_need_one_buffer():
     """Peak memory of a factored solve: the plan's buffer, inputs and little else."""
     script = """

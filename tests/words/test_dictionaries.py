@@ -1,7 +1,8 @@
 """Word lists and counts."""
 
+import bz2
 import gzip
-from pathlib import Path
+import lzma
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +18,6 @@ from gwfast.words import (
     read_dictionary,
     write_dictionary,
 )
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def write(path, content):
@@ -151,10 +150,14 @@ def test_unknown_format(tmp_path):
         read_dictionary(tmp_path / "none", format="csv")
 
 
-def test_gzip(tmp_path):
-    packed = gzip.compress(b"casa house\ncasa home\nperro dog\n" * 1000)
+def test_compressed(tmp_path):
+    text = b"casa house\ncasa home\nperro dog\n" * 1000
+    packed = gzip.compress(text)
     for name in ("d.txt.gz", "d.txt"):  # by content, not by name
         assert read_dictionary(write(tmp_path / name, packed)) == PAIRS
+    for module in (bz2, lzma):
+        path = write(tmp_path / "other", module.compress(text))
+        assert read_dictionary(path) == PAIRS
     path = write(tmp_path / "f", gzip.compress(b"casa 3\n"))
     assert read_counts(path) == {"casa": 3}
     for damaged in (packed[:-9], packed[:30] + bytes(20) + packed[50:], packed[:4]):
@@ -266,10 +269,8 @@ def test_sample():
     assert all(right & set(target.words) for right in dictionary.values())
 
 
-def test_real_lists():
-    if not DATA.is_dir():
-        pytest.skip("../shared/data is not here")
-    pairs = read_dictionary(DATA / "muse" / "es-en.txt")
+def test_real_lists(shared_data):
+    pairs = read_dictionary(shared_data / "muse" / "es-en.txt")
     assert {"house", "home"} <= pairs["casa"]
-    counts = read_counts(DATA / "ubilexat" / "es-en" / "vocab-freq.es")
+    counts = read_counts(shared_data / "ubilexat" / "es-en" / "vocab-freq.es")
     assert counts["año"] == 727931

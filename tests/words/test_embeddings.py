@@ -1,15 +1,12 @@
 """Reading vectors: round trips in every format, and an error for every mistake."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, binary_of, check, cloud, text_of, write
+from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
 
 from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -17,7 +14,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 @pytest.mark.parametrize("trail", ["", " "])
 @pytest.mark.parametrize("zipped", [False, True])
 def test_text(tmp_path, header, end, trail, zipped):
-    vectors = cloud(len(WORDS), 5)
+    vectors = points(len(WORDS), 5)
     content = text_of(WORDS, vectors, header, end, trail)
     path = write(tmp_path / "v.vec", gzip.compress(content) if zipped else content)
     check(read_embeddings(path), WORDS, vectors)
@@ -28,7 +25,7 @@ def test_text(tmp_path, header, end, trail, zipped):
 def test_text_of_any_length(tmp_path, monkeypatch, n, header):
     """Without a header the buffer grows as blocks of lines come."""
     monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1000)
-    words, vectors = [f"w{i}" for i in range(n)], cloud(n, 2)
+    words, vectors = [f"w{i}" for i in range(n)], points(n, 2)
     path = write(tmp_path / "v.txt", text_of(words, vectors, header))
     check(read_embeddings(path), words, vectors)
 
@@ -37,7 +34,7 @@ def test_text_of_any_length(tmp_path, monkeypatch, n, header):
 @pytest.mark.parametrize("zipped", [False, True])
 def test_binary(tmp_path, end, zipped):
     words = [word.replace(" ", "_") for word in WORDS]
-    vectors = cloud(len(words), 7)
+    vectors = points(len(words), 7)
     content = binary_of(words, vectors, end)
     name = "v.bin.gz" if zipped else "v.bin"
     path = write(tmp_path / name, gzip.compress(content) if zipped else content)
@@ -46,28 +43,28 @@ def test_binary(tmp_path, end, zipped):
 
 def test_binary_across_read_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 37)
-    words, vectors = [f"word{i}" for i in range(50)], cloud(50, 3)
+    words, vectors = [f"word{i}" for i in range(50)], points(50, 3)
     path = write(tmp_path / "v.bin", binary_of(words, vectors))
     check(read_embeddings(path), words, vectors)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, ">f4"])
 def test_npz(tmp_path, dtype):
-    vectors = (cloud(len(WORDS), 4) * 8).astype(dtype)
+    vectors = (points(len(WORDS), 4) * 8).astype(dtype)
     np.savez(tmp_path / "v.npz", words=np.array(WORDS), vectors=vectors)
     check(read_embeddings(tmp_path / "v.npz"), WORDS, vectors.astype(np.float32))
 
 
 def test_npz_of_bytes_and_fortran_order(tmp_path):
     words = np.array([word.encode() for word in WORDS])
-    vectors = np.asfortranarray(cloud(len(WORDS), 4))
+    vectors = np.asfortranarray(points(len(WORDS), 4))
     np.savez_compressed(tmp_path / "v.npz", words=words, vectors=vectors)
     check(read_embeddings(tmp_path / "v.npz"), WORDS, vectors)
 
 
 @pytest.mark.parametrize("name", ["v.words", "v.txt", "other"])
 def test_npy(tmp_path, name):
-    vectors = cloud(len(WORDS), 4)
+    vectors = points(len(WORDS), 4)
     np.save(tmp_path / "v.npy", vectors)
     words = write(tmp_path / name, "\r\n".join([*WORDS, ""]).encode())
     given = words if name == "other" else None
@@ -75,7 +72,7 @@ def test_npy(tmp_path, name):
 
 
 def test_the_content_decides_where_the_name_is_silent(tmp_path):
-    vectors = cloud(3, 2)
+    vectors = points(3, 2)
     with open(tmp_path / "vectors", "wb") as stream:
         np.savez(stream, words=np.array(["a", "b", "c"]), vectors=vectors)
     check(read_embeddings(str(tmp_path / "vectors")), "abc", vectors)
@@ -107,7 +104,7 @@ def write_all_formats(folder, words, vectors):
 
 @pytest.mark.parametrize("name", ["v.npz", "v.npy", "v.vec", "v.bin"])
 def test_first_of_duplicates_is_kept(tmp_path, name):
-    vectors = cloud(6, 3)
+    vectors = points(6, 3)
     write_all_formats(tmp_path, ["a", "b", "a", "c", "b", "a"], vectors)
     embeddings = read_embeddings(tmp_path / name)
     check(embeddings, ["a", "b", "c"], vectors[[0, 1, 3]])
@@ -120,7 +117,7 @@ def test_first_of_duplicates_is_kept(tmp_path, name):
 @pytest.mark.parametrize("name", ["v.npz", "v.npy", "v.vec", "v.bin"])
 @pytest.mark.parametrize("max_words", [1, 4, 5, 99])
 def test_max_words(tmp_path, name, max_words):
-    vectors = cloud(5, 3)
+    vectors = points(5, 3)
     write_all_formats(tmp_path, list("abcde"), vectors)
     embeddings = read_embeddings(tmp_path / name, max_words=max_words)
     check(embeddings, "abcde"[:max_words], vectors[:max_words])
@@ -129,7 +126,7 @@ def test_max_words(tmp_path, name, max_words):
 def test_max_words_leaves_the_rest_unread(tmp_path):
     path = write(tmp_path / "v.vec", b"9 2\na 1 2\nb 3 4\nnonsense\n")
     check(read_embeddings(path, max_words=2), "ab", [[1, 2], [3, 4]])
-    path = write(tmp_path / "v.bin", binary_of("ab", cloud(2, 3))[:-5])
+    path = write(tmp_path / "v.bin", binary_of("ab", points(2, 3))[:-5])
     assert read_embeddings(path, max_words=1).words == ("a",)
 
 
@@ -188,7 +185,7 @@ def test_malformed_text(tmp_path, content, line, message):
 
 
 def test_cut_gzip_names_the_line(tmp_path):
-    rows = text_of([f"w{i}" for i in range(3000)], cloud(3000, 3), header=False)
+    rows = text_of([f"w{i}" for i in range(3000)], points(3000, 3), header=False)
     path = write(tmp_path / "v.vec.gz", gzip.compress(rows)[:-20])
     with pytest.raises(EmbeddingsFileError, match="whole gzip data") as caught:
         read_embeddings(path)
@@ -196,22 +193,31 @@ def test_cut_gzip_names_the_line(tmp_path):
 
 
 def test_damaged_gzip(tmp_path):
-    content = bytearray(gzip.compress(text_of("ab", cloud(2, 50))))
+    content = bytearray(gzip.compress(text_of("ab", points(2, 50))))
     content[40:60] = bytes(20)
     with pytest.raises(EmbeddingsFileError, match=r"v\.gz"):
         read_embeddings(write(tmp_path / "v.gz", bytes(content)))
 
 
 BAD_BINARY = {
-    "cut": (binary_of("ab", cloud(2, 3))[:-5], "expected 2 rows, got the file's end"),
+    "cut": (
+        binary_of("ab", points(2, 3))[:-5],
+        "expected 2 rows, got the file's end",
+    ),
     "cut in a word": (b"2 1\na 1234\nbb", "the file's end in row 2"),
-    "more": (binary_of("ab", cloud(2, 3)) + b"c", "expected 2 rows, got more bytes"),
+    "more": (
+        binary_of("ab", points(2, 3)) + b"c",
+        "expected 2 rows, got more bytes",
+    ),
     "no header": (b"abc def ghi\n", "expected the header 'n d'"),
     "no rows": (b"0 3\n", "expected word vectors, got none"),
     "no word": (b"1 1\n 1234\n", "expected a word in row 1"),
     "nan": (binary_of("a", np.array([[np.nan, 1]])), "got nan or inf for 'a'"),
     "not UTF-8": (b"1 1\n\xff 0000", "expected UTF-8"),
-    "cut gzip": (gzip.compress(binary_of("ab", cloud(2, 9)))[:-9], "whole gzip data"),
+    "cut gzip": (
+        gzip.compress(binary_of("ab", points(2, 9)))[:-9],
+        "whole gzip data",
+    ),
 }
 
 
@@ -252,7 +258,7 @@ def test_malformed_npz(tmp_path, arrays, message):
 
 
 def test_cut_npz_and_npy(tmp_path):
-    write_all_formats(tmp_path, list("ab"), cloud(2, 30))
+    write_all_formats(tmp_path, list("ab"), points(2, 30))
     for name in ("v.npz", "v.npy"):
         path = tmp_path / name
         write(path, path.read_bytes()[:-100])
@@ -267,7 +273,7 @@ def test_text_under_a_numpy_name(tmp_path, name):
 
 
 def test_malformed_word_list(tmp_path):
-    np.save(tmp_path / "v.npy", cloud(3, 2))
+    np.save(tmp_path / "v.npy", points(3, 2))
     with pytest.raises(EmbeddingsFileError, match=r"v\.words or v\.txt beside it"):
         read_embeddings(tmp_path / "v.npy")
     words = tmp_path / "v.words"
@@ -295,7 +301,7 @@ def test_bad_arguments(tmp_path):
 
 
 def test_with_counts():
-    embeddings = Embeddings(("a", "b"), cloud(2, 3))
+    embeddings = Embeddings(("a", "b"), points(2, 3))
     assert embeddings.counts is None
     counted = embeddings.with_counts({"b": 1, "a": 5.0, "c": 9})
     assert counted.counts.dtype == np.float64
@@ -305,10 +311,8 @@ def test_with_counts():
         embeddings.with_counts({"a": 1})
 
 
-def test_real_text_file():
-    path = DATA / "ubilexat" / "es-en" / "word2vec.es"
-    if not path.is_file():
-        pytest.skip("../shared/data is not here")
+def test_real_text_file(shared_data):
+    path = shared_data / "ubilexat" / "es-en" / "word2vec.es"
     embeddings = read_embeddings(path)
     assert embeddings.vectors.shape == (4774, 50)
     assert embeddings.n_duplicates == 0

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, binary_of, check, cloud, text_of, write
+from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
 
 from gwfast.words import EmbeddingsFileError, read_embeddings
 
@@ -35,7 +35,7 @@ def same(a, b):
 
 
 def with_broken_words(path):
-    vectors = cloud(len(BROKEN), 4)
+    vectors = points(len(BROKEN), 4)
     text = text_of([f"<{i}>" for i in range(len(BROKEN))], vectors)
     for i, word in enumerate(BROKEN):
         word = word if isinstance(word, bytes) else word.encode()
@@ -44,7 +44,7 @@ def with_broken_words(path):
 
 
 def test_never_written_unasked(tmp_path):
-    path = write(tmp_path / "v.vec", text_of(WORDS, cloud(len(WORDS), 3)))
+    path = write(tmp_path / "v.vec", text_of(WORDS, points(len(WORDS), 3)))
     read_embeddings(path)
     assert os.listdir(tmp_path) == ["v.vec"]
 
@@ -52,7 +52,7 @@ def test_never_written_unasked(tmp_path):
 @pytest.mark.parametrize("name", ["v.vec", "v.bin"])
 def test_taken_instead_of_the_file(tmp_path, parsed, name):
     words = [word.replace(" ", "_") for word in WORDS]
-    vectors = cloud(len(words), 3)
+    vectors = points(len(words), 3)
     made = text_of if name == "v.vec" else binary_of
     path = write(tmp_path / name, made(words, vectors))
     check(read_embeddings(path, cache=True), words, vectors)
@@ -103,7 +103,7 @@ def test_other_options_are_another_reading(tmp_path, parsed):
 
 
 def test_a_changed_file_is_read_anew(tmp_path):
-    old, new = cloud(3, 3), cloud(3, 3, seed=1)
+    old, new = points(3, 3), points(3, 3, seed=1)
     path = write(tmp_path / "v.vec", text_of("abc", old))
     read_embeddings(path, cache=True)
     time = path.stat().st_mtime_ns
@@ -125,7 +125,7 @@ def test_an_error_leaves_no_cache(tmp_path):
 
 
 def test_a_damaged_cache_is_replaced(tmp_path, parsed):
-    vectors = cloud(50, 20)
+    vectors = points(50, 20)
     words = [f"w{i}" for i in range(50)]
     path = write(tmp_path / "v.vec", text_of(words, vectors))
     read_embeddings(path, cache=True)
@@ -146,7 +146,7 @@ def test_a_damaged_cache_is_replaced(tmp_path, parsed):
 
 @pytest.mark.parametrize("content", [b"", b"a 1 2\n", b"PK\x03\x04nothing", None])
 def test_a_file_of_another_make_is_left_alone(tmp_path, content):
-    vectors = cloud(3, 3)
+    vectors = points(3, 3)
     path = write(tmp_path / "v.vec", text_of("abc", vectors))
     other = tmp_path / "v.vec.npz"
     if content is None:
@@ -159,7 +159,7 @@ def test_a_file_of_another_make_is_left_alone(tmp_path, content):
 
 
 def test_a_note_of_another_make_is_no_harm(tmp_path):
-    vectors = cloud(3, 3)
+    vectors = points(3, 3)
     path = write(tmp_path / "v.vec", text_of("abc", vectors))
     for note in (np.array("[]"), np.array("{}"), np.array("{"), np.arange(3)):
         np.savez(
@@ -174,7 +174,7 @@ def test_a_note_of_another_make_is_no_harm(tmp_path):
 
 
 def test_no_place_for_a_cache(tmp_path, monkeypatch):
-    vectors = cloud(3, 3)
+    vectors = points(3, 3)
     path = write(tmp_path / "v.vec", text_of("abc", vectors))
 
     def full(*_, **__):
@@ -191,12 +191,12 @@ def test_no_place_for_a_cache(tmp_path, monkeypatch):
 def test_a_file_that_changes_while_it_is_read_is_not_cached(tmp_path, monkeypatch):
     from gwfast.words.files import reading
 
-    path = write(tmp_path / "v.vec", text_of("abc", cloud(3, 3)))
+    path = write(tmp_path / "v.vec", text_of("abc", points(3, 3)))
     former = reading.read_text
 
     def changing(source, *arguments):
         rows = former(source, *arguments)
-        write(path, text_of("abcd", cloud(4, 3)))
+        write(path, text_of("abcd", points(4, 3)))
         return rows
 
     monkeypatch.setattr(reading, "read_text", changing)
@@ -215,7 +215,7 @@ def test_a_word_that_the_cache_cannot_hold(tmp_path):
 
 @pytest.mark.parametrize("name", ["v.npz", "v.npy"])
 def test_files_of_numpy_need_none(tmp_path, name):
-    vectors = cloud(2, 3)
+    vectors = points(2, 3)
     if name == "v.npz":
         np.savez(tmp_path / name, words=np.array(["a", "b"]), vectors=vectors)
     else:

@@ -9,7 +9,7 @@ import types
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, check, cloud, write
+from helpers.vector_files import WORDS, check, points, write
 
 from gwfast.words import (
     Embeddings,
@@ -42,14 +42,14 @@ KINDS = list(shapes_of(["a"], np.ones((1, 1))))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_words", [None, 1, 4, 99])
 def test_as_embeddings(kind, max_words):
-    vectors = cloud(len(WORDS), 5)
+    vectors = points(len(WORDS), 5)
     found = as_embeddings(shapes_of(WORDS, vectors)[kind], max_words=max_words)
     check(found, WORDS[:max_words], vectors[:max_words])
     assert found.n_duplicates == found.n_undecodable == 0
 
 
 def test_what_needs_no_change_is_shared():
-    vectors = cloud(4, 3)
+    vectors = points(4, 3)
     for kind in ("embeddings", "keyed vectors", "pair"):
         found = as_embeddings(shapes_of("abcd", vectors)[kind])
         assert np.shares_memory(found.vectors, vectors)
@@ -58,7 +58,7 @@ def test_what_needs_no_change_is_shared():
 
 
 def test_embeddings_keep_their_counts():
-    given = Embeddings(("a", "b"), cloud(2, 3), np.array([5.0, 2.0]), n_duplicates=7)
+    given = Embeddings(("a", "b"), points(2, 3), np.array([5.0, 2.0]), n_duplicates=7)
     found = as_embeddings(given, max_words=1)
     check(found, "a", given.vectors[:1])
     assert found.counts.tolist() == [5]
@@ -66,7 +66,7 @@ def test_embeddings_keep_their_counts():
 
 
 def test_duplicates():
-    vectors = cloud(5, 3)
+    vectors = points(5, 3)
     found = as_embeddings((["a", "b", "a", "c", "b"], vectors))
     check(found, "abc", vectors[[0, 1, 3]])
     assert found.n_duplicates == 2
@@ -125,7 +125,7 @@ def keyed(gensim, words, vectors):
 
 
 def test_gensim_objects(gensim):
-    vectors = cloud(len(WORDS), 5)
+    vectors = points(len(WORDS), 5)
     check(as_embeddings(keyed(gensim, WORDS, vectors)), WORDS, vectors)
     model = gensim.models.Word2Vec([["a", "b", "c"]] * 9, min_count=1, vector_size=4)
     found = as_embeddings(model)
@@ -137,7 +137,7 @@ def test_gensim_objects(gensim):
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_gensim_file(gensim, tmp_path, name, sep_limit, protocol):
     """With vectors within, and beside."""
-    vectors = cloud(len(WORDS), 5)
+    vectors = points(len(WORDS), 5)
     path = tmp_path / name
     keyed(gensim, WORDS, vectors).save(
         str(path), sep_limit=sep_limit, pickle_protocol=protocol
@@ -170,7 +170,7 @@ def test_gensim_model_of_parts_of_words(gensim, tmp_path):
 )
 def test_compressed_gensim_file(gensim, tmp_path, compress):
     buffer = io.BytesIO()
-    vectors = cloud(len(WORDS), 5)
+    vectors = points(len(WORDS), 5)
     keyed(gensim, WORDS, vectors).save(buffer)
     path = write(tmp_path / "v", compress(buffer.getvalue()))
     check(read_embeddings(path), WORDS, vectors)
@@ -178,7 +178,7 @@ def test_compressed_gensim_file(gensim, tmp_path, compress):
 
 def test_gensim_file_without_the_one_beside(gensim, tmp_path):
     path = tmp_path / "v.kv"
-    keyed(gensim, "ab", cloud(2, 3)).save(str(path), sep_limit=1)
+    keyed(gensim, "ab", points(2, 3)).save(str(path), sep_limit=1)
     beside = tmp_path / "v.kv.vectors.npy"
     write(beside, beside.read_bytes()[:-4])
     with pytest.raises(EmbeddingsFileError, match=r"v\.kv\.vectors\.npy: cannot be"):
@@ -190,7 +190,7 @@ def test_gensim_file_without_the_one_beside(gensim, tmp_path):
 
 def test_cut_gensim_file(gensim, tmp_path):
     path = tmp_path / "v.kv"
-    keyed(gensim, "ab", cloud(2, 3)).save(str(path))
+    keyed(gensim, "ab", points(2, 3)).save(str(path))
     whole = path.read_bytes()
     for n_bytes in range(3, len(whole), 5):
         with pytest.raises(EmbeddingsFileError, match=r"v\.kv: cannot be unpickled"):
@@ -229,7 +229,7 @@ class Saved:
 @pytest.mark.parametrize("model", [False, True])
 @pytest.mark.parametrize("beside", [False, True])
 def test_files_of_older_versions(tmp_path, name, model, beside):
-    vectors = cloud(len(WORDS), 4)
+    vectors = points(len(WORDS), 4)
     saved = Saved(**{name: list(WORDS)}, vocab={"casa": Saved(count=3)})
     if beside:
         vars(saved)["__numpys"] = ["vectors"]
@@ -245,7 +245,7 @@ def test_files_of_older_versions(tmp_path, name, model, beside):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_arrays_in_pickles(tmp_path, dtype, order, protocol):
-    vectors = (30 * np.abs(cloud(len(WORDS), 4))).astype(dtype, order)
+    vectors = (30 * np.abs(points(len(WORDS), 4))).astype(dtype, order)
     saved = Saved(
         index_to_key=list(WORDS),
         vectors=vectors,
@@ -260,7 +260,7 @@ def test_arrays_in_pickles(tmp_path, dtype, order, protocol):
 
 
 def test_words_that_are_none(tmp_path):
-    saved = Saved(index_to_key=[1, 2], vectors=cloud(2, 3))
+    saved = Saved(index_to_key=[1, 2], vectors=points(2, 3))
     path = write(tmp_path / "v.kv", pickle.dumps(saved))
     with pytest.raises(EmbeddingsFileError, match="expected words, got 1"):
         read_embeddings(path)

@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, binary_of, check, cloud, text_of, write
+from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def small_blocks(monkeypatch):
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("name", ["v.vec", "v", "v.vec.old", "v.gz", "v.xz"])
 def test_compressed_text_under_any_name(tmp_path, compression, name):
-    vectors = cloud(len(WORDS), 5)
+    vectors = points(len(WORDS), 5)
     content = COMPRESSIONS[compression](text_of(WORDS, vectors))
     check(read_embeddings(write(tmp_path / name, content)), WORDS, vectors)
 
@@ -39,14 +39,14 @@ def test_compressed_text_under_any_name(tmp_path, compression, name):
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("name", ["v.bin", "v.bin.bz2", "v", "v.vec", "v.w2v.xz"])
 def test_compressed_binary_under_any_name(tmp_path, compression, name):
-    words, vectors = [f"w{i}" for i in range(30)], cloud(30, 20)
+    words, vectors = [f"w{i}" for i in range(30)], points(30, 20)
     content = COMPRESSIONS[compression](binary_of(words, vectors))
     check(read_embeddings(write(tmp_path / name, content)), words, vectors)
 
 
 @pytest.mark.parametrize("name", ["v.bin", "v.bin.1", "v", "v.vec"])
 def test_content_decides_between_text_and_binary(tmp_path, name):
-    words, vectors = ["x\x01", "\x02"], cloud(2, 30)
+    words, vectors = ["x\x01", "\x02"], points(2, 30)
     for content in (text_of(words, vectors), binary_of(words, vectors)):
         check(read_embeddings(write(tmp_path / name, content)), words, vectors)
 
@@ -61,7 +61,7 @@ def test_binary_of_one_column_goes_by_the_name(tmp_path):
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_cut_compressed_text(tmp_path, compression):
-    words, vectors = [f"w{i}" for i in range(400)], cloud(400, 3)
+    words, vectors = [f"w{i}" for i in range(400)], points(400, 3)
     content = COMPRESSIONS[compression](text_of(words, vectors))
     for n_bytes in (12, 40, len(content) // 2, len(content) - 6, len(content) - 1):
         path = write(tmp_path / "v", content[:n_bytes])
@@ -73,7 +73,7 @@ def test_cut_compressed_text(tmp_path, compression):
 
 def test_cut_gzip_names_the_first_line_that_is_not_whole(tmp_path, small_blocks):
     """Stored blocks tell from outside where the text ends."""
-    rows = text_of([f"w{i}" for i in range(100)], cloud(100, 3), header=False)
+    rows = text_of([f"w{i}" for i in range(100)], points(100, 3), header=False)
     content = gzip.compress(rows, compresslevel=0)
     n_lost = len(rows.split(b"\n", 60)[60])
     path = write(tmp_path / "v", content[: -8 - n_lost - 3])  # within line 60
@@ -83,7 +83,7 @@ def test_cut_gzip_names_the_first_line_that_is_not_whole(tmp_path, small_blocks)
 
 
 def test_an_error_before_the_cut_comes_first(tmp_path):
-    rows = text_of(list("abcdef"), cloud(6, 3), header=False).replace(b"b ", b"b x")
+    rows = text_of(list("abcdef"), points(6, 3), header=False).replace(b"b ", b"b x")
     content = gzip.compress(rows, compresslevel=0)[:-30]
     with pytest.raises(EmbeddingsFileError, match="a word and 3 numbers") as caught:
         read_embeddings(write(tmp_path / "v", content))
@@ -93,7 +93,7 @@ def test_an_error_before_the_cut_comes_first(tmp_path):
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_damaged_compressed_files(tmp_path, compression):
     """Any byte may be wrong: an error of ours, or the same vectors."""
-    words, vectors = [f"w{i}" for i in range(30)], cloud(30, 4)
+    words, vectors = [f"w{i}" for i in range(30)], points(30, 4)
     for name, content in (
         ("v.vec", text_of(words, vectors)),
         ("v.bin", binary_of(words, vectors)),
@@ -114,7 +114,7 @@ def test_damaged_compressed_files(tmp_path, compression):
 @pytest.mark.parametrize("name", ["v.npz", "v.npy"])
 def test_damaged_files_of_numpy(tmp_path, name):
     """Which NumPy and zipfile refuse with errors of many kinds."""
-    words, vectors = ["a", "b", "c"], cloud(3, 4)
+    words, vectors = ["a", "b", "c"], points(3, 4)
     path = write_as(tmp_path / name, words, vectors)
     whole = path.read_bytes()
     for position in range(len(whole)):
@@ -132,7 +132,7 @@ def test_damaged_files_of_numpy(tmp_path, name):
 
 
 def test_max_words_does_not_read_to_the_end(tmp_path, small_blocks):
-    words, vectors = [f"w{i}" for i in range(20000)], cloud(20000, 8)
+    words, vectors = [f"w{i}" for i in range(20000)], points(20000, 8)
     for name, content in (
         ("v.vec", text_of(words, vectors)),
         ("v.bin", binary_of(words, vectors)),
@@ -144,7 +144,7 @@ def test_max_words_does_not_read_to_the_end(tmp_path, small_blocks):
 
 
 def test_max_words_of_an_npz_leaves_the_rest_unread(tmp_path):
-    vectors = cloud(5000, 300)
+    vectors = points(5000, 300)
     vectors[4000] = np.nan
     words = np.array([f"w{i}" for i in range(5000)])
     np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
@@ -172,7 +172,7 @@ def muse_rule(words, max_words=None):
 @pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
 @pytest.mark.parametrize("max_words", [None, 1, 2, 4, 50])
 def test_lower(tmp_path, name, max_words):
-    vectors = cloud(len(CASED), 6)
+    vectors = points(len(CASED), 6)
     path = write_as(tmp_path / name, CASED, vectors)
     words, rows = muse_rule(CASED, max_words)
     found = read_embeddings(path, lower=True, max_words=max_words)
@@ -207,7 +207,7 @@ BROKEN = ["uno", b"ni\xf1o", "dos", b"\xff", b"ni\xf1o", b"\xfe", "tres", "uno"]
 
 @pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
 def test_not_utf8(tmp_path, name):
-    vectors = cloud(len(BROKEN), 6)
+    vectors = points(len(BROKEN), 6)
     path = write_as(tmp_path / name, BROKEN, vectors)
     with pytest.raises(EmbeddingsFileError) as caught:
         read_embeddings(path)
@@ -288,7 +288,7 @@ def spoil(kind, line):
 ])  # fmt: skip
 @pytest.mark.parametrize("header", [True, False])
 def test_the_line_is_named_wherever_it_is(tmp_path, small_blocks, kind, header):
-    vectors = np.round(cloud(23, 3), 3)
+    vectors = np.round(points(23, 3), 3)
     lines = text_of([f"w{i}" for i in range(23)], vectors, header).split(b"\n")
     # Without a header the first line says how many columns there are.
     # Blank lines are in order at the end.
@@ -317,7 +317,7 @@ def test_lines_after_blank_ones(tmp_path, small_blocks):
 @pytest.mark.parametrize("name", ["v.vec", "v", "v.bin", "v.gz"])
 def test_long_lines(tmp_path, name):
     """Longer than what is looked at in advance, and than blocks."""
-    vectors = cloud(3, 70000)
+    vectors = points(3, 70000)
     contents = [binary_of("abc", vectors)]
     if name != "v.bin":
         contents += [text_of("abc", vectors, header) for header in (True, False)]
@@ -330,14 +330,14 @@ def test_long_lines(tmp_path, name):
 def test_words_with_spaces_among_others(tmp_path, small_blocks):
     words = [f"new {'york ' * (i % 3)}city" if i % 4 else f"w{i}" for i in range(50)]
     words = [f"{i}{word}" for i, word in enumerate(words)]
-    vectors = cloud(50, 4)
+    vectors = points(50, 4)
     path = write(tmp_path / "v.vec", text_of(words, vectors))
     check(read_embeddings(path), words, vectors)
 
 
 def test_every_word_with_as_many_spaces(tmp_path):
     """Then lines have one number of fields, which is not that of the columns."""
-    words, vectors = [f"{c} x" for c in "abcdef"], cloud(6, 4)
+    words, vectors = [f"{c} x" for c in "abcdef"], points(6, 4)
     check(
         read_embeddings(write(tmp_path / "v", text_of(words, vectors))), words, vectors
     )
@@ -397,7 +397,7 @@ def test_pipe(tmp_path):
 def test_byte_order_mark_without_header(tmp_path):
     path = write(tmp_path / "v", b"\xef\xbb\xbfa 1 2\n\xef\xbb\xbfb 3 4\n")
     check(read_embeddings(path), ["a", "\ufeffb"], [[1, 2], [3, 4]])
-    np.save(tmp_path / "v.npy", cloud(2, 2))
+    np.save(tmp_path / "v.npy", points(2, 2))
     write(tmp_path / "v.words", b"\xef\xbb\xbfa\nb\n")
     assert read_embeddings(tmp_path / "v.npy").words == ("a", "b")
 
@@ -435,7 +435,10 @@ def test_memory(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr("gwfast.words.files.arrays._BLOCK_BYTES", 1 << 16)
-    words, vectors = [f"w{i}" for i in range(20000)], np.round(cloud(20000, 100), 3)
+    words, vectors = (
+        [f"w{i}" for i in range(20000)],
+        np.round(points(20000, 100), 3),
+    )
     if kind == "npz":
         path = tmp_path / "v.npz"
         np.savez(path, words=np.array(words), vectors=vectors.astype(np.float64))

@@ -7,7 +7,7 @@ from string import whitespace
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, check, cloud
+from helpers.vector_files import WORDS, check, points
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -49,7 +49,7 @@ def test_round_trip(tmp_path, name, embeddings):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_many_rows(tmp_path, name):
-    words, vectors = [f"w{i}" for i in range(1000)], cloud(1000, 7)
+    words, vectors = [f"w{i}" for i in range(1000)], points(1000, 7)
     write_embeddings(str(tmp_path / name), (words, vectors))
     check(read_embeddings(tmp_path / name), words, vectors)
 
@@ -81,7 +81,7 @@ def test_files_as_they_are(tmp_path):
 
 
 def test_the_format_may_be_given(tmp_path):
-    vectors = cloud(len(ONE_PART), 40)
+    vectors = points(len(ONE_PART), 40)
     for format, start in (("text", b"9 40\ncasa "), ("binary", b"9 40\ncasa ")):
         write_embeddings(tmp_path / "v", (ONE_PART, vectors), format=format)
         content = (tmp_path / "v").read_bytes()
@@ -94,8 +94,8 @@ def test_the_format_may_be_given(tmp_path):
 
 def test_equal_vectors_make_equal_files(tmp_path):
     for name in ("v.vec.gz", "v.bin.gz"):
-        write_embeddings(tmp_path / name, (ONE_PART, cloud(9, 3)))
-        write_embeddings(tmp_path / f"other-{name}", (ONE_PART, cloud(9, 3)))
+        write_embeddings(tmp_path / name, (ONE_PART, points(9, 3)))
+        write_embeddings(tmp_path / f"other-{name}", (ONE_PART, points(9, 3)))
         content = (tmp_path / name).read_bytes()
         assert content == (tmp_path / f"other-{name}").read_bytes()
         assert gzip.decompress(content).startswith(b"9 3\ncasa ")
@@ -120,7 +120,7 @@ def test_words_that_a_format_cannot_hold(
     path = tmp_path / ("v.npz" if format == "npz" else "v.bin")
     if there:
         path.write_text("before")
-    embeddings = Embeddings(("x", word), cloud(2, 30))
+    embeddings = Embeddings(("x", word), points(2, 30))
     if format not in formats:
         write_embeddings(path, embeddings, format=format)
         check(read_embeddings(path), embeddings.words, embeddings.vectors)
@@ -132,7 +132,7 @@ def test_words_that_a_format_cannot_hold(
 
 
 def test_spaces_replaced(tmp_path):
-    vectors = cloud(len(WORDS), 4)
+    vectors = points(len(WORDS), 4)
     for name in ("v.vec", "v.bin"):
         write_embeddings(tmp_path / name, (WORDS, vectors), space="_")
         check(read_embeddings(tmp_path / name), ONE_PART, vectors)
@@ -142,7 +142,7 @@ def test_spaces_replaced(tmp_path):
         with pytest.raises(ValueError, match=message):
             write_embeddings(
                 tmp_path / "w.vec",
-                (words, cloud(len(words), 2)),
+                (words, points(len(words), 2)),
                 space="_" if len(words) > 1 else "",
             )
     for space in whitespace:
@@ -164,7 +164,7 @@ def test_spaces_replaced(tmp_path):
 ])  # fmt: skip
 def test_bad_arguments(tmp_path, name, options, message):
     with pytest.raises(ValueError, match=message):
-        write_embeddings(tmp_path / name, (ONE_PART, cloud(9, 3)), **options)
+        write_embeddings(tmp_path / name, (ONE_PART, points(9, 3)), **options)
     assert not os.listdir(tmp_path)
 
 
@@ -173,7 +173,7 @@ def test_bad_embeddings(tmp_path):
         write_embeddings(tmp_path / "v.vec", 7)
     for embeddings, message in (
         (Embeddings(("a",), np.array([[np.nan]], np.float32)), "nan or inf in row 0"),
-        (Embeddings(("a", "b"), cloud(1, 2)), "got 2 words for 1 rows"),
+        (Embeddings(("a", "b"), points(1, 2)), "got 2 words for 1 rows"),
         (Embeddings((), np.ones((0, 2), np.float32)), "got none"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -194,22 +194,22 @@ def test_nothing_is_left_of_what_failed(tmp_path, monkeypatch, name):
     monkeypatch.setattr("gwfast.words.files.writing._binary", fails)
     monkeypatch.setattr(np, "savez", fails)
     with pytest.raises(OSError, match="No space left"):
-        write_embeddings(path, (ONE_PART, cloud(9, 3)))
+        write_embeddings(path, (ONE_PART, points(9, 3)))
     assert os.listdir(tmp_path) == [name]
     assert path.read_text() == "before"
 
 
 def test_no_such_folder(tmp_path):
     with pytest.raises(FileNotFoundError):
-        write_embeddings(tmp_path / "none" / "v.vec", (ONE_PART, cloud(9, 3)))
+        write_embeddings(tmp_path / "none" / "v.vec", (ONE_PART, points(9, 3)))
     (tmp_path / "v.vec").mkdir()
     with pytest.raises(IsADirectoryError):
-        write_embeddings(tmp_path / "v.vec", (ONE_PART, cloud(9, 3)))
+        write_embeddings(tmp_path / "v.vec", (ONE_PART, points(9, 3)))
 
 
 def test_permissions_and_links(tmp_path):
     (tmp_path / "plain").write_text("")
-    vectors = cloud(9, 3)
+    vectors = points(9, 3)
     write_embeddings(tmp_path / "v.vec", (ONE_PART, vectors))
     modes = [stat.S_IMODE((tmp_path / n).stat().st_mode) for n in ("plain", "v.vec")]
     assert modes[0] == modes[1]
@@ -221,7 +221,7 @@ def test_permissions_and_links(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/null"), reason="no /dev/null")
 def test_a_device_is_not_replaced():
-    write_embeddings("/dev/null", (ONE_PART, cloud(9, 3)), format="text")
+    write_embeddings("/dev/null", (ONE_PART, points(9, 3)), format="text")
     assert not os.path.isfile("/dev/null")
 
 
@@ -235,7 +235,7 @@ def keyed_vectors():
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not n.endswith(".npz")])
 def test_gensim_reads_it(tmp_path, keyed_vectors, name):
-    vectors = cloud(len(ONE_PART), 7)
+    vectors = points(len(ONE_PART), 7)
     write_embeddings(tmp_path / name, (ONE_PART, vectors))
     found = keyed_vectors.load_word2vec_format(
         str(tmp_path / name), binary=".bin" in name
@@ -246,7 +246,7 @@ def test_gensim_reads_it(tmp_path, keyed_vectors, name):
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_gensim_writes_and_we_read(tmp_path, keyed_vectors, binary):
-    vectors = cloud(len(ONE_PART), 7)
+    vectors = points(len(ONE_PART), 7)
     made = keyed_vectors(7)
     made.add_vectors(list(ONE_PART), vectors)
     made.save_word2vec_format(str(tmp_path / "v"), binary=binary)

@@ -205,6 +205,7 @@ def test_embeddings_are_taken_as_they_are():
     assert np.array_equal(given.matrix, plain.matrix)
 
 
+@pytest.mark.process
 def test_processes_give_the_same(languages, found):
     shared = language_distances(languages, n_jobs=2)
     assert np.array_equal(shared.matrix, found.matrix)
@@ -217,6 +218,7 @@ def test_joblib_decides_who_computes(languages, found):
     assert np.array_equal(shared.matrix, found.matrix)
 
 
+@pytest.mark.process
 def test_backends_that_return_lists_only_will_do(languages, found):
     """Such as Ray's, which derives from this one."""
     joblib = pytest.importorskip("joblib")
@@ -225,6 +227,7 @@ def test_backends_that_return_lists_only_will_do(languages, found):
     assert np.array_equal(shared.matrix, found.matrix)
 
 
+@pytest.mark.process
 def test_dask_computes_them(languages, found):
     joblib = pytest.importorskip("joblib")
     distributed = pytest.importorskip("dask.distributed")

@@ -1,0 +1,212 @@
+"""``gwfast experiment``: runs that go on, bad input, and what a terminal shows."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.experiments import results_of, without_times
+from helpers.files import tree
+from helpers.processes import environment
+from helpers.vector_files import write_vectors
+
+from gwfast.experiments import alignments, dynamics
+from gwfast.experiments import distances as distances_module
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+
+COMMANDS = {
+    "table1": (alignments.gwfast, "align", ("--n-words", 400), 2),
+    "table2": (
+        alignments.gwfast,
+        "align",
+        ("--n-words", 400, "--scale-costs", "none", "--scale-costs", "mean"),
+        2,
+    ),
+    "dynamics": (
+        dynamics.gwfast,
+        "align",
+        ("--n-words", 300, "--pairs", "en-fr,fr-en", "--epsilon", "2%"),
+        2,
+    ),
+    "distances": (distances_module, "match", ("--n-words", 60), 3),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_resumed_is_as_uninterrupted(run, data, tmp_path, monkeypatch, name):
+    """Stopped by Ctrl-C half way; the second run does the rest only."""
+    module, function, options, total = COMMANDS[name]
+    folder = data["dinu" if name == "table2" else "muse"]
+    arguments = (name, "--data", folder, *options, "--threads", 1)
+    assert run(*arguments, "--output", "whole")[0] == 0
+
+    original, calls = getattr(module, function), []
+
+    def interrupted(*given, **others):
+        if len(calls) == (total + 1) // 2:
+            raise KeyboardInterrupt
+        calls.append(given)
+        return original(*given, **others)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, function, interrupted)
+        status, out, err = run(*arguments, "--output", "parts")
+    assert (status, out) == (130, "")
+    assert "jobs are kept in parts/jobs: the same command goes on from there" in err
+    assert tree(tmp_path / "parts")[0] == "jobs"
+    kept = len(tree(tmp_path / "parts" / "jobs"))
+    assert len(tree(tmp_path / "parts")) == 1 + kept and kept >= len(calls)
+
+    def counted(*given, **others):
+        calls.append(given)
+        return original(*given, **others)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, function, counted)
+        status, out, err = run(*arguments, "--output", "parts")
+        assert status == 0, err
+        assert f"{kept} of " in err and "were done before" in err
+        assert len(calls) == total
+        # And a third time nothing is left to do.
+        assert run(*arguments, "--output", "parts", "--quiet") == (0, out, "")
+        assert len(calls) == total
+    whole, parts = (results_of(tmp_path / part) for part in ("whole", "parts"))
+    assert without_times(whole) == without_times(parts)
+    assert [path for path in tree(tmp_path / "whole") if ".json" not in path] == [
+        path for path in tree(tmp_path / "parts") if ".json" not in path
+    ]
+
+
+def test_changed_files_and_settings_are_computed_anew(run, data, tmp_path):
+    muse = tmp_path / "muse"
+    muse.mkdir()
+    for name in ("en", "fr"):
+        text = (data["muse"] / f"wiki.{name}.vec").read_bytes()
+        (muse / f"wiki.{name}.vec").write_bytes(text)
+    arguments = "distances", "--data", muse, "--state", "kept", "--n-words"
+    assert run(*arguments, 50)[0] == 0
+    assert len(tree(tmp_path / "kept")) == 1
+    assert "1 of 1 jobs were done before" in run(*arguments, 50)[2]
+    assert "done before" not in run(*arguments, 50, "--again")[2]
+    assert "done before" not in run(*arguments, 60)[2]
+    os.utime(muse / "wiki.en.vec", (1, 1))
+    assert "done before" not in run(*arguments, 50)[2]
+    assert len(tree(tmp_path / "kept")) == 3
+
+
+BAD = {
+    "no files": (["table1", "--data", "."], "must have the files of one direction"),
+    "no folder": (["table2", "--data", "none"], "'none' does not exist"),
+    "no data": (["table1"], "--data"),
+    "pairs": (["table1", "--data", ".", "--pairs", "en"], "pairs such as en-es"),
+    "epsilon": (["table1", "--data", ".", "--epsilon", "x"], "percentage, got 'x'"),
+    "scale": (["table2", "--data", ".", "--scale-costs", "sum"], "'sum' is not one"),
+    "one language": (["distances", "a=a.vec"], "distances must have files"),
+    "no name": (["distances", "a.vec"], "expected NAME=FILE, got 'a.vec'"),
+    "twice": (["distances", "a=a.vec", "a=b.vec"], "'a' twice"),
+    "no such": (["distances", "a=c.vec", "b=a.vec"], "'c.vec' does not exist"),
+    "bad vectors": (["distances", "a=a.vec", "b=b.vec"], "b.vec"),
+    "output": (["distances", "a=a.vec", "b=a.vec", "--output", "a.vec"], "the file"),
+    "nested": (["distances", "a=a.vec", "b=a.vec", "--output", "x/y"], "existing fold"),
+    "not ours": (["distances", "a=a.vec", "b=a.vec", "--output", "mine"], "--force"),
+    "state": (["distances", "a=a.vec", "b=a.vec", "--state", "a.vec"], "--state must"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(run, tmp_path, case):
+    write_vectors(tmp_path / "a.vec", ["x", "y", "z"], np.eye(3) + 0.1)
+    (tmp_path / "b.vec").write_text("2 2\nx 1 2\ny 1\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    before = tree(tmp_path)
+    arguments, message = BAD[case]
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("gwfast: error: ") and message in last
+    assert tree(tmp_path) == before
+
+
+def test_force_uses_a_folder_with_other_files(run, tmp_path):
+    write_vectors(tmp_path / "a.vec", ["x", "y", "z"], np.eye(3) + 0.1)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    arguments = "distances", "a=a.vec", "b=a.vec", "--output", "mine"
+    status, out, _ = run(*arguments, "--force")
+    assert status == 0 and "written to mine: results.json, distances.png" in out
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+    assert run(*arguments)[0] == 0  # now it is ours
+
+
+def test_failing_job_is_named(run, data, tmp_path):
+    folder = tmp_path / "muse"
+    folder.mkdir()
+    for name in ("en", "fr"):
+        text = (data["muse"] / f"wiki.{name}.vec").read_bytes()
+        (folder / f"wiki.{name}.vec").write_bytes(text)
+    (folder / "en-fr.0-5000.txt").write_text("no pair\n")
+    (folder / "en-fr.5000-6500.txt").write_text("no pair\n")
+    status, _, err = run("table1", "--data", folder, "--quiet")
+    assert status == 2
+    assert err.startswith("gwfast: error: en-fr, Procrustes: ")
+    assert "no pair is in both vocabularies" in err
+
+
+@pytest.mark.process
+def test_piped_and_narrow(data, tmp_path):
+    """The real thing, in a process whose output is a file."""
+    for width in ("80", "60"):
+        with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
+            status = subprocess.run(
+                [
+                    sys.executable, "-m", "gwfast", "experiment", "distances",
+                    "--data", data["muse"], "--n-words", "60", "--state", "kept",
+                ],
+                cwd=tmp_path,
+                env=environment(COLUMNS=width),
+                stdout=out,
+                stderr=err,
+                timeout=120,
+                check=False,
+            ).returncode  # fmt: skip
+        out, err = ((tmp_path / name).read_text("utf-8") for name in ("out", "err"))
+        assert status == 0, err
+        assert not CONTROL.search(out + err)
+        assert all(len(line) <= int(width) for line in out.splitlines())
+        assert err.startswith("1 of 3: " if width == "80" else "3 of 3 jobs were done")
+
+
+@pytest.mark.process
+def test_terminal_has_a_bar(data, tmp_path):
+    """And stdout none of it."""
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "gwfast", "experiment", "distances",
+            "--data", data["muse"], "--n-words", "60",
+        ],
+        cwd=tmp_path,
+        env=environment(COLUMNS="80", TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )  # fmt: skip
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            more = os.read(master, 1 << 16)
+        except OSError:  # Linux's way of saying that the other end is closed
+            break
+        if not more:
+            break
+        shown += more
+    out = process.communicate(timeout=120)[0].decode()
+    os.close(master)
+    assert process.returncode == 0
+    assert "3/3" in shown.decode() and "en and fr" in shown.decode()
+    assert not CONTROL.search(out)

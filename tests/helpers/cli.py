@@ -1,0 +1,3 @@
+"""Of the files that the tests of the command line read."""
+
+N = 60

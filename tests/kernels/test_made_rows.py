@@ -1,0 +1,143 @@
+"""Kernels that read rows made when asked for read what stored ones give."""
+
+import numpy as np
+import pytest
+from helpers.kernel_cases import (
+    COMPILED,
+    Made,
+    arguments,
+    assert_same,
+    buffer,
+    build,
+    factors,
+    matrix,
+    potentials,
+    run,
+)
+from helpers.problems import masses
+
+from gwfast.kernels import (
+    _exponentials,
+    _kernels,
+    _products,
+    _rows,
+    _sparse,
+)
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
+
+# Kernels that take them, and the argument that may be such.
+TAKERS = {
+    "logsumexp_rows": "cost",
+    "logsumexp_cols": "cost",
+    "sinkhorn_passes": "kernel",
+    "sinkhorn_passes-many": "kernel",
+    "matmul": "a",
+    "matmul-dots": "a",
+    "entropy": "plan",
+    "topk_rows": "x",
+}
+
+
+def made_rows(kind, n, m, seed):
+    rng = np.random.default_rng(seed)
+    more = potentials(rng, n, m) | {"epsilon": 1.0} if kind == "Gibbs" else {}
+    return Made(kind, **factors(rng, n, m), **more)
+
+
+def stored(rows, n_threads=1):
+    out = buffer(rows.n, rows.m)
+    _kernels.copy_rows(rows, out, n_threads)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["Product", "Gibbs"])
+@pytest.mark.parametrize("case", TAKERS)
+def test_made_rows_give_the_same_bits_as_stored_ones(case, kind, isa):
+    for n, m in [
+        (1, 1),
+        (3, 2),
+        (17, 15),
+        (65, 63),
+        (129, 257),
+        (4100, 17),
+        (9, 17001),
+    ]:
+        given = arguments(case, n, m, seed=13)
+        made = made_rows(kind, *given[TAKERS[case]].shape, seed=14)
+        given[TAKERS[case]] = stored(made.build(COMPILED))
+        expected = run(COMPILED, case, given)
+        given[TAKERS[case]] = made
+        assert_same(run(COMPILED, case, given, n_threads=3), expected)
+
+
+def keep(rows, n_threads=1):
+    """Which entries of a kernel are kept, as they are counted and then selected."""
+    n, m = rows.shape if isinstance(rows, np.ndarray) else (rows.n, rows.m)
+    rng = np.random.default_rng(17)
+    sides = [matrix(rng, 1, size)[0] for size in (n, m, n, m)]
+    lost, counts = (np.empty(n), np.empty(m)), np.empty(n, dtype=np.intp)
+    work = _rows.ColumnSums(n, m)
+    _sparse.count(rows, *sides, *lost, counts, work, n_threads)
+    start = np.concatenate([[0], counts.cumsum()]).astype(np.int64)
+    index = np.full(start[-1], -1, dtype=np.int32)
+    _sparse.select(rows, *sides, start, index, n_threads)
+    return [lost[0], start, index], lost[1]
+
+
+@pytest.mark.parametrize("kind", ["Product", "Gibbs"])
+@pytest.mark.parametrize("n, m", [(1, 1), (17, 15), (129, 257), (4100, 17), (9, 17001)])
+def test_made_rows_keep_the_entries_of_stored_ones(n, m, kind, isa):
+    rows = made_rows(kind, n, m, seed=18).build(COMPILED)
+    came, col_lost = keep(rows, n_threads=3)
+    expected, expected_col_lost = keep(stored(rows))
+    assert_same(came, expected)
+    np.testing.assert_allclose(col_lost, expected_col_lost, rtol=1e-6)
+    start, index = came[1:]
+    assert m == 1 or 0 < len(index) < n * m
+    within = np.ones(len(index), dtype=bool)  # a column above the one before, in a row
+    within[start[:-1][np.diff(start) > 0]] = False
+    assert (np.diff(index, prepend=0)[within] > 0).all()
+
+
+def read(rows, n_threads):
+    """All that the kernels read from a large matrix: what does not depend on the strips
+    that it is made in, and what does."""
+    n, m = rows.shape if isinstance(rows, np.ndarray) else (rows.n, rows.m)
+    rng = np.random.default_rng(15)
+    given = potentials(rng, n, m)
+    by_row, by_col = np.empty(n), np.empty(m)
+    _exponentials.logsumexp_rows(rows, **given, out=by_row, n_threads=n_threads)
+    _exponentials.logsumexp_cols(rows, **given, out=by_col, n_threads=n_threads)
+    out, dots, b = buffer(n, 3), np.empty(n), matrix(rng, 3, m)
+    panels = _rows.Panels(b, transposed=True)
+    _products.matmul(rows, panels, out, b[0], dots, n_threads)
+    top = np.empty((n, 2), dtype=np.intp), buffer(n, 2)
+    _kernels.topk_rows(rows, *top, n_threads)
+    p, q, u, v = masses(n, rng), masses(m, rng), buffer(n), buffer(m)
+    work = _rows.ColumnSums(n, m)
+    error, _ = _kernels.sinkhorn_passes(rows, p, q, u, v, work, n_threads=n_threads)
+    kept, col_lost = keep(rows, n_threads)
+    same = [by_row, by_col, out, dots, *top, u, *kept]
+    return same, [v, error, col_lost, _kernels.entropy(rows, n_threads)]
+
+
+@pytest.mark.parametrize("kind", ["Product", "Gibbs"])
+def test_rows_made_in_several_strips_give_what_stored_ones_give(kind, isa):
+    n, m = 8443, 4001
+    made = made_rows(kind, n, m, seed=16)
+    rows, given = made.build(COMPILED), build(COMPILED, made.given)
+    assert rows.strip == 256, "a chunk has 264"
+    whole, expected = stored(rows, 2), buffer(n, m)
+    if kind == "Product":
+        _products.matmul(*given.values(), expected, n_threads=2)
+    else:
+        work = _rows.ColumnSums(n, m)
+        _products.gibbs_product(*given.values(), expected, work, 2)
+    np.testing.assert_array_equal(whole, expected)
+    same, near = read(whole, 1)
+    came_same, came_near = read(rows, 2)
+    assert_same(came_same, same)
+    for left, right in zip(came_near, near, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6)

@@ -1,0 +1,96 @@
+"""Products of any sides, and what is made along with them."""
+
+import numpy as np
+import pytest
+from helpers.kernel_cases import (
+    COMPILED,
+    arguments,
+    assert_close,
+    buffer,
+    build,
+    matrix,
+    potentials,
+    run,
+)
+from helpers.problems import masses
+
+from gwfast.kernels import (
+    _exponentials,
+    _kernels,
+    _products,
+    _rows,
+    reference,
+)
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
+
+def guarded(n, m):
+    """A matrix for results, and the buffer around it that nothing may be written to."""
+    around = buffer(n * m + 64)
+    return around[32:-32].reshape(n, m), around
+
+
+# Both sides of a vector and of a panel (two vectors) on all instruction sets, and, for
+# the inner side, of the rows of a panel that are summed at a time (192).
+@pytest.mark.parametrize("m", [1, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 65])
+@pytest.mark.parametrize("k", [1, 7, 191, 192, 193, 400])
+def test_products_of_any_inner_side_and_width(k, m, isa, seed):
+    rng = np.random.default_rng(seed)
+    b = rng.normal(size=(k, m)).astype(np.float32)
+    scale = np.full(k, 1 / k, dtype=np.float32)
+    panels = _rows.Panels(b, scale=scale)
+    twin = reference.Panels(b, scale=scale)
+    for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 137):
+        a = rng.normal(size=(n, k)).astype(np.float32)
+        cost, around_cost = guarded(n, m)
+        _products.matmul(a, panels, cost)
+        error = np.abs(cost - reference.Product(a, twin))
+        assert (error <= 6e-8 * (2 + k**0.5) * (np.abs(a) @ np.abs(twin))).all()
+
+        given = potentials(rng, n, m)
+        kernel, around_kernel = guarded(n, m)
+        work = _rows.ColumnSums(n, m)
+        peak = _products.gibbs_product(a, panels, **given, out=kernel, work=work)
+        expected = np.empty_like(cost)
+        # Up to what rounding takes from the potentials, which only the product keeps.
+        stored = _exponentials.gibbs_kernel(cost, **given, out=expected)
+        assert peak == pytest.approx(stored, abs=1e-5)
+        np.testing.assert_allclose(kernel, expected, rtol=2e-5, atol=1e-37)
+        sums = kernel.sum(axis=0, dtype=np.float64)
+        np.testing.assert_allclose(work.values, sums, rtol=6e-7)
+        for around in (around_cost, around_kernel):
+            assert (around[:32] == 7).all() and (around[-32:] == 7).all()
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_panels_are_the_same_on_any_number_of_threads(transposed, n_threads, isa):
+    rng = np.random.default_rng(10)
+    a, b = matrix(rng, 19, 31), matrix(rng, *((203, 31) if transposed else (31, 203)))
+    scale = matrix(rng, 1, 31)[0]
+    alone, together = buffer(19, 203), buffer(19, 203)
+    _products.matmul(a, _rows.Panels(b, transposed, scale), alone)
+    _products.matmul(a, _rows.Panels(b, transposed, scale, n_threads), together)
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_gram_of_many_columns_agrees_with_its_twin(seed):
+    """Where its partial products are so large that there are but four of them."""
+    rng = np.random.default_rng(seed)
+    given = {"x": matrix(rng, 101, 2100), "y": matrix(rng, 101, 2200)}
+    given["out"] = buffer(2100, 2200, dtype=float)
+    came = run(COMPILED, "gram", given, n_threads=2)
+    assert_close("gram", came, run(reference, "gram", given))
+
+
+def test_rescaled_columns_have_their_masses(isa, seed):
+    rng = np.random.default_rng(seed)
+    n, m = 129, 65
+    given = arguments("gibbs_product", n, m, seed)
+    kernel, _, _ = run(COMPILED, "gibbs_product", given)
+    work, v, q = _rows.ColumnSums(n, m), buffer(m), masses(m, rng)
+    given = build(COMPILED, given) | {"work": work}
+    _products.gibbs_product(**given)
+    _kernels.rescale_columns(v, q, work)
+    np.testing.assert_allclose(kernel.sum(axis=0, dtype=float) * v, q, rtol=6e-7)

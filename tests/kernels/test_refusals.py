@@ -1,0 +1,200 @@
+"""Kernels refuse what they cannot take, and write nothing then."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from helpers.kernel_cases import (
+    CASES,
+    COMPILED,
+    WIDE_TOLERANCES,
+    WIDTH,
+    Made,
+    arguments,
+    assert_same,
+    buffer,
+    call,
+    matrix,
+    run,
+    widened,
+)
+
+from gwfast.kernels import (
+    _kernels,
+    _products,
+    _rows,
+)
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
+
+def leaves(given, *path):
+    """Arrays among arguments, and among those of what is made, each by its path."""
+    for name, x in given.items():
+        if isinstance(x, np.ndarray):
+            yield (*path, name), x
+        elif isinstance(x, Made):
+            yield from leaves(x.given, *path, name)
+
+
+def replace(given, path, change):
+    for name in path[:-1]:
+        given = given[name].given
+    given[path[-1]] = change(given[path[-1]])
+
+
+def test_kernel_takes_read_only_inputs(case):
+    given = arguments(case, 9, 7, seed=4)
+    expected = run(COMPILED, case, given)
+    for path, x in leaves(given):
+        if path[0] not in CASES[case][1]:
+            x.flags.writeable = False
+    assert_same(call(COMPILED, case, given), expected)
+
+
+def other_dtype(x):
+    return x.astype({"f4": "f8", "f8": "f4", "i8": "f8", "i4": "f8"}[x.dtype.str[1:]])
+
+
+def other_order(x):
+    return np.asfortranarray(x) if x.ndim == 2 else np.repeat(x, 2)[::2]
+
+
+def row_missing(x):
+    return x[:-1].copy()
+
+
+def column_missing(x):
+    return np.ascontiguousarray(x[:, :-1])
+
+
+def other_ndim(x):
+    return x[None]
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+# What can be told from nothing else: the only matrix of a kernel, its type or its free
+# side.
+FREE = {
+    (other_dtype, "entropy", ("plan",)),
+    (other_dtype, "logsumexp_rows", ("cost",)),
+    (other_dtype, "logsumexp_cols", ("cost",)),
+    (other_dtype, "rescale_columns", ("v",)),
+    (row_missing, "entropy", ("plan",)),
+    (column_missing, "entropy", ("plan",)),
+    (column_missing, "topk_rows", ("x",)),
+}
+SPOILED = [
+    pytest.param(spoil, case, path, id="-".join([case, *path, spoil.__name__]))
+    for case, (make, outputs) in CASES.items()
+    for path, x in leaves(make(6, 7, np.random.default_rng(0)))
+    for spoil in (
+        other_dtype,
+        other_order,
+        row_missing,
+        *([column_missing] if x.ndim == 2 else []),
+        other_ndim,
+        *([read_only] if path[0] in outputs else []),
+    )
+    if (spoil, case, path) not in FREE
+]
+
+
+@pytest.mark.parametrize("spoil, case, path", SPOILED)
+def test_kernel_refuses_what_it_cannot_take_and_writes_nothing(spoil, case, path):
+    given = arguments(case, 6, 7, seed=5)
+    replace(given, path, spoil)
+    outputs = [given[x] for x in CASES[case][1] if isinstance(given[x], np.ndarray)]
+    before = deepcopy(outputs)
+    with pytest.raises((ValueError, TypeError)):
+        call(COMPILED, case, given)
+    assert_same(outputs, before)
+
+
+@pytest.mark.parametrize("case", [x for x in CASES if "work" in arguments(x, 6, 7, 0)])
+@pytest.mark.parametrize("size", [None, (7, 6), (5, 7), (6, 8)])
+def test_kernel_refuses_scratch_of_another_size(case, size):
+    if case == "rescale_columns" and size == (5, 7):
+        size = (5, 6)  # it does not care for rows
+    given = arguments(case, 6, 7, seed=6)
+    given["work"] = None if size is None else _rows.ColumnSums(*size)
+    with pytest.raises((ValueError, TypeError), match=r"work|^[vq] must"):
+        call(COMPILED, case, given)
+
+
+@pytest.mark.parametrize("case, name", [("matmul", "b"), ("copy_rows-product", "rows")])
+def test_kernel_refuses_an_array_for_what_must_be_made(case, name):
+    given = arguments(case, 6, 7, seed=7)
+    given[name] = matrix(np.random.default_rng(0), WIDTH if name == "b" else 6, 7)
+    with pytest.raises(TypeError):
+        call(COMPILED, case, given)
+
+
+@pytest.mark.parametrize(
+    "case", [x for x in WIDE_TOLERANCES if "work" in arguments(x, 6, 7, 0)]
+)
+@pytest.mark.parametrize("wide", [False, True])
+def test_kernel_refuses_scratch_for_the_other_type(case, wide):
+    if case == "rescale_columns":
+        pytest.skip("it needs the sums alone, which are float64")
+    given = arguments(case, 6, 7, seed=9)
+    given = widened(given) if wide else given
+    given["work"] = _rows.ColumnSums(6, 7, np.float32 if wide else np.float64)
+    expected, other = ("float64", "float32") if wide else ("float32", "float64")
+    with pytest.raises(ValueError, match=f"work must be for {expected}, got {other}"):
+        call(COMPILED, case, given)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_products_refuse_factors_of_two_types(wide):
+    types = (np.float32, np.float64)[:: -1 if wide else 1]
+    a, b = np.ones((6, 5), dtype=types[0]), np.ones((5, 7), dtype=types[1])
+    with pytest.raises(ValueError, match=r"panels must be of float\d\d, got float\d\d"):
+        _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[1]))
+    with pytest.raises(ValueError, match="float"):
+        _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[0]))
+
+
+def test_rows_made_when_asked_for_refuse_float64():
+    panels = _rows.Panels(np.ones((5, 7)))
+    with pytest.raises(ValueError, match="panels must be of float32, got float64"):
+        _rows.Product(np.ones((6, 5), dtype=np.float32), panels)
+    given = arguments("sparse_count", 6, 7, seed=9)
+    given["kernel"] = given["kernel"].astype(np.float64)
+    with pytest.raises(ValueError, match="must be of float32"):
+        call(COMPILED, "sparse_count", given)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8"])
+def test_scratch_is_for_float32_or_float64(dtype):
+    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
+        _rows.ColumnSums(3, 4, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8", ">f4"])
+def test_kernel_refuses_other_types_of_numbers(dtype):
+    x = np.ones((3, 4), dtype=dtype)
+    with pytest.raises(ValueError):
+        _kernels.entropy(x)
+    with pytest.raises(ValueError):
+        _kernels.dot(x, x)
+    with pytest.raises(ValueError):
+        _rows.Panels(x)
+
+
+def test_over_relaxation_and_a_cap_are_not_taken_together():
+    given = arguments("sinkhorn_passes-capped", 6, 7, seed=9) | {"omega": 1.5}
+    with pytest.raises(ValueError, match=r"omega must be 1 with a cap, got 1\.5"):
+        call(COMPILED, "sinkhorn_passes", given)
+
+
+def test_kernel_refusal_names_the_argument_and_both_shapes():
+    given = arguments("gibbs_kernel", 6, 7, seed=8)
+    given["out"] = buffer(6, 8)
+    with pytest.raises(ValueError, match=r"out must .* \(6, 7\), got \(6, 8\)"):
+        call(COMPILED, "gibbs_kernel", given)

@@ -1,0 +1,58 @@
+"""Plans of ``gwfast.pot`` are POT's wherever POT converges, and plans wherever not.
+
+The problems are those of ``python -m benchmarks.pot agreement``, with fewer points.
+"""
+
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gwfast import ConvergenceWarning, pot
+
+ROOT = Path(__file__).resolve().parents[2]
+PROBLEMS = ROOT / "benchmarks" / "pot" / "random_problems.py"
+if not PROBLEMS.is_file():
+    pytest.skip("the benchmarks are not there", allow_module_level=True)
+gromov = pytest.importorskip("ot", reason="POT is not installed").gromov
+made = runpy.run_path(str(PROBLEMS))
+attempt, difference = made["attempt"], made["difference"]
+
+LARGEST = 60
+SEEDS = range(30)
+# POT converges on these for sure: else nothing might be compared.
+EASY = {1, 11, 13, 18, 28}
+
+
+def problem_of(seed):
+    return made["random_problem"](seed, LARGEST)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_it_agrees_with_pot(seed):
+    problem = problem_of(seed)
+    found = attempt(problem, gromov)
+    assert seed not in EASY or not found.failure
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        plan, loss, _ = problem.solve(pot)
+    assert plan.dtype == np.float64
+    assert problem.is_valid(plan, loss), problem.marginal_error(plan)
+    if not found.failure:
+        assert problem.marginal_error(plan) < made["MARGINAL_ERROR"]
+        assert difference(found.plan, plan) < 1e-5
+        assert loss == pytest.approx(found.loss, rel=1e-5, abs=1e-9)
+
+
+def test_problems_are_of_every_kind():
+    problems = [problem_of(seed) for seed in SEEDS]
+    assert {problem.loss for problem in problems} == {"square_loss", "kl_loss"}
+    for property_of in (
+        lambda problem: problem.is_symmetric,
+        lambda problem: problem.linear_cost is None,
+        lambda problem: len(problem.p) == len(problem.q),
+        lambda problem: bool(attempt(problem, gromov).failure),
+    ):
+        assert {property_of(problem) for problem in problems} == {True, False}

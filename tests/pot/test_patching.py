@@ -1,0 +1,228 @@
+"""`gwfast.pot.patch`: an installed POT runs on gwfast, and is itself again after."""
+
+import inspect
+import pickle
+import sys
+import threading
+import types
+import typing
+import warnings
+
+import numpy as np
+import pytest
+from helpers.pot_spaces import spaces
+
+import gwfast.pot
+from gwfast.pot import patching
+from gwfast.pot.patching import NAMES, twins
+
+ot = pytest.importorskip("ot")
+C1, C2, M, P, Q, _ = spaces()
+# In a dict, where no one looks for functions to swap.
+OWN = {
+    name: getattr(ot.gromov, name, None) or getattr(ot.solvers, name) for name in NAMES
+}
+
+
+def attributes():
+    """What every module of POT has by the names in question; `ot.partial` has some of
+    its own, deprecated.
+    """
+    return {
+        (module.__name__, key): value
+        for module in list(sys.modules.values())
+        if isinstance(module, types.ModuleType)
+        and module.__name__.partition(".")[0] == "ot"
+        for key, value in vars(module).items()
+        if key in NAMES and module.__name__.partition(".partial")[0] == module.__name__
+    }
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    before = attributes()
+    yield
+    gwfast.pot.unpatch()
+    assert attributes() == before
+
+
+def test_every_module_of_pot_is_swapped_and_restored():
+    before = attributes()
+    places = {
+        ("ot", "solve_gromov"),
+        ("ot.solvers", "solve_gromov"),
+        ("ot.solvers._gromov", "entropic_gromov_wasserstein2"),
+        ("ot.gromov", "entropic_gromov_wasserstein"),
+        ("ot.gromov._bregman", "entropic_gromov_wasserstein"),
+        ("ot.gromov._partial", "entropic_partial_gromov_wasserstein"),
+        ("ot.gromov._semirelaxed", "entropic_semirelaxed_gromov_wasserstein"),
+    }
+    assert places <= before.keys()
+    with gwfast.pot.patched():
+        during = attributes()
+    assert during.keys() == before.keys() == attributes().keys()
+    for place, function in during.items():
+        assert before[place] is OWN[place[1]]
+        assert function is getattr(twins, place[1])
+        assert attributes()[place] is before[place]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_swapped_in_is_gwfasts(name):
+    ours, twin = getattr(gwfast.pot, name), getattr(twins, name)
+    # Or unpatching would take it from those who have imported it from gwfast.
+    assert twin is not ours
+    assert twin.__code__ is ours.__code__
+    assert twin.__name__ == name
+    assert twin.__doc__ == ours.__doc__
+    assert twin.__defaults__ == ours.__defaults__
+    assert twin.__kwdefaults__ == ours.__kwdefaults__
+    assert inspect.signature(twin) == inspect.signature(ours)
+    assert typing.get_type_hints(twin) == typing.get_type_hints(ours)
+    assert pickle.loads(pickle.dumps(ours)) is ours
+    assert pickle.loads(pickle.dumps(twin)) is twin
+
+
+def test_calls_through_pot_are_gwfasts():
+    with gwfast.pot.patched():
+        plan, log = ot.gromov.entropic_gromov_wasserstein(
+            C1, C2, P, Q, epsilon=0.2, log=True
+        )
+        with pytest.raises(TypeError, match=r"^entropic_gromov_wasserstein\(\) got"):
+            ot.gromov.entropic_gromov_wasserstein(C1, C2, numItermx=3)
+    assert log["status"] == "converged"
+    right = gwfast.pot.entropic_gromov_wasserstein(C1, C2, P, Q, epsilon=0.2)
+    np.testing.assert_array_equal(plan, right)
+    _, log = ot.gromov.entropic_gromov_wasserstein(
+        C1, C2, P, Q, epsilon=0.2, log=True, numItermx=3
+    )
+    assert "status" not in log
+
+
+def test_modules_that_imported_them_before_and_meanwhile(monkeypatch):
+    name = "entropic_gromov_wasserstein"
+    early, late, own = (types.ModuleType(f"{x}_comer") for x in ("e", "l", "o"))
+    early.gw = OWN[name]
+    own.gw = getattr(gwfast.pot, name)
+    for module in (early, own):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    gwfast.pot.patch()
+    assert early.gw is getattr(twins, name)
+    exec(f"from ot.gromov import {name} as gw", vars(late))
+    monkeypatch.setitem(sys.modules, late.__name__, late)
+    assert late.gw is getattr(twins, name)
+    gwfast.pot.unpatch()
+    assert early.gw is late.gw is OWN[name]
+    # Who asked for gwfast keeps it.
+    assert own.gw is getattr(gwfast.pot, name)
+
+
+def test_modules_that_import_lazily_are_left_alone(monkeypatch):
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name):
+            raise AssertionError(f"{name} was looked up")
+
+    lazy = Lazy("lazy")
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    monkeypatch.setitem(sys.modules, "nothing", None)
+    monkeypatch.setitem(sys.modules, "no_module", object())
+    with gwfast.pot.patched():
+        pass
+
+
+def swapped():
+    return ot.solve_gromov is twins.solve_gromov
+
+
+def test_twice_is_once():
+    gwfast.pot.unpatch()
+    gwfast.pot.patch()
+    gwfast.pot.patch()
+    assert swapped()
+    gwfast.pot.unpatch()
+    assert not swapped()
+    gwfast.pot.unpatch()
+    assert not swapped()
+
+
+def test_contexts_nest():
+    with gwfast.pot.patched():
+        with gwfast.pot.patched():
+            assert swapped()
+        assert swapped()
+        gwfast.pot.unpatch()
+        assert swapped()
+        gwfast.pot.patch()
+    assert swapped()
+    with gwfast.pot.patched():
+        pass
+    assert swapped()
+    gwfast.pot.unpatch()
+    assert not swapped()
+
+
+def test_contexts_end_with_errors():
+    with pytest.raises(KeyError), gwfast.pot.patched():
+        raise KeyError
+    assert not swapped()
+
+
+def test_threads():
+    barrier, failures = threading.Barrier(8), []
+
+    def work():
+        barrier.wait()
+        for _ in range(5):
+            with gwfast.pot.patched():
+                if not swapped():
+                    failures.append("not swapped")
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert not swapped()
+
+
+def test_without_pot(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot.gromov", None)
+    for swap in (gwfast.pot.patch, gwfast.pot.patched().__enter__):
+        with pytest.raises(ImportError, match="pip install POT"):
+            swap()
+    gwfast.pot.unpatch()
+    assert not patching.originals
+
+
+def test_solve_gromov_leaves_the_rest_to_pot():
+    others = [
+        {},
+        {"reg": 0},
+        {"M": M},
+        {"unbalanced_type": "semirelaxed"},
+        {"reg": 1.0, "unbalanced": 1.0},
+        {"reg": 1.0, "unbalanced": 1.0, "M": M},
+        {"reg": 0.5, "M": M, "alpha": 0},
+    ]
+    for options in others:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # POT's own
+            theirs = OWN["solve_gromov"](C1, C2, **options)
+            with gwfast.pot.patched():
+                ours = ot.solve_gromov(C1, C2, **options)
+        np.testing.assert_array_equal(ours.plan, theirs.plan)
+        assert ours.value == theirs.value
+    with pytest.raises(NotImplementedError):
+        gwfast.pot.solve_gromov(C1, C2)
+
+
+def test_solve_gromov_returns_pots_result():
+    with gwfast.pot.patched():
+        found = ot.solve_gromov(C1, C2, reg=0.2)
+    assert type(found) is ot.utils.OTResult
+    right = gwfast.pot.solve_gromov(C1, C2, reg=0.2)
+    assert type(right) is gwfast.pot.OTResult
+    np.testing.assert_array_equal(found.plan, right.plan)
+    np.testing.assert_array_equal(found.marginal_a, right.marginal_a)
+    assert (found.value, found.status) == (right.value, right.status)

@@ -1,0 +1,119 @@
+"""Problems with a cost between the spaces."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances
+from helpers.variants import BETWEEN, VARIANTS, M, N, P, Q, costs
+
+import gwfast
+from gwfast import PointCloud, gromov_wasserstein
+
+# Where solves are quick plans match little, or keep one side's points from all mass.
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+
+
+def test_alpha_of_one_is_the_plain_problem(dtype):
+    cost_x, cost_y = costs()
+    solve = dict(epsilon=0.05, init="product", dtype=dtype)
+    plain = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
+    fused = gromov_wasserstein(
+        cost_x, cost_y, P, Q, linear_cost=1e3 * BETWEEN, alpha=1, **solve
+    )
+    assert np.abs(fused.plan - plain.plan).sum() < 1e-5
+    assert fused.gw_cost == pytest.approx(plain.gw_cost, rel=1e-5)
+    assert fused.linear_cost == pytest.approx(1e3 * (fused.plan * BETWEEN).sum())
+
+
+def test_alpha_of_zero_is_optimal_transport_at_twice_epsilon(dtype):
+    cost_x, cost_y = costs()
+    result = gromov_wasserstein(
+        cost_x, cost_y, P, Q, linear_cost=BETWEEN, alpha=0, epsilon=0.02, dtype=dtype
+    )
+    transport = gwfast.sinkhorn(BETWEEN, P, Q, epsilon=0.04, tol=1e-6)
+    assert np.abs(result.plan - transport.plan).sum() < 5e-5
+    assert result.gw_cost == pytest.approx(transport.cost, rel=1e-4)
+    assert result.linear_cost == pytest.approx(transport.cost, rel=1e-4)
+    assert result.reg_cost == pytest.approx(transport.reg_cost, rel=1e-3)
+
+
+def test_a_linear_cost_decides_between_symmetric_matches():
+    """A regular polygon matches itself in many ways; features know one of them."""
+    angles = 2 * np.pi * np.arange(12) / 12
+    cost = distances(np.column_stack([np.cos(angles), np.sin(angles)]))
+    where = np.roll(np.arange(12), 5)
+    between = np.ones((12, 12))
+    between[np.arange(12), where] = 0.0
+    result = gromov_wasserstein(
+        cost, cost, linear_cost=between, alpha=0.5, epsilon=0.005
+    )
+    np.testing.assert_array_equal(result.plan.argmax(axis=1), where)
+    assert result.gw_cost < 1e-3
+
+
+def test_fused_clouds_are_their_matrices():
+    x, y = PointCloud(cloud(N, 3, 7)), PointCloud(cloud(M, 3, 8))
+    solve = dict(linear_cost=BETWEEN, epsilon=0.05, init="product")
+    clouds = gromov_wasserstein(x, y, P, Q, **solve)
+    matrices = gromov_wasserstein(x.to_dense(), y.to_dense(), P, Q, **solve)
+    np.testing.assert_allclose(clouds.plan, matrices.plan, atol=1e-6)
+
+
+@pytest.mark.parametrize("init", ["auto", "product"])
+def test_rows_of_a_linear_cost_are_permuted_with_the_points(init, dtype):
+    cost_x, cost_y = costs(n=N, m=M)
+    rows = np.random.default_rng(9).permutation(N)
+    solve = dict(alpha=0.4, epsilon=0.05, init=init, dtype=dtype)
+    plain = gromov_wasserstein(cost_x, cost_y, P, Q, linear_cost=BETWEEN, **solve)
+    other = gromov_wasserstein(
+        cost_x[np.ix_(rows, rows)], cost_y, P[rows], Q, linear_cost=BETWEEN[rows],
+        **solve,
+    )  # fmt: skip
+    assert np.abs(other.plan - plain.plan[rows]).sum() < 1e-3
+
+
+@pytest.mark.parametrize("offset", [-1e3, 1e3])
+def test_an_offset_of_the_linear_cost_moves_the_objective_only(offset, dtype):
+    cost_x, cost_y = costs()
+    solve = dict(alpha=0.4, epsilon=0.05, init="product", dtype=dtype)
+    plain = gromov_wasserstein(cost_x, cost_y, P, Q, linear_cost=BETWEEN, **solve)
+    moved = gromov_wasserstein(
+        cost_x, cost_y, P, Q, linear_cost=BETWEEN + offset, **solve
+    )
+    assert np.abs(moved.plan - plain.plan).sum() < 1e-4
+    assert moved.gw_cost - 0.6 * offset == pytest.approx(plain.gw_cost, abs=1e-2)
+    assert moved.linear_cost - offset == pytest.approx(plain.linear_cost, abs=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-10, 1e10, 1e18])
+@pytest.mark.parametrize("variant", ["fused", "ppa", "fused ppa"])
+def test_units_of_all_costs_together_do_not_matter(scale, variant, dtype):
+    options = dict(VARIANTS[variant])
+    cost_x, cost_y = costs()
+    solve = dict(init="product", dtype=dtype)
+    plain = gromov_wasserstein(cost_x, cost_y, P, Q, epsilon=0.05, **solve, **options)
+    if "linear_cost" in options:
+        options["linear_cost"] = scale**2 * BETWEEN
+    scaled = gromov_wasserstein(
+        scale * cost_x, scale * cost_y, P, Q, epsilon=0.05 * scale**2, **solve,
+        **options,
+    )  # fmt: skip
+    assert np.abs(scaled.plan - plain.plan).sum() < 1e-4
+    assert scaled.gw_cost == pytest.approx(plain.gw_cost * scale**2, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_terms_of_very_different_size(scale, dtype):
+    """The larger one decides."""
+    cost_x, cost_y = costs()
+    alone = dict(alpha=1.0, epsilon=0.05)
+    if scale > 1:
+        alone = dict(alpha=0.0, epsilon=0.05 * scale)
+    between = scale * BETWEEN
+    fused = gromov_wasserstein(
+        cost_x, cost_y, P, Q, linear_cost=between, alpha=0.5, init="product",
+        epsilon=alone["epsilon"] / 2, dtype=dtype,
+    )  # fmt: skip
+    single = gromov_wasserstein(
+        cost_x, cost_y, P, Q, linear_cost=between, init="product", dtype=dtype, **alone
+    )
+    assert np.abs(fused.plan - single.plan).sum() < 1e-4

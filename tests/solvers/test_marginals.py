@@ -1,0 +1,119 @@
+"""Plans of problems that are not balanced, and of alternating projections."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances
+from helpers.variants import NEAR, TIGHT, M, P, Q, costs, masses_of
+
+import gwfast
+from gwfast import gromov_wasserstein
+
+# Where solves are quick plans match little, or keep one side's points from all mass.
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("method", ["pgd", "ppa"])
+def test_rows_of_a_semirelaxed_plan_have_their_masses_and_columns_any(method, dtype):
+    cost_x, cost_y = costs()
+    result = gromov_wasserstein(
+        cost_x, cost_y, P, marginals="semirelaxed", method=method, epsilon=0.05,
+        dtype=dtype,
+    )  # fmt: skip
+    exact = 1e-6 if dtype == "float32" else 1e-14
+    plan = result.plan.astype(np.float64)
+    np.testing.assert_allclose(plan.sum(axis=1), P, rtol=exact)
+    assert result.marginal_error < exact
+    assert np.abs(plan.sum(axis=0) - 1 / M).max() > 1e-2
+
+
+def test_semirelaxed_finds_the_part_of_the_second_space_that_is_the_first():
+    x = cloud(10, 3, 10)
+    y = np.vstack([x, cloud(6, 3, 11) + 8.0])
+    cost_x, cost_y = distances(x), distances(y)
+    result = gromov_wasserstein(
+        cost_x, cost_y, marginals="semirelaxed", epsilon=0.02, init=np.eye(10, 16)
+    )
+    np.testing.assert_array_equal(result.plan.argmax(axis=1), np.arange(10))
+    assert result.gw_cost < 2e-3
+    assert result.plan[:, 10:].sum() < 1e-5
+
+
+@pytest.mark.parametrize("marginals", ["semirelaxed", "partial", "balanced"])
+def test_proximal_steps_descend_to_less_than_the_regularized_plan(marginals):
+    cost_x, cost_y = costs()
+    options = dict(marginals=marginals, mass=0.6 if marginals == "partial" else None)
+    solve = dict(epsilon=0.2, init="product", dtype="float64", **options)
+    seen = []
+    proximal = gromov_wasserstein(
+        cost_x, cost_y, *masses_of(options), method="ppa", marginal_tol=1e-9,
+        callback=lambda step: seen.append(step.gw_cost) or len(seen) == 60, **solve,
+    )  # fmt: skip
+    gradient = gromov_wasserstein(cost_x, cost_y, *masses_of(options), **solve)
+    assert np.diff(seen).max() < 1e-6
+    assert proximal.gw_cost <= gradient.gw_cost + 1e-9
+    assert proximal.gw_cost < seen[0]
+
+
+@pytest.mark.parametrize("method", ["pgd", "ppa"])
+@pytest.mark.parametrize("mass", [0.05, 0.5, 0.95])
+def test_a_partial_plan_has_its_mass_and_stays_within_the_marginals(
+    method, mass, dtype
+):
+    cost_x, cost_y = costs()
+    result = gromov_wasserstein(
+        cost_x, cost_y, P, Q, marginals="partial", mass=mass, method=method,
+        epsilon=0.05, dtype=dtype, marginal_tol=1e-6, max_outer=50,
+    )  # fmt: skip
+    plan = result.plan.astype(np.float64)
+    assert plan.sum() == pytest.approx(mass, abs=2e-6)
+    assert (plan.sum(axis=1) - P).max() < 2e-6
+    assert (plan.sum(axis=0) - Q).max() < 2e-6
+
+
+@pytest.mark.parametrize("mass", [1.0, None])
+def test_all_mass_is_the_balanced_problem(mass, dtype):
+    cost_x, cost_y = costs()
+    solve = dict(epsilon=0.05, init="product", dtype=dtype)
+    partial = gromov_wasserstein(
+        cost_x, cost_y, P, Q, marginals="partial", mass=mass, **solve
+    )
+    balanced = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
+    assert np.abs(partial.plan - balanced.plan).sum() < 1e-3
+    assert partial.gw_cost == pytest.approx(balanced.gw_cost, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.1])
+def test_partial_solutions_of_both_domains_agree(epsilon, dtype, monkeypatch):
+    cost_x, cost_y = costs()
+    solve = dict(
+        marginals="partial", mass=0.6, epsilon=epsilon, init="product", max_outer=1,
+        dtype=dtype, **TIGHT[dtype],
+    )  # fmt: skip
+    scaled = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
+    calls, relaxed = [], gwfast.linear.marginals.Partial
+    in_logs = relaxed._iterate
+    monkeypatch.setattr(relaxed, "_scale", None)
+    monkeypatch.setattr(
+        relaxed, "_iterate", lambda *args: calls.append(1) or in_logs(*args)
+    )
+    monkeypatch.setattr(
+        relaxed, "solve", lambda self, kernel, epsilon, *, tol, max_iter: self._iterate(
+            kernel, epsilon, tol, max_iter
+        ),
+    )  # fmt: skip
+    logs = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
+    assert calls
+    assert np.abs(scaled.plan - logs.plan).sum() < NEAR[dtype]
+
+
+def test_columns_of_a_bapg_plan_are_exact_and_rows_nearly_so_at_large_epsilon(dtype):
+    cost_x, cost_y = costs()
+    misses = []
+    for epsilon in (0.1, 10.0):
+        plan = gromov_wasserstein(
+            cost_x, cost_y, P, Q, method="bapg", epsilon=epsilon, dtype=dtype,
+        ).plan.astype(np.float64)  # fmt: skip
+        exact = 1e-6 if dtype == "float32" else 1e-14
+        np.testing.assert_allclose(plan.sum(axis=0), Q, rtol=exact)
+        misses.append(np.abs(plan.sum(axis=1) - P).sum())
+    assert misses[1] < misses[0] and misses[1] < 0.05

@@ -1,0 +1,269 @@
+"""Every variant of the problem on awkward, degenerate and wrong input."""
+
+import numpy as np
+import pytest
+from helpers.problems import masses, random_cost
+from helpers.variants import (
+    BETWEEN,
+    FUSED,
+    PARTIAL,
+    VARIANTS,
+    M,
+    N,
+    P,
+    Q,
+    costs,
+    masses_of,
+    some_plan,
+)
+
+import gwfast
+from gwfast import gromov_wasserstein
+
+# Where solves are quick plans match little, or keep one side's points from all mass.
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (5, 1), (2, 3), (17, 33)])
+def test_awkward_sizes(shape, options, dtype):
+    n, m = shape
+    cost_x, cost_y = random_cost(n, 15), random_cost(m, 16)
+    options = dict(options)
+    if "linear_cost" in options:
+        options["linear_cost"] = np.random.default_rng(17).random(shape)
+    p, q = masses(n, 18), masses(m, 19)
+    result = gromov_wasserstein(
+        cost_x, cost_y, *masses_of(options, p, q), epsilon=0.5, dtype=dtype, **options
+    )
+    plan = result.plan.astype(np.float64)
+    assert plan.shape == shape and np.isfinite(plan).all() and (plan >= 0).all()
+    assert plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
+    if options.get("method") != "bapg":  # which fits the columns only
+        assert result.marginal_error < 1e-4
+
+
+@pytest.mark.parametrize("convert", [np.asfortranarray, np.float32, "integers"])
+def test_layouts_and_types_of_input(convert, options, dtype):
+    cost_x, cost_y = (np.rint(9 * cost) for cost in costs())
+    cost_x, cost_y = cost_x + cost_x.T, cost_y + cost_y.T
+    options = dict(options)
+    if "linear_cost" in options:
+        options["linear_cost"] = np.rint(9 * BETWEEN)
+
+    def solve(change):
+        arrays = {k: change(v) for k, v in options.items() if k == "linear_cost"}
+        return gromov_wasserstein(
+            change(cost_x), change(cost_y), *masses_of(options), epsilon=5.0,
+            init="product", dtype=dtype, **{**options, **arrays},
+        )  # fmt: skip
+
+    if convert == "integers":
+        convert = lambda x: x.astype(np.int64)  # noqa: E731
+    difference = np.abs(solve(convert).plan - solve(np.asarray).plan).sum()
+    assert difference < (1e-5 if dtype == "float32" else 1e-9)
+
+
+@pytest.mark.parametrize("init", ["auto", "product", "array"])
+def test_input_is_left_as_it_is(options, dtype, init):
+    arrays = [*costs(), P.copy(), Q.copy(), BETWEEN.copy(), some_plan()]
+    for array in arrays:
+        array.flags.writeable = False
+    before = [array.copy() for array in arrays]
+    options = dict(options)
+    if "linear_cost" in options:
+        options["linear_cost"] = arrays[4]
+    gromov_wasserstein(
+        *arrays[:2], *masses_of(options, *arrays[2:4]), epsilon=0.1, dtype=dtype,
+        init=arrays[5] if init == "array" else init, **options,
+    )  # fmt: skip
+    for array, copy in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_threads_change_no_bit(options, dtype):
+    n, m = 83, 70
+    cost_x, cost_y = costs(n=n, m=m)
+    options = dict(options)
+    if "linear_cost" in options:
+        options["linear_cost"] = np.random.default_rng(20).random((n, m))
+    solve = dict(epsilon=0.02, init="product", max_outer=10, dtype=dtype, **options)
+    one, two = (
+        gromov_wasserstein(cost_x, cost_y, n_threads=n_threads, **solve)
+        for n_threads in (1, 3)
+    )
+    if dtype == "float64":
+        np.testing.assert_array_equal(one.plan, two.plan)
+        assert one.gw_cost == two.gw_cost
+    else:
+        assert np.abs(one.plan - two.plan).sum() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "variant", [v for v in VARIANTS if v not in ("bapg", "fused bapg", "partial ppa")]
+)
+def test_points_without_mass_get_none(variant, dtype):
+    options = VARIANTS[variant]
+    cost_x, cost_y = costs()
+    p = P.copy()
+    p[[0, 4]] = 0.0
+    p /= p.sum()
+    options = {"epsilon": 0.05, **options}
+    result = gromov_wasserstein(
+        cost_x, cost_y, *masses_of(options, p, Q), dtype=dtype, init="product",
+        **options,
+    )  # fmt: skip
+    assert np.isfinite(result.plan).all()
+    assert result.plan[[0, 4]].max() == 0.0
+    assert result.plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
+    # What is left is the problem of the other points.
+    rows = np.flatnonzero(p)
+    if "linear_cost" in options:
+        options = {**options, "linear_cost": BETWEEN[rows]}
+    without = gromov_wasserstein(
+        cost_x[np.ix_(rows, rows)], cost_y, *masses_of(options, p[rows], Q),
+        dtype=dtype, init="product", **options,
+    )  # fmt: skip
+    assert np.abs(result.plan[rows] - without.plan).sum() < 2e-3
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_costs_that_tell_nothing(scale, options, dtype):
+    if options.get("marginals") == "partial":
+        scale = 0.0
+    cost_x, cost_y = scale * np.ones((N, N)), scale * np.ones((M, M))
+    result = gromov_wasserstein(
+        cost_x, cost_y, *masses_of(options), dtype=dtype, **options
+    )
+    assert np.isfinite(result.plan).all() and np.isfinite(result.reg_cost)
+    assert result.plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
+    assert abs(result.gw_cost - 0.7 * result.linear_cost) < 1e-6
+
+
+def test_duplicates_share(options, dtype):
+    """Two points in one place get what one of their joint mass would."""
+    if options.get("method") == "bapg":
+        pytest.skip("its rows are not exact")
+    cost_x, cost_y = costs()
+    rows = np.array([*range(N), 2])
+    p = P[rows].copy()
+    p[[2, N]] /= 2
+    options = dict(options)
+    solve = dict(epsilon=0.1, init="product", dtype=dtype, tol=1e-6)
+    plain = gromov_wasserstein(cost_x, cost_y, *masses_of(options), **solve, **options)
+    if "linear_cost" in options:
+        options["linear_cost"] = BETWEEN[rows]
+    twice = gromov_wasserstein(
+        cost_x[np.ix_(rows, rows)], cost_y, *masses_of(options, p), **solve, **options
+    )
+    np.testing.assert_allclose(twice.plan[2], twice.plan[N], rtol=1e-4, atol=1e-9)
+    joint = twice.plan[:N].copy()
+    joint[2] += twice.plan[N]
+    assert np.abs(joint - plain.plan).sum() < 2e-3
+
+
+@pytest.mark.parametrize("limit", [dict(max_outer=1), dict(max_outer=2, max_inner=1)])
+@pytest.mark.parametrize("relative", [1e-5, 1e-2, 1e3])
+def test_plans_are_finite_whatever_the_limits(limit, relative, options, dtype):
+    cost_x, cost_y = costs()
+    epsilon = gwfast.Epsilon(relative=relative)
+    if options.get("marginals") == "partial" and relative < 1e-2:
+        epsilon = gwfast.Epsilon(relative=1e-2)
+    result = gromov_wasserstein(
+        cost_x, cost_y, *masses_of(options), epsilon=epsilon, init="product",
+        dtype=dtype, **limit, **options,
+    )  # fmt: skip
+    assert result.n_outer == limit["max_outer"] or result.n_outer == 1
+    assert np.isfinite(result.plan).all() and (result.plan >= 0).all()
+    assert np.isfinite([result.gw_cost, result.reg_cost, result.linear_cost]).all()
+
+
+def test_callbacks_stop_and_progress_is_told(options, dtype):
+    cost_x, cost_y = costs()
+    steps, told = [], []
+
+    def callback(step):
+        assert step.coupling.toarray().dtype == dtype
+        steps.append(step)
+        return step.iteration == 2
+
+    result = gromov_wasserstein(
+        cost_x, cost_y, *masses_of(options), epsilon=0.02, init="product", dtype=dtype,
+        callback=callback, progress=lambda *args: told.append(args), **options,
+    )  # fmt: skip
+    assert result.status == "stopped" and result.n_outer == len(steps) == 2
+    assert told
+    assert result.plan.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "bad, error, message",
+    [
+        (dict(marginals="unbalanced"), ValueError, r"^marginals must be one of \['bal"),
+        (dict(marginals=None), ValueError, "^marginals must be one of .* got None"),
+        (dict(mass=0.5), ValueError, "^mass must be None unless marginals='partial'"),
+        (
+            dict(mass=0.5, marginals="semirelaxed", q=None),
+            ValueError,
+            "^mass must be None unless",
+        ),
+        (
+            dict(mass=2, marginals="partial"),
+            ValueError,
+            r"^mass must be at most 1, got 2\.0",
+        ),
+        (dict(mass=0, marginals="partial"), ValueError, "^mass must be positive"),
+        (dict(mass=np.nan, marginals="partial"), ValueError, "^mass .* got nan"),
+        (dict(mass="1", marginals="partial"), TypeError, "^mass .* got str"),
+        (dict(marginals="semirelaxed"), ValueError, "^q must be None with marginals="),
+        (
+            dict(marginals="partial", method="bapg"),
+            ValueError,
+            "^method must be 'pgd' or 'ppa' with marginals='partial', got 'bapg'",
+        ),
+        (
+            dict(marginals="semirelaxed", method="bapg", q=None),
+            ValueError,
+            "^method must be 'pgd' or 'ppa' with marginals='semirelaxed', got 'bapg'",
+        ),
+        (dict(alpha=1.5), ValueError, r"^alpha must be at most 1, got 1\.5"),
+        (dict(alpha=-0.1), ValueError, r"^alpha must be non-negative .* got -0\.1"),
+        (dict(alpha=np.nan), ValueError, "^alpha .* got nan"),
+        (dict(alpha=None), TypeError, "^alpha must be a number, got NoneType"),
+        (dict(alpha=True), TypeError, "^alpha must be a number, got bool"),
+        (
+            dict(linear_cost=BETWEEN.T),
+            ValueError,
+            r"^linear_cost must have shape \(9, 7\), got \(7, 9\)",
+        ),
+        (dict(linear_cost=1.0), ValueError, "^linear_cost must be a 2-D array"),
+        (
+            dict(linear_cost=np.where(BETWEEN == BETWEEN[3, 2], np.nan, BETWEEN)),
+            ValueError,
+            r"^linear_cost must be finite, got nan at \[3, 2\] \(1 such",
+        ),
+        (dict(linear_cost=BETWEEN + 0j), TypeError, "^linear_cost must hold real"),
+        (dict(method="xyz"), ValueError, r"^method must be one of .*, got 'xyz'"),
+        (dict(method=1), ValueError, "^method must be one of .*, got 1"),
+        (dict(dtype="float16"), ValueError, r"^dtype must be one of .*, got 'float16'"),
+        (dict(dtype=int), ValueError, "^dtype must be one of .*, got 'int64'"),
+        (dict(dtype="no such"), ValueError, "^dtype must be one of .*, got 'no such'"),
+        (
+            dict(linear_cost=BETWEEN, tier="tiled"),
+            ValueError,
+            "^tier must be 'dense' for costs that are not two point clouds",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong(bad, error, message):
+    arguments = {"p": P, "q": Q, "epsilon": 0.1, **bad}
+    with pytest.raises(error, match=message):
+        gromov_wasserstein(*costs(), **arguments)
+
+
+@pytest.mark.parametrize("options", [dict(method="ppa"), FUSED, PARTIAL])
+def test_negative_costs_are_refused_under_kl(options):
+    cost_x, cost_y = costs()
+    with pytest.raises(ValueError, match=r"^cost_y must not be negative with loss='kl"):
+        gromov_wasserstein(
+            cost_x, -cost_y, P, Q, epsilon=0.1, loss="kl", init="product", **options
+        )
