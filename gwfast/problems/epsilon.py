@@ -70,8 +70,8 @@ class Epsilon:
             last = self.relative * linearization.product_cost / mass
             # Where all costs are equal any epsilon gives the product plan, but one that
             # cannot be resolved would be refused.
-            least = linearization.precision.min_epsilon
-            last = max(last, least * linearization.cost_scale)
+            smallest = linearization.precision.min_epsilon
+            last = max(last, smallest * linearization.cost_scale)
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 

@@ -76,7 +76,7 @@ class Convention:
         What hits are divided by: the covered source words, which have a translation
         in the target vocabulary, or all source words of the dictionary.
     coverage : {"words", "pairs"}
-        Whether the coverage is the share of the dictionary's source words that are
+        Whether the coverage is the fraction of the dictionary's source words that are
         covered, or of its pairs that have both words in the vocabularies.
     hood : int
         Size of the neighborhoods of CSLS.
@@ -153,7 +153,7 @@ class GoldStandard:
 
 @dataclass(frozen=True, repr=False)
 class Precision:
-    """Share of queries with a right translation among the first k.
+    """Fraction of queries with a right translation among the first k.
 
     Attributes
     ----------
@@ -181,15 +181,15 @@ class Precision:
 
     @property
     def at(self) -> dict[int, float]:
-        """dict of int to float: the share for each k; nan without queries."""
+        """dict of int to float: the fraction for each k; nan without queries."""
         n = self.n_scored
         return {k: hits / n if n else math.nan for k, hits in self.hits.items()}
 
     def interval(self, k: int, level: float = 0.95) -> tuple[float, float]:
-        """The Wilson score interval of the share for a k.
+        """The Wilson score interval of the fraction for a k.
 
         Where the words of the dictionary are a sample of those one cares for, it
-        covers the share among these in about `level` of the cases (Wilson, JASA
+        covers the fraction among these in about `level` of the cases (Wilson, JASA
         1927). It says nothing about how good the dictionary is.
 
         Parameters

@@ -54,8 +54,8 @@ class Vocabulary:
     @property
     def room(self):
         """How many words may still come; None is any number."""
-        most = self.options.max_words
-        return None if most is None else most - len(self.words)
+        limit = self.options.max_words
+        return None if limit is None else limit - len(self.words)
 
     def add(self, word):
         """Add `word`, str or bytes; whether its row is kept.

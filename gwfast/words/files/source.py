@@ -161,7 +161,7 @@ class Layout:
             binary = bool(_CONTROL.search(numbers)) and not _is_row(rest, n_columns)
         return cls(binary, n_rows, n_columns)
 
-    def most_rows(self, source, row_bytes):
+    def max_rows(self, source, row_bytes):
         """How many rows there can be if each has as many bytes; None if unknown.
 
         The header alone is not trusted with memory.
