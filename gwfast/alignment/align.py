@@ -15,6 +15,7 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
 from ..results.result import GWResult, LiveStep
 from ..solvers.diagnosis import warn_of
@@ -227,11 +228,8 @@ def align(
         _as_masses(q, "q", cloud_y.n, len(target.rows)),
         loss=loss,
     )
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         init=init,
         order="given",

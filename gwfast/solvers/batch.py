@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Progress
@@ -60,11 +61,8 @@ def gromov_wasserstein_batch(
     ConvergenceWarning
         Once, if any of them did not converge; their `GWResult.status` says how.
     """
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         init=init,
         n_threads=1,
@@ -72,23 +70,22 @@ def gromov_wasserstein_batch(
     )
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
-    problems = [_as_problem(*numbered) for numbered in enumerate(problems)]
+    made = [_as_problem(*numbered) for numbered in enumerate(problems)]
     n_threads = resolve_n_threads(n_threads)
-    results, total = [None] * len(problems), len(problems)
+    solved, total = {}, len(made)
     # The largest first, so that none is left alone at the end.
-    order = sorted(range(total), key=lambda k: -problems[k].shape[0])
+    order = sorted(range(total), key=lambda k: -made[k].shape[0])
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast")
-    with single_threaded_blas(), reporting(progress) as report_progress, pool:
-        running = {k: pool.submit(solve, problems[k], options) for k in order}
+    with single_threaded_blas(), reporting(progress) as report, pool:
+        running = {k: pool.submit(solve, made[k], options) for k in order}
         try:
             for done, k in enumerate(order):
-                report_progress(
-                    ProgressEvent("solve", "solving", done + 1, done, total)
-                )
-                results[k] = _result_of(running[k], k)
+                report(ProgressEvent("solve", "solving", done + 1, done, total))
+                solved[k] = _result_of(running[k], k)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    results = [solved[k] for k in range(total)]
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
         shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])

@@ -9,6 +9,7 @@ from ..kernels.threads import single_threaded_blas
 from ..problems.geometry import DenseCost, PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD, as_method
+from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
 from ..utils.precision import SINGLE
@@ -175,11 +176,8 @@ def gromov_wasserstein(
         marginals=marginals,
         mass=mass,
     )
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         method=method,
         dtype=dtype,
         epsilon=epsilon,
@@ -198,24 +196,17 @@ def gromov_wasserstein(
 
 def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
-    began = time.perf_counter()
-    precision = options.precision
+    began, precision = time.perf_counter(), options.precision
     method = as_method(options.method, problem, precision)
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_limit(options.memory_limit)
-    tier = choose(
-        problem,
-        options.tier,
-        limit,
-        threads,
-        method=method,
-        itemsize=precision.itemsize,
-    )
+    kind = dict(method=method, itemsize=precision.itemsize)
+    tier = choose(problem, options.tier, limit, threads, **kind)
     options = dataclasses.replace(options, memory_limit=limit, tier=tier)
-    with single_threaded_blas(), reporting(options.progress) as report_progress:
+    with single_threaded_blas(), reporting(options.progress) as report:
         if start is None:
-            solution, tie, candidates = _race(problem, options, report_progress)
+            solution, tie, candidates = _race(problem, options, report)
         else:
             if tier != "dense" and not isinstance(start, Product | Given):
                 raise MemoryError(
@@ -223,7 +214,7 @@ def solve(problem, options):
                     f"any other is made as an array; got {start}"
                 )
             plan = start_plan(start, problem, threads)
-            report_progress(ProgressEvent("solve", f"solving from {start}"))
+            report(ProgressEvent("solve", f"solving from {start}"))
             solution = descend(problem, plan, options)
             tie, candidates = False, Candidates()
         result = conclude(solution, tie)
@@ -246,12 +237,11 @@ def _start_of(problem, options):
     return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
 
 
-def _race(problem, options, report_progress):
+def _race(problem, options, report):
     """`search`, which is in float32, and what float64 adds to it."""
-    is_single = options.precision is SINGLE
+    if options.precision is SINGLE:
+        winner, *others = search(problem, options, report)
+        return winner.solution, *others
     rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
-    winner, *others = search(problem, options if is_single else rough, report_progress)
-    solution = winner.solution
-    if not is_single:
-        solution = go_on(solution, winner.loop.epsilons, problem, options)
-    return solution, *others
+    winner, *others = search(problem, rough, report)
+    return go_on(winner.solution, winner.loop.epsilons, problem, options), *others

@@ -11,6 +11,7 @@ from ..kernels.threads import single_threaded_blas
 from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
+from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_limit
 from ..utils.progress import reporting
@@ -77,11 +78,8 @@ def multistart(
     ConvergenceWarning
         As `gromov_wasserstein`.
     """
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
@@ -155,11 +153,8 @@ def tune_epsilon(
     ]
     if not epsilons:
         raise ValueError("epsilons must not be empty")
-    options = SolveOptions.checked(
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         n_threads=n_threads,
         seed=seed,
         progress=progress,
@@ -190,7 +185,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
     if not isinstance(prune, bool):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
-    threads, profiles = options.threads(problem), shared_profiles(problem)
+    threads = options.threads(problem)
+    profiles = shared_profiles(problem) if len(epsilons) > 1 else None
     choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
@@ -215,7 +211,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
             left, ended = field, []
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.race(field, *most, report)
+                left, ended = race.successive_halving(field, *most, report)
             left = race.finish(left, limits, None, report)
             last = left[0]
             candidates += race.records(left + ended, field)

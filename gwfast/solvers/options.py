@@ -11,8 +11,8 @@ from ..problems.epsilon import Epsilon, as_epsilon
 from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
-from ..utils.precision import SINGLE, FloatPrecision, as_precision
-from ..utils.types import MemoryLimit, Progress
+from ..utils.precision import as_precision
+from ..utils.types import Dtype, MemoryLimit, Progress
 from ..utils.validation import as_callback, as_count
 from .starts import MakesPlan
 
@@ -26,22 +26,21 @@ InitLike = str | ArrayLike | MakesPlan
 class SolveOptions:
     """How to solve a problem; see `gromov_wasserstein`.
 
-    Attributes
-    ----------
-    method : str or Method
-        A `Method` once it has been checked against the problem.
-    order : {"mass", "given"}
-        Which points the first levels of a race have, see `race.search`.
-    n_threads : int or None
-        As asked for; `threads` is how many one problem is worth.
-    memory_limit : float, str or None
+    What depends on the problem is checked when that is solved: `init`, `method` (a name
+    until then), `n_threads`, `memory_limit` and `tier`. With the `order` "mass" the
+    first levels of a race have the points with most mass, with "given" the first ones.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
     """
 
     limits: Limits
-    epsilon: Epsilon
+    epsilon: EpsilonLike = "auto"
     init: InitLike = "auto"
     method: str | Method = "pgd"
-    precision: FloatPrecision = SINGLE
+    dtype: Dtype = "float32"
     order: str = "mass"
     n_threads: int | None = None
     memory_limit: MemoryLimit = None
@@ -50,36 +49,15 @@ class SolveOptions:
     callback: Callback | None = None
     progress: Progress = False
 
-    @classmethod
-    def checked(
-        cls,
-        max_outer,
-        max_inner,
-        tol,
-        marginal_tol,
-        *,
-        epsilon="auto",
-        dtype="float32",
-        seed=0,
-        callback=None,
-        **others,
-    ):
-        """Those of a public function's arguments. What depends on the problem (its
-        start, threads, tier and memory) is checked when that is solved.
+    def __post_init__(self):
+        object.__setattr__(self, "seed", as_count(self.seed, "seed", least=0))
+        as_callback(self.callback)
+        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        as_precision(self.dtype)
 
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument.
-        """
-        return cls(
-            limits=Limits(max_outer, max_inner, tol, marginal_tol),
-            seed=as_count(seed, "seed", least=0),
-            callback=as_callback(callback),
-            epsilon=as_epsilon(epsilon),
-            precision=as_precision(dtype),
-            **others,
-        )
+    @property
+    def precision(self):
+        return as_precision(self.dtype)
 
     def threads(self, problem):
         """How many threads the problem is worth."""

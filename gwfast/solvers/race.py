@@ -21,7 +21,7 @@ from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
 from ..utils.progress import ProgressEvent
-from .levels import level_sizes, nbytes
+from .levels import level_sizes, needs
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
 # Outer iterations after which candidates are compared; the first comparison comes when
@@ -94,10 +94,6 @@ class Contestant:
         return len(self.loop.history)
 
     @property
-    def linearization(self):
-        return self.loop.linearization
-
-    @property
     def is_moving(self):
         return self.solution is None or self.solution.status == Status.MAX_OUTER
 
@@ -111,7 +107,7 @@ class Contestant:
     def candidate(self):
         return Candidate(
             start=self.label,
-            n_points=max(self.linearization.problem.shape),
+            n_points=max(self.loop.linearization.problem.shape),
             epsilon=self.loop.epsilons.last,
             gw_cost=self.gw_cost,
             n_outer=self.n_outer,
@@ -134,7 +130,7 @@ def search(problem, options, report):
         which do not depend on the order of rows either. The callback is for the outer
         iterations of the last descent.
     report : callable
-        Is given a `ProgressEvent` of all that is begun.
+        Takes a `ProgressEvent`.
 
     Returns
     -------
@@ -152,7 +148,7 @@ def search(problem, options, report):
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         if number > 0 and not is_last:
-            if nbytes(part, tier, threads) > options.memory_limit:
+            if needs(part, threads)[tier] > options.memory_limit:
                 continue
         linearization = linearize(part, threads, tier)
         schedule = hurried(options.epsilon.resolve(linearization))
@@ -168,7 +164,7 @@ def search(problem, options, report):
             field += [
                 dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh
             ]
-        left, ended = race(
+        left, ended = successive_halving(
             field,
             limits.max_outer - 1 if is_last else RACE.max_outer,
             limits.max_inner,
@@ -206,13 +202,15 @@ def resume(last, epsilon):
     """A contestant at another epsilon from where one ended, whose state it takes."""
     return Contestant.at_start(
         f"epsilon {last.loop.epsilons.last:.3g}",
-        last.linearization,
+        last.loop.linearization,
         Schedule.constant(epsilon),
         lambda fork: last.gw_cost,
     )
 
 
-def race(field, max_outer, max_inner, report, *, keep_all_in_first_round=False):
+def successive_halving(
+    field, max_outer, max_inner, report, *, keep_all_in_first_round=False
+):
     """Advance all in rounds, dropping the worse half, until one is left.
 
     With `keep_all_in_first_round` that only drops what comes to the same optimum.
@@ -229,11 +227,8 @@ def race(field, max_outer, max_inner, report, *, keep_all_in_first_round=False):
             break
         n_outer, moved = min(n_outer, max_outer), []
         for k, one in enumerate(left, start=1):
-            report(
-                ProgressEvent(
-                    "round", f"round {number}: candidate {k} of {len(left)}", k
-                )
-            )
+            text = f"round {number}: candidate {k} of {len(left)}"
+            report(ProgressEvent("round", text, k))
             if one.n_outer < n_outer and one.is_moving:
                 one = one.advance(
                     dataclasses.replace(RACE, max_outer=n_outer, max_inner=max_inner)
@@ -298,7 +293,7 @@ def _promote(coarse, linearization, schedule, at):
         coarse.label,
         linearization,
         Schedule.constant(schedule.last),
-        lambda fork: fork.start_from(coarse.linearization, *at),
+        lambda fork: fork.start_from(coarse.loop.linearization, *at),
         (coarse.solution, *at),
     )
 
@@ -341,7 +336,7 @@ def _rank(one):
 
 def _as_good(one, best, fraction):
     """Whether its objective exceeds that of the best by at most a fraction of it."""
-    rounding = 1e-6 * best.linearization.magnitude
+    rounding = 1e-6 * best.loop.linearization.magnitude
     return one is best or (
         one.gw_cost - best.gw_cost <= fraction * abs(best.gw_cost) + rounding
     )
@@ -349,7 +344,7 @@ def _as_good(one, best, fraction):
 
 def _distance(one, other):
     """Relative distance of two states from one another, 0 to about 1.4."""
-    one, other = one.linearization.deviation(), other.linearization.deviation()
+    one, other = (each.loop.linearization.deviation() for each in (one, other))
     size = max(np.linalg.norm(one), np.linalg.norm(other))
     return np.linalg.norm(one - other) / size if size > MIN_STATE else 0.0
 

@@ -3,6 +3,7 @@ the largest eigenvalues of the costs, then float32.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 from ..problems.low_rank import low_rank_problem
 from ..quadratic.factory import is_factored, linearize
@@ -23,55 +24,36 @@ MIN_FLOAT32_ENTRIES = 1 << 16
 MIN_OUTER = 50
 
 
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    """Costs that are those of the problem, or near them, and how far to go on them.
-
-    With `is_float32` they are those of a float64 problem, rounded.
+class Stage(NamedTuple):
+    """Costs near those of the problem (those of a float64 problem, rounded, if
+    `is_float32`) and how far to go on them.
     """
 
     linearization: Linearization
     limits: Limits
-    is_float32: bool = False
+    is_float32: bool
 
 
 def descend(problem, plan, options):
-    """Solve a problem from one plan.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    plan : (n, m) ndarray or None
-        None is the product plan.
-    options : SolveOptions
-        With the tier chosen.
-
-    Returns
-    -------
-    Solution
+    """The `Solution` of a problem from one plan, None for the product plan; `options`
+    have the tier chosen and the method made.
     """
-    method, limits, callback = options.method, options.limits, options.callback
-    linearization = linearize(
-        problem,
-        options.threads(problem),
-        options.tier,
-        method=method,
-        precision=options.precision,
-    )
+    limits, threads = options.limits, options.threads(problem)
+    kind = dict(method=options.method, precision=options.precision)
+    linearization = linearize(problem, threads, options.tier, **kind)
     epsilons, last = options.epsilon.resolve(linearization), None
     for stage in _warm_starts(problem, linearization, epsilons, options):
-        last = _run(stage, epsilons, plan, callback, last)
+        last = _run(*stage[:2], epsilons, plan, options.callback, last)
         plan = last.coupling.toarray()
         if stage.is_float32:
             linearization.use_increments(stage.linearization)
         if last.status == Status.STOPPED:
             # One iteration, unseen, makes a plan of the problem itself.
             limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
-            stage = Stage(linearization, limits)
-            last = _run(stage, epsilons, plan, None, last)
+            last = _run(linearization, limits, epsilons, plan, None, last)
             return dataclasses.replace(last, status=Status.STOPPED)
-    stage = Stage(linearization, limits)
-    return _run(stage, epsilons, plan, callback, last, method)
+    start = epsilons, plan, options.callback, last
+    return _run(linearization, limits, *start, method=options.method)
 
 
 def near(limits, first=FLOAT32):
@@ -89,8 +71,8 @@ def go_on(solution, epsilons, problem, options):
     """The `Solution` in another precision from where one ended."""
     before = solution.linearization
     linearization = linearize(problem, before.n_threads, precision=options.precision)
-    stage = Stage(linearization, options.limits)
-    return _run(stage, epsilons, before.state, options.callback, solution)
+    start = epsilons, before.state, options.callback, solution
+    return _run(linearization, options.limits, *start)
 
 
 def _warm_starts(problem, linearization, epsilons, options):
@@ -106,18 +88,19 @@ def _warm_starts(problem, linearization, epsilons, options):
     low_rank = low_rank_problem(problem, linearization.n_threads)
     if low_rank is not None:
         costs = linearize(low_rank, linearization.n_threads)
-        stages.append(Stage(costs, near(options.limits, LOW_RANK)))
+        stages.append(Stage(costs, near(options.limits, LOW_RANK), False))
     n, m = problem.shape
     if options.precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES:
         rounded = linearization.rounded(SINGLE)
-        stages.append(Stage(rounded, near(options.limits, FLOAT32), is_float32=True))
+        stages.append(Stage(rounded, near(options.limits, FLOAT32), True))
     return stages
 
 
-def _run(stage, epsilons, start, callback, last, method=PGD):
-    """The `Solution` of a stage, with the potentials of the last."""
-    linearization = stage.linearization
+def _run(linearization, limits, epsilons, start, callback, last, *, method=PGD):
+    """The `Solution` of a loop from a plan or state, with the potentials of the last
+    one.
+    """
     gw_cost = linearization.start(start)
     warm = None if last is None else last.warm_start(linearization)
     loop = OuterLoop(linearization, epsilons, gw_cost, method=method, warm_start=warm)
-    return loop.run(stage.limits, callback)
+    return loop.run(limits, callback)

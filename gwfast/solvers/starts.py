@@ -204,13 +204,14 @@ class Seeds(Start):
         object.__setattr__(self, "pairs", pairs)
 
     def plan(self, problem: QuadraticProblem, n_threads: int, profiles=None):
-        for column, n, name in zip(self.pairs.T, problem.shape, "xy", strict=True):
+        pairs = np.asarray(self.pairs)
+        for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
             if column.min() < 0 or column.max() >= n:
                 raise ValueError(
                     f"pairs must be among rows 0 to {n - 1} of {name}, "
                     f"got {column.min()} to {column.max()}"
                 )
-        rows, cols = self.pairs.T
+        rows, cols = pairs.T
         weights = np.sqrt(problem.p[rows] * problem.q[cols])
         if not weights.sum() > 0:
             raise ValueError("pairs must have some mass, got weights of 0 only")
@@ -227,7 +228,7 @@ class Seeds(Start):
         return plan
 
     def __str__(self) -> str:
-        return f"{len(self.pairs)} seeds {self.share:g}"
+        return f"{len(np.asarray(self.pairs))} seeds {self.share:g}"
 
 
 OWN = tuple(Start.__subclasses__())
