@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -12,16 +12,15 @@ from numpy.typing import ArrayLike
 
 from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.epsilon import Epsilon
+from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
-from ..results.result import GWResult, LiveStep
+from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
-from ..solvers.options import SolveOptions
-from ..solvers.starts import Profile, Seeds
+from ..solvers.options import Callback, InitLike, SolveOptions
 from ..utils.types import (
     FloatArray,
     IntArray,
@@ -146,8 +145,8 @@ def align(
     n_words: int | None = None,
     metric: Metric = "cosine",
     normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
-    epsilon: float | Literal["auto"] | Epsilon = "auto",
-    init: str | Profile | Seeds | ArrayLike = "auto",
+    epsilon: EpsilonLike = "auto",
+    init: InitLike = "auto",
     loss: LossName = "square",
     max_outer: int = 1000,
     max_inner: int = 10_000,
@@ -159,7 +158,7 @@ def align(
     seed: int = 0,
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
-    callback: Callable[[LiveStep], object] | None = None,
+    callback: Callback | None = None,
     progress: Progress = False,
 ) -> AlignmentResult:
     """Align two embedding spaces without any known correspondence.

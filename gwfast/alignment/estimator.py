@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from ..problems.epsilon import Epsilon
-from ..solvers.starts import Profile, Seeds
+from ..problems.epsilon import EpsilonLike
+from ..solvers.options import InitLike
 from ..utils.types import (
     Float32Array,
     IntArray,
@@ -84,8 +84,8 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
         n_words: int | None = None,
         metric: Metric = "cosine",
         normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
-        epsilon: float | Literal["auto"] | Epsilon = "auto",
-        init: str | Profile | Seeds | ArrayLike = "auto",
+        epsilon: EpsilonLike = "auto",
+        init: InitLike = "auto",
         loss: LossName = "square",
         max_outer: int = 1000,
         max_inner: int = 10_000,

@@ -25,6 +25,7 @@ from ..utils.progress import (
     reporting_on_terminal,
 )
 from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
+from ..words.evaluation import ConventionName
 from .outputs import FILES, staged, write
 from .terminal import show
 
@@ -61,7 +62,7 @@ class AlignSettings:
     whiten: bool
     reweight: float | None
     methods: tuple[str, ...]
-    convention: str
+    convention: ConventionName
     write_vectors: str | None
     output: Path | None
     force: bool

@@ -5,7 +5,7 @@ matrix. Both answer the same questions, so the rest of the library does not care
 """
 
 import copy
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -267,6 +267,10 @@ class DenseCost:
 
     def to_dense(self) -> "DenseCost":
         return self
+
+
+Geometry: TypeAlias = PointCloud | DenseCost
+CostLike: TypeAlias = Geometry | ArrayLike
 
 
 def cosine_similarity(

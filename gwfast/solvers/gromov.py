@@ -6,7 +6,8 @@ import time
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
-from ..problems.geometry import DenseCost, PointCloud
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD, as_method
 from ..quadratic.stopping import Limits
@@ -25,15 +26,15 @@ from ..utils.types import (
 )
 from .diagnosis import conclude, warn_of
 from .levels import choose
-from .options import Callback, EpsilonLike, InitLike, SolveOptions
+from .options import Callback, InitLike, SolveOptions
 from .race import search
 from .stages import descend, go_on, near
 from .starts import Given, Product, as_start, start_plan
 
 
 def gromov_wasserstein(
-    cost_x: ArrayLike | PointCloud | DenseCost,
-    cost_y: ArrayLike | PointCloud | DenseCost,
+    cost_x: CostLike,
+    cost_y: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     *,

@@ -115,7 +115,8 @@ CONVENTIONS = {
         Convention("paper", taking_part=True, duplicates="word", first_only=True),
     )
 }
-ConventionLike: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"] | Convention
+ConventionName: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"]
+ConventionLike: TypeAlias = ConventionName | Convention
 
 
 @dataclass(frozen=True, eq=False)
