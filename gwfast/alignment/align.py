@@ -91,8 +91,6 @@ class AlignmentResult(AlignedSpaces):
         seconds = self.seconds + time.perf_counter() - began
         return dataclasses.replace(refined, seconds=seconds)
 
-    refine.__doc__ = AlignedSpaces.refine.__doc__
-
     def translate(
         self,
         rows: ArrayLike | None = None,

@@ -199,7 +199,7 @@ def demo(**settings):
 @click.argument(
     "target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path)
 )
-@reader_options(all_words=True)
+@reader_options(default=None)
 @click.option(
     "--space",
     metavar="TEXT",

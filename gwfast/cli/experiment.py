@@ -14,7 +14,7 @@ from ..experiments.runner import RunOptions, run
 from ..experiments.tables import Table1, Table2
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from .options import FILE, QUIET, SEED, convention, max_vocab, n_words
+from .options import FILE, QUIET, SEED, convention, max_vocab, n_words, with_options
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -87,7 +87,7 @@ _PAIRS = click.option(
     metavar="en-es,...",
     help="Directions to run; by default the paper's.",
 )
-_RUN_OPTIONS = (
+_RUN_OPTIONS = with_options(
     click.option(
         "--threads",
         "n_threads",
@@ -125,17 +125,6 @@ _RUN_OPTIONS = (
 )
 
 
-def _with(*options):
-    """Several options at once, in the order in which --help is to show them."""
-
-    def decorate(command):
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
 @click.group(invoke_without_command=True)
 @click.pass_context
 def experiment(context):
@@ -149,7 +138,7 @@ def experiment(context):
 
 
 def _table_options(scales, default):
-    return _with(
+    return with_options(
         _DATA,
         _PAIRS,
         n_words(5000, minimum=2),
@@ -183,7 +172,7 @@ def _table_options(scales, default):
         ),
         convention(default),
         SEED,
-        *_RUN_OPTIONS,
+        _RUN_OPTIONS,
     )
 
 
@@ -266,7 +255,7 @@ def _split(kind, options):
 )
 @convention("gwfast")
 @SEED
-@_with(*_RUN_OPTIONS)
+@_RUN_OPTIONS
 def dynamics(files, folder, dictionary, pairs, **options):
     """Objective and accuracy after every iteration, for several epsilons.
 
@@ -318,7 +307,7 @@ def dynamics(files, folder, dictionary, pairs, **options):
     help="Divide the costs of each language by this statistic of them.",
 )
 @SEED
-@_with(*_RUN_OPTIONS)
+@_RUN_OPTIONS
 def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **options):
     """Distances between languages, on their most frequent words.
 

@@ -1,13 +1,14 @@
 """The options that commands share, and how their texts become values."""
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from ..alignment.normalize import STEPS
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from ..utils.memory import TIERS
+from ..utils.types import Tier
 from ..words import CONVENTIONS
 from .page import METHOD_LABELS
 
@@ -86,7 +87,19 @@ def _normalize(context, parameter, value):
     return steps
 
 
-_SOLVER_OPTIONS = (
+def with_options(*options):
+    """Several options at once, in the order in which --help is to show them."""
+
+    def decorate(command):
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+# What `align` and `demo` share: the fields of `AlignSettings`.
+solver_options = with_options(
     n_words(2000),
     click.option(
         "--epsilon",
@@ -136,7 +149,7 @@ _SOLVER_OPTIONS = (
     ),
     click.option(
         "--tier",
-        type=click.Choice(["auto", *TIERS]),
+        type=click.Choice(get_args(Tier)),
         default="auto",
         show_default=True,
         help="How the kernel is kept: all of it, what matters of it, or nothing.",
@@ -195,32 +208,16 @@ _SOLVER_OPTIONS = (
 )
 
 
-def solver_options(command):
-    """Add what `align` and `demo` share: the fields of `AlignSettings`."""
-    for option in reversed(_SOLVER_OPTIONS):
-        command = option(command)
-    return command
-
-
-_READER_OPTIONS = (
-    click.option("--lower", is_flag=True, help="Put words in lower case."),
-    click.option(
-        "--encoding-errors",
-        type=click.Choice(["strict", "replace", "skip"]),
-        default="strict",
-        show_default=True,
-        help="What to do with words that are not UTF-8.",
-    ),
-)
-
-
-def reader_options(all_words=False):
-    """Add how embeddings are read."""
-
-    def decorate(command):
-        for option in reversed((max_vocab(default=default), *_READER_OPTIONS)):
-            command = option(command)
-        return command
-
-    default = None if all_words else MAX_VOCAB
-    return decorate
+def reader_options(default=MAX_VOCAB):
+    """How embeddings are read; `default` is of --max-vocab, None is all words."""
+    return with_options(
+        max_vocab(default=default),
+        click.option("--lower", is_flag=True, help="Put words in lower case."),
+        click.option(
+            "--encoding-errors",
+            type=click.Choice(["strict", "replace", "skip"]),
+            default="strict",
+            show_default=True,
+            help="What to do with words that are not UTF-8.",
+        ),
+    )

@@ -1,6 +1,5 @@
 """The folder of results that `gwfast align --output DIR` writes."""
 
-import json
 import os
 import re
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..experiments.store import write_json
 from ..plot import plot_dynamics
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
@@ -110,16 +110,10 @@ def write(outcome, folder):
     plot_dynamics(
         result.gw.history, path=folder / "dynamics.png", accuracy=accuracy or None
     )
-    text = json.dumps(
-        _plain(_summary(outcome)), allow_nan=False, ensure_ascii=False, indent=1
-    )
-    _write_text(folder / "result.json", text + "\n")
-    _write_text(folder / "report.html", render(outcome))
-
-
-def _write_text(path, text):
+    write_json(folder / "result.json", _plain(_summary(outcome)))
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
-    path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    page = render(outcome).encode("utf-8", "backslashreplace")
+    (folder / "report.html").write_bytes(page)
 
 
 def _field(word):

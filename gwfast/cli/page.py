@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from .._version import __version__
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
+from ..results.status import Status
 
 METHOD_LABELS = {
     "coupling": "coupling",
@@ -89,7 +90,7 @@ def render(outcome):
         version=__version__,
         names=names,
         status=gw.status,
-        meaning=gw.status.meaning,
+        meaning=Status(gw.status).meaning,
         advice=gw.advice,
         warnings=outcome.warnings,
         facts=_facts(outcome),

@@ -32,6 +32,11 @@ from .terminal import show
 _K = 10  # translations per word
 _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
+# Settings that are arguments of `align` as they are.
+_ALIGN_OPTIONS = (
+    "n_words", "epsilon", "init", "seed", "normalize", "max_outer", "tol",
+    "memory_limit", "tier", "scale_costs",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,7 @@ def _solve(x, y, settings):
     """The alignment of two `Embeddings`, with progress on stderr."""
     weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
     p, q = weights.get(settings.marginals, (x.counts, y.counts))
-    limits = {"max_outer": settings.max_outer, "tol": settings.tol}
+    given = {name: getattr(settings, name) for name in _ALIGN_OPTIONS}
     refine = None
     if settings.refine:
         reweight = settings.reweight
@@ -238,19 +243,11 @@ def _solve(x, y, settings):
             y.vectors,
             p=p,
             q=q,
-            n_words=settings.n_words,
-            normalize=settings.normalize,
-            epsilon=settings.epsilon,
-            init=settings.init,
-            seed=settings.seed,
             n_threads=settings.threads,
-            memory_limit=settings.memory_limit,
-            tier=settings.tier,
-            scale_costs=settings.scale_costs,
             refine=refine,
             callback=None if settings.quiet else report_iteration,
             progress=ProgressListener(report_progress),
-            **{name: value for name, value in limits.items() if value is not None},
+            **{name: value for name, value in given.items() if value is not None},
         )
 
 

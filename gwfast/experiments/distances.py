@@ -16,6 +16,12 @@ from .runner import Experiment, Job
 from .show import print_columns
 from .store import identity
 
+# Of a `LanguagePair`, in results.json.
+_PAIR_FIELDS = (
+    "source", "target", "gw_cost", "plan_cost", "product_cost", "epsilon", "status",
+    "via",
+)  # fmt: skip
+
 
 class Distances(Experiment):
     """Distances between all languages that there are vectors of.
@@ -157,16 +163,7 @@ class Distances(Experiment):
             "matrix": found.matrix.tolist(),
             "roots": found.roots.tolist(),
             "pairs": [
-                {
-                    "source": pair.source,
-                    "target": pair.target,
-                    "gw_cost": pair.gw_cost,
-                    "plan_cost": pair.plan_cost,
-                    "product_cost": pair.product_cost,
-                    "epsilon": pair.epsilon,
-                    "status": pair.status,
-                    "via": pair.via,
-                }
+                {name: getattr(pair, name) for name in _PAIR_FIELDS}
                 for pair in found.pairs
             ],
         }

@@ -26,7 +26,7 @@ To add a kernel, in this order:
 6. the stub of that module (``.pyi``): its signature for type checkers;
 7. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
    ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction
-   set and for any number of threads (``test_build.py`` fails for a kernel without one);
+   set and for any number of threads (``test_build.py`` fails where it is missing);
 8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
    counted by, if solves spend time in it.
 

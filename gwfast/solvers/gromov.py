@@ -12,7 +12,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD, as_method
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
-from ..utils.memory import as_limit
+from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import (
@@ -201,7 +201,7 @@ def solve(problem, options):
     method = as_method(options.method, problem, precision)
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
-    threads, limit = options.threads(problem), as_limit(options.memory_limit)
+    threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
     kind = dict(method=method, itemsize=precision.itemsize)
     tier = choose(problem, options.tier, limit, threads, **kind)
     options = dataclasses.replace(options, memory_limit=limit, tier=tier)

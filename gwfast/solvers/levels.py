@@ -8,10 +8,9 @@ is kept, and what that takes.
   anew, which costs a product of 2 n m d flops.
 """
 
-from ..quadratic.factory import is_factored, nbytes, tiers
+from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
-from ..utils.memory import TIERS
 from ..utils.validation import one_of
 from .starts import QUANTILES
 

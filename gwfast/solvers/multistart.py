@@ -13,7 +13,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
-from ..utils.memory import as_limit
+from ..utils.memory import as_memory_limit
 from ..utils.progress import reporting
 from ..utils.types import Progress
 from ..utils.validation import as_count, as_positive
@@ -187,7 +187,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads = options.threads(problem)
     profiles = shared_profiles(problem) if len(epsilons) > 1 else None
-    choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
+    choose(problem, "dense", as_memory_limit(None), threads)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)

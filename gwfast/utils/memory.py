@@ -9,17 +9,13 @@ from pathlib import Path
 
 from .types import MemoryLimit
 
-TIERS = ("dense", "sparse", "tiled")
 # Of what is free, the fraction that a solve may plan with.
 USABLE = 0.9
-# Fraction of the entries that the sparse tier expects to keep, and bytes for each:
-# column and value, and what choosing them takes.
-EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
 UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
 
 
-def as_limit(memory_limit: MemoryLimit) -> float:
+def as_memory_limit(memory_limit: MemoryLimit) -> float:
     """Bytes: of a number, of text such as "2.4GB", or of None, what is free.
 
     Raises

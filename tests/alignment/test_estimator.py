@@ -145,6 +145,7 @@ print("sklearn" in sys.modules, "GromovWassersteinAligner" in dir(gwfast))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "code, said",
     [
