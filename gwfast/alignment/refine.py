@@ -77,7 +77,7 @@ class RefineStep(NamedTuple):
     objective : float
         Mean CSLS of the matched rows with their best match, under the mapping before.
     change : float
-        Fraction of the rows whose best match is another one than an iteration before.
+        Fraction of rows whose best match is another one than in the iteration before.
     seconds : float
         Since the refinement began.
     """
