@@ -228,11 +228,11 @@ def test_a_rounded_linearization_is_the_same_in_float32(symmetric):
     assert objectives[1] == pytest.approx(objectives[0], rel=1e-5)
     assert whole.state.dtype == np.float64 and small.state.dtype == np.float32
     products = [
-        side.multiply(np.empty(plan.shape, side.precision.dtype))
+        side.bilinear.multiply(side.state, np.empty_like(side.state))
         for side in (whole, small)
     ]
     np.testing.assert_allclose(*products, atol=1e-6)
-    assert whole.unit == small.unit
+    assert whole.cost_scale == small.cost_scale
     np.testing.assert_array_equal(whole.row_cost, small.row_cost)
 
 
@@ -246,15 +246,14 @@ class TestIncrements:
 
     @pytest.fixture
     def near(self, whole):
-        coarse = whole.rounded(SINGLE)
-        coarse.start()
-        return Increments(coarse)
+        coarse = whole.bilinear.astype(np.float32)
+        made = np.empty(whole.problem.shape, dtype=np.float32)
+        return Increments(coarse.multiply, made, 1)
 
     @staticmethod
     def product(whole, plan):
         """In float64; that it is the right one other tests say."""
-        np.copyto(whole.state, plan)
-        return whole.multiply(np.empty(plan.shape))
+        return whole.bilinear.multiply(plan, np.empty(plan.shape))
 
     @staticmethod
     def plans(size):
