@@ -25,7 +25,7 @@ from ..utils.progress import (
     reporting_on_terminal,
 )
 from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
-from ..words.evaluation import ConventionName
+from ..words.evaluation import ConventionLike
 from .outputs import FILES, staged, write
 from .terminal import show
 
@@ -67,7 +67,7 @@ class AlignSettings:
     whiten: bool
     reweight: float | None
     methods: tuple[str, ...]
-    convention: ConventionName
+    convention: ConventionLike
     write_vectors: str | None
     output: Path | None
     force: bool
