@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..linear.marginals import Balanced, as_rule
-from ..utils.types import Float64Array, LossName, Marginals
+from ..linear.marginals import Balanced, Marginals, as_rule
+from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .geometry import CostLike, DenseCost, Geometry, PointCloud
-from .losses import LOSSES
+from .losses import LOSSES, LossName
 
 
 def as_geometry(cost: CostLike, name: str) -> Geometry:

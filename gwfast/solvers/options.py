@@ -10,8 +10,8 @@ from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
-from ..utils.precision import as_precision
-from ..utils.types import Dtype, MemoryLimit, Progress
+from ..utils.precision import Dtype, as_precision
+from ..utils.types import MemoryLimit, Progress
 from ..utils.validation import as_callback, as_count
 from .starts import MakesPlan
 
