@@ -7,8 +7,9 @@ loaded: OpenMP and BLAS read theirs once.
 import os
 
 import pytest
-import settings
 import threadpoolctl
+
+from .common import settings
 
 os.environ.update(settings.environment(settings.THREADS))
 
@@ -32,7 +33,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_benchmark_update_machine_info(machine_info):
-    import machine
+    from .common import machine
 
     # The bandwidth once more, as this is called at the end: neighbors on a shared
     # machine come and go.
@@ -53,7 +54,7 @@ def n_threads():
 @pytest.fixture(scope="session")
 def limits(n_threads):
     """What this machine can do at best, see `machine.limits`."""
-    import machine
+    from .common import machine
 
     return machine.limits(n_threads)
 

@@ -13,8 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import jobs, kernel_tables, settings, tables
-from .parts import PARTS, Runner
+from .common import settings
+from .common.processes import ROOT, command
+from .kernels import tables as kernel_tables
+from .solvers import jobs, tables
+from .solvers.parts import PARTS, Runner
 
 KERNELS = "kernels"
 CHOICES = (KERNELS, *PARTS)
@@ -99,12 +102,11 @@ def measure_machine():
 
 def run_pytest():
     """Results of the benchmarks under pytest, which print to standard error."""
-    folder = Path(__file__).resolve().parent
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary, "results.json")
-        pytest = [sys.executable, "-m", "pytest", ".", f"--benchmark-json={path}"]
+        pytest = command("pytest", __package__, f"--benchmark-json={path}")
         # Failures are part of the report.
-        subprocess.run(pytest, cwd=folder, stdout=sys.stderr, check=False)
+        subprocess.run(pytest, cwd=ROOT, stdout=sys.stderr, check=False)
         if not path.exists() or not path.stat().st_size:
             sys.exit("No benchmark finished; see the messages above.")
         data = json.loads(path.read_text())

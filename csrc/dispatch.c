@@ -1,5 +1,11 @@
 /* One table of kernels per instruction set, and the choice among them.
  *
+ * To add one, add it here: a block that names it (GWF_ISA), gives the bytes of its
+ * vectors (GWF_BYTES) and the rows of a product in its registers (GWF_TILE, a divisor
+ * of 8, which chunks of rows are multiples of) and includes isa.inc; and its place
+ * among those that gwf_supported_isa goes through. Loops, buffers and tests ask the
+ * tables.
+ *
  * Every function is compiled for the ABI's floor unless it stands between the target
  * pragmas below, and those are reached only after the processor (and the operating
  * system: the builtin checks XSAVE too) said that it can run them.
@@ -81,7 +87,7 @@ GWF_TARGET_END
 #endif
 
 const gwf_isa *gwf_supported_isa(int i) {
-    const gwf_isa *found[3];
+    const gwf_isa *found[8]; /* as many as there are, or more */
     int n = 0;
 #if GWF_DISPATCH
     __builtin_cpu_init();

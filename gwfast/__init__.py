@@ -4,13 +4,15 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 `gromov_wasserstein` where you have costs of your own.
 """
 
+from typing import TYPE_CHECKING
+
 from . import pot
 from ._version import __version__
 from .alignment.align import AlignmentResult, align
-from .alignment.estimator import GromovWassersteinAligner
 from .alignment.procrustes import procrustes
 from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
+from .alignment.spaces import AlignedSpaces, load_alignment
 from .linear.sinkhorn import sinkhorn
 from .problems.epsilon import Epsilon
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
@@ -30,7 +32,11 @@ from .solvers.multistart import multistart, tune_epsilon
 from .solvers.starts import Profile, Seeds
 from .utils.config import show_config
 
+if TYPE_CHECKING:
+    from .alignment.estimator import GromovWassersteinAligner
+
 __all__ = [
+    "AlignedSpaces",
     "AlignmentResult",
     "Candidate",
     "ConvergenceWarning",
@@ -53,6 +59,7 @@ __all__ = [
     "cosine_similarity",
     "gromov_wasserstein",
     "gromov_wasserstein_batch",
+    "load_alignment",
     "multistart",
     "nearest_neighbors",
     "pot",
@@ -61,3 +68,15 @@ __all__ = [
     "sinkhorn",
     "tune_epsilon",
 ]
+
+
+def __getattr__(name):
+    if name == "GromovWassersteinAligner":  # not before, as scikit-learn takes a second
+        from .alignment.estimator import GromovWassersteinAligner
+
+        return globals().setdefault(name, GromovWassersteinAligner)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,71 +1,81 @@
 """The main job: two embedding spaces in, correspondences and a mapping out."""
 
+from __future__ import annotations
+
 import dataclasses
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..problems.epsilon import Epsilon
 from ..problems.geometry import METRICS, STATISTICS, PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
-from ..results.result import GWResult
-from ..solvers.gromov import solve, warn_of
-from ..utils.progress import watching
+from ..results.neighbors import Neighbors
+from ..results.result import GWResult, LiveStep
+from ..solvers.diagnosis import warn_of
+from ..solvers.gromov import solve
+from ..solvers.options import SolveOptions
+from ..solvers.starts import Profile, Seeds
+from ..utils.types import (
+    FloatArray,
+    IntArray,
+    LossName,
+    MemoryLimit,
+    Metric,
+    NormalizeStep,
+    Progress,
+    Retrieval,
+    Statistic,
+    Tier,
+)
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer
-from .procrustes import Maps, orthogonal
+from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
-from .refine import refine as refine_maps
-from .retrieval import METHODS, best_matches, hub_penalty, nearest_neighbors
+from .retrieval import METHODS, nearest_neighbors
+from .spaces import AlignedSpaces, as_rows
 
-# How `translate` ranks targets: by the plan or what it does to points, or by angles.
-BY_PLAN = ("coupling", "barycentric")
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# How `translate` ranks targets by the plan, or by what it does to points.
+ByPlan: TypeAlias = Literal["coupling", "barycentric"]
+BY_PLAN: tuple[ByPlan, ...] = get_args(ByPlan)
+
+# "uniform", "zipf" or weights.
+Masses: TypeAlias = str | ArrayLike | None
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class AlignmentResult:
-    """An alignment of two embedding spaces.
+@dataclasses.dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class AlignmentResult(AlignedSpaces):
+    """Two aligned embedding spaces, and the record of how that came about.
 
     Attributes
     ----------
-    mapping : (d, d') float32 ndarray
-        ``x_normalized @ mapping`` lies in the space of the normalized `y`, or, where
-        there is a `target_mapping`, of ``y_normalized @ target_mapping``. Orthogonal
-        (semi-orthogonal where d != d') but for refinements that whiten or reweight.
-    target_mapping : (d', d') float32 ndarray or None
-        None where `y` stays as it is.
+    mapping, target_mapping, source, target, n_words, refinement, n_threads
+        See `AlignedSpaces`.
     gw : GWResult
         The Gromov-Wasserstein solution with its history.
-    source, target : Normalizer
-        How each side was normalized; ``source.rows``, ``target.rows`` are all rows of
-        `x` and `y`, normalized.
-    refinement : tuple of RefineStep
-        What was done to the mapping since; empty for the one of the plan.
-    n_threads : int
     seconds : float
         For all of it.
     """
 
-    mapping: np.ndarray
     gw: GWResult
-    source: Normalizer
-    target: Normalizer
-    n_threads: int
     seconds: float
-    target_mapping: np.ndarray | None = None
-    refinement: tuple = ()
-    # Of the targets, by method: as dear as a search for all rows.
-    _penalties: dict = dataclasses.field(default_factory=dict, init=False)
 
     @property
-    def plan(self):
+    def plan(self) -> FloatArray:
         """(n_words, m_words) float32 ndarray: masses moved between the rows that took
         part."""
         return self.gw.plan
 
-    def match(self):
+    def match(self) -> IntArray:
         """Best target row of every source row that took part, by the plan.
 
         Returns
@@ -74,83 +84,21 @@ class AlignmentResult:
         """
         return self.gw.coupling.topk(1).indices[:, 0]
 
-    def transform(self, x):
-        """Map vectors of the source space into the target space.
-
-        Parameters
-        ----------
-        x : array-like of shape (n, d)
-            As they were given to `align`, not normalized.
-
-        Returns
-        -------
-        (n, d') float32 ndarray
-        """
-        return self.source(_with_columns(x, "x", len(self.mapping))) @ self.mapping
-
-    def transform_target(self, y):
-        """Take vectors of the target space to where `transform` takes the source's.
-
-        Parameters
-        ----------
-        y : array-like of shape (m, d')
-            As they were given to `align`, not normalized.
-
-        Returns
-        -------
-        (m, d') float32 ndarray
-        """
-        columns = self.target.rows.shape[1]
-        y = self.target(_with_columns(y, "y", columns))
-        return y if self.target_mapping is None else y @ self.target_mapping
-
-    @property
-    def mapped_source(self):
-        """(n, d') float32 ndarray: all source rows in the common space."""
-        return self.source.rows @ self.mapping
-
-    @property
-    def mapped_target(self):
-        """(m, d') float32 ndarray: all target rows in the common space."""
-        y = self.target.rows
-        return y if self.target_mapping is None else y @ self.target_mapping
-
-    def refine(self, refinement=None, *, progress=False):
-        """Match rows by CSLS, fit the mapping to mutual matches, and so on.
-
-        Parameters
-        ----------
-        refinement : Refinement, int or None, default=None
-            How; None is `Refinement` with its defaults, a number is of iterations.
-        progress : bool or callable, default=False
-            See `gromov_wasserstein`.
-
-        Returns
-        -------
-        AlignmentResult
-            With another mapping; the plan is the same.
-        """
+    def refine(
+        self, refinement: Refinement | int | None = None, *, progress: Progress = False
+    ) -> Self:
         began = time.perf_counter()
-        refinement = as_refinement(refinement) or Refinement()
-        maps = Maps(self.mapping, self.target_mapping)
-        with watching(progress) as watch:
-            maps, steps = refine_maps(
-                self.source.rows,
-                self.target.rows,
-                maps,
-                refinement,
-                self.n_threads,
-                watch,
-            )
-        return dataclasses.replace(
-            self,
-            mapping=maps.source,
-            target_mapping=maps.target,
-            refinement=self.refinement + steps,
-            seconds=self.seconds + time.perf_counter() - began,
-        )
+        refined = super().refine(refinement, progress=progress)
+        seconds = self.seconds + time.perf_counter() - began
+        return dataclasses.replace(refined, seconds=seconds)
 
-    def translate(self, rows=None, *, method="csls", k=10):
+    def translate(
+        self,
+        rows: ArrayLike | None = None,
+        *,
+        method: Retrieval | ByPlan = "csls",
+        k: int = 10,
+    ) -> Neighbors:
         """The best target rows of source rows.
 
         Parameters
@@ -171,88 +119,47 @@ class AlignmentResult:
             Of shape (len(rows), min(k, number of targets)).
         """
         one_of(method, "method", (*METHODS, *BY_PLAN))
-        k = as_count(k, "k")
-        coupling = self.gw.coupling
-        n_rows = coupling.shape[0] if method in BY_PLAN else len(self.source.rows)
-        rows = _as_rows(rows, n_rows, method)
+        if method != "coupling" and method != "barycentric":
+            return super().translate(rows, method=method, k=k)
+        k, coupling = as_count(k, "k"), self.gw.coupling
+        rows = as_rows(rows, coupling.shape[0], method)
         if method == "coupling":
             return coupling.topk(k, rows)
-        options = dict(k=k, n_threads=self.n_threads)
-        if method == "barycentric":
-            target = self.target.rows
-            means = coupling.transform(target[: coupling.shape[1]])[rows]
-            return nearest_neighbors(means, target, method="nn", **options)
+        target = self.target.rows
+        means = coupling.transform(target[: coupling.shape[1]])[rows]
         return nearest_neighbors(
-            self.mapped_source[rows],
-            self.mapped_target,
-            method=method,
-            penalty=self._penalty(method),
-            **options,
+            means, target, method="nn", k=k, n_threads=self.n_threads
         )
 
-    def best_matches(self, k=1):
-        """The best rows of the other side for all rows of both, by CSLS.
-
-        Parameters
-        ----------
-        k : int, default=1
-            Target rows for every source row.
-
-        Returns
-        -------
-        BestMatches
-            Its ``mutual`` says which source rows are in turn the best of their best.
-        """
-        return best_matches(
-            self.mapped_source,
-            self.mapped_target,
-            k=as_count(k, "k"),
-            penalty=self._penalty("csls"),
-            n_threads=self.n_threads,
-        )
-
-    def _penalty(self, method):
-        if method not in self._penalties:
-            self._penalties[method] = hub_penalty(
-                self.mapped_target,
-                self.mapped_source,
-                method=method,
-                n_threads=self.n_threads,
-            )
-        return self._penalties[method]
-
-    def __repr__(self):
-        return (
-            f"AlignmentResult({len(self.source.rows)} x {len(self.target.rows)} rows, "
-            f"mapping {self.mapping.shape[0]} -> {self.mapping.shape[1]}, {self.gw!r})"
-        )
+    def __repr__(self) -> str:
+        return f"AlignmentResult({self._sizes()}, {self.gw!r})"
 
 
 def align(
-    x,
-    y,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
-    p=None,
-    q=None,
-    n_words=None,
-    metric="cosine",
-    normalize=("unit", "center", "unit"),
-    epsilon="auto",
-    init="auto",
-    loss="square",
-    max_outer=1000,
-    max_inner=10_000,
-    tol=1e-5,
-    marginal_tol=1e-5,
-    n_threads=None,
-    memory_limit=None,
-    tier="auto",
-    seed=0,
-    refine=None,
-    scale_costs=None,
-    callback=None,
-    progress=False,
-):
+    p: Masses = None,
+    q: Masses = None,
+    n_words: int | None = None,
+    metric: Metric = "cosine",
+    normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
+    epsilon: float | Literal["auto"] | Epsilon = "auto",
+    init: str | Profile | Seeds | ArrayLike = "auto",
+    loss: LossName = "square",
+    max_outer: int = 1000,
+    max_inner: int = 10_000,
+    tol: float = 1e-5,
+    marginal_tol: float = 1e-5,
+    n_threads: int | None = None,
+    memory_limit: MemoryLimit = None,
+    tier: Tier = "auto",
+    seed: int = 0,
+    refine: Refinement | int | None = None,
+    scale_costs: Statistic | None = None,
+    callback: Callable[[LiveStep], object] | None = None,
+    progress: Progress = False,
+) -> AlignmentResult:
     """Align two embedding spaces without any known correspondence.
 
     Solves the entropic Gromov-Wasserstein problem between the first `n_words` rows of
@@ -308,30 +215,21 @@ def align(
         See `gromov_wasserstein`.
     """
     began = time.perf_counter()
-    x, y = as_matrix(x, "x"), as_matrix(y, "y")
-    one_of(metric, "metric", METRICS)
-    if n_words is not None:
-        n_words = as_count(n_words, "n_words")
     refine = as_refinement(refine)
-    if scale_costs is not None:
-        one_of(scale_costs, "scale_costs", STATISTICS)
-    source, target = Normalizer(normalize, x, "x"), Normalizer(normalize, y, "y")
-    left, right = source.rows[:n_words], target.rows[:n_words]
-    clouds = [PointCloud(side, metric) for side in (left, right)]
-    if scale_costs is not None:
-        clouds = [cloud.scaled_by(scale_costs) for cloud in clouds]
+    (source, cloud_x), (target, cloud_y) = _as_spaces(
+        x, y, n_words, metric, normalize, scale_costs
+    )
     problem = QuadraticProblem(
-        *clouds,
-        _as_masses(p, "p", len(left), len(x)),
-        _as_masses(q, "q", len(right), len(y)),
+        cloud_x,
+        cloud_y,
+        _as_masses(p, "p", cloud_x.n, len(source.rows)),
+        _as_masses(q, "q", cloud_y.n, len(target.rows)),
         loss=loss,
     )
-    limits = Limits(max_outer, max_inner, tol, marginal_tol)
-    gw = solve(
-        problem,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         init=init,
-        limits=limits,
         order="given",
         n_threads=n_threads,
         memory_limit=memory_limit,
@@ -340,33 +238,43 @@ def align(
         callback=callback,
         progress=progress,
     )
-    warn_of(gw, limits, stacklevel=3)
-    n_threads = resolve_n_threads(n_threads)
-    result = AlignmentResult(
-        mapping=_orthogonal_mapping(left, gw.coupling, right, n_threads),
-        gw=gw,
-        source=source,
-        target=target,
-        n_threads=n_threads,
-        seconds=time.perf_counter() - began,
-    )
+    gw = solve(problem, options)
+    warn_of(gw, options.limits, stacklevel=3)
+    result = _result(source, target, gw, resolve_n_threads(n_threads), began)
     return result if refine is None else result.refine(refine, progress=progress)
 
 
-def _orthogonal_mapping(x, coupling, y, n_threads):
-    """Maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
-    correlation = np.empty((x.shape[1], y.shape[1]))
-    moved = coupling.apply(y)
+def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
+    """For each side a `Normalizer`, and a `PointCloud` of the rows that take part."""
+    x, y = as_matrix(x, "x"), as_matrix(y, "y")
+    one_of(metric, "metric", METRICS)
+    if n_words is not None:
+        n_words = as_count(n_words, "n_words")
+    if scale_costs is not None:
+        one_of(scale_costs, "scale_costs", STATISTICS)
+    sides = [Normalizer.fit(normalize, z, name) for z, name in ((x, "x"), (y, "y"))]
+    clouds = [PointCloud(side.rows[:n_words], metric) for side in sides]
+    if scale_costs is not None:
+        clouds = [cloud.scaled_by(scale_costs) for cloud in clouds]
+    return zip(sides, clouds, strict=True)
+
+
+def _result(source, target, gw, n_threads, began):
+    """With the maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
+    n, m = gw.coupling.shape
+    correlation = np.empty((source.rows.shape[1], target.rows.shape[1]))
+    moved = gw.coupling.apply(target.rows[:m])
     with single_threaded_blas():
-        _products.gram(x, moved, correlation, n_threads)
-    return orthogonal(correlation)
-
-
-def _with_columns(x, name, columns):
-    x = as_matrix(x, name)
-    if x.shape[1] != columns:
-        raise ValueError(f"{name} must have {columns} columns, got {x.shape[1]}")
-    return x
+        _products.gram(source.rows[:n], moved, correlation, n_threads)
+    return AlignmentResult(
+        mapping=orthogonal(correlation),
+        source=source,
+        target=target,
+        n_words=(n, m),
+        n_threads=n_threads,
+        gw=gw,
+        seconds=time.perf_counter() - began,
+    )
 
 
 def _as_masses(p, name, size, total_rows):
@@ -382,21 +290,3 @@ def _as_masses(p, name, size, total_rows):
         expected = " or ".join(f"({n},)" for n in sorted({size, total_rows}))
         raise ValueError(f"{name} must have shape {expected}, got {p.shape}")
     return as_weights(p[:size], name, size)
-
-
-def _as_rows(rows, n, method):
-    if rows is None:
-        return np.arange(n)
-    rows = np.atleast_1d(as_array(rows, "rows"))
-    if rows.size == 0:
-        raise ValueError("rows must not be empty")
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise TypeError(
-            f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}"
-        )
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"rows must be some of 0 to {n - 1} for method={method!r}, "
-            f"got {rows.min()} to {rows.max()}"
-        )
-    return rows

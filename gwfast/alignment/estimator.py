@@ -1,18 +1,59 @@
-"""`align` in the manners of scikit-learn, which need not be installed."""
+"""`align` in the manners of scikit-learn, which only this module needs."""
 
-import inspect
+from __future__ import annotations
 
-from ..utils.validation import as_matrix, one_of
-from .align import align
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from numpy.typing import ArrayLike
+
+from ..problems.epsilon import Epsilon
+from ..solvers.starts import Profile, Seeds
+from ..utils.types import (
+    Float32Array,
+    IntArray,
+    LossName,
+    MemoryLimit,
+    Metric,
+    NormalizeStep,
+    Retrieval,
+    Statistic,
+    Tier,
+)
+from ..utils.validation import one_of
+from .align import Masses, align
+from .refine import Refinement
 from .retrieval import METHODS, nearest_neighbors
 
+try:
+    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
 
-class NotFittedError(ValueError, AttributeError):
-    """An aligner was used before it was fitted."""
+    class TransformerMixin:  # type: ignore[no-redef]
+        """Stands for scikit-learn's where that is missing."""
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Says what is missing when an estimator is made."""
+
+        def __new__(cls, *args, **options):
+            raise ImportError(
+                f'{cls.__name__} needs scikit-learn: pip install "gwfast-ot[sklearn]"'
+            )
 
 
-class GromovWassersteinAligner:
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+# For scikit-learn's checks: other numbers become float64.
+FLOATS = {"dtype": ("float64", "float32")}
+
+
+class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     """Learn a map from one embedding space to another without any pairs.
+
+    It needs scikit-learn, of whose estimators it has all manners.
 
     Parameters
     ----------
@@ -40,24 +81,24 @@ class GromovWassersteinAligner:
     def __init__(
         self,
         *,
-        n_words=None,
-        metric="cosine",
-        normalize=("unit", "center", "unit"),
-        epsilon="auto",
-        init="auto",
-        loss="square",
-        max_outer=1000,
-        max_inner=10_000,
-        tol=1e-5,
-        marginal_tol=1e-5,
-        n_threads=None,
-        memory_limit=None,
-        tier="auto",
-        seed=0,
-        refine=None,
-        scale_costs=None,
-        retrieval="csls",
-    ):
+        n_words: int | None = None,
+        metric: Metric = "cosine",
+        normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
+        epsilon: float | Literal["auto"] | Epsilon = "auto",
+        init: str | Profile | Seeds | ArrayLike = "auto",
+        loss: LossName = "square",
+        max_outer: int = 1000,
+        max_inner: int = 10_000,
+        tol: float = 1e-5,
+        marginal_tol: float = 1e-5,
+        n_threads: int | None = None,
+        memory_limit: MemoryLimit = None,
+        tier: Tier = "auto",
+        seed: int = 0,
+        refine: Refinement | int | None = None,
+        scale_costs: Statistic | None = None,
+        retrieval: Retrieval = "csls",
+    ) -> None:
         self.n_words = n_words
         self.metric = metric
         self.normalize = normalize
@@ -76,7 +117,9 @@ class GromovWassersteinAligner:
         self.scale_costs = scale_costs
         self.retrieval = retrieval
 
-    def fit(self, X, Y, *, p=None, q=None):
+    def fit(
+        self, X: ArrayLike, Y: ArrayLike, *, p: Masses = None, q: Masses = None
+    ) -> Self:
         """Align the rows of `X` with those of `Y`, most frequent first.
 
         Parameters
@@ -91,15 +134,15 @@ class GromovWassersteinAligner:
         -------
         self
         """
-        options = self.get_params()
+        X, Y = validate_data(self, X, Y, validate_separately=(FLOATS, FLOATS))
+        options = self.get_params(deep=False)
         one_of(options.pop("retrieval"), "retrieval", METHODS)
         self.result_ = align(X, Y, p=p, q=q, **options)
         self.mapping_ = self.result_.mapping
-        self.n_features_in_ = len(self.mapping_)
         self.n_iter_ = self.result_.gw.n_outer
         return self
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> Float32Array:
         """Vectors of the space of `X` in that of `Y`.
 
         Parameters
@@ -116,13 +159,11 @@ class GromovWassersteinAligner:
         NotFittedError
             Before `fit`.
         """
-        return self._fitted().transform(X)
+        check_is_fitted(self, msg="this %(name)s is not fitted: call fit(X, Y) first")
+        X = validate_data(self, X, **FLOATS, reset=False)
+        return self.result_.transform(X)
 
-    def fit_transform(self, X, Y, *, p=None, q=None):
-        """``fit(X, Y).transform(X)``."""
-        return self.fit(X, Y, p=p, q=q).transform(X)
-
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> IntArray:
         """The row of `Y` that translates each vector.
 
         Parameters
@@ -133,91 +174,24 @@ class GromovWassersteinAligner:
         -------
         (n,) int64 ndarray
         """
-        result = self._fitted()
+        mapped = self.transform(X)
         found = nearest_neighbors(
-            self.transform(as_matrix(X, "X")),
-            result.mapped_target,
+            mapped,
+            self.result_.mapped_target,
             method=self.retrieval,
             k=1,
-            sources=result.mapped_source,
+            sources=self.result_.mapped_source,
             n_threads=self.n_threads,
         )
         return found.indices[:, 0]
-
-    @classmethod
-    def _defaults(cls):
-        signature = inspect.signature(cls.__init__)
-        return {
-            name: parameter.default
-            for name, parameter in signature.parameters.items()
-            if name != "self"
-        }
-
-    def get_params(self, deep=True):
-        """The parameters as they were given.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Without meaning here: none of them is an estimator.
-
-        Returns
-        -------
-        dict
-        """
-        return {name: getattr(self, name) for name in self._defaults()}
-
-    def set_params(self, **params):
-        """Set some of the parameters.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter; none has been set then.
-        """
-        known = self._defaults()
-        for name in params:
-            if name not in known:
-                raise ValueError(
-                    f"params must be some of {sorted(known)}, got {name!r}"
-                )
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def _fitted(self):
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                "this GromovWassersteinAligner is not fitted: call fit(X, Y) first"
-            )
-        return self.result_
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "result_")
 
     def __sklearn_tags__(self):
-        # Only scikit-learn asks.
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type="transformer",
-            target_tags=TargetTags(required=True),
-            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
-            input_tags=InputTags(),
-        )
-
-    def __repr__(self):
-        changed = [
-            f"{name}={getattr(self, name)!r}"
-            for name, default in self._defaults().items()
-            if not _same(getattr(self, name), default)
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-
-def _same(value, default):
-    return value is default or (type(value) is type(default) and value == default)
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags

@@ -1,77 +1,90 @@
 """Normalization of embeddings before they are compared: steps by name."""
 
+from __future__ import annotations
+
+import dataclasses
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
 from ..problems.geometry import unit_rows
 from ..utils.blocks import row_blocks
+from ..utils.types import Float32Array, Float64Array, FloatArray, NormalizeStep
 
-STEPS = ("unit", "center")
+STEPS: tuple[NormalizeStep, ...] = get_args(NormalizeStep)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Normalizer:
     """Steps applied in turn, with what they learned from the rows they were made for.
 
     They are applied to some rows at a time, in float64, once for every mean that is to
     be learned: nothing of the size of the rows is made beside the result.
 
-    Parameters
-    ----------
-    steps : sequence of {"unit", "center"}
-        "unit" divides every row by its length, "center" subtracts the mean row.
-    x : (n, d) ndarray
-        Rows to learn from.
-    name : str
-        For messages.
-
     Attributes
     ----------
-    rows : (n, d) float32 ndarray
-        `x`, normalized.
+    steps : tuple of {"unit", "center"}
+        "unit" divides every row by its length, "center" subtracts the mean row.
     means : tuple of (d,) float64 ndarrays
         One for each "center".
+    rows : (n, d) float32 ndarray
+        The rows learned from, normalized.
     """
 
-    def __init__(self, steps, x, name):
-        self.steps = _check_steps(steps)
-        self.means = ()
-        for at, step in enumerate(self.steps):
+    steps: tuple[NormalizeStep, ...]
+    means: tuple[Float64Array, ...]
+    rows: Float32Array
+
+    @classmethod
+    def fit(
+        cls, steps: Sequence[NormalizeStep], x: FloatArray, name: str
+    ) -> Normalizer:
+        """Learn the means of the rows of `x`; `name` is for messages."""
+        means: tuple[Float64Array, ...] = ()
+        steps = _check_steps(steps)
+        for at, step in enumerate(steps):
             if step == "center":
-                blocks = self._blocks(x, name, self.steps[:at])
+                blocks = _blocks(x, name, steps[:at], means)
                 total = sum(block.sum(axis=0) for _, block in blocks)
-                self.means += (total / len(x),)
-        self.rows = self(x, name)
+                means += (total / len(x),)
+        return cls(steps, means, _normalize(x, name, steps, means))
 
-    def __call__(self, x, name="x"):
+    def __call__(self, x: FloatArray, name: str = "x") -> Float32Array:
         """Other rows, normalized with the means learned."""
-        made = np.empty(x.shape, dtype=np.float32)
-        for rows, block in self._blocks(x, name, self.steps):
-            made[rows] = block
-        return made
-
-    def _blocks(self, x, name, steps):
-        for rows in row_blocks(*x.shape):
-            try:
-                yield rows, self._apply(x[rows], name, steps)
-            except ValueError:
-                self._apply(x, name, steps)  # names the rows as the caller counts them
-
-    def _apply(self, x, name, steps):
-        """The first of the steps on some rows, in float64."""
-        x, means = x.astype(np.float64), iter(self.means)
-        for step in steps:
-            if step == "unit":
-                x = unit_rows(x, name)
-            else:
-                mean, name = next(means), f"{name} after centering"
-                x -= mean
-                # A row equal to the mean is zero but for rounding, and has no angle.
-                x[np.abs(x).max(axis=1) <= 1e-12 * np.abs(mean).max()] = 0.0
-        return x
+        return _normalize(x, name, self.steps, self.means)
 
 
-def _check_steps(steps):
+def _normalize(x, name, steps, means):
+    made = np.empty(x.shape, dtype=np.float32)
+    for rows, block in _blocks(x, name, steps, means):
+        made[rows] = block
+    return made
+
+
+def _blocks(x, name, steps, means):
+    """Some rows after some others, normalized."""
+    for rows in row_blocks(*x.shape):
+        try:
+            yield rows, _apply(x[rows], name, steps, means)
+        except ValueError:
+            _apply(x, name, steps, means)  # names the rows as the caller counts them
+
+
+def _apply(x, name, steps, means):
+    x, means = x.astype(np.float64), iter(means)
+    for step in steps:
+        if step == "unit":
+            x = unit_rows(x, name)
+        else:
+            mean, name = next(means), f"{name} after centering"
+            x -= mean
+            # A row equal to the mean is zero but for rounding, and has no angle.
+            x[np.abs(x).max(axis=1) <= 1e-12 * np.abs(mean).max()] = 0.0
+    return x
+
+
+def _check_steps(steps: object) -> tuple[NormalizeStep, ...]:
     if steps is None or isinstance(steps, str):
         steps = () if steps is None else (steps,)
     if not isinstance(steps, Sequence):

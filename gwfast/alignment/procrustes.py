@@ -3,12 +3,15 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
+from ..utils.types import Float32Array, Float64Array, FloatArray
 from ..utils.validation import as_matrix, as_positive, as_weights
 
-# Directions of less than this share of the largest variance are not blown up.
-LEAST_SPREAD = 1e-5
+# Whitening divides by the singular values of the rows, but by no less than this
+# fraction of the largest: directions that hardly vary are noise.
+MIN_SINGULAR_VALUE = 1e-5
 
 
 class Maps(NamedTuple):
@@ -21,11 +24,13 @@ class Maps(NamedTuple):
         None where the common space is the target's.
     """
 
-    source: np.ndarray
-    target: np.ndarray | None
+    source: Float32Array
+    target: Float32Array | None
 
 
-def procrustes(x, y, *, weights=None):
+def procrustes(
+    x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None
+) -> Float32Array:
     """The (semi-)orthogonal map that takes the rows of `x` closest to those of `y`.
 
     Minimizes ``sum_i w_i |x_i P - y_i|^2``: the supervised baseline of word
@@ -60,14 +65,16 @@ def procrustes(x, y, *, weights=None):
     return orthogonal(x.T @ y)
 
 
-def orthogonal(correlation):
+def orthogonal(correlation: FloatArray) -> Float32Array:
     """Maximizer of ``<P, correlation>`` over (semi-)orthogonal P, float32."""
     with single_threaded_blas():
         u, _, vt = np.linalg.svd(correlation, full_matrices=False)
     return (u @ vt).astype(np.float32)
 
 
-def fit_maps(x, y, *, whiten=False, reweight=0.0):
+def fit_maps(
+    x: ArrayLike, y: ArrayLike, *, whiten: bool = False, reweight: float = 0.0
+) -> Maps:
     """Maps of both sides from paired rows, in the steps of Artetxe, Labaka and Agirre
     (AAAI 2018).
 
@@ -96,23 +103,23 @@ def fit_maps(x, y, *, whiten=False, reweight=0.0):
     if not whiten and not reweight:
         return Maps(procrustes(x, y), None)
     x, y = _as_pairs(x, y)
-    most = max(x.shape[1], y.shape[1])
-    if whiten and len(x) < most:
-        raise ValueError(f"whiten needs at least {most} pairs, got {len(x)}")
+    min_pairs = max(x.shape[1], y.shape[1])
+    if whiten and len(x) < min_pairs:
+        raise ValueError(f"whiten needs at least {min_pairs} pairs, got {len(x)}")
     with single_threaded_blas():
-        # One is the inverse of the other.
+        # Coloring is the inverse of whitening.
         (white_x, color_x), (white_y, color_y) = (
             _whitening(z) if whiten else (np.eye(z.shape[1]),) * 2 for z in (x, y)
         )
-        u, spread, vt = np.linalg.svd((x @ white_x).T @ (y @ white_y), False)
-        gains = (spread / spread[0]) ** reweight
-        # Along common directions, weighted, then colored again as each side was.
+        u, correlations, vt = np.linalg.svd((x @ white_x).T @ (y @ white_y), False)
+        gains = (correlations / correlations[0]) ** reweight
+        # To the common directions, weighted there, and colored again as each side was.
         source = (white_x @ u * gains) @ (u.T @ color_x @ u)
         target = (white_y @ vt.T * gains) @ (vt @ color_y @ vt.T)
         return Maps((source @ vt).astype(np.float32), (target @ vt).astype(np.float32))
 
 
-def _as_pairs(x, y):
+def _as_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Float64Array, Float64Array]:
     x, y = (as_matrix(z, name).astype(np.float64) for z, name in ((x, "x"), (y, "y")))
     if len(x) != len(y):
         raise ValueError(
@@ -123,6 +130,6 @@ def _as_pairs(x, y):
 
 def _whitening(x):
     """``(X'X)^(-1/2)`` and ``(X'X)^(1/2)``."""
-    _, spread, vt = np.linalg.svd(x, full_matrices=False)
-    spread = np.maximum(spread, LEAST_SPREAD * spread[0])
-    return (vt.T / spread) @ vt, (vt.T * spread) @ vt
+    _, singular, vt = np.linalg.svd(x, full_matrices=False)
+    singular = np.maximum(singular, MIN_SINGULAR_VALUE * singular[0])
+    return (vt.T / singular) @ vt, (vt.T * singular) @ vt

@@ -10,15 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils.progress import ProgressEvent, Reporter
+from ..utils.types import Float32Array
 from ..utils.validation import as_count, as_positive
 from .procrustes import Maps, fit_maps
 from .retrieval import best_matches
 
-# Share of the matches whose change counts as none.
-STILL = 1e-3
-# Pairs for each column that whitening needs. With 1.3 it was worse than none on word
-# vectors, with 1.7 better (es-en, 50 columns; es-fr, 200).
-ENOUGH = 2
+# A refinement ends when at most this fraction of the rows change their best match.
+MIN_CHANGE = 1e-3
+# Mutual matches for each column from which on maps are whitened. With 1.3 that was
+# worse than an orthogonal map on word vectors, with 1.7 better (es-en with 50 columns,
+# es-fr with 200).
+MIN_PAIRS_PER_COLUMN = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Refinement:
     vocabulary : int or None, default=10_000
         Most frequent rows of each side that are matched; None is all.
     hood : int, default=10
-        Neighbors that CSLS looks at.
+        Neighbors that CSLS looks at, see `nearest_neighbors`.
     whiten : bool, default=True
         Whiten both sides before each orthogonal map, and undo that after. In rounds
         with fewer than two matches for each column the map is only orthogonal.
@@ -52,7 +55,7 @@ class Refinement:
     whiten: bool = True
     reweight: float = 0.5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         as_count(self.n_iter, "n_iter")
         if self.vocabulary is not None:
             as_count(self.vocabulary, "vocabulary")
@@ -74,7 +77,7 @@ class RefineStep(NamedTuple):
     objective : float
         Mean CSLS of the matched rows with their best match, under the mapping before.
     change : float
-        Share of rows whose best match is another one than in the iteration before.
+        Fraction of rows whose best match is another one than in the iteration before.
     seconds : float
         Since the refinement began.
     """
@@ -86,7 +89,7 @@ class RefineStep(NamedTuple):
     seconds: float
 
 
-def as_refinement(refine):
+def as_refinement(refine: Refinement | int | None) -> Refinement | None:
     """A `Refinement` from what `align` takes: None, a number of iterations, or one.
 
     Raises
@@ -105,7 +108,14 @@ def as_refinement(refine):
         ) from None
 
 
-def refine(x, y, maps, refinement, n_threads, watch):
+def refine_maps(
+    x: Float32Array,
+    y: Float32Array,
+    maps: Maps,
+    refinement: Refinement,
+    n_threads: int,
+    report_progress: Reporter,
+) -> tuple[Maps, tuple[RefineStep, ...]]:
     """Maps fitted to mutual matches, again and again.
 
     Parameters
@@ -116,8 +126,8 @@ def refine(x, y, maps, refinement, n_threads, watch):
         To start from.
     refinement : Refinement
     n_threads : int
-    watch : callable
-        See `progress.watching`.
+    report_progress : callable
+        Takes a `ProgressEvent`.
 
     Returns
     -------
@@ -126,24 +136,30 @@ def refine(x, y, maps, refinement, n_threads, watch):
     """
     began = time.perf_counter()
     x, y = x[: refinement.vocabulary], y[: refinement.vocabulary]
+    min_pairs = MIN_PAIRS_PER_COLUMN * max(x.shape[1], y.shape[1])
     steps, before = [], None
     for iteration in range(1, refinement.n_iter + 1):
-        watch(f"refinement {iteration}", iteration - 1, refinement.n_iter)
-        target = y if maps.target is None else y @ maps.target
+        text, done = f"refinement {iteration}", iteration - 1
+        report_progress(
+            ProgressEvent("refinement", text, iteration, done, refinement.n_iter)
+        )
         found = best_matches(
-            x @ maps.source, target, hood=refinement.hood, n_threads=n_threads
+            x @ maps.source,
+            y if maps.target is None else y @ maps.target,
+            n_neighbors=refinement.hood,
+            n_threads=n_threads,
         )
         matched = found.forward.indices[:, 0]
         change = 1.0 if before is None else float(np.mean(matched != before))
-        if change <= STILL:
+        if change <= MIN_CHANGE:
             break
         rows = np.flatnonzero(found.mutual)
         whiten, reweight = refinement.whiten, refinement.reweight
-        if whiten and len(rows) < ENOUGH * max(x.shape[1], y.shape[1]):
+        if whiten and len(rows) < min_pairs:
             whiten, reweight = False, 0.0
         maps = fit_maps(x[rows], y[matched[rows]], whiten=whiten, reweight=reweight)
         before = matched
         objective = float(found.forward.scores.mean())
         seconds = time.perf_counter() - began
         steps.append(RefineStep(iteration, len(rows), objective, change, seconds))
-    return Maps(*maps), tuple(steps)
+    return maps, tuple(steps)

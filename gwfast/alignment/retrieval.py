@@ -3,39 +3,45 @@
 Similarities are made for some rows at a time; an n x m matrix never exists.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows_float32
 from ..results.neighbors import Neighbors, largest
+from ..utils.types import Float32Array, IntArray, Retrieval
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
-# Bytes of float32 similarities held at a time, small enough to leave a good part in
-# cache until the largest entries are picked; but at least so many rows, or products
-# with many targets wait for memory.
-CHUNK_BYTES, CHUNK_ROWS = 32 * 2**20, 256
+# Bytes of float32 similarities held at a time: small enough to leave a good part in
+# cache until the largest entries are picked.
+CHUNK_BYTES = 32 * 2**20
+# Rows of them that are made at a time at least, or products with many targets wait for
+# memory.
+MIN_CHUNK_ROWS = 256
 
-METHODS = ("nn", "csls", "inverted_softmax")
-# Neighbors that CSLS looks at, and the inverse temperature of inverted softmax.
-HOOD, INVERSE_TEMPERATURE = 10, 30.0
+METHODS: tuple[Retrieval, ...] = get_args(Retrieval)
+# Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
+N_NEIGHBORS = 10
+# Of the inverted softmax, which multiplies cosines.
+INVERSE_TEMPERATURE = 30.0
 
 
 def nearest_neighbors(
-    queries,
-    targets,
+    queries: ArrayLike,
+    targets: ArrayLike,
     *,
-    method="csls",
-    k=10,
-    hood=HOOD,
-    inverse_temperature=INVERSE_TEMPERATURE,
-    sources=None,
-    penalty=None,
-    n_threads=None,
-):
+    method: Retrieval = "csls",
+    k: int = 10,
+    hood: int = N_NEIGHBORS,
+    inverse_temperature: float = INVERSE_TEMPERATURE,
+    sources: ArrayLike | None = None,
+    penalty: Float32Array | None = None,
+    n_threads: int | None = None,
+) -> Neighbors:
     """The `k` best targets of every query, by cosine similarity.
 
     Parameters
@@ -53,13 +59,13 @@ def nearest_neighbors(
     k : int, default=10
         At most the number of targets is returned.
     hood : int, default=10
-        For "csls".
+        For "csls": number of neighbors.
     inverse_temperature : float, default=30.0
         For "inverted_softmax".
     sources : array-like of shape (n, d) or None, default=None
         The points that targets choose among; by default the queries.
     penalty : (m,) ndarray or None, default=None
-        What `hub_penalty` says of the targets, where it is known already.
+        `hubness` of the targets, where it is known already.
     n_threads : int or None, default=None
 
     Returns
@@ -74,16 +80,16 @@ def nearest_neighbors(
     queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
     one_of(method, "method", METHODS)
     k = min(as_count(k, "k"), targets.shape[0])
-    hood = as_count(hood, "hood")
+    n_neighbors = as_count(hood, "hood")
     n_threads = resolve_n_threads(n_threads)
     _same_columns(queries, targets, "targets")
     queries = unit_rows_float32(queries, "queries")
     if penalty is None:
-        penalty = hub_penalty(
+        penalty = hubness(
             targets,
             queries if sources is None else sources,
             method=method,
-            hood=hood,
+            n_neighbors=n_neighbors,
             inverse_temperature=inverse_temperature,
             n_threads=n_threads,
         )
@@ -94,7 +100,8 @@ def nearest_neighbors(
     targets = unit_rows_float32(targets, "targets")
     found = []
     for cosine in _chunks(queries, targets, n_threads):
-        own = _mean_of_largest(cosine, hood, n_threads) if method == "csls" else 0.0
+        if method == "csls":
+            own = _mean_of_largest(cosine, n_neighbors, n_threads)
         if method != "nn":
             cosine -= penalty
         best = largest(cosine, k, n_threads)
@@ -104,23 +111,29 @@ def nearest_neighbors(
     return _joined(found)
 
 
-def hub_penalty(
-    targets,
-    sources,
+def hubness(
+    targets: ArrayLike,
+    sources: ArrayLike,
     *,
-    method,
-    hood=HOOD,
-    inverse_temperature=INVERSE_TEMPERATURE,
-    n_threads=None,
-):
-    """What a ranking by cosine has to be reduced by, for every target.
+    method: Retrieval,
+    n_neighbors: int = N_NEIGHBORS,
+    inverse_temperature: float = INVERSE_TEMPERATURE,
+    n_threads: int | None = None,
+) -> Float32Array:
+    """How near every target is to the sources in general: its cosines are reduced by
+    this before they are ranked.
+
+    For CSLS half the mean cosine to the nearest sources, for the inverted softmax the
+    logarithm of its denominator.
 
     Parameters
     ----------
     targets : array-like of shape (m, d)
     sources : array-like of shape (n, d)
-    method, hood, inverse_temperature, n_threads
+    method, inverse_temperature, n_threads
         See `nearest_neighbors`.
+    n_neighbors : int, default=10
+        Its `hood`.
 
     Returns
     -------
@@ -129,7 +142,6 @@ def hub_penalty(
     targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
     _same_columns(targets, sources, "sources")
     one_of(method, "method", METHODS)
-    hood = as_count(hood, "hood")
     inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
     n_threads = resolve_n_threads(n_threads)
     if method == "nn":
@@ -139,7 +151,7 @@ def hub_penalty(
     found = []
     for cosine in _chunks(targets, sources, n_threads):
         if method == "csls":
-            found.append(_mean_of_largest(cosine, hood, n_threads) / 2)
+            found.append(_mean_of_largest(cosine, n_neighbors, n_threads) / 2)
         else:
             found.append(_softmax(cosine, inverse_temperature))
     return np.concatenate(found)
@@ -157,16 +169,24 @@ class BestMatches(NamedTuple):
     """
 
     forward: Neighbors
-    backward: np.ndarray
+    backward: IntArray
 
     @property
-    def mutual(self):
+    def mutual(self) -> NDArray[np.bool_]:
         """(n,) bool ndarray: sources that are the best source of their best target."""
         best = self.forward.indices[:, 0]
         return self.backward[best] == np.arange(len(best))
 
 
-def best_matches(x, y, *, k=1, hood=HOOD, penalty=None, n_threads=None):
+def best_matches(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    k: int = 1,
+    n_neighbors: int = N_NEIGHBORS,
+    penalty: Float32Array | None = None,
+    n_threads: int | None = None,
+) -> BestMatches:
     """Best matches by CSLS, both ways.
 
     Parameters
@@ -175,9 +195,9 @@ def best_matches(x, y, *, k=1, hood=HOOD, penalty=None, n_threads=None):
     y : array-like of shape (m, d)
     k : int, default=1
         Of the targets of a source.
-    hood : int, default=10
+    n_neighbors : int, default=10
     penalty : (m,) ndarray or None, default=None
-        `hub_penalty` of `y`, where it is known already.
+        `hubness` of `y`, where it is known already.
     n_threads : int or None, default=None
 
     Returns
@@ -186,16 +206,18 @@ def best_matches(x, y, *, k=1, hood=HOOD, penalty=None, n_threads=None):
     """
     n_threads = resolve_n_threads(n_threads)
     x, y = as_matrix(x, "x"), as_matrix(y, "y")
-    k, hood = min(as_count(k, "k"), len(y)), as_count(hood, "hood")
+    k = min(as_count(k, "k"), len(y))
     if penalty is None:
-        penalty = hub_penalty(y, x, method="csls", hood=hood, n_threads=n_threads)
+        penalty = hubness(
+            y, x, method="csls", n_neighbors=n_neighbors, n_threads=n_threads
+        )
     x, y = unit_rows_float32(x, "x"), unit_rows_float32(y, "y")
     found, start = [], 0
     # Of every target: the best source so far, and its cosine less its own penalty.
     backward = np.zeros(len(y), dtype=np.int64)
     highest = np.full(len(y), -np.inf, dtype=np.float32)
     for cosine in _chunks(x, y, n_threads):
-        cosine -= _mean_of_largest(cosine, hood, n_threads)[:, None] / 2
+        cosine -= _mean_of_largest(cosine, n_neighbors, n_threads)[:, None] / 2
         # The fewer columns get better the further on, the less is searched.
         value = cosine.max(axis=0)
         better = np.flatnonzero(value > highest)
@@ -224,7 +246,7 @@ def _joined(parts):
 def _chunks(x, y, n_threads):
     """Products of some of the unit rows of `x` at a time with those of `y`, in one
     buffer."""
-    step = min(x.shape[0], max(CHUNK_ROWS, CHUNK_BYTES // (4 * y.shape[0])))
+    step = min(x.shape[0], max(MIN_CHUNK_ROWS, CHUNK_BYTES // (4 * y.shape[0])))
     buffer = aligned_empty((step, y.shape[0]))
     panels = Panels(y, True, n_threads=n_threads)
     for i in range(0, x.shape[0], step):
@@ -234,9 +256,9 @@ def _chunks(x, y, n_threads):
         yield cosine
 
 
-def _mean_of_largest(cosine, hood, n_threads):
-    """Mean of the `hood` largest entries of every row."""
-    return largest(cosine, min(hood, cosine.shape[1]), n_threads).scores.mean(axis=1)
+def _mean_of_largest(cosine, k, n_threads):
+    """Mean of the `k` largest entries of every row."""
+    return largest(cosine, min(k, cosine.shape[1]), n_threads).scores.mean(axis=1)
 
 
 def _softmax(cosine, b):

@@ -21,14 +21,15 @@ from ..words import (
 from ..words.dictionaries import invert
 from .experiment import experiment
 from .options import FILE, reader_options, solver_options
-from .report import Input, Settings, described, run
+from .report import AlignSettings, Input, run
+from .terminal import described
 
-# Seconds of reading after which a cache is worth telling of.
+# Seconds of reading after which a cache is worth mentioning.
 _SLOW = 2.0
 _COUNTS = "For --marginals counts: 'word count' lines for the words of"
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; an error is one line on stderr, never a traceback.
 
     Parameters
@@ -75,7 +76,7 @@ def cli(context):
 
 
 def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
-    """Embeddings; tells of the cache where it would help."""
+    """Embeddings; mentions the cache where it would help."""
     began = time.perf_counter()
     try:
         embeddings = read_embeddings(
@@ -157,7 +158,7 @@ def align(
             "--marginals counts, --source-counts and --target-counts go together"
         )
     # The small files first: a mistake in them shows before a minute of reading.
-    settings = Settings(marginals=marginals, **settings)
+    settings = AlignSettings(marginals=marginals, **settings)
     lists = (*dictionaries, *reverse_dictionaries)
     counts = [path for path in (source_counts, target_counts) if path is not None]
     settings.check_output((source, target, *lists, *counts))
@@ -184,7 +185,7 @@ def align(
 @solver_options
 def demo(**settings):
     """Align the bundled sample: Spanish and French words of old novels."""
-    settings = Settings(marginals="uniform", **settings)
+    settings = AlignSettings(marginals="uniform", **settings)
     settings.check_output()
     source, target, dictionary = load_sample()
     run(
@@ -198,7 +199,7 @@ def demo(**settings):
 @click.argument(
     "target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path)
 )
-@reader_options(all_words=True)
+@reader_options(default=None)
 @click.option(
     "--space",
     metavar="TEXT",

@@ -6,16 +6,15 @@ from pathlib import Path
 import click
 
 from ..experiments import published
-from ..experiments.alignments import NORMALIZE, Settings
+from ..experiments.alignments import NORMALIZE, TableSettings
 from ..experiments.data import MUSE
 from ..experiments.distances import Distances
-from ..experiments.dynamics import Dynamics, Pair
-from ..experiments.dynamics import Settings as DynamicsSettings
-from ..experiments.runner import Options, run
+from ..experiments.dynamics import Dynamics, DynamicsSettings, Pair
+from ..experiments.runner import RunOptions, run
 from ..experiments.tables import Table1, Table2
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from .options import FILE, QUIET, SEED, convention, max_vocab, n_words
+from .options import FILE, QUIET, SEED, convention, max_vocab, n_words, with_options
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -88,7 +87,7 @@ _PAIRS = click.option(
     metavar="en-es,...",
     help="Directions to run; by default the paper's.",
 )
-_RUN_OPTIONS = (
+_RUN_OPTIONS = with_options(
     click.option(
         "--threads",
         "n_threads",
@@ -126,17 +125,6 @@ _RUN_OPTIONS = (
 )
 
 
-def _with(*options):
-    """Several options at once, in the order in which --help is to show them."""
-
-    def decorate(command):
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
 @click.group(invoke_without_command=True)
 @click.pass_context
 def experiment(context):
@@ -150,10 +138,10 @@ def experiment(context):
 
 
 def _table_options(scales, default):
-    return _with(
+    return with_options(
         _DATA,
         _PAIRS,
-        n_words(5000, least=2),
+        n_words(5000, minimum=2),
         max_vocab(2),
         click.option(
             "--cache",
@@ -184,7 +172,7 @@ def _table_options(scales, default):
         ),
         convention(default),
         SEED,
-        *_RUN_OPTIONS,
+        _RUN_OPTIONS,
     )
 
 
@@ -213,15 +201,15 @@ def table2(folder, pairs, **options):
 
 
 def _run_table(kind, folder, pairs, options):
-    settings, options = _split(Settings, options)
+    settings, options = _split(TableSettings, options)
     run(kind(folder, pairs or kind.default_directions, settings), options)
 
 
 def _split(kind, options):
-    """Settings of an experiment, and `Options` of the others."""
+    """Settings of an experiment, and `RunOptions` of the others."""
     names = [field.name for field in fields(kind)]
     settings = kind(**{name: options.pop(name) for name in names})
-    return settings, Options(**options)
+    return settings, RunOptions(**options)
 
 
 @experiment.command()
@@ -247,7 +235,7 @@ def _split(kind, options):
     metavar="en-fr,...",
     help="Directions to run.",
 )
-@n_words(2000, least=2)
+@n_words(2000, minimum=2)
 @_epsilons(("2.5%", "auto", "1.25%", "0.5%"))
 @click.option(
     "--init",
@@ -267,7 +255,7 @@ def _split(kind, options):
 )
 @convention("gwfast")
 @SEED
-@_with(*_RUN_OPTIONS)
+@_RUN_OPTIONS
 def dynamics(files, folder, dictionary, pairs, **options):
     """Objective and accuracy after every iteration, for several epsilons.
 
@@ -304,7 +292,7 @@ def dynamics(files, folder, dictionary, pairs, **options):
     metavar="en,...",
     help="Those of --data to compare; by default all.",
 )
-@n_words(2000, least=2)
+@n_words(2000, minimum=2)
 @click.option(
     "--epsilon",
     default="auto",
@@ -319,13 +307,13 @@ def dynamics(files, folder, dictionary, pairs, **options):
     help="Divide the costs of each language by this statistic of them.",
 )
 @SEED
-@_with(*_RUN_OPTIONS)
+@_RUN_OPTIONS
 def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **options):
     """Distances between languages, on their most frequent words.
 
     On any files of vectors, each with a name to call it, and on those of --data.
     """
-    options = Options(**options)
+    options = RunOptions(**options)
     wanted = ()
     if folder:
         wanted = languages or published.DISTANCES_LANGUAGES

@@ -1,15 +1,16 @@
 """The options that commands share, and how their texts become values."""
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from ..alignment.normalize import STEPS
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from ..utils.memory import TIERS
+from ..utils.types import Tier
 from ..words import CONVENTIONS
-from .outputs import METHODS
+from .page import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Of fastText's millions; as many as MUSE and vecmap look at.
@@ -25,10 +26,10 @@ SEED = click.option(
 QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
 
-def n_words(default, least=1):
+def n_words(default, minimum=1):
     return click.option(
         "--n-words",
-        type=click.IntRange(least),
+        type=click.IntRange(minimum),
         default=default,
         show_default=True,
         metavar="N",
@@ -36,10 +37,10 @@ def n_words(default, least=1):
     )
 
 
-def max_vocab(least=1, default=MAX_VOCAB):
+def max_vocab(minimum=1, default=MAX_VOCAB):
     return click.option(
         "--max-vocab",
-        type=click.IntRange(least),
+        type=click.IntRange(minimum),
         default=default,
         show_default=default or "all",
         metavar="N",
@@ -58,7 +59,7 @@ def convention(default):
 
 
 def _epsilon(context, parameter, value):
-    """``auto``, a positive number, or a percentage of the mean pseudo-cost."""
+    """``auto``, a positive number, or a percentage of the mean linearized cost."""
     try:
         return parse_epsilon(value)
     except ValueError as error:
@@ -68,9 +69,9 @@ def _epsilon(context, parameter, value):
 def _methods(context, parameter, value):
     names = tuple(value.split(","))
     for name in names:
-        if name not in METHODS:
+        if name not in METHOD_LABELS:
             raise click.BadParameter(
-                f"expected some of {', '.join(METHODS)}, got {name!r}"
+                f"expected some of {', '.join(METHOD_LABELS)}, got {name!r}"
             )
     return names
 
@@ -86,7 +87,19 @@ def _normalize(context, parameter, value):
     return steps
 
 
-_SOLVER_OPTIONS = (
+def with_options(*options):
+    """Several options at once, in the order in which --help is to show them."""
+
+    def decorate(command):
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+# What `align` and `demo` share: the fields of `AlignSettings`.
+solver_options = with_options(
     n_words(2000),
     click.option(
         "--epsilon",
@@ -94,8 +107,8 @@ _SOLVER_OPTIONS = (
         show_default=True,
         callback=_epsilon,
         metavar="FLOAT|N%|auto",
-        help="Strength of the entropic regularization; N% is a share of the mean"
-        " pseudo-cost, of which auto is 1.75%.",
+        help="Strength of the entropic regularization; N% is a percentage of"
+        " the mean linearized cost, of which auto is 1.75%.",
     ),
     click.option(
         "--init",
@@ -136,7 +149,7 @@ _SOLVER_OPTIONS = (
     ),
     click.option(
         "--tier",
-        type=click.Choice(["auto", *TIERS]),
+        type=click.Choice(get_args(Tier)),
         default="auto",
         show_default=True,
         help="How the kernel is kept: all of it, what matters of it, or nothing.",
@@ -195,32 +208,16 @@ _SOLVER_OPTIONS = (
 )
 
 
-def solver_options(command):
-    """Add what `align` and `demo` share: the fields of `Settings`."""
-    for option in reversed(_SOLVER_OPTIONS):
-        command = option(command)
-    return command
-
-
-_READER_OPTIONS = (
-    click.option("--lower", is_flag=True, help="Put words in lower case."),
-    click.option(
-        "--encoding-errors",
-        type=click.Choice(["strict", "replace", "skip"]),
-        default="strict",
-        show_default=True,
-        help="What to do with words that are not UTF-8.",
-    ),
-)
-
-
-def reader_options(all_words=False):
-    """Add how embeddings are read."""
-
-    def decorate(command):
-        for option in reversed((max_vocab(default=default), *_READER_OPTIONS)):
-            command = option(command)
-        return command
-
-    default = None if all_words else MAX_VOCAB
-    return decorate
+def reader_options(default=MAX_VOCAB):
+    """How embeddings are read; `default` is of --max-vocab, None is all words."""
+    return with_options(
+        max_vocab(default=default),
+        click.option("--lower", is_flag=True, help="Put words in lower case."),
+        click.option(
+            "--encoding-errors",
+            type=click.Choice(["strict", "replace", "skip"]),
+            default="strict",
+            show_default=True,
+            help="What to do with words that are not UTF-8.",
+        ),
+    )

@@ -1,8 +1,6 @@
 """The folder of results that `gwfast align --output DIR` writes."""
 
-import json
 import os
-import platform
 import re
 import tempfile
 from contextlib import contextmanager
@@ -10,12 +8,12 @@ from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import scipy
 
-from .._version import __version__
+from ..experiments.store import write_json
 from ..plot import plot_dynamics
+from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
-from .page import METHODS, render
+from .page import METHOD_LABELS, render
 
 VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
 # All that may be written; the vectors only where they are asked for.
@@ -105,23 +103,17 @@ def write(outcome, folder):
         for side in ("source", "target"):
             _write_vectors(outcome, side, folder / f"{side}{VECTOR_SUFFIXES[kind]}")
     accuracy = {
-        f"{METHODS[method]} P@1": score.at[1]
+        f"{METHOD_LABELS[method]} P@1": score.at[1]
         for method, score in outcome.precision.items()
         if score.n_queries
     }
     plot_dynamics(
         result.gw.history, path=folder / "dynamics.png", accuracy=accuracy or None
     )
-    text = json.dumps(
-        _plain(_summary(outcome)), allow_nan=False, ensure_ascii=False, indent=1
-    )
-    _write_text(folder / "result.json", text + "\n")
-    _write_text(folder / "report.html", render(outcome))
-
-
-def _write_text(path, text):
+    write_json(folder / "result.json", _plain(_summary(outcome)))
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
-    path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    page = render(outcome).encode("utf-8", "backslashreplace")
+    (folder / "report.html").write_bytes(page)
 
 
 def _field(word):
@@ -189,12 +181,7 @@ def _summary(outcome):
     """The content of ``result.json``."""
     gw = outcome.result.gw
     return {
-        "versions": {
-            "gwfast": __version__,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
         "settings": {
             name: asdict(value) if is_dataclass(value) else value
             for name, value in vars(outcome.settings).items()
@@ -227,7 +214,7 @@ def _summary(outcome):
                 "queries": score.n_queries,
                 "dictionary_words": score.n_words,
                 "coverage": score.coverage,
-                **{f"P@{k}": share for k, share in score.at.items()},
+                **{f"P@{k}": fraction for k, fraction in score.at.items()},
                 "intervals_95": {f"P@{k}": score.interval(k) for k in score.at},
             }
             for method, score in outcome.precision.items()

@@ -9,6 +9,7 @@ import re
 import warnings
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from xml.dom import minidom
 
 import numpy as np
 from matplotlib import rc_context, style
@@ -17,23 +18,14 @@ from matplotlib.figure import Figure
 from .._version import __version__
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
+from ..results.status import Status
 
-METHODS = {
+METHOD_LABELS = {
     "coupling": "coupling",
     "barycentric": "barycentric",
     "nn": "nearest neighbor",
     "csls": "CSLS",
     "inverted_softmax": "inverted softmax",
-}
-_STATUSES = {
-    "converged": "objective, plan and marginals are within tolerance",
-    "max_outer": "the limit of outer iterations was reached",
-    "max_inner": "the marginal tolerance was not reached within the limit of passes",
-    "precision": "nothing gets any better, above a tolerance that float32 cannot meet",
-    "stopped": "by the callback",
-    "near_product": "the plan hardly differs from the product plan: it matches nothing",
-    "lost_mass": "words have lost their mass",
-    "tie": "another plan is as good: the spaces are symmetric, or say too little",
 }
 _HIDDEN_SETTINGS = ("output", "force", "quiet")
 
@@ -55,9 +47,6 @@ _VARIABLES = {
     paint.GREY: "--muted",
     paint.GRID: "--line",
 }
-_COLOR = re.compile("|".join(_VARIABLES))
-_TAG = re.compile("<[^>]*>")
-_ID = re.compile(r'((?<=\sid=")|(?<=href="#)|(?<=url\(#))')
 # Control characters, which HTML has no place for, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -101,7 +90,7 @@ def render(outcome):
         version=__version__,
         names=names,
         status=gw.status,
-        meaning=_STATUSES.get(gw.status, ""),
+        meaning=Status(gw.status).meaning,
         advice=gw.advice,
         warnings=outcome.warnings,
         facts=_facts(outcome),
@@ -126,7 +115,7 @@ def _facts(outcome):
     facts = [
         ("gw_cost", f"{gw.gw_cost:.6g}", f"at epsilon {gw.epsilon:.3g}"),
         ("marginal error", f"{gw.marginal_error:.1e}", "of a mass of 1"),
-        ("iterations", f"{gw.n_outer:,}", f"with {gw.n_inner:,} passes"),
+        ("iterations", f"{gw.n_outer:,}", f"with {gw.n_inner:,} Sinkhorn iterations"),
         ("words in the transport", f"{n:,} × {m:,}", "the most frequent ones"),
         ("words mapped", f"{sizes[0]:,}", f"onto {sizes[1]:,}"),
         ("mutual pairs", f"{n_mutual:,}", f"{n_mutual / n_rows:.1%} of the words"),
@@ -142,9 +131,10 @@ def _facts(outcome):
 def _accuracy(precision):
     return [
         {
-            "label": METHODS[method],
+            "label": METHOD_LABELS[method],
             "cells": [
-                (f"P@{k}", share, *score.interval(k)) for k, share in score.at.items()
+                (f"P@{k}", fraction, *score.interval(k))
+                for k, fraction in score.at.items()
             ],
             "score": score,
         }
@@ -184,8 +174,8 @@ def _translations(outcome):
             "expected": (),
         }
         if row < len(masses) and masses[row] > 0:
-            share = float(coupling.scores[row, 0] / masses[row])
-            entry["plan"] = (y[coupling.indices[row, 0]], share)
+            fraction = float(coupling.scores[row, 0] / masses[row])
+            entry["plan"] = (y[coupling.indices[row, 0]], fraction)
         if right is not None:
             hits = [k for k, target in enumerate(targets, 1) if target in right]
             entry["verdict"] = "right" if hits[:1] == [1] else "wrong"
@@ -253,21 +243,25 @@ def _svg(name, plot, *data):
         # The browser will find a font for what the one that measures lacks.
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         figure = plot(*data, figure=Figure(figsize=_SIZE, layout="constrained"))
+        # Ids that something refers to are hashes, with this salt: no other picture's.
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-            figure.savefig(
-                stream, format="svg", transparent=True, metadata={"Date": None}
-            )
-    svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>", "", svg, flags=re.S)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
-    return _TAG.sub(lambda tag: _fitted(tag.group(), name), svg)
-
-
-def _fitted(tag, name):
-    """A tag with the page's colors, and ids that no other picture has."""
-    tag = _ID.sub(f"{name}-", tag)
-    return _COLOR.sub(lambda color: f"var({_VARIABLES[color.group()]})", tag)
+            no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+            figure.savefig(stream, format="svg", transparent=True, metadata=no_metadata)
+    svg = minidom.parseString(stream.getvalue()).documentElement
+    for size in ("width", "height"):
+        svg.removeAttribute(size)
+    for rules in svg.getElementsByTagName("style"):  # would be those of the page
+        rules.parentNode.removeChild(rules)
+    for group in svg.getElementsByTagName("g"):
+        if group.hasAttribute("id"):  # figure_1, as every picture has
+            group.removeAttribute("id")
+    for element in svg.getElementsByTagName("*"):
+        if element.hasAttribute("style"):
+            painted = element.getAttribute("style")
+            for color, variable in _VARIABLES.items():
+                painted = painted.replace(color, f"var({variable})")
+            element.setAttribute("style", painted)
+    return svg.toxml()
 
 
 def printable(value):

@@ -4,32 +4,38 @@
 and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 """
 
-import re
+import functools
+import itertools
 import time
 import warnings
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 import gwfast
 
-from ..kernels._rows import openmp_version
-from ..utils.progress import console
-from ..words import CONVENTIONS, Embeddings, evaluate, gold_standard
-from .outputs import FILES, METHODS, staged, write
-from .page import printable
+from ..utils.atomic_files import check_folder
+from ..utils.progress import (
+    ProgressEvent,
+    ProgressListener,
+    console,
+    reporting,
+    reporting_on_terminal,
+)
+from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
+from .outputs import FILES, staged, write
+from .terminal import show
 
 _K = 10  # translations per word
-# They change the direction of all text that follows on a line.
-_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
+# Settings that are arguments of `align` as they are.
+_ALIGN_OPTIONS = (
+    "n_words", "epsilon", "init", "seed", "normalize", "max_outer", "tol",
+    "memory_limit", "tier", "scale_costs",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,11 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AlignSettings:
     """What the options of the command line say; None leaves `align`'s default."""
 
     n_words: int | None
-    epsilon: object  # as `align` takes it
+    epsilon: str | float | gwfast.Epsilon
     init: str
     seed: int
     normalize: tuple[str, ...]
@@ -66,7 +72,7 @@ class Settings:
     force: bool
     quiet: bool
 
-    def check_output(self, inputs=()):
+    def check_output(self, inputs: Iterable[Path] = ()) -> None:
         """Refuse a folder that cannot be written or would be overwritten.
 
         Parameters
@@ -84,10 +90,7 @@ class Settings:
             if self.write_vectors is not None:
                 raise ValueError("--vectors needs --output")
             return
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"--output must be a folder, got the file {folder}")
-        if not folder.is_dir() and not folder.absolute().parent.is_dir():
-            raise ValueError(f"--output must be in an existing folder, got {folder}")
+        check_folder(folder, "--output")
         if folder.is_dir() and any(folder.iterdir()) and not self.force:
             raise ValueError(f"--output must be empty without --force, got {folder}")
         inputs = {path.resolve() for path in inputs}
@@ -107,21 +110,26 @@ class Outcome:
 
     source: Input
     target: Input
-    settings: Settings
-    result: object  # AlignmentResult
-    gold: object  # GoldStandard on the vocabularies, None without dictionary
-    precision: dict  # method -> Precision, empty without dictionary
-    coupling: object  # Neighbors of all rows that took part
-    csls: object  # Neighbors of `rows`
+    settings: AlignSettings
+    result: gwfast.AlignmentResult
+    gold: GoldStandard | None  # on the vocabularies, None without dictionary
+    precision: dict[str, Precision]  # by method, empty without dictionary
+    coupling: gwfast.Neighbors  # of all rows that took part
+    csls: gwfast.Neighbors  # of `rows`
     rows: np.ndarray
     mutual: np.ndarray | None  # of `rows`, where these are all
-    refined: tuple  # of RefineStep
+    refined: tuple[gwfast.RefineStep, ...]
     shown: np.ndarray  # rows for the table of translations
     warnings: tuple[str, ...]
-    seconds: dict
+    seconds: dict[str, float]
 
 
-def run(source, target, dictionary, settings):
+def run(
+    source: Input,
+    target: Input,
+    dictionary: Mapping[str, set[str]],
+    settings: AlignSettings,
+) -> None:
     """Align, show what came out, and write it where `settings.output` says.
 
     Nothing is written before everything has been computed, and the files appear
@@ -132,7 +140,7 @@ def run(source, target, dictionary, settings):
     source, target : Input
     dictionary : mapping of str to set of str
         Empty: no scores.
-    settings : Settings
+    settings : AlignSettings
         Its `output` has been checked.
 
     Raises
@@ -165,47 +173,15 @@ def run(source, target, dictionary, settings):
         outcome = _align(source, target, dictionary, gold, settings)
         if folder is not None:
             write(outcome, folder)
-    _show(outcome)
+    show(outcome)
 
 
 def _align(source, target, dictionary, gold, settings):
     """Solve, translate and score."""
     x, y = source.embeddings, target.embeddings
-    weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
-    p, q = weights.get(settings.marginals, (x.counts, y.counts))
-    options = {"max_outer": settings.max_outer, "tol": settings.tol}
-    refine = None
-    if settings.refine:
-        reweight = settings.reweight
-        if reweight is None:
-            reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
-        refine = gwfast.Refinement(
-            n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
-        )
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        _progress(settings) as (show, watch),
-    ):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
-        result = gwfast.align(
-            x.vectors,
-            y.vectors,
-            p=p,
-            q=q,
-            n_words=settings.n_words,
-            normalize=settings.normalize,
-            epsilon=settings.epsilon,
-            init=settings.init,
-            seed=settings.seed,
-            n_threads=settings.threads,
-            memory_limit=settings.memory_limit,
-            tier=settings.tier,
-            scale_costs=settings.scale_costs,
-            refine=refine,
-            callback=show,
-            progress=watch,
-            **{name: value for name, value in options.items() if value is not None},
-        )
+        result = _solve(x, y, settings)
     messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
     for message in messages:
         console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
@@ -241,196 +217,57 @@ def _align(source, target, dictionary, gold, settings):
     )  # fmt: skip
 
 
+def _solve(x, y, settings):
+    """The alignment of two `Embeddings`, with progress on stderr."""
+    weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
+    p, q = weights.get(settings.marginals, (x.counts, y.counts))
+    given = {name: getattr(settings, name) for name in _ALIGN_OPTIONS}
+    refine = None
+    if settings.refine:
+        reweight = settings.reweight
+        if reweight is None:
+            reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
+        refine = gwfast.Refinement(
+            n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
+        )
+    line = functools.partial(_line, iterations=itertools.count())
+    progress = reporting(False) if settings.quiet else reporting_on_terminal(line)
+    with progress as report_progress:
+
+        def report_iteration(state):
+            report_progress(_event(state, settings.max_outer))
+
+        return gwfast.align(
+            x.vectors,
+            y.vectors,
+            p=p,
+            q=q,
+            n_threads=settings.threads,
+            refine=refine,
+            callback=None if settings.quiet else report_iteration,
+            progress=ProgressListener(report_progress),
+            **{name: value for name, value in given.items() if value is not None},
+        )
+
+
 def _spread(rows):
     """At most `_N_SHOWN` of the rows, evenly over their whole range."""
     count = min(_N_SHOWN, len(rows))
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
-@contextmanager
-def _progress(settings):
-    """A callback and a `progress`: a bar on a terminal, else lines now and then."""
-    err = console(stderr=True)
-    if settings.quiet:
-        yield None, False
-    elif err.is_terminal:
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(16),
-            TimeElapsedColumn(),
-            console=err,
-        ) as progress:
-            # Without a limit of one's own nobody knows how many there will be: the
-            # bar pulses.
-            task = progress.add_task("starting", total=settings.max_outer)
-
-            def advance(state):
-                progress.update(
-                    task, completed=state.iteration, description=_progress_line(state)
-                )
-
-            def tell(text, done, total):
-                progress.update(task, description=text)
-
-            yield advance, tell
-            progress.update(task, total=progress.tasks[0].completed)
-    else:
-        shown = []
-
-        def line(state):
-            if len(shown) % _PLAIN_EVERY == 0:
-                err.print(_progress_line(state), soft_wrap=True)
-            shown.append(state.iteration)
-
-        def tell(text, done, total):
-            # The first start and candidate only, or there would be dozens of lines.
-            if not re.match(r"start (?!1 )|round \d+: candidate (?!1 )", text):
-                err.print(text, soft_wrap=True)
-
-        yield line, tell
+def _line(event, iterations):
+    """What is printed of an event where no bar fits, if anything."""
+    if event.stage == "iteration":
+        return None if next(iterations) % _PLAIN_EVERY else event.text
+    # The first start and candidate only, or there would be dozens of lines.
+    first_only = event.stage in ("start", "round")
+    return None if first_only and event.number > 1 else event.text
 
 
-def _progress_line(state):
-    return (
+def _event(state, max_outer):
+    text = (
         f"outer {state.iteration}: gw_cost {state.gw_cost:.6g},"
         f" marginal error {state.marginal_error:.1e}"
     )
-
-
-def _literal(text):
-    """What a terminal shows and does not obey."""
-    return _TURNS.sub("", printable(text))
-
-
-def described(embeddings):
-    """How many words and columns there are, and what was dropped."""
-    n, d = embeddings.vectors.shape
-    text = f"{n:,} word{'s' * (n > 1)}, {d} column{'s' * (d > 1)}"
-    for dropped, why in (
-        (embeddings.n_duplicates, "duplicates"),
-        (embeddings.n_undecodable, "not UTF-8"),
-    ):
-        text += f", {dropped:,} dropped ({why})" if dropped else ""
-    return text
-
-
-def _show(outcome):
-    """Print the tables."""
-    out = console()
-    result, gw = outcome.result, outcome.result.gw
-    facts = Table.grid(padding=(0, 2))
-    for label, given in (("source", outcome.source), ("target", outcome.target)):
-        facts.add_row(label, f"{_literal(given.name)}: {described(given.embeddings)}")
-    n, m = result.gw.coupling.shape
-    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
-    if not openmp_version():
-        threads = "one core: this gwfast was built without OpenMP"
-    facts.add_row(
-        "transport",
-        f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}",
-    )
-    facts.add_row("stopped", f"{gw.status}, after {gw.n_outer} outer iterations")
-    if gw.candidates:
-        fates = [row.fate for row in gw.candidates]
-        tried = sum(fate != "went on" for fate in fates)
-        facts.add_row(
-            "start", f"{gw.candidates[fates.index('won')].start}, the best of {tried}"
-        )
-    if outcome.refined:
-        last = outcome.refined[-1]
-        facts.add_row(
-            "refined", f"{last.iteration} times, on {last.n_pairs:,} mutual matches"
-        )
-    facts.add_row(
-        "gw_cost",
-        f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"
-        f" marginal error {gw.marginal_error:.1e}",
-    )
-    if outcome.settings.output is not None:
-        facts.add_row(
-            "written", f"{outcome.settings.output / 'report.html'}, and others"
-        )
-    out.print(facts)
-    out.print()
-    out.print(_translations_table(outcome, out))
-    if outcome.precision:
-        out.print()
-        out.print(_precision_table(outcome.precision, out))
-        _tell_rules(out, outcome)
-
-
-def _table(title):
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-
-
-def _translations_table(outcome, out):
-    """Twenty words, from frequent to rare, and whether the list knows better."""
-    x, y = outcome.source.embeddings.words, outcome.target.embeddings.words
-    ticks = ("✓", "✗") if out.encoding.startswith("utf") else ("+", "-")
-    right_rows = {}
-    if outcome.gold is not None:
-        gold = outcome.gold
-        right_rows = dict(zip(gold.rows.tolist(), gold.targets, strict=True))
-    table = _table("translations")
-    table.width = min(out.width, 80)
-    for name in ("word", "coupling", "CSLS"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
-    # The column with a ratio is the one that gives way.
-    table.add_column("CSLS 2 to 5", no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in outcome.shown.tolist():
-        right = right_rows.get(row)
-
-        def cell(target, right=right):
-            if right is None:
-                return Text(_literal(y[target]))
-            good = target in right
-            tick = ticks[0] if good else ticks[1]
-            return Text(
-                f"{tick} {_literal(y[target])}", style="green" if good else "red"
-            )
-
-        candidates = outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
-        took_part = row < len(outcome.coupling.indices)
-        table.add_row(
-            Text(_literal(x[row])),
-            cell(int(outcome.coupling.indices[row, 0])) if took_part else "",
-            cell(candidates[0]),
-            Text(", ".join(_literal(y[target]) for target in candidates[1:5])),
-        )
-    if right_rows:
-        table.caption = f"{ticks[0]} the list has it, {ticks[1]} it does not"
-        table.caption_justify = "left"
-    return table
-
-
-def _tell_rules(out, outcome):
-    """What the figures stand for."""
-    whole = max(outcome.precision.values(), key=lambda score: score.n_queries)
-    rules = CONVENTIONS[outcome.settings.convention]
-    of = "pairs" if rules.coverage == "pairs" else "words"
-    out.print(
-        f"convention {rules.name}: the vocabularies cover {whole.coverage:.1%} of the"
-        f" list's {of}"
-    )
-
-
-def _precision_table(precision, out):
-    table = _table("accuracy")
-    table.add_column("method")
-    ks = list(next(iter(precision.values())).at)
-    # The interval is what a narrow terminal can do without.
-    wide = out.width >= 72
-    interval = ("95 %",) if wide else ()
-    for name in ("P@1", *interval, *(f"P@{k}" for k in ks[1:])):
-        table.add_column(name, justify="right", no_wrap=True, min_width=5)
-    table.add_column("words scored", justify="right")
-    for method, score in precision.items():
-        shares = [
-            f"{share:.3f}" if score.n_queries else "-" for share in score.at.values()
-        ]
-        low, high = score.interval(1)
-        between = f"{low:.3f} to {high:.3f}" if score.n_queries else "-"
-        scored = f"{score.n_queries:,} of {score.n_words:,}"
-        interval = (between,) if wide else ()
-        table.add_row(METHODS[method], shares[0], *interval, *shares[1:], scored)
-    return table
+    return ProgressEvent("iteration", text, state.iteration, state.iteration, max_outer)

@@ -6,13 +6,13 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
 import gwfast
 
 from ..alignment.normalize import Normalizer
+from ..alignment.spaces import AlignedSpaces
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import parse_epsilon
 from ..words import (
@@ -28,7 +28,7 @@ NORMALIZE = ("unit", "center", "unit")
 
 
 @dataclass(frozen=True)
-class Settings:
+class TableSettings:
     """What all jobs of a table share.
 
     Attributes
@@ -92,15 +92,15 @@ def dictionary_of(path, rules):
     return read_dictionary(path, first_only=rules.first_only)
 
 
-def supervise(direction, settings, *, n_threads, watch):
+def supervise(direction, settings, *, n_threads, progress):
     """Procrustes on the training dictionary, by nearest neighbors and CSLS.
 
     Parameters
     ----------
     direction : Direction
-    settings : Settings
+    settings : TableSettings
     n_threads : int or None
-    watch : callable or None
+    progress : bool or ProgressListener
 
     Returns
     -------
@@ -115,38 +115,35 @@ def supervise(direction, settings, *, n_threads, watch):
     if not len(known):
         raise ValueError(f"{direction.train}: no pair is in both vocabularies")
     began = time.perf_counter()
-    source = Normalizer(NORMALIZE, x.vectors, "source")
-    target = Normalizer(NORMALIZE, y.vectors, "target")
+    source = Normalizer.fit(NORMALIZE, x.vectors, "source")
+    target = Normalizer.fit(NORMALIZE, y.vectors, "target")
     rows = np.repeat(known.rows, [len(right) for right in known.targets])
     columns = np.concatenate([sorted(right) for right in known.targets])
     mapping = gwfast.procrustes(source.rows[rows], target.rows[columns])
     seconds = time.perf_counter() - began
-    # What `evaluate` needs of an alignment; no plan is looked at.
-    part = tuple(min(settings.n_words, len(side)) for side in (x, y))
-    mapped = gwfast.AlignmentResult(
+    spaces = AlignedSpaces(
         mapping=mapping,
-        gw=SimpleNamespace(coupling=SimpleNamespace(shape=part)),
         source=source,
         target=target,
+        n_words=tuple(min(settings.n_words, len(side)) for side in (x, y)),
         n_threads=resolve_n_threads(n_threads),
-        seconds=seconds,
     )
     test = dictionary_of(direction.test, rules)
-    scores = _scores(mapped, test, x, y, ("nn", "csls"), rules)
+    scores = _scores(spaces, test, x, y, ("nn", "csls"), rules)
     return {"scores": scores, "pairs": len(rows), "solve_seconds": seconds}
 
 
-def align(direction, settings, epsilon, scale, *, n_threads, watch):
+def align(direction, settings, epsilon, scale, *, n_threads, progress):
     """Gromov-Wasserstein alignment, as it is and refined.
 
     Parameters
     ----------
     direction : Direction
-    settings : Settings
+    settings : TableSettings
     epsilon : str
     scale : str
     n_threads : int or None
-    watch : callable or None
+    progress : bool or ProgressListener
 
     Returns
     -------
@@ -168,10 +165,10 @@ def align(direction, settings, epsilon, scale, *, n_threads, watch):
             scale_costs=None if scale == "none" else scale,
             seed=settings.seed,
             n_threads=n_threads,
-            progress=watch or False,
+            progress=progress,
         )
     scores = _scores(result, test, x, y, ("coupling", "nn", "csls"), rules)
-    refined = result.refine(settings.rounds, progress=watch or False)
+    refined = result.refine(settings.rounds, progress=progress)
     scores["refined"] = _scores(refined, test, x, y, ("csls",), rules)["csls"]
     gw = result.gw
     return {

@@ -1,8 +1,9 @@
 """Where the files of the two benchmarks lie, under the names they were published with.
 
-Nothing is ever downloaded: what is missing is told, with where to get it.
+Nothing is ever downloaded: what is missing is named, with where to get it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ _SUFFIXES = ("", ".gz", ".bz2", ".xz", ".npz")
 
 
 @dataclass(frozen=True)
-class Layout:
+class BenchmarkFiles:
     """Names of files below the folder that ``--data`` names, the usual one first.
 
     Attributes
@@ -28,7 +29,7 @@ class Layout:
     folds: dict[str, tuple[str, ...]]
     advice: str
 
-    def find_vectors(self, folder, language):
+    def find_vectors(self, folder: Path, language: str) -> Path | None:
         """The file of a language, or None."""
         names = [
             name.format(language=language, LANGUAGE=language.upper())
@@ -39,12 +40,16 @@ class Layout:
         ]
         return _first(folder, names)
 
-    def find_dictionary(self, folder, source, target, fold):
+    def find_dictionary(
+        self, folder: Path, source: str, target: str, fold: str
+    ) -> Path | None:
         """The file of a pair and a fold, or None."""
         names = [name.format(source=source, target=target) for name in self.folds[fold]]
         return _first(folder, [name + zip for name in names for zip in ("", ".gz")])
 
-    def find(self, folder, direction, fold):
+    def find(
+        self, folder: Path, direction: str, fold: str
+    ) -> tuple[list[Path | None], list[str]]:
         """Files of a direction such as "en-es".
 
         Returns
@@ -65,14 +70,14 @@ class Layout:
         needs = [name for name, path in zip(names, files, strict=True) if path is None]
         return files, needs
 
-    def vectors_name(self, language):
+    def vectors_name(self, language: str) -> str:
         """What the file is usually called."""
         return self.vectors[0].format(language=language, LANGUAGE=language.upper())
 
-    def dictionary_name(self, source, target, fold):
+    def dictionary_name(self, source: str, target: str, fold: str) -> str:
         return self.folds[fold][0].format(source=source, target=target)
 
-    def languages(self, folder):
+    def languages(self, folder: Path) -> list[str]:
         """All languages that there are vectors of, sorted; names without capitals."""
         before = self.vectors[0].split("{language}")[0]
         found = {
@@ -81,7 +86,9 @@ class Layout:
         }
         return sorted(name for name in found if self.find_vectors(folder, name))
 
-    def tell(self, folder, absent):
+    def describe_absent(
+        self, folder: Path | None, absent: Mapping[str, Sequence[str]]
+    ) -> list[str]:
         """Lines of prose on what is not run, and where to get the files.
 
         Parameters
@@ -107,7 +114,7 @@ def _first(folder, names):
     return None
 
 
-MUSE = Layout(
+MUSE = BenchmarkFiles(
     vectors=("wiki.{language}.vec",),
     folds={
         fold: tuple(
@@ -124,7 +131,7 @@ MUSE = Layout(
 )
 
 _WORD2VEC = "{LANGUAGE}.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt"
-DINU = Layout(
+DINU = BenchmarkFiles(
     vectors=(
         _WORD2VEC,
         "data/" + _WORD2VEC,

@@ -16,6 +16,12 @@ from .runner import Experiment, Job
 from .show import print_columns
 from .store import identity
 
+# Of a `LanguagePair`, in results.json.
+_PAIR_FIELDS = (
+    "source", "target", "gw_cost", "plan_cost", "product_cost", "epsilon", "status",
+    "via",
+)  # fmt: skip
+
 
 class Distances(Experiment):
     """Distances between all languages that there are vectors of.
@@ -80,7 +86,7 @@ class Distances(Experiment):
 
     def missing(self):
         absent = {name: [MUSE.vectors_name(name)] for name in self.absent}
-        return MUSE.tell(self.folder, absent)
+        return MUSE.describe_absent(self.folder, absent)
 
     def collect(self, jobs, results):
         matchings = {}
@@ -157,22 +163,13 @@ class Distances(Experiment):
             "matrix": found.matrix.tolist(),
             "roots": found.roots.tolist(),
             "pairs": [
-                {
-                    "source": pair.source,
-                    "target": pair.target,
-                    "gw_cost": pair.gw_cost,
-                    "plan_cost": pair.plan_cost,
-                    "product_cost": pair.product_cost,
-                    "epsilon": pair.epsilon,
-                    "status": pair.status,
-                    "via": pair.via,
-                }
+                {name: getattr(pair, name) for name in _PAIR_FIELDS}
                 for pair in found.pairs
             ],
         }
 
 
-def match_pair(x, y, settings, *, n_threads, watch):
+def match_pair(x, y, settings, *, n_threads, progress):
     """`gwfast.words.languages.match` in JSON's types."""
     found = match(
         x,
@@ -181,7 +178,7 @@ def match_pair(x, y, settings, *, n_threads, watch):
         parse_epsilon(settings["epsilon"]),
         settings["seed"],
         n_threads,
-        progress=watch or False,
+        progress=progress,
     )
     return {
         "matches": found.matches.tolist(),

@@ -12,6 +12,7 @@ import gwfast
 from .._version import __version__
 from ..plot import plot_dynamics
 from ..problems.epsilon import parse_epsilon
+from ..utils.progress import ProgressEvent, reporting
 from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read
@@ -25,7 +26,7 @@ _GROWTH = 1.5
 
 
 @dataclass(frozen=True)
-class Settings:
+class DynamicsSettings:
     """What all jobs share.
 
     Attributes
@@ -64,7 +65,7 @@ class Dynamics(Experiment):
         Names of files that are missing, by pair.
     folder : Path or None
         Where they were looked for.
-    settings : Settings
+    settings : DynamicsSettings
     """
 
     name = "dynamics"
@@ -107,7 +108,7 @@ class Dynamics(Experiment):
         return made
 
     def missing(self):
-        return MUSE.tell(self.folder, self.absent)
+        return MUSE.describe_absent(self.folder, self.absent)
 
     def collect(self, jobs, results):
         """Results by epsilon, by pair."""
@@ -194,16 +195,16 @@ def _shown(longest):
     return made
 
 
-def trace(pair, settings, epsilon, *, n_threads, watch):
+def trace(pair, settings, epsilon, *, n_threads, progress):
     """Solve, and look at the plan of every outer iteration.
 
     Parameters
     ----------
     pair : Pair
-    settings : Settings
+    settings : DynamicsSettings
     epsilon : str
     n_threads : int or None
-    watch : callable or None
+    progress : bool or ProgressListener
 
     Returns
     -------
@@ -227,10 +228,13 @@ def trace(pair, settings, epsilon, *, n_threads, watch):
         best = step.coupling.topk(1, queries).indices[:, 0].tolist()
         hits = sum(at in wanted for at, wanted in zip(best, right, strict=True))
         accuracy.append(hits / len(queries))
-        if watch is not None:
-            watch(f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}")
+        text = f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}"
+        report_progress(ProgressEvent("iteration", text, step.iteration))
 
-    with warnings.catch_warnings(record=True) as caught:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        reporting(progress) as report_progress,
+    ):
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
         gw = gwfast.align(
             x.vectors,
@@ -252,9 +256,9 @@ def trace(pair, settings, epsilon, *, n_threads, watch):
                 "change": number(step.change),
                 "marginal_error": number(step.marginal_error),
                 "n_inner": step.n_inner,
-                "accuracy": share,
+                "accuracy": fraction,
             }
-            for step, share in zip(gw.history, accuracy, strict=True)
+            for step, fraction in zip(gw.history, accuracy, strict=True)
         ],
         "status": gw.status,
         "epsilon": float(gw.epsilon),

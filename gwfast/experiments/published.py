@@ -34,8 +34,8 @@ TABLE2_DIRECTIONS = ("en-it", "en-de", "en-fi", "en-es")
 
 
 def _table1(label, minutes, accuracy):
-    shares = zip(TABLE1_DIRECTIONS, accuracy.split(), strict=True)
-    return Row(label, dict(shares), {"": minutes})
+    cells = zip(TABLE1_DIRECTIONS, accuracy.split(), strict=True)
+    return Row(label, dict(cells), {"": minutes})
 
 
 def _table2(label, numbers):

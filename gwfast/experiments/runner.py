@@ -1,22 +1,27 @@
 """Running an experiment: a list of jobs, what is kept of them, and how it is shown."""
 
 import contextlib
-import platform
 import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import scipy
+from rich.console import Console
 
-from .._version import __version__
 from ..kernels.threads import resolve_n_threads
+from ..utils.atomic_files import check_folder
+from ..utils.config import versions
 from ..utils.parallel import in_parallel
-from ..utils.progress import console
-from .show import progress
+from ..utils.progress import (
+    ProgressEvent,
+    ProgressListener,
+    console,
+    reporting,
+    reporting_on_terminal,
+)
 from .store import Store, write_json
 
 RESULTS = "results.json"
@@ -34,16 +39,15 @@ class Job:
     key : dict
         All that the result depends on, in JSON's types.
     function : callable
-        ``function(*arguments, n_threads, watch)``, of a module; returns a dict in
-        JSON's types. `watch` takes a text, how much is done and of how much, or is
-        None.
+        ``function(*arguments, n_threads, progress)``, of a module; returns a dict in
+        JSON's types.
     arguments : tuple
     """
 
     label: str
-    key: dict
-    function: Callable
-    arguments: tuple
+    key: dict[str, Any]
+    function: Callable[..., dict[str, Any]]
+    arguments: tuple[Any, ...]
 
 
 class Experiment(ABC):
@@ -63,33 +67,33 @@ class Experiment(ABC):
     needs = "the files of one direction"
 
     @abstractmethod
-    def jobs(self):
-        """List of `Job`; what files are there says which."""
+    def jobs(self) -> list[Job]:
+        """What files are there says which."""
 
     @abstractmethod
-    def missing(self):
+    def missing(self) -> list[str]:
         """Lines of prose on what is not run as files are missing, and where to get
         them; empty where nothing is."""
 
     @abstractmethod
-    def collect(self, jobs, results):
+    def collect(self, jobs: list[Job], results: list[dict[str, Any]]) -> Any:
         """What jobs and their results amount to: what the methods below are given."""
 
     @abstractmethod
-    def show(self, found, out):
+    def show(self, found: Any, out: Console) -> None:
         """Print tables to a console."""
 
     @abstractmethod
-    def draw(self, found, folder):
+    def draw(self, found: Any, folder: Path) -> list[str]:
         """Write pictures; returns the names of their files."""
 
     @abstractmethod
-    def summary(self, found):
+    def summary(self, found: Any) -> dict[str, Any]:
         """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """How to run, whatever the experiment."""
 
     n_threads: int | None
@@ -100,7 +104,7 @@ class Options:
     again: bool
     quiet: bool
 
-    def check(self):
+    def check(self) -> None:
         """Refuse folders that cannot be written or hold something else.
 
         Raises
@@ -109,14 +113,8 @@ class Options:
             Naming the option and what is wrong.
         """
         for option, folder in (("--output", self.output), ("--state", self.state)):
-            if folder is None:
-                continue
-            if folder.exists() and not folder.is_dir():
-                raise ValueError(f"{option} must be a folder, got the file {folder}")
-            if not folder.absolute().parent.is_dir():
-                raise ValueError(
-                    f"{option} must be in an existing folder, got {folder}"
-                )
+            if folder is not None:
+                check_folder(folder, option)
         folder = self.output
         if folder is not None and folder.is_dir() and not self.force:
             ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
@@ -127,19 +125,19 @@ class Options:
                 )
 
     @property
-    def store(self):
+    def store(self) -> Store:
         if self.state is not None or self.output is None:
             return Store(self.state)
         return Store(self.output / JOBS)
 
 
-def run(experiment, options):
+def run(experiment: Experiment, options: RunOptions) -> None:
     """Do the jobs that have not been done, show all results, and write them.
 
     Parameters
     ----------
     experiment : Experiment
-    options : Options
+    options : RunOptions
 
     Raises
     ------
@@ -161,25 +159,7 @@ def run(experiment, options):
             folder.mkdir(exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
                 pass  # better now than after an hour
-    results = [None if options.again else store.get(job.key) for job in jobs]
-    pending = [number for number, result in enumerate(results) if result is None]
-    if not options.quiet and len(pending) < len(jobs):
-        kept = len(jobs) - len(pending)
-        err.print(f"{kept} of {len(jobs)} jobs were done before: {store.folder}")
-    try:
-        with progress(len(jobs), len(jobs) - len(pending), options.quiet) as bar:
-            for number, result in _make(jobs, pending, options, bar):
-                store.put(jobs[number].key, result)
-                results[number] = result
-                bar.done(jobs[number].label, result["seconds"])
-    except KeyboardInterrupt:
-        done = sum(result is not None for result in results)
-        if store.folder is not None:
-            err.print(
-                f"{done} of {len(jobs)} jobs are kept in {store.folder}: the same"
-                " command goes on from there"
-            )
-        raise
+    results = _results(jobs, store, options, err)
     for job, result in zip(jobs, results, strict=True):
         for warning in result.get("warnings", ()):
             err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
@@ -191,35 +171,68 @@ def run(experiment, options):
         out.print(line)
     if options.output is not None:
         pictures = experiment.draw(found, options.output)
-        write_json(
-            options.output / RESULTS,
-            {
-                "experiment": experiment.name,
-                "versions": {
-                    "gwfast": __version__,
-                    "numpy": np.__version__,
-                    "scipy": scipy.__version__,
-                    "python": platform.python_version(),
-                },
-                **experiment.summary(found),
-                "jobs": [
-                    {"label": job.label, "key": job.key, "result": result}
-                    for job, result in zip(jobs, results, strict=True)
-                ],
-            },
-        )
+        content = {
+            "experiment": experiment.name,
+            "versions": versions(),
+            **experiment.summary(found),
+            "jobs": [
+                {"label": job.label, "key": job.key, "result": result}
+                for job, result in zip(jobs, results, strict=True)
+            ],
+        }
+        write_json(options.output / RESULTS, content)
         out.print()
         written = ", ".join([RESULTS, *pictures])
         out.print(f"written to {options.output}: {written}")
 
 
-def _make(jobs, pending, options, bar):
+def _results(jobs, store, options, err):
+    """Of every job, as it was kept, or made now and kept."""
+    results = [None if options.again else store.get(job.key) for job in jobs]
+    pending = [number for number, result in enumerate(results) if result is None]
+    total, done = len(jobs), len(jobs) - len(pending)
+    if not options.quiet and done:
+        err.print(f"{done} of {total} jobs were done before: {store.folder}")
+    progress = (
+        reporting(False) if options.quiet else reporting_on_terminal(_line, total)
+    )
+    try:
+        with progress as report_progress:
+            for number, result in _make(jobs, pending, options, report_progress):
+                store.put(jobs[number].key, result)
+                results[number] = result
+                done += 1
+                text = f"{jobs[number].label} ({result['seconds']:.1f} s)"
+                report_progress(ProgressEvent("finished", text, done, done, total))
+    except KeyboardInterrupt:
+        if store.folder is not None:
+            err.print(
+                f"{done} of {total} jobs are kept in {store.folder}: the same"
+                " command goes on from there"
+            )
+        raise
+    return results
+
+
+def _line(event):
+    if event.stage == "finished":
+        return f"{event.done} of {event.total}: {event.text}"
+    return None
+
+
+def _make(jobs, pending, options, report_progress):
     """Numbers and results of jobs, as they end."""
     if options.n_jobs == 1:
-        n_threads = options.n_threads
-        for number in pending:
-            bar.start(jobs[number].label)
-            yield number, _timed(jobs[number], n_threads, bar.watch)
+        for done, number in enumerate(pending, start=len(jobs) - len(pending)):
+            job = jobs[number]
+            begun = ProgressEvent("job", job.label, done + 1, done, len(jobs))
+            report_progress(begun)
+
+            def report(event, begun=begun):
+                text = f"{begun.text}: {event.text}"
+                report_progress(begun._replace(text=text))
+
+            yield number, _timed(job, options.n_threads, ProgressListener(report))
         return
     # Jobs side by side share the cores.
     n_threads = options.n_threads
@@ -230,10 +243,10 @@ def _make(jobs, pending, options, bar):
         yield pending[place], result
 
 
-def _timed(job, n_threads, watch=None):
+def _timed(job, n_threads, progress=False):
     began = time.perf_counter()
     try:
-        result = job.function(*job.arguments, n_threads=n_threads, watch=watch)
+        result = job.function(*job.arguments, n_threads=n_threads, progress=progress)
     except (ValueError, MemoryError) as error:
         # The message alone would not say which of many.
         with contextlib.suppress(TypeError):

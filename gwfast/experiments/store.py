@@ -4,14 +4,15 @@ import glob
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from ..utils.atomic_files import replacing
 
 _LOOKED_AT = 1 << 20  # bytes
 
 
-def identity(path):
-    """What tells a file from another, and from what it was before it was changed.
+def identity(path: str | Path) -> dict[str, Any]:
+    """What is different in another file, or in this one after a change.
 
     Parameters
     ----------
@@ -57,10 +58,10 @@ class Store:
         Made with the first result. None keeps nothing.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
-    def get(self, key):
+    def get(self, key: dict[str, Any]) -> dict[str, Any] | None:
         """The result that was kept for a key, or None.
 
         A file that cannot be read (of a full disk, say) counts as none.
@@ -75,7 +76,7 @@ class Store:
             return kept.get("result")
         return None
 
-    def put(self, key, result):
+    def put(self, key: dict[str, Any], result: dict[str, Any]) -> None:
         """Keep a result, in JSON's types; it is there whole or not at all."""
         if self.folder is not None:
             self.folder.mkdir(exist_ok=True)
@@ -86,7 +87,7 @@ class Store:
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
-def write_json(path, value):
+def write_json(path: Path, value: Any) -> None:
     """Write a file whole, or leave the one before as it is."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
     with replacing(path) as stream:

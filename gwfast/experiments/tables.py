@@ -8,7 +8,7 @@ from .._version import __version__
 from ..words import CONVENTIONS
 from . import published
 from .alignments import Direction, align, supervise
-from .data import DINU, MUSE
+from .data import DINU, MUSE, BenchmarkFiles
 from .runner import Experiment, Job
 from .show import percent, print_columns
 from .store import identity
@@ -30,10 +30,10 @@ class Table(Experiment):
     folder : Path
     directions : sequence of str
         Such as "en-es", in the order of the columns.
-    settings : Settings
+    settings : TableSettings
     """
 
-    layout: object
+    layout: BenchmarkFiles
     supervised: bool
     paper: dict
     paper_epsilon: str
@@ -99,7 +99,7 @@ class Table(Experiment):
                 if direction.train is None:
                     train = self.layout.dictionary_name(*name.split("-"), "train")
                     absent[f"Procrustes of {name}"] = [train]
-        return self.layout.tell(self.folder, absent)
+        return self.layout.describe_absent(self.folder, absent)
 
     def collect(self, jobs, results):
         """Results by direction, by method, epsilon and scale."""
@@ -150,18 +150,18 @@ class Table(Experiment):
     def _query_rows(self, found):
         kinds = {"plan": "coupling", "all other methods": "csls"}
         for label, kind in kinds.items():
-            scored, words, shares = {}, {}, {}
+            scored, words, covered = {}, {}, {}
             for by_direction in found.values():
                 for name, result in by_direction.items():
                     score = result["scores"].get(kind)
                     if score is not None:
                         scored[name] = str(score["queries"])
                         words[name] = str(score["words"])
-                        shares[name] = percent(score["coverage"])
+                        covered[name] = percent(score["coverage"])
             yield label, "scored", scored
             yield "", "of", words
             rules = CONVENTIONS[self.settings.convention]
-            yield "", f"{rules.coverage} covered %", shares
+            yield "", f"{rules.coverage} covered %", covered
 
     @property
     def _minute_columns(self):

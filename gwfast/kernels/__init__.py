@@ -9,6 +9,28 @@ float64 NumPy twins in `reference`, thread counts in `threads`.
 
 The instruction set is chosen once, at import: the widest that the processor has, or
 the one that the environment variable ``GWFAST_ISA`` names.
+
+To add a kernel, in this order:
+
+1. ``reference.py``: the float64 twin, whose name and arguments the kernel will have;
+2. ``csrc/row_kernels.inc`` (``product_``, ``sparse_``): the arithmetic on some rows, a
+   ``static`` function ``GWF_NAME(...)`` that neither allocates nor starts a thread;
+3. its slot, declared with its formula and filled: for either type of number in
+   ``csrc/table.inc`` and ``csrc/kernels.inc``; for float32 alone in ``gwf_isa`` of
+   ``csrc/gwfast.h`` and in ``csrc/isa.inc``. ``csrc/dispatch.c`` is left as it is;
+4. ``_rows.pxd``: the same slot for Cython, in ``gwf_f32`` and ``gwf_f64``, or in
+   ``gwf_isa``;
+5. ``_exponentials.pyx`` (entry by entry), ``_kernels.pyx`` (Sinkhorn, sums),
+   ``_products.pyx`` or ``_sparse.pyx``: the loop, which checks every shape, marks every
+   buffer IN or OUT, and adds up partial sums in the order of the chunks;
+6. the stub of that module (``.pyi``): its signature for type checkers;
+7. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
+   ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction
+   set and for any number of threads (``test_build.py`` fails where it is missing);
+8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
+   counted by, if solves spend time in it.
+
+An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 """
 
 import contextlib

@@ -108,6 +108,7 @@ cdef extern from "gwfast.h" nogil:
 
 # The instruction set in use.
 cdef const gwf_isa *isa
+cdef ptrdiff_t row_floats
 
 cdef enum:
     # Enough chunks to share out evenly over a few dozen threads, few enough that their

@@ -30,6 +30,9 @@ cdef extern from *:
 isa = gwf_supported_isa(0)
 
 CACHE_LINE = 64
+# Floats that rows are padded to a multiple of, where each shall start at a cache line
+# or be whole vectors of any instruction set that can be selected.
+row_floats = max(CACHE_LINE // 4, gwf_supported_isa(0).f32.lanes)
 cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Floats of a strip of rows that are made when asked for, at most, and its rows, at
 # least: fewer, and reading the right factor anew for every strip shows.
@@ -284,7 +287,7 @@ cdef class ColumnSums:
         if dtype != FLOAT32 and dtype != FLOAT64:
             raise ValueError(f"dtype must be float32 or float64, got {dtype}")
         chunks = max(count_chunks(n, chunk_rows(n)), 1)
-        padded = (m + 15) // 16 * 16  # every row starts at a cache line
+        padded = (m + row_floats - 1) // row_floats * row_floats
         self.n, self.m, self.wide = n, m, dtype == FLOAT64
         self.totals = aligned_empty((chunks, padded), np.float64)
         self.blocks = aligned_empty((chunks, padded * dtype.itemsize), np.uint8)

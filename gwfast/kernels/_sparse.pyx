@@ -18,14 +18,16 @@ from ._rows cimport (
     count_chunks,
     isa,
     narrow_rows,
+    row_floats,
     team,
 )
 
 import numpy as np
 
-# Rows of a stored matrix looked at together, and floats in the widest vector there is.
+# Rows of a stored matrix looked at together.
 cdef ptrdiff_t STRIP = 8
-LANES = 16
+# What the columns of factors are padded to a multiple of, with zeros.
+LANES = row_floats
 
 
 def count(
@@ -131,7 +133,7 @@ def gibbs(
     cdef float inv_epsilon = <float>(1.0 / epsilon)
     check_kept(start, index, out, n)
     check("columns of y", y.shape[1], d)
-    check("rest of d over the lanes", d % 16, 0)
+    check("rest of d over the lanes", d % row_floats, 0)
     check("f", f.shape[0], n)
     check("g", g.shape[0], y.shape[0])
     peaks = np.full(chunks, -INFINITY, dtype=np.float32)

@@ -6,8 +6,6 @@ take packed, or made strip by strip, is simply that matrix here. Where the kerne
 float64 are as exact as a plain sum of float64, sums are of long doubles.
 """
 
-import re
-
 import numpy as np
 from scipy.special import logsumexp
 
@@ -211,22 +209,3 @@ def sparse_sinkhorn_passes(
 def sparse_product(start, index, kernel, v, y, out, sums, n_threads=1):
     scaled = _dense(start, index, kernel, len(v)) * v
     out[:], sums[:] = scaled @ y.astype(np.float64), scaled.sum(axis=1)
-
-
-# --- Text -----------------------------------------------------------------------------
-
-_NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-
-
-def parse_rows(text, start, values, words):
-    line = re.compile(rb"([^ \n]+)((?: %b){%d})[ \r]*\n" % (_NUMBER, values.shape[1]))
-    for row in range(len(values)):
-        found = line.match(text, start)
-        if found is None:
-            return row, start
-        with np.errstate(over="ignore"):
-            numbers = np.array([float(x) for x in found[2].split()]).astype(np.float32)
-        if not np.isfinite(numbers).all():
-            return row, start
-        values[row], words[row], start = numbers, found.span(1), found.end()
-    return len(values), start

@@ -3,7 +3,10 @@
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+
+# What a picture may be drawn into.
+Canvas = Figure | SubFigure
 
 # Okabe and Ito's palette: told apart with every kind of color vision. Their yellow,
 # too light for a line on white, is left out.

@@ -1,32 +1,38 @@
 """Plans: where the mass of every row goes."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from ..results.coupling import Coupling
+from ..utils.types import PathLike
 from ..utils.validation import as_matrix
 from . import _style
+from ._style import Canvas
 
 # Cells of a picture a side: of larger plans neighboring rows and columns are added up.
-_MOST_CELLS = 150
+_MAX_CELLS = 150
 # Inches that panels side by side take at most.
-_WIDEST = 13
+_MAX_WIDTH = 13
 # More labels than this have no room.
-_MOST_LABELS = 60
+_MAX_LABELS = 60
 _WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "gwfast", ["#ffffff", _style.SKY, _style.BLUE, "#00263c"]
 )
 
 
 def plot_coupling(
-    coupling,
-    row_labels=None,
-    col_labels=None,
+    coupling: Coupling | ArrayLike,
+    row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None,
     *,
-    title="Where the mass of every row goes",
-    path=None,
-    figure=None,
-):
+    title: str = "Where the mass of every row goes",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw a plan as a heat map, every row as shares of its mass.
 
     Parameters
@@ -56,8 +62,13 @@ def plot_coupling(
 
 
 def plot_couplings(
-    couplings, row_labels=None, col_labels=None, *, path=None, figure=None
-):
+    couplings: Mapping[str, Coupling | ArrayLike],
+    row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None,
+    *,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw several plans side by side, on one color scale, such as those of several
     epsilons.
 
@@ -92,7 +103,7 @@ def plot_couplings(
     top = max(float(image.max()) for image in images.values())
 
     height = 4.2 if max(shape) <= 20 else 5.6
-    width = min(max(height * shape[1] / shape[0], 3), 7, _WIDEST / len(plans))
+    width = min(max(height * shape[1] / shape[0], 3), 7, _MAX_WIDTH / len(plans))
     height = min(height, width * max(shape[0] / shape[1], 0.5) + 0.6)
     figure = _style.start(figure, (len(plans) * width + 1.2, height))
     panels = figure.subplots(1, len(plans), squeeze=False, sharey=True)[0]
@@ -108,10 +119,10 @@ def plot_couplings(
         )
         _style.entitle(axes, name)
         axes.set_xlabel("target")
-        if labels[1] is not None and shape[1] <= _MOST_LABELS:
+        if labels[1] is not None and shape[1] <= _MAX_LABELS:
             _style.name_ticks(axes.xaxis, labels[1], rotation=90, fontsize="small")
     panels[0].set_ylabel("source")
-    if labels[0] is not None and shape[0] <= _MOST_LABELS:
+    if labels[0] is not None and shape[0] <= _MAX_LABELS:
         _style.name_ticks(panels[0].yaxis, labels[0], fontsize="small")
     bar = figure.colorbar(
         shown, ax=list(panels), shrink=0.8, pad=0.02, label="share of the row's mass"
@@ -147,4 +158,4 @@ def _shares(plan):
 
 
 def _cells(n):
-    return min(n, _MOST_CELLS)
+    return min(n, _MAX_CELLS)

@@ -1,18 +1,25 @@
 """How a solve went: its iterations, and the starts that it tried."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
 
+from ..results.result import Candidate, OuterStep
+from ..utils.types import PathLike
 from ..utils.validation import as_array
 from . import _style
+from ._style import Canvas
 
-# More iterations than this: markers would merge into a band.
-_MOST_MARKERS = 60
+Steps = Sequence[OuterStep]
+
+# Markers of more iterations than this would merge into a band.
+_MAX_MARKERS = 60
 _TITLE_WIDTH = 76
 
 # What became of a candidate: the beginning of `fate`, its name here, shape and color.
@@ -28,8 +35,13 @@ _FATES = (
 
 
 def plot_dynamics(
-    history, *, accuracy=None, accuracy_history=None, path=None, figure=None
-):
+    history: Steps | Mapping[str, Steps],
+    *,
+    accuracy: Mapping[str, float] | None = None,
+    accuracy_history: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw objective and errors of every outer iteration, of one solve or several.
 
     Parameters
@@ -60,57 +72,29 @@ def plot_dynamics(
         If there is no step to draw, or `accuracy_history` does not fit `history`.
     """
     single = not isinstance(history, Mapping)
-    runs = {"": history} if single else dict(history)
-    curves = accuracy_history
-    if single and curves is not None:
-        curves = {"": curves}
-    _check_runs(runs, curves)
+    runs, curves = _as_runs(history, accuracy_history)
     heights = (3, 2) if curves is None else (3, 3, 2)
     figure = _style.start(figure, (7, 5 if curves is None else 7))
     panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     top, bottom = panels[0], panels[-1]
-
     palette = _style.colors(len(runs))
     for k, (name, steps) in enumerate(runs.items()):
         style = {
             "color": palette[k],
             "marker": _style.SHAPES[k % len(_style.SHAPES)],
-            "markersize": 3.5 if len(steps) <= _MOST_MARKERS else 0,
+            "markersize": 3.5 if len(steps) <= _MAX_MARKERS else 0,
         }
-        iterations = np.arange(1, len(steps) + 1)
-        cost = np.array([step.gw_cost for step in steps], dtype=np.float64)
-        top.plot(iterations, cost, **style)
-        if curves is not None:
-            panels[1].plot(iterations, curves[name], **style)
-        changes, errors = dict(style), dict(style, linestyle=":")
-        if single:
-            changes["color"], errors = _style.ORANGE, dict(style, color=_style.GREEN)
-        bottom.plot(iterations, _of_log_axis(steps, "change"), **changes)
-        bottom.plot(iterations, _of_log_axis(steps, "marginal_error"), **errors)
-
-    names = ("change", "marginal error")
+        _draw_solve(panels, steps, None if curves is None else curves[name], style)
+    lines = bottom.lines
     if single:
-        top.annotate(
-            f"{cost[-1]:.5g}",
-            (iterations[-1], cost[-1]),
-            xytext=(0, 8),
-            textcoords="offset points",
-            ha="right",
-            color=_style.BLUE,
-        )
-        _style.legend(bottom, bottom.lines, names, ncols=2)
+        for line, color in zip(lines, (_style.ORANGE, _style.GREEN), strict=True):
+            line.set(color=color, linestyle="-")
+        _label_end(top)
     else:
         _style.legend(top, top.lines, list(runs))
         lines = [Line2D([], [], color=_style.GREY, linestyle=s) for s in ("-", ":")]
-        _style.legend(bottom, lines, names, ncols=2)
-    title = "Gromov-Wasserstein objective per outer iteration"
-    if accuracy:
-        # Lines break between scores, not within.
-        scores = [f"{name} {share:.1%}" for name, share in accuracy.items()]
-        joined = ", ".join(score.replace(" ", "\xa0") for score in scores)
-        lines = textwrap.fill(joined, _TITLE_WIDTH).replace("\xa0", " ")
-        title = f"{title}\n{lines}"
-    _style.frame(top, title)
+    _style.legend(bottom, lines, ("change", "marginal error"), ncols=2)
+    _style.frame(top, _title(accuracy))
     top.set_ylabel("gw_cost")
     if curves is not None:
         _style.frame(panels[1], "Accuracy")
@@ -125,7 +109,46 @@ def plot_dynamics(
     return _style.finish(figure, path)
 
 
-def plot_candidates(candidates, *, path=None, figure=None):
+def _draw_solve(panels, steps, curve, style):
+    """Objective, accuracy if there is any, and errors of one solve."""
+    iterations = np.arange(1, len(steps) + 1)
+    panels[0].plot(iterations, [step.gw_cost for step in steps], **style)
+    if curve is not None:
+        panels[1].plot(iterations, curve, **style)
+    for name, line in (("change", "-"), ("marginal_error", ":")):
+        values = _of_log_axis(steps, name)
+        panels[-1].plot(iterations, values, linestyle=line, **style)
+
+
+def _label_end(axes):
+    """Write the last value of the line beside its end."""
+    at = [values[-1] for values in axes.lines[0].get_data()]
+    axes.annotate(
+        f"{at[1]:.5g}",
+        at,
+        xytext=(0, 8),
+        textcoords="offset points",
+        ha="right",
+        color=_style.BLUE,
+    )
+
+
+def _title(accuracy):
+    title = "Gromov-Wasserstein objective per outer iteration"
+    if not accuracy:
+        return title
+    # Lines break between scores, not within.
+    scores = [f"{name} {share:.1%}" for name, share in accuracy.items()]
+    joined = ", ".join(score.replace(" ", "\xa0") for score in scores)
+    return f"{title}\n" + textwrap.fill(joined, _TITLE_WIDTH).replace("\xa0", " ")
+
+
+def plot_candidates(
+    candidates: Iterable[Candidate],
+    *,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw the objective that every start was stopped at, level by level.
 
     Objectives are comparable within a level: those of few points are of another
@@ -201,7 +224,12 @@ def plot_candidates(candidates, *, path=None, figure=None):
     return _style.finish(figure, path)
 
 
-def _check_runs(runs, curves):
+def _as_runs(history, curves):
+    """Both by the name of the solve, checked; one solve has no name."""
+    if isinstance(history, Mapping):
+        runs = dict(history)
+    else:
+        runs, curves = {"": history}, None if curves is None else {"": curves}
     if not runs:
         raise ValueError("history must hold at least one solve, got none")
     for name, steps in runs.items():
@@ -209,7 +237,7 @@ def _check_runs(runs, curves):
             of = f" of {name!r}" if name else ""
             raise ValueError(f"history{of} must hold at least one step, got none")
     if curves is None:
-        return
+        return runs, None
     if not isinstance(curves, Mapping) or set(curves) != set(runs):
         came = sorted(curves) if isinstance(curves, Mapping) else type(curves).__name__
         raise ValueError(
@@ -223,6 +251,7 @@ def _check_runs(runs, curves):
                 f"accuracy_history must have a share for each of the"
                 f" {len(runs[name])} steps, got shape {shape}"
             )
+    return runs, curves
 
 
 def _of_log_axis(steps, name):

@@ -1,31 +1,37 @@
 """Spaces: the similarities inside each, and the distances between many."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import dendrogram, linkage
 from scipy.spatial.distance import squareform
 
 from ..problems.geometry import cosine_similarity
+from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_square
 from . import _style
+from ._style import Canvas
 
 # Larger matrices have no room for numbers in their cells.
-_MOST_NUMBERS = 24
+_MAX_NUMBERS = 24
 # How far a matrix of distances may be from symmetric, and its diagonal from zero, as
-# a share of the largest distance.
+# a fraction of the largest distance.
 _ASYMMETRY = 1e-2
 
 
 def plot_distance_histograms(
-    x,
-    y,
-    labels=("source", "target"),
+    x: ArrayLike,
+    y: ArrayLike,
+    labels: Sequence[str] = ("source", "target"),
     *,
-    max_rows=2000,
-    bins=120,
-    path=None,
-    figure=None,
-):
+    max_rows: int = 2000,
+    bins: int = 120,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw how the cosine similarities within two spaces are distributed.
 
     What Gromov-Wasserstein compares: the more the two differ, the less there is to go
@@ -98,8 +104,13 @@ def plot_distance_histograms(
 
 
 def plot_distances(
-    matrix, names, *, title="Gromov-Wasserstein distances", path=None, figure=None
-):
+    matrix: ArrayLike,
+    names: Sequence[str],
+    *,
+    title: str = "Gromov-Wasserstein distances",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw a matrix of distances as a heat map with its numbers.
 
     Parameters
@@ -122,11 +133,11 @@ def plot_distances(
     matrix = as_square(matrix, "matrix")
     n = len(matrix)
     names = _style.as_labels(names, "names", n)
-    side = 1.8 + (0.62 if n <= _MOST_NUMBERS else 0.18) * n
+    side = 1.8 + (0.62 if n <= _MAX_NUMBERS else 0.18) * n
     figure = _style.start(figure, (side + 0.8, side))
     axes = figure.subplots()
     image = axes.imshow(matrix, cmap="viridis")
-    if n <= _MOST_NUMBERS:
+    if n <= _MAX_NUMBERS:
         middle = (matrix.min() + matrix.max()) / 2
         for i, j in np.ndindex(n, n):
             axes.text(
@@ -148,8 +159,13 @@ def plot_distances(
 
 
 def plot_dendrogram(
-    matrix, names, *, title="Clusters of average distance", path=None, figure=None
-):
+    matrix: ArrayLike,
+    names: Sequence[str],
+    *,
+    title: str = "Clusters of average distance",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
     """Draw which spaces are near one another as a tree of average linkage.
 
     Parameters

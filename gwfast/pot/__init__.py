@@ -6,56 +6,22 @@ to swap the functions of an installed POT for these. What differs is in DIFFEREN
 beside this file.
 """
 
-from .balanced import (
-    entropic_fused_gromov_wasserstein,
-    entropic_fused_gromov_wasserstein2,
-    entropic_gromov_wasserstein,
-    entropic_gromov_wasserstein2,
-)
-from .bapg import (
-    BAPG_fused_gromov_wasserstein,
-    BAPG_fused_gromov_wasserstein2,
-    BAPG_gromov_wasserstein,
-    BAPG_gromov_wasserstein2,
-)
-from .barycenters import entropic_fused_gromov_barycenters, entropic_gromov_barycenters
-from .partial import (
-    entropic_partial_fused_gromov_wasserstein,
-    entropic_partial_fused_gromov_wasserstein2,
-    entropic_partial_gromov_wasserstein,
-    entropic_partial_gromov_wasserstein2,
-)
-from .patching import patch, patched, unpatch
-from .semirelaxed import (
-    entropic_semirelaxed_fused_gromov_wasserstein,
-    entropic_semirelaxed_fused_gromov_wasserstein2,
-    entropic_semirelaxed_gromov_wasserstein,
-    entropic_semirelaxed_gromov_wasserstein2,
-)
-from .unified import OTResult, solve_gromov
+# Public is what the modules list in their own `__all__`.
+# ruff: noqa: F403
 
-__all__ = [
-    "BAPG_fused_gromov_wasserstein",
-    "BAPG_fused_gromov_wasserstein2",
-    "BAPG_gromov_wasserstein",
-    "BAPG_gromov_wasserstein2",
-    "OTResult",
-    "entropic_fused_gromov_barycenters",
-    "entropic_fused_gromov_wasserstein",
-    "entropic_fused_gromov_wasserstein2",
-    "entropic_gromov_barycenters",
-    "entropic_gromov_wasserstein",
-    "entropic_gromov_wasserstein2",
-    "entropic_partial_fused_gromov_wasserstein",
-    "entropic_partial_fused_gromov_wasserstein2",
-    "entropic_partial_gromov_wasserstein",
-    "entropic_partial_gromov_wasserstein2",
-    "entropic_semirelaxed_fused_gromov_wasserstein",
-    "entropic_semirelaxed_fused_gromov_wasserstein2",
-    "entropic_semirelaxed_gromov_wasserstein",
-    "entropic_semirelaxed_gromov_wasserstein2",
-    "patch",
-    "patched",
-    "solve_gromov",
-    "unpatch",
-]
+from typing import TYPE_CHECKING
+
+from . import patching
+from .balanced import *
+from .bapg import *
+from .barycenters import *
+from .partial import *
+from .patching import *
+from .semirelaxed import *
+from .unified import *
+
+# Type checkers read literal lists only; without one the names above are public to them.
+if not TYPE_CHECKING:
+    modules = (patching, *patching.FAMILIES)
+    __all__ = sorted(name for module in modules for name in module.__all__)
+    del modules

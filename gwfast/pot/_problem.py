@@ -2,13 +2,18 @@
 POT's words. The only place that knows the solver.
 """
 
+import dataclasses
 import itertools
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..problems.losses import LOSSES
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..utils.validation import (
@@ -18,20 +23,36 @@ from ..utils.validation import (
     as_vector,
     as_weights,
 )
-from ._solve import solve
+from ._solve import Solved, solve
 from .arrays import Arrays, as_limit, as_number
 
-LOSSES = {"square_loss": "square", "kl_loss": "kl"}
-# Where a solve may end and still be what was asked for: POT's users limit iterations on
-# purpose, and its default tolerances are beyond float32.
+LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
+Solver: TypeAlias = Literal["PGD", "PPA"]
+# What functions return: an array of the caller's library; with `log` it and a dict.
+Plan: TypeAlias = NDArray[Any] | Any
+LOSS_OF_POT = {"square_loss": "square", "kl_loss": "kl"}
+METHOD_OF_POT = {"PGD": "pgd", "PPA": "ppa"}
+# What logs call the loss; an f before "gw" says that costs between spaces are in it.
+VALUES = {
+    "balanced": "gw_dist",
+    "semirelaxed": "srgw_dist",
+    "partial": "partial_gw_dist",
+}
+# The status of plans that need no warning: POT's users limit iterations on purpose, and
+# its default tolerances are beyond float32.
 EXPECTED = Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED
 
 
-def one_of(x, name, choices):
-    """`x` if it is among `choices`."""
+def pots_choice(x, name, choices):
+    """`x` if it is among `choices`; else an error in POT's words."""
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"Unknown {name}={x!r}: use one of {sorted(choices)}")
     return x
+
+
+def method_of(solver, name="solver"):
+    """gwfast's name of one of POT's solvers."""
+    return METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
 
 
 def random_generator(seed):
@@ -52,19 +73,19 @@ class Problem:
     p, q : array-like of shape (n,) and (m,) or None
         None is uniform.
     M : array-like of shape (n, m) or None, default=None
-        None is not fused.
+        Costs between the two spaces; with them the problem is fused.
     alpha : float, default=1.0
-        Weight of the structures, and ``1 - alpha`` that of `M`.
+        Weight of the structures; ``1 - alpha`` is that of `M`.
     loss_fun : {"square_loss", "kl_loss"}
     symmetric : bool or None
-        None is to find out.
+        None finds out.
     G0 : array-like of shape (n, m) or None
         None is the product plan.
     marginals : {"balanced", "semirelaxed", "partial"}
     mass : float or None, default=None
-        What a partial plan carries; None is all that it can.
+        Mass of a partial plan; None is the smaller total of `p` and `q`.
     names : dict of str to str, default={}
-        Of arguments that go by other names in messages.
+        What messages call an argument that has another name in the caller's signature.
 
     Raises
     ------
@@ -89,34 +110,31 @@ class Problem:
         names=None,
     ):
         self.names = names or {}
-        self.loss = LOSSES[one_of(loss_fun, self.name("loss_fun"), LOSSES)]
+        loss_fun = pots_choice(loss_fun, self.name("loss_fun"), LOSS_OF_POT)
+        self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
         self.symmetric = None if symmetric is None else bool(symmetric)
         self.marginals = marginals
         given = {"M": M, "C1": C1, "C2": C2, "p": p, "q": q, "G0": G0}
         self.arrays = Arrays({self.name(name): x for name, x in given.items()})
         self.C1 = self._matrix("C1", as_square)
         self.C2 = self._matrix("C2", as_square)
-        if self.loss == "kl":
-            for name, cost in (("C1", self.C1), ("C2", self.C2)):
-                if cost.min() < 0:
-                    raise ValueError(
-                        f"{self.name(name)} must not be negative with the loss 'kl', "
-                        f"got {cost.min()}"
-                    )
+        self.loss.check(self.C1, self.name("C1"))
+        self.loss.check(self.C2, self.name("C2"))
         shape = len(self.C1), len(self.C2)
         self.M = self._matrix("M", as_matrix, shape=shape)
-        self.alpha = self._share(alpha) if M is not None else 1.0
+        self.alpha = self._weight(alpha) if M is not None else 1.0
         p, q = self._masses("p", shape[0]), self._masses("q", shape[1])
         self.mass = None
         if marginals == "balanced":
             q = self._balanced(p, q)
         elif marginals == "partial":
-            self.mass = self._part(mass, p, q)
+            self.mass = self._partial_mass(mass, p, q)
         self.p = p.astype(self.arrays.dtype)
         self.q = None if marginals == "semirelaxed" else q.astype(self.arrays.dtype)
-        self.G0 = self._start(shape)
+        self.G0 = self._checked_start(shape)
 
     def name(self, name):
+        """What messages call the argument `name`."""
         return self.names.get(name, name)
 
     def _matrix(self, name, check, **options):
@@ -126,7 +144,7 @@ class Problem:
         x = check(x, self.name(name), **options)
         return x.astype(self.arrays.dtype, copy=False)
 
-    def _share(self, alpha):
+    def _weight(self, alpha):
         alpha = as_number(alpha, self.name("alpha"), zero=True)
         if alpha > 1:
             raise ValueError(
@@ -135,7 +153,9 @@ class Problem:
         return alpha
 
     def _masses(self, name, size):
-        x, name = self.arrays[self.name(name)], self.name(name)
+        """Checked masses as they came: their total need not be one."""
+        name = self.name(name)
+        x = self.arrays[name]
         if x is None:
             return np.full(size, 1.0 / size)
         as_weights(x, name, size)
@@ -150,19 +170,19 @@ class Problem:
             )
         return q * (p.sum() / q.sum())
 
-    def _part(self, mass, p, q):
-        most = min(p.sum(), q.sum())
+    def _partial_mass(self, mass, p, q):
+        smaller = min(p.sum(), q.sum())
         if mass is None:
-            return float(most)
+            return float(smaller)
         mass = as_number(mass, self.name("m"))
-        if mass > most * (1 + MASS_TOLERANCE):
+        if mass > smaller * (1 + MASS_TOLERANCE):
             raise ValueError(
                 f"{self.name('m')} must not be above the smaller total of "
-                f"{self.name('p')} and {self.name('q')}, {most:.6g}, got {mass:.6g}"
+                f"{self.name('p')} and {self.name('q')}, {smaller:.6g}, got {mass:.6g}"
             )
-        return float(min(mass, most))
+        return float(min(mass, smaller))
 
-    def _start(self, shape):
+    def _checked_start(self, shape):
         start, name = self._matrix("G0", as_matrix, shape=shape), self.name("G0")
         if start is None:
             return None
@@ -180,12 +200,19 @@ class Problem:
             )
         return start
 
+    @property
+    def value_name(self):
+        """What logs call the loss."""
+        value = VALUES[self.marginals]
+        return value if self.M is None else value.replace("gw", "fgw")
+
     def solve(
         self,
         *,
         epsilon,
         max_iter,
         tol,
+        start=None,
         method="pgd",
         max_inner=1000,
         inner_tol=1e-9,
@@ -193,7 +220,10 @@ class Problem:
         warn=True,
         **options,
     ):
-        """The `Answer`; `method` and `options` are those of the solver."""
+        """The `Answer`.
+
+        `start` goes before `G0`; `method` and `options` are those of the solver.
+        """
         epsilon = as_number(epsilon, self.name("epsilon"))
         solved = solve(
             self.C1,
@@ -201,15 +231,15 @@ class Problem:
             self.p,
             self.q,
             epsilon=epsilon,
-            loss=self.loss,
+            loss=self.loss.name,
             linear_cost=self.M,
             alpha=self.alpha,
             symmetric=self.symmetric,
-            start=self.G0,
+            start=self.G0 if start is None else start.astype(self.arrays.dtype),
             method=method,
             marginals=self.marginals,
             mass=self.mass,
-            max_iter=as_limit(max_iter, self.name("max_iter"), least=0),
+            max_iter=as_limit(max_iter, self.name("max_iter"), minimum=0),
             tol=as_number(tol, self.name("tol"), zero=True),
             max_inner=as_limit(max_inner, "numItermax"),
             inner_tol=as_number(inner_tol, "stopThr", zero=True),
@@ -223,41 +253,49 @@ class Problem:
         return Answer(self, solved, epsilon)
 
 
+@dataclasses.dataclass(frozen=True)
 class Answer:
-    """A solved `Problem` in POT's words.
+    """A solved `Problem` in POT's words; `epsilon` too is POT's."""
 
-    Attributes
-    ----------
-    value : float
-        ``alpha * quadratic + (1 - alpha) * linear``.
-    linear, quadratic : float
-        The two parts of it, weighted.
-    """
-
-    def __init__(self, problem, solved, epsilon):
-        self.problem, self.solved, self.epsilon = problem, solved, epsilon
-        self.back = problem.arrays.back
-        self.linear = (1 - problem.alpha) * solved.linear
-        self.quadratic = problem.alpha * solved.quad
-        self.value = self.linear + self.quadratic
+    problem: Problem
+    solved: Solved
+    epsilon: float
 
     @property
-    def plan(self):
+    def linear(self) -> float:
+        """The weighted term of the costs between the two spaces."""
+        return (1 - self.problem.alpha) * self.solved.linear
+
+    @property
+    def quadratic(self) -> float:
+        """The weighted term of the structures."""
+        return self.problem.alpha * self.solved.quad
+
+    @property
+    def value(self) -> float:
+        """The loss."""
+        return self.linear + self.quadratic
+
+    @property
+    def plan(self) -> Plan:
         """The plan, an array like those that came."""
-        plan = self.solved.plan
-        if self.problem.G0 is not None and np.may_share_memory(plan, self.problem.G0):
+        plan, start = self.solved.plan, self.problem.G0
+        if start is not None and np.may_share_memory(plan, start):
             plan = plan.copy()
         return self.back(plan)
 
-    def result(self, log, value, *, marginal_loss=True):
-        """The plan, or with `log` the plan and POT's log, that calls the value
-        `value`.
-        """
+    @property
+    def back(self) -> Callable[[Any], Any]:
+        """See `Arrays.back`."""
+        return self.problem.arrays.back
+
+    def result(self, log: bool, *, marginal_loss: bool = True) -> Plan:
+        """The plan, or with `log` the plan and POT's log."""
         if not log:
             return self.plan
         entries = {
-            "err": self.problem.arrays.back_each(self.solved.errors),
-            value: self.back(self.value),
+            "err": [self.back(error) for error in self.solved.errors],
+            self.problem.value_name: self.back(self.value),
         }
         if self.problem.M is not None:
             entries["lin_loss"] = self.back(self.linear)
@@ -269,15 +307,8 @@ class Answer:
         return self.plan, entries
 
 
-def value_of(result, value, log):
-    """What the functions whose names end in 2 make of the result of the others."""
-    plan, entries = result
-    entries["T"] = plan
-    return (entries[value], entries) if log else entries[value]
-
-
 class Table:
-    """POT's table of errors, printed row by row: every `every`-th one is."""
+    """POT's table of errors, of which every `every`-th row is printed."""
 
     def __init__(self, every=1):
         self.every, self._rows = every, itertools.count()

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import single_threaded_blas
 from ..linear.marginals import RULES
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
@@ -16,7 +16,8 @@ from ..quadratic.factory import linearize
 from ..quadratic.methods import BAPG, as_method
 from ..quadratic.stopping import Limits
 from ..results.status import Status
-from ..solvers.gromov import descend
+from ..solvers.options import SolveOptions
+from ..solvers.stages import descend
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from .stopping import FrobeniusChange
@@ -134,23 +135,22 @@ def solve(
         linear_cost=linear_cost,
         alpha=alpha,
     )
-    precision = as_precision(cost_x.dtype)
-    method = as_method(method, problem, precision)
+    method = as_method(method, problem, as_precision(cost_x.dtype))
     if method is BAPG:
         method = dataclasses.replace(BAPG, marginal_terms=marginal_loss)
     start = start if start is None or total == 1.0 else start / total
     if max_iter < 1:
         found = _unsolved(problem, start, method)
     else:
-        found = _solved(
-            problem,
-            start,
-            Epsilon(epsilon / (2.0 * total)),
+        options = SolveOptions(
             _limits(problem.shape, total, max_iter, tol, max_inner, inner_tol),
-            method,
-            precision,
-            report and _reporter(report, total),
+            Epsilon(epsilon / (2.0 * total)),
+            method=method,
+            dtype=cost_x.dtype,
+            tier="dense",
+            callback=report and _reporter(report, total),
         )
+        found = _solved(problem, start, options)
     return found.scaled(total, asked)
 
 
@@ -192,22 +192,12 @@ def _unsolved(problem, start, method):
     return Solved(plan, quad, linear, separable, [], Status.MAX_OUTER, "")
 
 
-def _solved(problem, start, epsilon, limits, method, precision, callback):
+def _solved(problem, start, options):
     with single_threaded_blas():
-        solution = descend(
-            problem,
-            epsilon,
-            start,
-            limits,
-            tier="dense",
-            method=method,
-            precision=precision,
-            n_threads=resolve_n_threads(None, work=problem.shape[0] * problem.shape[1]),
-            callback=callback,
-        )
+        solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
         quad, separable, advice = _quad(problem, solution.gw_cost, linear), np.nan, ""
-        if method.alternating:
+        if options.method.alternating:
             rows, cols = solution.marginals
             separable = _separable(problem, rows, cols)
             # POT's value of a plan without these marginals, at any rate.

@@ -10,7 +10,7 @@ from ..utils.validation import as_array, as_positive
 # ROCm keep pinned for it.
 HOST = (1, 3, 11)
 DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
-
+# What an infinite limit of iterations is taken as.
 NO_LIMIT = 2**31 - 1
 
 
@@ -72,10 +72,6 @@ class Arrays:
         except (AttributeError, TypeError):  # before the standard said how
             return library.asarray(x)
 
-    def back_each(self, numbers):
-        """A list of numbers as a list of what `back` makes of one."""
-        return [self.back(x) for x in numbers]
-
 
 def kind_of(x):
     """Name of the library that `x` is an array of, None if it is a list."""
@@ -96,7 +92,7 @@ def as_host(x, name):
         try:
             device = int(x.__dlpack_device__()[0])
         except (BufferError, RuntimeError, TypeError, ValueError):
-            device = None  # one that DLPack does not know
+            device = None  # unknown to DLPack
         if device not in HOST:
             raise TypeError(
                 f"{name} must be in the memory of the CPU, got an array on "
@@ -116,7 +112,7 @@ def as_host(x, name):
 
 
 def _through_array(x, name):
-    """What DLPack has no word for, such as another byte order."""
+    """An array that DLPack cannot describe, such as one of another byte order."""
     try:
         return np.asarray(x)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -151,9 +147,9 @@ def as_number(x, name, *, zero=False):
     return as_positive(x, name, zero=zero)
 
 
-def as_limit(x, name, least=1):
-    """A count; POT takes floats such as ``1e4``, and infinity is no limit."""
-    x = as_number(NO_LIMIT if x == np.inf else x, name, zero=least == 0)
-    if x < least:
-        raise ValueError(f"{name} must be at least {least}, got {x:g}")
+def as_limit(x, name, minimum=1):
+    """`x` as a count; as in POT it may be a float such as ``1e4``, or infinity."""
+    x = as_number(NO_LIMIT if x == np.inf else x, name, zero=minimum == 0)
+    if x < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {x:g}")
     return min(int(x), NO_LIMIT)

@@ -1,30 +1,40 @@
 """Entropic (fused) Gromov-Wasserstein between two marginals, called as in POT."""
 
-from ._problem import Problem, one_of, value_of
+from __future__ import annotations
 
-METHODS = {"PGD": "pgd", "PPA": "ppa"}
+from numpy.typing import ArrayLike
+
+from ._problem import LossFun, Plan, Problem, Solver, method_of
+from ._valued import valued
+
+__all__ = [
+    "entropic_fused_gromov_wasserstein",
+    "entropic_fused_gromov_wasserstein2",
+    "entropic_gromov_wasserstein",
+    "entropic_gromov_wasserstein2",
+]
 
 
 def entropic_gromov_wasserstein(
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    solver="PGD",
-    warmstart=False,
-    verbose=False,
-    log=False,
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    verbose: bool = False,
+    log: bool = False,
     *,
-    numItermax=1000,
-    stopThr=1e-9,
-    warn=True,
-):
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> Plan:
     """Entropic Gromov-Wasserstein plan, as `ot.gromov.entropic_gromov_wasserstein`.
 
     The problem, the meaning of `epsilon` and what comes back are POT's; see its
@@ -42,25 +52,25 @@ def entropic_gromov_wasserstein(
     epsilon : float, default=0.1
         Twice that of `gwfast.gromov_wasserstein`.
     symmetric : bool, optional
-        Whether both costs are; by default it is found out.
+        Whether both costs are symmetric; by default it is found out.
     G0 : array-like of shape (ns, nt), optional
-        Where to start, taken as it is; by default the product of `p` and `q`.
+        Plan to start from, taken as it is; by default the product of `p` and `q`.
     max_iter : int, default=1000
         Limit of outer iterations.
     tol : float, default=1e-9
-        Stops when the plan changes by at most this (Frobenius norm).
+        Change of the plan (Frobenius norm) at which outer iterations stop.
     solver : {"PGD", "PPA"}, default="PGD"
         Mirror descent, or proximal points.
     warmstart : bool, default=False
-        Without effect: potentials are always carried over.
+        Without effect: inner iterations always start from the last potentials.
     verbose : bool, default=False
         Print the error of every tenth iteration.
     log : bool, default=False
         Whether to return the log as well.
     numItermax : int, default=1000
-        Limit of passes over one linear problem.
+        Limit of the Sinkhorn iterations of one outer iteration.
     stopThr : float, default=1e-9
-        Stops them when the marginals are off by less than this (Euclidean norm).
+        Error of the marginals (Euclidean norm) at which Sinkhorn iterations stop.
     warn : bool, default=True
         Whether to warn where the plan should not be trusted as it is.
 
@@ -83,9 +93,9 @@ def entropic_gromov_wasserstein(
         If the plan should not be trusted as it is. Having reached `max_iter` is no
         reason, as in POT.
     """
-    answer = _descend(
-        Problem(C1, C2, p, q, loss_fun=loss_fun, symmetric=symmetric, G0=G0),
-        solver,
+    problem = Problem(C1, C2, p, q, loss_fun=loss_fun, symmetric=symmetric, G0=G0)
+    answer = problem.solve(
+        method=method_of(solver),
         epsilon=epsilon,
         max_iter=max_iter,
         tol=tol,
@@ -94,84 +104,34 @@ def entropic_gromov_wasserstein(
         inner_tol=stopThr,
         warn=warn,
     )
-    return answer.result(log, "gw_dist")
+    return answer.result(log)
 
 
-def entropic_gromov_wasserstein2(
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    solver="PGD",
-    warmstart=False,
-    verbose=False,
-    log=False,
-    *,
-    numItermax=1000,
-    stopThr=1e-9,
-    warn=True,
-):
-    """Entropic Gromov-Wasserstein loss, as `ot.gromov.entropic_gromov_wasserstein2`.
-
-    Parameters are those of `entropic_gromov_wasserstein`.
-
-    Returns
-    -------
-    gw_dist : scalar
-        Of the library and dtype of the input; without entropy.
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = entropic_gromov_wasserstein(
-        C1,
-        C2,
-        p,
-        q,
-        loss_fun,
-        epsilon,
-        symmetric,
-        G0,
-        max_iter,
-        tol,
-        solver,
-        warmstart,
-        verbose,
-        True,
-        numItermax=numItermax,
-        stopThr=stopThr,
-        warn=warn,
-    )
-    return value_of(result, "gw_dist", log)
+entropic_gromov_wasserstein2 = valued(entropic_gromov_wasserstein, "gw_dist")
 
 
 def entropic_fused_gromov_wasserstein(
-    M,
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    alpha=0.5,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    solver="PGD",
-    warmstart=False,
-    verbose=False,
-    log=False,
+    M: ArrayLike,
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    verbose: bool = False,
+    log: bool = False,
     *,
-    numItermax=1000,
-    stopThr=1e-9,
-    warn=True,
-):
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> Plan:
     """Entropic fused Gromov-Wasserstein plan, as
     `ot.gromov.entropic_fused_gromov_wasserstein`.
 
@@ -192,19 +152,11 @@ verbose, log, numItermax, stopThr, warn
         If asked for: "err", "fgw_dist", its parts "lin_loss" and "quad_loss", and
         "status".
     """
-    answer = _descend(
-        Problem(
-            C1,
-            C2,
-            p,
-            q,
-            M=M,
-            alpha=alpha,
-            loss_fun=loss_fun,
-            symmetric=symmetric,
-            G0=G0,
-        ),
-        solver,
+    problem = Problem(
+        C1, C2, p, q, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric, G0=G0
+    )
+    answer = problem.solve(
+        method=method_of(solver),
         epsilon=epsilon,
         max_iter=max_iter,
         tol=tol,
@@ -213,66 +165,9 @@ verbose, log, numItermax, stopThr, warn
         inner_tol=stopThr,
         warn=warn,
     )
-    return answer.result(log, "fgw_dist")
+    return answer.result(log)
 
 
-def entropic_fused_gromov_wasserstein2(
-    M,
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    alpha=0.5,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    solver="PGD",
-    warmstart=False,
-    verbose=False,
-    log=False,
-    *,
-    numItermax=1000,
-    stopThr=1e-9,
-    warn=True,
-):
-    """Entropic fused Gromov-Wasserstein loss, as
-    `ot.gromov.entropic_fused_gromov_wasserstein2`.
-
-    Parameters are those of `entropic_fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    fgw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = entropic_fused_gromov_wasserstein(
-        M,
-        C1,
-        C2,
-        p,
-        q,
-        loss_fun,
-        epsilon,
-        symmetric,
-        alpha,
-        G0,
-        max_iter,
-        tol,
-        solver,
-        warmstart,
-        verbose,
-        True,
-        numItermax=numItermax,
-        stopThr=stopThr,
-        warn=warn,
-    )
-    return value_of(result, "fgw_dist", log)
-
-
-def _descend(problem, solver, **options):
-    one_of(solver, "solver", METHODS)
-    return problem.solve(method=METHODS[solver], **options)
+entropic_fused_gromov_wasserstein2 = valued(
+    entropic_fused_gromov_wasserstein, "fgw_dist"
+)

@@ -2,24 +2,36 @@
 have one of the marginals only.
 """
 
-from ._problem import Problem, value_of
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from ._problem import LossFun, Plan, Problem
+from ._valued import valued
+
+__all__ = [
+    "BAPG_fused_gromov_wasserstein",
+    "BAPG_fused_gromov_wasserstein2",
+    "BAPG_gromov_wasserstein",
+    "BAPG_gromov_wasserstein2",
+]
 
 
 def BAPG_gromov_wasserstein(
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    marginal_loss=False,
-    verbose=False,
-    log=False,
-):
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    marginal_loss: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+) -> Plan:
     """Gromov-Wasserstein plan by BAPG, as `ot.gromov.BAPG_gromov_wasserstein`.
 
     Parameters
@@ -46,69 +58,29 @@ def BAPG_gromov_wasserstein(
         tol=tol,
         verbose=verbose,
     )
-    return answer.result(log, "gw_dist", marginal_loss=marginal_loss)
+    return answer.result(log, marginal_loss=marginal_loss)
 
 
-def BAPG_gromov_wasserstein2(
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    marginal_loss=False,
-    verbose=False,
-    log=False,
-):
-    """Gromov-Wasserstein loss by BAPG, as `ot.gromov.BAPG_gromov_wasserstein2`.
-
-    Parameters are those of `BAPG_gromov_wasserstein`.
-
-    Returns
-    -------
-    gw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = BAPG_gromov_wasserstein(
-        C1,
-        C2,
-        p,
-        q,
-        loss_fun,
-        epsilon,
-        symmetric,
-        G0,
-        max_iter,
-        tol,
-        marginal_loss,
-        verbose,
-        True,
-    )
-    return value_of(result, "gw_dist", log)
+BAPG_gromov_wasserstein2 = valued(BAPG_gromov_wasserstein, "gw_dist")
 
 
 def BAPG_fused_gromov_wasserstein(
-    M,
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    alpha=0.5,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    marginal_loss=False,
-    verbose=False,
-    log=False,
-):
+    M: ArrayLike,
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    marginal_loss: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+) -> Plan:
     """Fused Gromov-Wasserstein plan by BAPG, as
     `ot.gromov.BAPG_fused_gromov_wasserstein`.
 
@@ -130,15 +102,7 @@ verbose, log
         `marginal_loss` also "loss", and "status".
     """
     problem = Problem(
-        C1,
-        C2,
-        p,
-        q,
-        M=M,
-        alpha=alpha,
-        loss_fun=loss_fun,
-        symmetric=symmetric,
-        G0=G0,
+        C1, C2, p, q, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric, G0=G0
     )
     answer = problem.solve(
         method="bapg",
@@ -148,52 +112,7 @@ verbose, log
         tol=tol,
         verbose=verbose,
     )
-    return answer.result(log, "fgw_dist", marginal_loss=marginal_loss)
+    return answer.result(log, marginal_loss=marginal_loss)
 
 
-def BAPG_fused_gromov_wasserstein2(
-    M,
-    C1,
-    C2,
-    p=None,
-    q=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    alpha=0.5,
-    G0=None,
-    max_iter=1000,
-    tol=1e-9,
-    marginal_loss=False,
-    verbose=False,
-    log=False,
-):
-    """Fused Gromov-Wasserstein loss by BAPG, as
-    `ot.gromov.BAPG_fused_gromov_wasserstein2`.
-
-    Parameters are those of `BAPG_fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    fgw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = BAPG_fused_gromov_wasserstein(
-        M,
-        C1,
-        C2,
-        p,
-        q,
-        loss_fun,
-        epsilon,
-        symmetric,
-        alpha,
-        G0,
-        max_iter,
-        tol,
-        marginal_loss,
-        verbose,
-        True,
-    )
-    return value_of(result, "fgw_dist", log)
+BAPG_fused_gromov_wasserstein2 = valued(BAPG_fused_gromov_wasserstein, "fgw_dist")

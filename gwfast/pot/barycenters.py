@@ -1,46 +1,61 @@
-"""Barycenters of spaces, called as in POT: plans from the barycenter as it is to every
-space, and the barycenter that suits them, in turn.
+"""Barycenters of spaces, called as in POT: in turn, plans from the barycenter to every
+space, and the barycenter that suits these plans.
 """
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from ..utils.validation import as_count, as_matrix, as_square, as_vector
-from ._problem import Problem, Table, one_of, random_generator
+from ._problem import (
+    LossFun,
+    Plan,
+    Problem,
+    Solver,
+    Table,
+    method_of,
+    pots_choice,
+    random_generator,
+)
 from .arrays import Arrays, as_limit, as_number
-from .balanced import METHODS
 
-CRITERIA = ("barycenter", "loss")
-# To which plans are solved for a barycenter that is not the last one; POT's.
+__all__ = ["entropic_fused_gromov_barycenters", "entropic_gromov_barycenters"]
+StopCriterion: TypeAlias = Literal["barycenter", "loss"]
+CRITERIA = get_args(StopCriterion)
+# Change of a plan (Frobenius norm) at which its outer iterations stop; POT's.
 PLAN_TOL = 1e-4
 
 
 def entropic_gromov_barycenters(
-    N,
-    Cs,
-    ps=None,
-    p=None,
-    lambdas=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=True,
-    max_iter=1000,
-    tol=1e-9,
-    stop_criterion="barycenter",
-    warmstartT=False,
-    verbose=False,
-    log=False,
-    init_C=None,
-    random_state=None,
+    N: int,
+    Cs: Sequence[ArrayLike],
+    ps: Sequence[ArrayLike] | None = None,
+    p: ArrayLike | None = None,
+    lambdas: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = True,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    random_state: int | np.random.RandomState | None = None,
     *,
-    solver="PGD",
-    warmstart=False,
-    numItermax=1000,
-    stopThr=1e-9,
-    warn=True,
-):
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> Plan:
     """Entropic Gromov-Wasserstein barycenter, as
     `ot.gromov.entropic_gromov_barycenters`.
 
@@ -76,67 +91,50 @@ stopThr, warn
     log : dict
         If asked for: "err", with the criterion "loss" also "loss", the plans "T", "p".
     """
-    by_loss = one_of(stop_criterion, "stop_criterion", CRITERIA) == "loss"
-    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C)
-    spaces.problem = {"loss_fun": loss_fun, "symmetric": symmetric}
-    spaces.solver = _solver(
-        epsilon, max_iter, verbose, solver, numItermax, stopThr, warn
-    )
-    if spaces.C is None:
-        spaces.C = _random_structure(spaces, random_state)
-        spaces.C /= spaces.C.max()
-    tol, errors, losses = as_number(tol, "tol", zero=True), [], []
-    table, last_loss = Table(), 1e15
-    for _ in range(as_limit(max_iter, "max_iter")):
-        spaces.transport(warmstartT)
-        change = spaces.update_structure()
-        if by_loss:
-            change, last_loss = _relative(spaces.loss, last_loss), spaces.loss
-            losses.append(last_loss)
-        errors.append(change)
-        if verbose:
-            table.add(change)
-        # As in POT, nan stops too.
-        if not change > tol:
-            break
-    C = spaces.back(spaces.C)
+    by_loss = pots_choice(stop_criterion, "stop_criterion", CRITERIA) == "loss"
+    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C, random_state)
+    data = dict(loss_fun=loss_fun, symmetric=symmetric)
+    options = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
+    errors, losses = [], []
+    for step in _updates(spaces, data, options, tol, by_loss, warmstartT):
+        errors += step.changes
+        losses.append(step.loss)
+    C = spaces.back(step.C)
     if not log:
         return C
-    entries = {"err": spaces.back_each(errors)}
-    if by_loss:
-        entries["loss"] = spaces.back_each(losses)
-    return C, entries | spaces.log()
+    lists = {"err": errors, "loss": losses} if by_loss else {"err": errors}
+    return C, spaces.log(step, lists)
 
 
 def entropic_fused_gromov_barycenters(
-    N,
-    Ys,
-    Cs,
-    ps=None,
-    p=None,
-    lambdas=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=True,
-    alpha=0.5,
-    max_iter=1000,
-    tol=1e-9,
-    stop_criterion="barycenter",
-    warmstartT=False,
-    verbose=False,
-    log=False,
-    init_C=None,
-    init_Y=None,
-    fixed_structure=False,
-    fixed_features=False,
-    random_state=None,
+    N: int,
+    Ys: Sequence[ArrayLike],
+    Cs: Sequence[ArrayLike],
+    ps: Sequence[ArrayLike] | None = None,
+    p: ArrayLike | None = None,
+    lambdas: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = True,
+    alpha: float = 0.5,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    init_Y: ArrayLike | None = None,
+    fixed_structure: bool = False,
+    fixed_features: bool = False,
+    random_state: int | np.random.RandomState | None = None,
     *,
-    solver="PGD",
-    warmstart=False,
-    numItermax=1000,
-    stopThr=1e-9,
-    warn=True,
-):
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> tuple[Any, ...]:
     """Entropic fused Gromov-Wasserstein barycenter, as
     `ot.gromov.entropic_fused_gromov_barycenters` is meant: POT 0.9.7 returns the
     features it began with, see DIFFERENCES.md.
@@ -168,141 +166,169 @@ stopThr, warn
         criterion "loss" "loss" and "err_rel_loss"; the plans "T", "p", and "Ms", the
         costs between features.
     """
-    by_loss = one_of(stop_criterion, "stop_criterion", CRITERIA) == "loss"
+    by_loss = pots_choice(stop_criterion, "stop_criterion", CRITERIA) == "loss"
     if fixed_structure and init_C is None:
         raise _undefined("init_C must be given where fixed_structure=True")
     if fixed_features and init_Y is None:
         raise _undefined("init_Y must be given where fixed_features=True")
-    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C, Ys, init_Y)
-    spaces.problem = {"loss_fun": loss_fun, "symmetric": symmetric, "alpha": alpha}
-    spaces.solver = _solver(
-        epsilon, max_iter, verbose, solver, numItermax, stopThr, warn
-    )
-    if spaces.C is None:
-        spaces.C = _random_structure(spaces, random_state)
-    tol, table, last_loss = as_number(tol, "tol", zero=True), Table(), 1e15
-    features, structures, plans, losses, relative = [], [], [], [], []
-    for _ in range(as_limit(max_iter, "max_iter")):
-        spaces.transport(warmstartT)
-        features.append(0.0 if fixed_features else spaces.update_features())
-        structures.append(0.0 if fixed_structure else spaces.update_structure())
-        changes = structures[-1], features[-1]
-        if by_loss:
-            changes = (_relative(spaces.loss, last_loss),)
-            last_loss = spaces.loss
-            losses.append(last_loss)
-            relative.append(changes[0])
-        elif log:
-            plans.append(list(map(spaces.back, spaces.plans)))
-        if verbose:
-            table.add(*changes)
-        if not max(changes) > tol:
-            break
-    Y, C = spaces.back(spaces.Y), spaces.back(spaces.C)
+    spaces = _Spaces(N, Cs, ps, p, lambdas, init_C, random_state, Ys, init_Y)
+    data = dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha)
+    options = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
+    fixed = fixed_structure, fixed_features
+    changes, losses, plans = [], [], []
+    for step in _updates(spaces, data, options, tol, by_loss, warmstartT, *fixed):
+        changes.append(step.changes)
+        losses.append(step.loss)
+        if log and not by_loss:
+            plans.append(list(map(spaces.back, step.plans)))
+    Y, C = spaces.back(step.Y), spaces.back(step.C)
     if not log:
         return Y, C
     if by_loss:
-        entries = {"loss": losses, "err_rel_loss": relative}
-    else:
-        entries = {"err_feature": features, "err_structure": structures}
-    entries = {name: spaces.back_each(x) for name, x in entries.items()}
-    if not by_loss:
-        entries["Ts_iter"] = plans
-    entries["Ms"] = list(map(spaces.back, spaces.Ms))
-    return Y, C, entries | spaces.log()
+        lists = {"loss": losses, "err_rel_loss": [change for (change,) in changes]}
+        return Y, C, spaces.log(step, lists)
+    structures, features = (list(errors) for errors in zip(*changes, strict=True))
+    lists = {"err_feature": features, "err_structure": structures}
+    return Y, C, spaces.log(step, lists) | {"Ts_iter": plans}
+
+
+class _Step(NamedTuple):
+    """A barycenter, and the update that has made it."""
+
+    C: NDArray[Any]
+    Y: NDArray[Any] | None
+    Ms: list[Any]  # costs between `Y` and the features of every space
+    plans: list[NDArray[Any]]  # from the barycenter before the update
+    loss: float  # of these plans
+    changes: tuple[float, ...]  # what the criterion compares with the tolerance
+
+
+def _updates(
+    spaces,
+    data,
+    options,
+    tol,
+    by_loss,
+    warm_start,
+    fixed_structure=False,
+    fixed_features=False,
+):
+    """Yield a `_Step` for every update of the barycenter.
+
+    `data` is that of a `Problem` but for its arrays, `options` how to solve it.
+    """
+    tol, table = as_number(tol, "tol", zero=True), Table()
+    C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
+    no_plans = [None] * len(spaces.Cs)
+    plans, loss = no_plans, 1e15
+    for _ in range(as_limit(options["max_iter"], "max_iter")):
+        former_C, former_Y, former_loss = C, Y, loss
+        starts = plans if warm_start else no_plans
+        plans, loss = spaces.transport(C, Ms, starts, data, options)
+        if Y is not None and not fixed_features:
+            Y = spaces.mean_features(plans)
+            Ms = spaces.feature_costs(Y)
+        if not fixed_structure:
+            C = spaces.mean_structure(plans, data["loss_fun"])
+        if by_loss:
+            changes = (_relative_change(loss, former_loss),)
+        elif Y is None:
+            changes = (_distance(C, former_C),)
+        else:
+            changes = _distance(C, former_C), _distance(Y, former_Y)
+        if options["verbose"]:
+            table.add(*changes)
+        yield _Step(C, Y, Ms, plans, loss, changes)
+        # As in POT, nan stops too.
+        if not max(changes) > tol:
+            return
 
 
 class _Spaces:
-    """The spaces, and the barycenter as it is."""
+    """The spaces, and what is given of the barycenter, in arrays of one dtype."""
 
-    def __init__(self, N, Cs, ps, p, lambdas, init_C, Ys=None, init_Y=None):
-        self.n, size = as_count(N, "N"), len(Cs)
+    def __init__(
+        self, N, Cs, ps, p, lambdas, init_C, random_state, Ys=None, init_Y=None
+    ):
+        n, size = as_count(N, "N"), len(Cs)
         if not size:
             raise ValueError("Cs must not be empty")
         named = {"p": p, "init_C": init_C, "init_Y": init_Y}
         for name, xs in (("Cs", Cs), ("ps", ps), ("Ys", Ys)):
             named |= _named(name, xs, size)
         arrays = Arrays(named)
-        self.dtype, self.back, self.back_each = (
-            arrays.dtype,
-            arrays.back,
-            arrays.back_each,
-        )
+        self.dtype, self.back = arrays.dtype, arrays.back
 
         def matrix(name, check=as_matrix, **options):
             return check(arrays[name], name, **options).astype(self.dtype, copy=False)
 
         self.Cs = [matrix(f"Cs[{s}]", as_square) for s in range(size)]
-        self.C = None
-        if init_C is not None:
-            self.C = matrix("init_C", shape=(self.n, self.n))
         self.ps = [arrays[f"ps[{s}]"] for s in range(size)]
-        self.p = np.full(self.n, 1 / self.n, dtype=self.dtype)
+        self.p = np.full(n, 1 / n, dtype=self.dtype)
         if p is not None:
-            self.p = as_vector(arrays["p"], "p", self.n).astype(self.dtype)
+            self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
         self.lambdas = np.full(size, 1 / size)
         if lambdas is not None:
             self.lambdas = as_vector(lambdas, "lambdas", size)
-        self.plans, self.Ms, self.loss = [None] * size, [None] * size, None
-        self.Y = None
+        self.Ys = self.Y = None
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
-            self.Ys = [
-                matrix(f"Ys[{s}]", shape=(len(C), columns))
-                for s, C in enumerate(self.Cs)
-            ]
-            self.Y = np.zeros((self.n, columns), dtype=self.dtype)
+            shapes = [(len(C), columns) for C in self.Cs]
+            self.Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
+            self.Y = np.zeros((n, columns), dtype=self.dtype)
             if init_Y is not None:
                 self.Y = matrix("init_Y", shape=self.Y.shape)
-            self._compare_features()
+        if init_C is not None:
+            self.C = matrix("init_C", shape=(n, n))
+        else:
+            points = random_generator(random_state).randn(n, 2)
+            self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
+            if Ys is None:  # POT does so without features only
+                self.C /= self.C.max()
 
-    def _compare_features(self):
-        Ms = (cdist(self.Y, Y, "sqeuclidean") for Y in self.Ys)
-        self.Ms = [M.astype(self.dtype, copy=False) for M in Ms]
+    def feature_costs(self, Y):
+        """Costs between `Y` and the features of every space, None without features."""
+        if Y is None:
+            return [None] * len(self.Cs)
+        Ms = (cdist(Y, Y_s, "sqeuclidean") for Y_s in self.Ys)
+        return [M.astype(self.dtype, copy=False) for M in Ms]
 
-    def transport(self, warmstart):
-        """Plans to all spaces, and the loss they make."""
-        values = []
-        for s, (C, p, M) in enumerate(zip(self.Cs, self.ps, self.Ms, strict=True)):
+    def transport(self, C, Ms, starts, data, options):
+        """Plans from the structure `C` to all spaces, and the loss they make."""
+        plans, values = [], []
+        for s, (C_s, p_s, M) in enumerate(zip(self.Cs, self.ps, Ms, strict=True)):
             names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
             problem = Problem(
-                self.C,
-                C,
-                self.p,
-                p,
-                M=M,
-                G0=self.plans[s] if warmstart else None,
-                names=names,
-                **self.problem,
+                C, C_s, self.p, p_s, M=M, G0=starts[s], names=names, **data
             )
-            answer = problem.solve(**self.solver)
-            self.plans[s] = answer.solved.plan
+            answer = problem.solve(**options)
+            plans.append(answer.solved.plan)
             values.append(answer.value)
-        self.loss = float(np.sum(values))
+        return plans, float(np.sum(values))
 
-    def update_structure(self):
-        """The best structure for the plans; returns how much it changed."""
-        kl, mean = self.problem["loss_fun"] == "kl_loss", 0.0
-        for weight, T, C in zip(self.lambdas, self.plans, self.Cs, strict=True):
+    def mean_structure(self, plans, loss_fun):
+        """The best structure for the plans."""
+        kl, mean = loss_fun == "kl_loss", 0.0
+        for weight, T, C in zip(self.lambdas, plans, self.Cs, strict=True):
             C = np.log(np.maximum(C, 1e-16)) if kl else C
             mean = mean + weight * (T @ C @ T.T)
         mean = mean / np.outer(self.p, self.p)
-        C, self.C = self.C, (np.exp(mean) if kl else mean).astype(self.dtype)
-        return float(np.linalg.norm(self.C - C))
+        return (np.exp(mean) if kl else mean).astype(self.dtype)
 
-    def update_features(self):
-        """The best features for the plans; returns how much they changed."""
+    def mean_features(self, plans):
+        """The best features for the plans."""
         mean = 0.0
-        for weight, T, Y in zip(self.lambdas, self.plans, self.Ys, strict=True):
+        for weight, T, Y in zip(self.lambdas, plans, self.Ys, strict=True):
             mean = mean + weight * (T @ Y)
-        Y, self.Y = self.Y, (mean / self.p[:, None]).astype(self.dtype)
-        self._compare_features()
-        return float(np.linalg.norm(self.Y - Y))
+        return (mean / self.p[:, None]).astype(self.dtype)
 
-    def log(self):
-        return {"T": list(map(self.back, self.plans)), "p": self.back(self.p)}
+    def log(self, step, lists):
+        """POT's log: lists of numbers by name, and what all barycenters have."""
+        lists = lists | {"T": step.plans} | ({} if self.Y is None else {"Ms": step.Ms})
+        entries = {name: list(map(self.back, x)) for name, x in lists.items()}
+        return entries | {"p": self.back(self.p)}
 
 
 def _named(name, xs, size):
@@ -321,9 +347,8 @@ def _named(name, xs, size):
 
 def _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn):
     """Options of every solve."""
-    one_of(solver, "solver", METHODS)
     return {
-        "method": METHODS[solver],
+        "method": method_of(solver),
         "epsilon": epsilon,
         "max_iter": max_iter,
         "tol": PLAN_TOL,
@@ -334,14 +359,12 @@ def _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn):
     }
 
 
-def _random_structure(spaces, random_state):
-    """Squared distances of the points that POT would take."""
-    points = random_generator(random_state).randn(spaces.n, 2)
-    return cdist(points, points, "sqeuclidean").astype(spaces.dtype)
+def _distance(x, y):
+    return float(np.linalg.norm(x - y))
 
 
-def _relative(loss, last):
-    return abs(loss - last) / last if last != 0 else np.nan
+def _relative_change(loss, former):
+    return abs(loss - former) / former if former != 0 else np.nan
 
 
 def _undefined(message):

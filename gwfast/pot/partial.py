@@ -2,39 +2,50 @@
 is matched.
 """
 
-from ._problem import Problem, value_of
+from __future__ import annotations
 
-# These four call the limit of outer iterations by the name that the inner one has
-# elsewhere.
-NAMES = {"epsilon": "reg", "max_iter": "numItermax"}
+from numpy.typing import ArrayLike
+
+from ._problem import LossFun, Plan, Problem
+from ._valued import valued
+
+__all__ = [
+    "entropic_partial_fused_gromov_wasserstein",
+    "entropic_partial_fused_gromov_wasserstein2",
+    "entropic_partial_gromov_wasserstein",
+    "entropic_partial_gromov_wasserstein2",
+]
+# What other families call epsilon and max_iter. POT's numItermax is here the limit of
+# outer iterations, in the balanced family that of Sinkhorn iterations.
+ARGUMENTS = {"epsilon": "reg", "max_iter": "numItermax"}
 
 
 def entropic_partial_gromov_wasserstein(
-    C1,
-    C2,
-    p=None,
-    q=None,
-    reg=1.0,
-    m=None,
-    loss_fun="square_loss",
-    G0=None,
-    numItermax=1000,
-    tol=1e-7,
-    symmetric=None,
-    log=False,
-    verbose=False,
-):
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    reg: float = 1.0,
+    m: float | None = None,
+    loss_fun: LossFun = "square_loss",
+    G0: ArrayLike | None = None,
+    numItermax: float = 1000,
+    tol: float = 1e-7,
+    symmetric: bool | None = None,
+    log: bool = False,
+    verbose: bool = False,
+) -> Plan:
     """Entropic partial Gromov-Wasserstein plan, as
     `ot.gromov.entropic_partial_gromov_wasserstein`.
 
     Parameters
     ----------
     reg : float, default=1.0
-        What is `epsilon` elsewhere.
+        The `epsilon` of `entropic_gromov_wasserstein`.
     m : float, optional
-        Mass to match; by default all of the side that has less.
+        Mass to match; by default the smaller total of `p` and `q`.
     numItermax : int, default=1000
-        What is `max_iter` elsewhere.
+        The `max_iter` of `entropic_gromov_wasserstein`.
     C1, C2, p, q, loss_fun, G0, tol, symmetric, log, verbose
         See `entropic_gromov_wasserstein`; totals of `p` and `q` may differ.
 
@@ -54,61 +65,34 @@ def entropic_partial_gromov_wasserstein(
         G0=G0,
         marginals="partial",
         mass=m,
-        names=NAMES,
+        names=ARGUMENTS,
     )
     answer = problem.solve(epsilon=reg, max_iter=numItermax, tol=tol, verbose=verbose)
-    return answer.result(log, "partial_gw_dist")
+    return answer.result(log)
 
 
-def entropic_partial_gromov_wasserstein2(
-    C1,
-    C2,
-    p=None,
-    q=None,
-    reg=1.0,
-    m=None,
-    loss_fun="square_loss",
-    G0=None,
-    numItermax=1000,
-    tol=1e-7,
-    symmetric=None,
-    log=False,
-    verbose=False,
-):
-    """Entropic partial Gromov-Wasserstein loss, as
-    `ot.gromov.entropic_partial_gromov_wasserstein2`.
-
-    Parameters are those of `entropic_partial_gromov_wasserstein`.
-
-    Returns
-    -------
-    partial_gw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = entropic_partial_gromov_wasserstein(
-        C1, C2, p, q, reg, m, loss_fun, G0, numItermax, tol, symmetric, True, verbose
-    )
-    return value_of(result, "partial_gw_dist", log)
+entropic_partial_gromov_wasserstein2 = valued(
+    entropic_partial_gromov_wasserstein, "partial_gw_dist"
+)
 
 
 def entropic_partial_fused_gromov_wasserstein(
-    M,
-    C1,
-    C2,
-    p=None,
-    q=None,
-    reg=1.0,
-    m=None,
-    loss_fun="square_loss",
-    alpha=0.5,
-    G0=None,
-    numItermax=1000,
-    tol=1e-7,
-    symmetric=None,
-    log=False,
-    verbose=False,
-):
+    M: ArrayLike,
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    reg: float = 1.0,
+    m: float | None = None,
+    loss_fun: LossFun = "square_loss",
+    alpha: float = 0.5,
+    G0: ArrayLike | None = None,
+    numItermax: float = 1000,
+    tol: float = 1e-7,
+    symmetric: bool | None = None,
+    log: bool = False,
+    verbose: bool = False,
+) -> Plan:
     """Entropic partial fused Gromov-Wasserstein plan, as
     `ot.gromov.entropic_partial_fused_gromov_wasserstein` is meant: POT 0.9.7 leaves `M`
     without influence on the plan, see DIFFERENCES.md.
@@ -141,55 +125,12 @@ def entropic_partial_fused_gromov_wasserstein(
         G0=G0,
         marginals="partial",
         mass=m,
-        names=NAMES,
+        names=ARGUMENTS,
     )
     answer = problem.solve(epsilon=reg, max_iter=numItermax, tol=tol, verbose=verbose)
-    return answer.result(log, "partial_fgw_dist")
+    return answer.result(log)
 
 
-def entropic_partial_fused_gromov_wasserstein2(
-    M,
-    C1,
-    C2,
-    p=None,
-    q=None,
-    reg=1.0,
-    m=None,
-    loss_fun="square_loss",
-    alpha=0.5,
-    G0=None,
-    numItermax=1000,
-    tol=1e-7,
-    symmetric=None,
-    log=False,
-    verbose=False,
-):
-    """Entropic partial fused Gromov-Wasserstein loss, as
-    `ot.gromov.entropic_partial_fused_gromov_wasserstein2`.
-
-    Parameters are those of `entropic_partial_fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    partial_fgw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = entropic_partial_fused_gromov_wasserstein(
-        M,
-        C1,
-        C2,
-        p,
-        q,
-        reg,
-        m,
-        loss_fun,
-        alpha,
-        G0,
-        numItermax,
-        tol,
-        symmetric,
-        True,
-        verbose,
-    )
-    return value_of(result, "partial_fgw_dist", log)
+entropic_partial_fused_gromov_wasserstein2 = valued(
+    entropic_partial_fused_gromov_wasserstein, "partial_fgw_dist"
+)

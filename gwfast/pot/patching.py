@@ -2,131 +2,109 @@
 
 import contextlib
 import importlib
+import inspect
 import sys
 import threading
 import types
+from collections.abc import Iterator
 
-NAMES = (
-    "BAPG_fused_gromov_wasserstein",
-    "BAPG_fused_gromov_wasserstein2",
-    "BAPG_gromov_wasserstein",
-    "BAPG_gromov_wasserstein2",
-    "entropic_fused_gromov_barycenters",
-    "entropic_fused_gromov_wasserstein",
-    "entropic_fused_gromov_wasserstein2",
-    "entropic_gromov_barycenters",
-    "entropic_gromov_wasserstein",
-    "entropic_gromov_wasserstein2",
-    "entropic_partial_fused_gromov_wasserstein",
-    "entropic_partial_fused_gromov_wasserstein2",
-    "entropic_partial_gromov_wasserstein",
-    "entropic_partial_gromov_wasserstein2",
-    "entropic_semirelaxed_fused_gromov_wasserstein",
-    "entropic_semirelaxed_fused_gromov_wasserstein2",
-    "entropic_semirelaxed_gromov_wasserstein",
-    "entropic_semirelaxed_gromov_wasserstein2",
-    "solve_gromov",
-)
+from . import balanced, bapg, barycenters, partial, semirelaxed, unified
+from ._originals import originals
+
+__all__ = ["patch", "patched", "unpatch"]
+FAMILIES = (balanced, bapg, barycenters, partial, semirelaxed, unified)
+FUNCTIONS = {
+    name: getattr(family, name)
+    for family in FAMILIES
+    for name in family.__all__
+    if inspect.isfunction(getattr(family, name))
+}
+NAMES = tuple(FUNCTIONS)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
 HOMES = ("ot.gromov", "ot.solvers")
 
 
-class Twins:
-    """The functions of this package once more, each an object of its own.
-
-    What is swapped in must not be what users of this package hold, or swapping back
-    would take it from them. Made on demand, and found again by pickle.
-    """
-
-    def __getattr__(self, name):
-        if name not in NAMES:
-            raise AttributeError(name)
-        own = getattr(sys.modules[__package__], name)
-        twin = types.FunctionType(
-            own.__code__, own.__globals__, name, own.__defaults__, own.__closure__
-        )
-        twin.__kwdefaults__, twin.__doc__ = own.__kwdefaults__, own.__doc__
-        twin.__module__, twin.__qualname__ = __name__, f"twins.{name}"
-        setattr(self, name, twin)
-        return twin
+def _twin(own):
+    """A function that does what `own` does, but is another object."""
+    twin = types.FunctionType(
+        own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__
+    )
+    for name in ("__qualname__", "__kwdefaults__", "__annotations__", "__doc__"):
+        setattr(twin, name, getattr(own, name))
+    twin.__dict__.update(own.__dict__)
+    twin.__module__ = __name__
+    return twin
 
 
-twins = Twins()
-_lock = threading.RLock()
+# What is swapped in must not be what users of this package hold, or swapping back would
+# take it from them. Not among the attributes of a module, or that would be swapped too.
+twins = types.SimpleNamespace(
+    **{name: _twin(function) for name, function in FUNCTIONS.items()}
+)
 
 
-class _State:
-    """POT's own functions by name, while they are swapped; and who wants them to be."""
+def __getattr__(name: str) -> object:
+    """Twins by name, for pickle."""
+    return getattr(twins, name)
+
+
+class _Swap:
+    """Who wants POT's functions to be swapped, and so whether they are."""
 
     def __init__(self):
-        self.originals, self.asked, self.contexts = {}, False, 0
+        self._lock, self._asked, self._contexts = threading.RLock(), False, 0
 
-    def settle(self):
-        """Swap, or swap back, as is wanted."""
-        wanted = self.asked or self.contexts > 0
-        if wanted == bool(self.originals):
-            return
-        originals = _originals() if wanted else self.originals
-        pairs = [(own, getattr(twins, name)) for name, own in originals.items()]
-        if wanted:
-            _replace(pairs)
-        else:
-            _replace((twin, own) for own, twin in pairs)
-        self.originals = originals if wanted else {}
-
-
-_state = _State()
+    def change(self, *, asked=None, contexts=0):
+        """Note what `patch` and so many more contexts want, and swap accordingly."""
+        with self._lock:
+            found = _pots_functions() if asked or contexts > 0 else {}
+            self._asked = self._asked if asked is None else asked
+            self._contexts += contexts
+            wanted = self._asked or self._contexts > 0
+            if wanted and not originals:
+                originals.update(found)
+                _replace({own: getattr(twins, name) for name, own in originals.items()})
+            elif originals and not wanted:
+                _replace({getattr(twins, name): own for name, own in originals.items()})
+                originals.clear()
 
 
-def patch():
+_swap = _Swap()
+
+
+def patch() -> None:
     """Swap POT's functions for those of gwfast in every module that has them.
 
-    In POT's own modules and in those that had imported them from it before; a module
-    that imports them later gets those of gwfast anyway. Doing it twice is doing it
-    once.
+    These are POT's own modules and those that have imported them from it; a module that
+    imports them later gets those of gwfast anyway. A second call changes nothing.
 
     Raises
     ------
     ImportError
         If POT is not installed.
     """
-    with _lock:
-        _originals()
-        _state.asked = True
-        _state.settle()
+    _swap.change(asked=True)
 
 
-def unpatch():
+def unpatch() -> None:
     """Undo `patch`: every module gets back what it had.
 
     Without `patch` nothing happens; inside of `patched`, only once that ends.
     """
-    with _lock:
-        _state.asked = False
-        _state.settle()
+    _swap.change(asked=False)
 
 
 @contextlib.contextmanager
-def patched():
+def patched() -> Iterator[None]:
     """A context in which POT's functions are swapped, for all threads; see `patch`."""
-    with _lock:
-        _originals()
-        _state.contexts += 1
-        _state.settle()
+    _swap.change(contexts=1)
     try:
         yield
     finally:
-        with _lock:
-            _state.contexts -= 1
-            _state.settle()
+        _swap.change(contexts=-1)
 
 
-def original(name):
-    """POT's own function of that name while it is swapped, else None."""
-    return _state.originals.get(name)
-
-
-def _originals():
+def _pots_functions():
     """POT's functions as they are: its own, or those swapped in."""
     try:
         homes = [importlib.import_module(name) for name in HOMES]
@@ -142,9 +120,9 @@ def _originals():
     }
 
 
-def _replace(pairs):
-    """Put the second of each pair where any module has the first."""
-    swaps = {id(old): (old, new) for old, new in pairs}
+def _replace(swaps):
+    """Put the values of a dict of functions where any module has the keys."""
+    swaps = {id(old): (old, new) for old, new in swaps.items()}
     for module in list(sys.modules.values()):
         if not isinstance(module, types.ModuleType):
             continue

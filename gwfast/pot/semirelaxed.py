@@ -2,12 +2,22 @@
 marginal is given.
 """
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._problem import Problem, one_of, random_generator, value_of
+from ._problem import LossFun, Plan, Problem, pots_choice, random_generator
+from ._valued import valued
 
-# Plans to start from by name: these, and by clustering one space into as many parts as
-# the other has points.
+__all__ = [
+    "entropic_semirelaxed_fused_gromov_wasserstein",
+    "entropic_semirelaxed_fused_gromov_wasserstein2",
+    "entropic_semirelaxed_gromov_wasserstein",
+    "entropic_semirelaxed_gromov_wasserstein2",
+]
+# Names of plans to start from: those made here, and those that POT makes by clustering
+# one space into as many parts as the other has points.
 STARTS = ("product", "random_product", "random")
 PARTITIONS = tuple(
     f"{name}{end}" for name in ("fluid", "spectral", "kmeans") for end in ("", "_soft")
@@ -15,19 +25,19 @@ PARTITIONS = tuple(
 
 
 def entropic_semirelaxed_gromov_wasserstein(
-    C1,
-    C2,
-    p=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    G0=None,
-    max_iter=1e4,
-    tol=1e-9,
-    log=False,
-    verbose=False,
-    random_state=0,
-):
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4,
+    tol: float = 1e-9,
+    log: bool = False,
+    verbose: bool = False,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Plan:
     """Entropic semi-relaxed Gromov-Wasserstein plan, as
     `ot.gromov.entropic_semirelaxed_gromov_wasserstein`.
 
@@ -53,75 +63,33 @@ def entropic_semirelaxed_gromov_wasserstein(
     ImportError
         If `G0` is the name of one that POT makes, and it is not installed.
     """
-    answer = solve_semirelaxed(
-        dict(C1=C1, C2=C2, p=p, G0=G0, loss_fun=loss_fun, symmetric=symmetric),
-        random_state,
-        epsilon=epsilon,
-        max_iter=max_iter,
-        tol=tol,
-        verbose=verbose,
-    )
-    return answer.result(log, "srgw_dist")
+    data = dict(C1=C1, C2=C2, p=p, loss_fun=loss_fun, symmetric=symmetric)
+    options = dict(epsilon=epsilon, max_iter=max_iter, tol=tol, verbose=verbose)
+    answer = solve_semirelaxed(data, G0, random_state, **options)
+    return answer.result(log)
 
 
-def entropic_semirelaxed_gromov_wasserstein2(
-    C1,
-    C2,
-    p=None,
-    loss_fun="square_loss",
-    epsilon=0.1,
-    symmetric=None,
-    G0=None,
-    max_iter=1e4,
-    tol=1e-9,
-    log=False,
-    verbose=False,
-    random_state=0,
-):
-    """Entropic semi-relaxed Gromov-Wasserstein loss, as
-    `ot.gromov.entropic_semirelaxed_gromov_wasserstein2`.
-
-    Parameters are those of `entropic_semirelaxed_gromov_wasserstein`.
-
-    Returns
-    -------
-    srgw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = entropic_semirelaxed_gromov_wasserstein(
-        C1,
-        C2,
-        p,
-        loss_fun,
-        epsilon,
-        symmetric,
-        G0,
-        max_iter,
-        tol,
-        True,
-        verbose,
-        random_state,
-    )
-    return value_of(result, "srgw_dist", log)
+entropic_semirelaxed_gromov_wasserstein2 = valued(
+    entropic_semirelaxed_gromov_wasserstein, "srgw_dist"
+)
 
 
 def entropic_semirelaxed_fused_gromov_wasserstein(
-    M,
-    C1,
-    C2,
-    p=None,
-    loss_fun="square_loss",
-    symmetric=None,
-    epsilon=0.1,
-    alpha=0.5,
-    G0=None,
-    max_iter=1e4,
-    tol=1e-9,
-    log=False,
-    verbose=False,
-    random_state=0,
-):
+    M: ArrayLike,
+    C1: ArrayLike,
+    C2: ArrayLike,
+    p: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None,
+    epsilon: float = 0.1,
+    alpha: float = 0.5,
+    G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4,
+    tol: float = 1e-9,
+    log: bool = False,
+    verbose: bool = False,
+    random_state: int | np.random.RandomState | None = 0,
+) -> Plan:
     """Entropic semi-relaxed fused Gromov-Wasserstein plan, as
     `ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein`.
 
@@ -143,84 +111,30 @@ random_state
         If asked for: "err", "srfgw_dist", its parts "lin_loss" and "quad_loss", and
         "status".
     """
-    answer = solve_semirelaxed(
-        dict(
-            C1=C1,
-            C2=C2,
-            p=p,
-            M=M,
-            alpha=alpha,
-            G0=G0,
-            loss_fun=loss_fun,
-            symmetric=symmetric,
-        ),
-        random_state,
-        epsilon=epsilon,
-        max_iter=max_iter,
-        tol=tol,
-        verbose=verbose,
+    data = dict(
+        C1=C1, C2=C2, p=p, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric
     )
-    return answer.result(log, "srfgw_dist")
+    options = dict(epsilon=epsilon, max_iter=max_iter, tol=tol, verbose=verbose)
+    answer = solve_semirelaxed(data, G0, random_state, **options)
+    return answer.result(log)
 
 
-def entropic_semirelaxed_fused_gromov_wasserstein2(
-    M,
-    C1,
-    C2,
-    p=None,
-    loss_fun="square_loss",
-    symmetric=None,
-    epsilon=0.1,
-    alpha=0.5,
-    G0=None,
-    max_iter=1e4,
-    tol=1e-9,
-    log=False,
-    verbose=False,
-    random_state=0,
-):
-    """Entropic semi-relaxed fused Gromov-Wasserstein loss, as
-    `ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein2`.
+entropic_semirelaxed_fused_gromov_wasserstein2 = valued(
+    entropic_semirelaxed_fused_gromov_wasserstein, "srfgw_dist"
+)
 
-    Parameters are those of `entropic_semirelaxed_fused_gromov_wasserstein`.
 
-    Returns
-    -------
-    srfgw_dist : scalar
-    log : dict
-        If asked for, with the plan as "T".
-    """
-    result = entropic_semirelaxed_fused_gromov_wasserstein(
-        M,
-        C1,
-        C2,
-        p,
-        loss_fun,
-        symmetric,
-        epsilon,
-        alpha,
-        G0,
-        max_iter,
-        tol,
-        True,
-        verbose,
-        random_state,
+def solve_semirelaxed(data, start, random_state, **options):
+    """The `Answer` for the data of a `Problem` and a start, perhaps the name of one."""
+    named = isinstance(start, str)
+    if named:
+        pots_choice(start, "G0", STARTS + PARTITIONS)
+    problem = Problem(
+        **data, q=None, G0=None if named else start, marginals="semirelaxed"
     )
-    return value_of(result, "srfgw_dist", log)
-
-
-def solve_semirelaxed(data, random_state, **options):
-    """The `Answer` for the data of a `Problem`, whose `G0` may be a name."""
-    start = data["G0"] if isinstance(data["G0"], str) else None
-    if start is not None:
-        one_of(start, "G0", STARTS + PARTITIONS)
-        data["G0"] = None
-    problem = Problem(q=None, marginals="semirelaxed", **data)
-    if start is not None:
-        plan = _named_plan(problem, start, random_state)
-        problem.G0 = plan.astype(problem.arrays.dtype)
+    start = _named_plan(problem, start, random_state) if named else None
     # POT's steps are proximal: each starts from the plan of the last.
-    return problem.solve(method="ppa", **options)
+    return problem.solve(method="ppa", start=start, **options)
 
 
 def _named_plan(problem, method, random_state):

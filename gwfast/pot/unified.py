@@ -1,17 +1,21 @@
-"""`solve_gromov`, called as in POT: all of the above behind one name."""
+"""`solve_gromov`, called as in POT: the problems of the other modules by one name."""
+
+from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._problem import Problem, one_of, outside
-from .balanced import METHODS
-from .patching import original
+from ._originals import originals
+from ._problem import Problem, Solver, method_of, outside
 from .semirelaxed import solve_semirelaxed
 
-NAMES = {
+__all__ = ["OTResult", "solve_gromov"]
+# What other functions call the arguments of this one.
+ARGUMENTS = {
     "C1": "Ca",
     "C2": "Cb",
     "p": "a",
@@ -20,13 +24,8 @@ NAMES = {
     "epsilon": "reg",
     "m": "unbalanced",
 }
-LOSSES = {"l2": "square_loss", "kl": "kl_loss"}
-# What the loss is called in the log, and how much a plan may change at the end.
-VALUES = {
-    "balanced": "gw_dist",
-    "semirelaxed": "srgw_dist",
-    "partial": "partial_gw_dist",
-}
+LOSS_FUN = {"l2": "square_loss", "kl": "kl_loss"}
+# Change of the plan (Frobenius norm) at which outer iterations stop, if not given.
 TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
 
 
@@ -53,24 +52,24 @@ class OTResult:
     value_linear: Any
     value_quad: Any
     status: str
-    log: dict
+    log: dict[str, Any]
     potentials: None = None
     potential_a: None = None
     potential_b: None = None
 
     @property
-    def marginal_a(self):
+    def marginal_a(self) -> Any:
         return self.plan.sum(1)
 
     @property
-    def marginal_b(self):
+    def marginal_b(self) -> Any:
         return self.plan.sum(0)
 
     @property
-    def marginals(self):
+    def marginals(self) -> tuple[Any, Any]:
         return self.marginal_a, self.marginal_b
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"OTResult(value={self.value}, value_linear={self.value_linear}, "
             f"plan={type(self.plan).__name__}(shape={tuple(self.plan.shape)}), "
@@ -79,25 +78,25 @@ class OTResult:
 
 
 def solve_gromov(
-    Ca,
-    Cb,
-    M=None,
-    a=None,
-    b=None,
-    loss="L2",
-    symmetric=None,
-    alpha=0.5,
-    reg=None,
-    reg_type="entropy",
-    unbalanced=None,
-    unbalanced_type="KL",
-    n_threads=1,
-    method=None,
-    max_iter=None,
-    plan_init=None,
-    tol=None,
-    verbose=False,
-):
+    Ca: ArrayLike,
+    Cb: ArrayLike,
+    M: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    b: ArrayLike | None = None,
+    loss: Literal["L2", "KL"] = "L2",
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    reg: float | None = None,
+    reg_type: str = "entropy",
+    unbalanced: float | None = None,
+    unbalanced_type: str = "KL",
+    n_threads: int | None = 1,
+    method: Solver | None = None,
+    max_iter: float | None = None,
+    plan_init: ArrayLike | None = None,
+    tol: float | None = None,
+    verbose: bool = False,
+) -> OTResult | Any:
     """Gromov-Wasserstein with entropy, as `ot.solve_gromov` with `reg`.
 
     Parameters
@@ -111,27 +110,28 @@ def solve_gromov(
     alpha : float, default=0.5
         Weight of the structures, where there is `M`.
     reg : float
-        What is `epsilon` elsewhere. None and 0 are left to POT, while it is swapped
-        (see `patch`).
+        The `epsilon` of `entropic_gromov_wasserstein`. None and 0 are left to POT,
+        while its function is swapped (see `patch`).
     reg_type : {"entropy"}, default="entropy"
     unbalanced : float, optional
         The mass to match, with `unbalanced_type` "partial".
     unbalanced_type : {"KL", "L2", "semirelaxed", "partial"}, default="KL"
-        With `unbalanced`, "KL" and "L2" are left to POT, while it is swapped.
+        With `unbalanced`, "KL" and "L2" are left to POT, while its function is swapped.
     n_threads : int, default=1
         Without effect, as in POT for these problems.
     method : {"PGD", "PPA"}, optional
-        With both marginals.
+        For problems with both marginals; "PGD" by default.
     max_iter : int, default=1000
     plan_init : array-like of shape (n, m), optional
     tol : float, optional
-        As POT documents it; 1e-9 by default, 1e-7 for "partial".
+        Change of the plan (Frobenius norm) at which outer iterations stop; 1e-9 by
+        default, 1e-7 for "partial".
     verbose : bool, default=False
 
     Returns
     -------
     OTResult
-        POT's while it is swapped, else one with the same attributes.
+        That of POT while its function is swapped, else one with the same attributes.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def solve_gromov(
         If the plan should not be trusted as it is.
     """
     arguments = dict(locals())
-    if not isinstance(loss, str) or loss.lower() not in LOSSES:
+    if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
     marginals, why_not = _kind(reg, unbalanced, unbalanced_type, M, alpha)
     if why_not is not None:
@@ -159,11 +159,10 @@ def solve_gromov(
         C2=Cb,
         p=a,
         M=M if fused else None,
-        alpha=alpha if fused else 1.0,
-        loss_fun=LOSSES[loss.lower()],
+        alpha=alpha,
+        loss_fun=LOSS_FUN[loss.lower()],
         symmetric=symmetric,
-        G0=plan_init,
-        names=NAMES,
+        names=ARGUMENTS,
     )
     options = dict(
         epsilon=reg,
@@ -172,19 +171,16 @@ def solve_gromov(
         verbose=verbose,
     )
     if marginals == "semirelaxed":
-        answer = solve_semirelaxed(data, 0, **options)
-    else:
-        partial = marginals == "partial"
-        if not partial:
-            solver = one_of("PGD" if method is None else method, "method", METHODS)
-            options["method"] = METHODS[solver]
-        mass = unbalanced if partial else None
-        answer = Problem(q=b, marginals=marginals, mass=mass, **data).solve(**options)
-    return _result(answer, marginals, fused)
+        return _result(solve_semirelaxed(data, plan_init, 0, **options))
+    if marginals == "balanced":
+        options["method"] = method_of("PGD" if method is None else method, "method")
+        unbalanced = None
+    problem = Problem(**data, q=b, G0=plan_init, marginals=marginals, mass=unbalanced)
+    return _result(problem.solve(**options))
 
 
 def _kind(reg, unbalanced, unbalanced_type, M, alpha):
-    """The rule of the marginals, or why the problem is none of gwfast's."""
+    """The rule of the marginals, and None or why the problem is none of gwfast's."""
     kind = unbalanced_type.lower()
     if reg is None or reg == 0:
         return None, f"reg={reg}"
@@ -206,7 +202,7 @@ def _kind(reg, unbalanced, unbalanced_type, M, alpha):
 
 
 def _left_to_pot(why, arguments):
-    solver = original("solve_gromov")
+    solver = originals.get("solve_gromov")
     if solver is None:
         raise NotImplementedError(
             f"{why} is none of gwfast's problems: it solves those with a positive reg, "
@@ -217,16 +213,16 @@ def _left_to_pot(why, arguments):
     return solver(**arguments)
 
 
-def _result(answer, marginals, fused):
-    value = VALUES[marginals].replace("gw", "fgw") if fused else VALUES[marginals]
-    plan, log = answer.result(True, value)
+def _result(answer):
+    plan, log = answer.result(log=True)
     log["T"] = plan
     T = answer.solved.plan.astype(np.float64)
     entropy = (T * np.log(T + 1e-16)).sum()
-    if fused:
+    problem, linear = answer.problem, None
+    if problem.M is not None:
         linear = answer.back(answer.linear)
-    else:
-        linear = None if marginals == "partial" else 0
+    elif problem.marginals != "partial":
+        linear = 0
     attributes = dict(
         plan=plan,
         value=answer.back(answer.value + answer.epsilon * entropy),
@@ -235,7 +231,7 @@ def _result(answer, marginals, fused):
         status=answer.solved.status,
         log=log,
     )
-    if original("solve_gromov") is None:
+    if "solve_gromov" not in originals:
         return OTResult(**attributes)
     from ot.backend import get_backend
     from ot.utils import OTResult as PotResult

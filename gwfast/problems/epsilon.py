@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+from typing import Literal, TypeAlias
 
 from ..utils.validation import as_positive
 
-# Share of the mean pseudo-cost under the product plan. On word vectors of 50 and 200
-# dimensions, five language pairs, accuracy was best between 1.25 and 3 %, and at 1.75 %
-# at most 7 % below the best of each (`python -m benchmarks.optimum epsilon`).
+# "auto", as a fraction of the mean linearized cost under the product plan. On word
+# vectors of 50 and 200 dimensions, five language pairs, accuracy was best between 1.25
+# and 3 %, and at 1.75 % at most 7 % below the best of each (`python -m
+# benchmarks.optimum epsilon`).
 AUTO_RELATIVE = 0.0175
 
 
@@ -20,8 +22,8 @@ class Epsilon:
     value : float or None, default=None
         In units of cost. One of `value` and `relative` has to be given.
     relative : float or None, default=None
-        Share of the mean of the pseudo-cost under the product plan, which is the
-        objective there.
+        Fraction of the mean of the linearized cost under the product plan, which is
+        the objective there.
     anneal_from : float, default=1
         Multiple of it that the first outer iteration uses; 1 is no annealing.
     anneal_by : float, default=0.9
@@ -45,7 +47,7 @@ class Epsilon:
     anneal_from: float = 1.0
     anneal_by: float = 0.9
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if (self.value is None) == (self.relative is None):
             raise ValueError(
                 "Epsilon must have one of value and relative, "
@@ -63,14 +65,17 @@ class Epsilon:
         if self.relative is None:
             last = float(self.value)
         else:
-            # Where all costs are equal any epsilon gives the product plan, but what
-            # cannot be resolved would be refused.
-            # The mean pseudo-cost: a plan of less mass has a smaller one.
+            # The objective of the product plan is the mean times the mass it moves.
             mass = linearization.problem.mass
             last = self.relative * linearization.product_cost / mass
-            least = linearization.precision.min_epsilon
-            last = max(last, least * linearization.cost_scale)
+            # Where all costs are equal any epsilon gives the product plan, but one that
+            # cannot be resolved would be refused.
+            smallest = linearization.precision.min_epsilon
+            last = max(last, smallest * linearization.cost_scale)
         return Schedule(last, last * self.anneal_from, self.anneal_by)
+
+
+EpsilonLike: TypeAlias = float | Literal["auto"] | Epsilon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,16 +86,16 @@ class Schedule:
     first: float
     factor: float = 0.9
 
-    def at(self, iteration):
+    def at(self, iteration: int) -> float:
         """Epsilon of an iteration, counted from 0."""
         return max(self.last, self.first * self.factor**iteration)
 
     @classmethod
-    def constant(cls, epsilon):
+    def constant(cls, epsilon: float) -> "Schedule":
         return cls(epsilon, epsilon)
 
 
-def as_epsilon(epsilon):
+def as_epsilon(epsilon: EpsilonLike) -> Epsilon:
     """`Epsilon` of a number, "auto" or an `Epsilon`.
 
     Raises
@@ -108,7 +113,7 @@ def as_epsilon(epsilon):
     return Epsilon(value=as_positive(epsilon, "epsilon"))
 
 
-def parse_epsilon(text):
+def parse_epsilon(text: str) -> EpsilonLike:
     """What `gwfast.align` takes, of the text "auto", a number or a percentage.
 
     Raises
@@ -116,7 +121,7 @@ def parse_epsilon(text):
     ValueError
     """
     if text == "auto":
-        return text
+        return "auto"
     relative = text.endswith("%")
     try:
         number = float(text.removesuffix("%"))

@@ -5,17 +5,20 @@ matrix. Both answer the same questions, so the rest of the library does not care
 """
 
 import copy
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import CACHED_BYTES, row_blocks
+from ..utils.types import Float32Array, Float64Array, Metric, Statistic
 from ..utils.validation import as_count, as_matrix, as_square, one_of
 
-METRICS = ("cosine", "dot", "sqeuclidean")
-STATISTICS = ("max", "mean", "median")
+METRICS: tuple[Metric, ...] = get_args(Metric)
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points between which `PointCloud.scaled_by` looks for the median.
 SAMPLED = 2000
@@ -23,7 +26,7 @@ SAMPLED = 2000
 CONSTANT = 1e-6
 
 
-def within_range(x, name):
+def within_range(x: NDArray[Any], name: str) -> NDArray[Any]:
     """`x`, if fourth powers of its entries (squared squared distances) stay finite.
 
     Raises
@@ -38,7 +41,7 @@ def within_range(x, name):
     return x
 
 
-def unit_rows(x, name):
+def unit_rows(x: ArrayLike, name: str) -> Float64Array:
     """`x` in float64 with rows of length one.
 
     Raises
@@ -87,8 +90,13 @@ class PointCloud:
     """
 
     symmetric = True
+    metric: Metric | None
+    n: int
+    features: Float32Array
+    signature: Float64Array
+    scale: float
 
-    def __init__(self, x, metric="cosine"):
+    def __init__(self, x: ArrayLike, metric: Metric = "cosine") -> None:
         x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", METRICS)
         self.n = x.shape[0]
@@ -116,23 +124,23 @@ class PointCloud:
         self.signature = signature
 
     @property
-    def points(self):
+    def points(self) -> Float32Array:
         """Features whose inner products are similarities: (n, d) float32."""
         return self.features[:, :-2] if self.metric == "sqeuclidean" else self.features
 
     @property
-    def is_constant(self):
+    def is_constant(self) -> bool:
         """Whether all costs are one number, up to rounding."""
         return bool(np.ptp(self.features, axis=0).max() <= CONSTANT)
 
-    def take(self, rows):
+    def take(self, rows: NDArray[Any]) -> "PointCloud":
         """The cloud of some rows, in the same units and features."""
         part = copy.copy(self)
         part.features = np.ascontiguousarray(self.features[rows])
         part.n = len(part.features)
         return part
 
-    def scaled_by(self, statistic):
+    def scaled_by(self, statistic: Statistic) -> "PointCloud":
         """The cloud with its costs divided by a statistic of them.
 
         Parameters
@@ -175,7 +183,7 @@ class PointCloud:
         other.scale = 1.0 / (added + value)
         return other
 
-    def square_times(self, p):
+    def square_times(self, p: Float64Array) -> Float64Array:
         """``(C * C) @ p`` in units of ``scale**2``, float64, without forming C.
 
         Row i is ``phi_i' G phi_i`` with ``G`` the weighted Gram matrix of the features.
@@ -184,7 +192,7 @@ class PointCloud:
         gram = self.signature @ (phi.T * p) @ phi @ self.signature
         return np.einsum("ij,ij->i", phi @ gram, phi)
 
-    def to_dense(self):
+    def to_dense(self) -> "DenseCost":
         """The costs as a `DenseCost`, built block by block."""
         phi = self.features
         # Only costs that float32 has no room for take twice the room.
@@ -219,11 +227,17 @@ class DenseCost:
         Up to 1e-6 of the largest entry, the rounding of a float32 computation.
     """
 
-    def __init__(self, cost, name="cost", *, symmetric=None):
+    n: int
+    matrix: NDArray[np.floating[Any]]
+    symmetric: bool
+
+    def __init__(
+        self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
+    ) -> None:
         self.matrix = within_range(as_square(cost, name), name)
         self.n = self.matrix.shape[0]
-        self.symmetric = symmetric
         if symmetric is not None:
+            self.symmetric = symmetric
             return
         tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
         self.symmetric = all(
@@ -232,30 +246,37 @@ class DenseCost:
         )
 
     @property
-    def is_constant(self):
+    def is_constant(self) -> bool:
         """Whether all costs are one number, up to rounding."""
         low, high = float(self.matrix.min()), float(self.matrix.max())
         return high - low <= CONSTANT * max(abs(low), abs(high))
 
-    def square_times(self, p):
+    def square_times(self, p: Float64Array) -> Float64Array:
         """``(C * C) @ p``, float64."""
         made = np.empty(self.n)
         for rows in row_blocks(self.n, self.n):
             made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
         return made
 
-    def take(self, rows):
+    def take(self, rows: NDArray[Any]) -> "DenseCost":
         """The costs between some of the points."""
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
         part.n = len(part.matrix)
         return part
 
-    def to_dense(self):
+    def to_dense(self) -> "DenseCost":
         return self
 
 
-def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
+def cosine_similarity(
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    out: Float32Array | None = None,
+    chunk_rows: int | None = None,
+    n_threads: int | None = None,
+) -> Float32Array:
     """Cosine similarity of all rows of `x` with all rows of `y`.
 
     Written chunk by chunk into one float32 buffer: beside that and float32 copies of
@@ -310,14 +331,14 @@ def cosine_similarity(x, y=None, *, out=None, chunk_rows=None, n_threads=None):
             f"out must be a writeable C-contiguous float32 array of shape {shape}, "
             f"got {came}"
         )
-    right = Panels(right, True, n_threads=n_threads)
+    panels = Panels(right, True, n_threads=n_threads)
     for i in range(0, shape[0], step):
         rows = slice(i, i + step)
-        _products.matmul(left[rows], right, out[rows], n_threads=n_threads)
+        _products.matmul(left[rows], panels, out[rows], n_threads=n_threads)
     return out
 
 
-def unit_rows_float32(x, name):
+def unit_rows_float32(x: NDArray[Any], name: str) -> Float32Array:
     """`unit_rows` in float32, made block by block."""
     unit = np.empty(x.shape, dtype=np.float32)
     for rows in row_blocks(*x.shape):

@@ -1,5 +1,5 @@
 """Matrices of costs by their largest eigenvalues: what the first iterations on many
-points need of them, at a fraction of the price.
+points need of them, at a fraction of the price: the low-rank warm start.
 
 Plans of early iterations are smooth, and what they see of costs between points are the
 leading eigenvectors; distances have few that matter. Where a problem ends is then for
@@ -13,16 +13,18 @@ from ..kernels._rows import Panels, aligned_empty
 from .geometry import DenseCost, PointCloud
 from .losses import LOSSES
 
-# Eigenvectors kept, and points a side below which products of the matrices are as fast.
-RANK, LEAST_POINTS = 128, 600
-# What is left out may be this share of the costs' deviations from their mean, in the
-# Frobenius norm.
-LEFT_OUT = 0.35
+# Eigenvectors kept.
+RANK = 128
+# Points a side below which products of the whole matrices are as fast.
+MIN_POINTS = 600
+# What is left out of the costs is at most this fraction of their deviations from their
+# mean, in the Frobenius norm; otherwise there is no low-rank warm start.
+MAX_LEFT_OUT = 0.35
 # In place of a length of zero.
 TINY = 1e-30
 
 
-class Spectral(PointCloud):
+class LowRankCost(PointCloud):
     """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors, found
     by a power of the matrix on random vectors (Halko, Martinsson and Tropp, SIAM Review
     2011).
@@ -37,7 +39,8 @@ class Spectral(PointCloud):
     Attributes
     ----------
     left_out : float
-        Share of the costs, less `shift`, that these do not make up.
+        Fraction of the costs, less `shift`, that these do not make up, in the
+        Frobenius norm.
     """
 
     metric = None
@@ -65,21 +68,21 @@ class Spectral(PointCloud):
         self.scale, self.signature = unit * scale, np.diag(values / (self.n * scale))
 
 
-def smoothed(problem, n_threads):
-    """The problem with spectral costs, or None where these would not do."""
+def low_rank_problem(problem, n_threads):
+    """The problem with low-rank costs, or None where these would not do."""
     sides = problem.x, problem.y
-    small = min(problem.shape) < LEAST_POINTS or not LOSSES[problem.loss].keeps_factors
+    small = min(problem.shape) < MIN_POINTS or not LOSSES[problem.loss].keeps_factors
     if small or not problem.is_plain:
         return None
     if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
         return None
-    shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     if any(side.is_constant for side in sides):
         return None
+    shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     made = []
     for side in sides:
-        made.append(Spectral(side, shift, n_threads))
-        if made[-1].left_out > LEFT_OUT:
+        made.append(LowRankCost(side, shift, n_threads))
+        if made[-1].left_out > MAX_LEFT_OUT:
             return None
     return problem.with_geometries(*made)
 

@@ -66,7 +66,6 @@ class QuadraticProblem:
     def _set(self, x, y, rule, loss, linear_cost, alpha):
         self.x, self.y, self.rule, self.loss = x, y, rule, loss
         self.linear_cost, self.alpha = linear_cost, float(alpha)
-        self.profiles = {}  # see `starts.Profile`
 
     @classmethod
     def from_checked(cls, x, y, rule, *, loss="square", linear_cost=None, alpha=0.5):

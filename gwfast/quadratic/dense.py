@@ -31,6 +31,10 @@ class Dense(Linearization):
 
     An asymmetric cost has two linearized costs, of it and of its transpose; their mean
     is half the gradient of the objective.
+
+    Attributes
+    ----------
+    bilinear : BilinearTerm
     """
 
     # With a fraction of 0.1, 5 of 30 random problems (epsilon a tenth of the objective
@@ -90,7 +94,7 @@ class Dense(Linearization):
     def _use(self, bilinear):
         """Take this term, and all room that is needed, in the precision."""
         shape, dtype = self.problem.shape, self.precision.dtype
-        self._bilinear, self._increments = bilinear, None
+        self.bilinear, self._increments = bilinear, None
         self._buffer = Buffer(aligned_empty(shape, dtype))
         self._epsilon, self._change = 0.0, 1.0
         deep = self.precision.itemsize > 4
@@ -104,7 +108,7 @@ class Dense(Linearization):
         """Make products near known ones by what `rounded` returned, whose buffer is
         taken.
         """
-        multiply, made = rounded._bilinear.multiply, rounded._buffer.array
+        multiply, made = rounded.bilinear.multiply, rounded._buffer.array
         self._increments = Increments(multiply, made, self.n_threads)
 
     def rounded(self, precision):
@@ -113,7 +117,7 @@ class Dense(Linearization):
         other.precision = precision
         if self._fused is not None:
             other._fused = self._fused.astype(precision.dtype)
-        other._use(self._bilinear.astype(precision.dtype))
+        other._use(self.bilinear.astype(precision.dtype))
         return other
 
     def _separate(self, rows, cols):
@@ -225,7 +229,7 @@ class Dense(Linearization):
         max_error = SLACK * self._change * self._epsilon
         if near is not None and near.fill(self.state, out, max_error):
             return
-        self._bilinear.multiply(self.state, out)
+        self.bilinear.multiply(self.state, out)
         if self._fused is not None:
             out += self._fused.matrix
         if near is not None:

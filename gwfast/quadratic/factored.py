@@ -16,7 +16,6 @@ from ..linear.gibbs_kernel import (
 from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
-from ..utils.memory import BYTES_KEPT, EXPECTED_DENSITY
 from .anderson import Anderson
 from .linearization import Linearization, Update, not_negative
 
@@ -30,6 +29,9 @@ MAX_PEAK = 20.0
 # than all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200
 # features), by whether these are stored.
 MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
+# Fraction of the entries that the sparse tier expects to keep, and bytes for each:
+# column and value, and what choosing them takes.
+EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 
 
 class Factored(Linearization):

@@ -2,11 +2,13 @@
 
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
-from ..utils.memory import TIERS
 from ..utils.precision import SINGLE
 from .dense import Dense
 from .factored import Factored
 from .methods import PGD
+
+# See `solvers.levels`.
+TIERS = ("dense", "sparse", "tiled")
 
 
 def is_factored(problem, method=PGD):
@@ -17,7 +19,7 @@ def is_factored(problem, method=PGD):
 
 
 def tiers(problem, method=PGD):
-    """Ways of keeping the kernel, see `solvers.levels`."""
+    """Ways of keeping the kernel in a solve of this problem."""
     return TIERS if is_factored(problem, method) else TIERS[:1]
 
 

@@ -3,6 +3,7 @@ that no one has multiplied yet. All answer the same questions.
 """
 
 import copy
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -41,6 +42,11 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
+    # What the forms know: all rows, some as an array, and ``plan @ y`` with row sums.
+    _toarray: Callable[[], FloatArray]
+    _rows: Callable[[slice], FloatArray]
+    _topk: Callable[[int, Any], Neighbors]
+    _apply: Callable[[FloatArray], tuple[FloatArray, Float64Array]]
 
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
@@ -176,7 +182,7 @@ class Coupling:
             f"{self.nbytes / 1e6:.3g} MB)"
         )
 
-    def _blocks(self):
+    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Pairs of a slice of rows and these as an array."""
         step = max(BLOCK_FLOATS // self.shape[1], 1)
         for i in range(0, self.shape[0], step):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import _kernels
+from ..utils.types import FloatArray, IntArray
 
 
 class Neighbors(NamedTuple):
@@ -16,8 +17,8 @@ class Neighbors(NamedTuple):
     scores : (n_queries, k) float32 ndarray
     """
 
-    indices: np.ndarray
-    scores: np.ndarray
+    indices: IntArray
+    scores: FloatArray
 
 
 def largest(x, k, n_threads):

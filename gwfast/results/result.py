@@ -131,7 +131,7 @@ class Candidates(tuple):
     _FORMATS = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
 
     def __str__(self) -> str:
-        cells = [Candidate._fields]
+        cells: list[tuple[str, ...]] = [Candidate._fields]
         for row in self:
             cells.append(tuple(map(format, row, (f[1:] for f in self._FORMATS))))
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -57,4 +57,5 @@ class Status(str, enum.Enum):
         self._value_, self.meaning, self.advice = value, meaning, advice
         return self
 
-    __str__, __format__, __repr__ = str.__str__, str.__format__, str.__repr__
+    __str__, __repr__ = str.__str__, str.__repr__
+    __format__ = str.__format__  # type: ignore[assignment]

@@ -7,24 +7,26 @@ from concurrent.futures import ThreadPoolExecutor
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
-from ..results.result import ConvergenceWarning
-from ..utils.progress import watching
+from ..results.result import ConvergenceWarning, GWResult
+from ..utils.progress import ProgressEvent, reporting
+from ..utils.types import Progress
 from .gromov import solve
+from .options import EpsilonLike, InitLike, SolveOptions
 
 
 def gromov_wasserstein_batch(
-    problems,
+    problems: Iterable[QuadraticProblem | tuple],
     *,
-    epsilon="auto",
-    init="auto",
-    max_outer=1000,
-    max_inner=10_000,
-    tol=1e-5,
-    marginal_tol=1e-5,
-    n_threads=None,
-    seed=0,
-    progress=False,
-):
+    epsilon: EpsilonLike = "auto",
+    init: InitLike = "auto",
+    max_outer: int = 1000,
+    max_inner: int = 10_000,
+    tol: float = 1e-5,
+    marginal_tol: float = 1e-5,
+    n_threads: int | None = None,
+    seed: int = 0,
+    progress: Progress = False,
+) -> list[GWResult]:
     """Solve many problems, of any sizes, as many at a time as there are threads.
 
     Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``, with the
@@ -59,36 +61,31 @@ def gromov_wasserstein_batch(
     ConvergenceWarning
         Once, if any of them did not converge; their `GWResult.status` says how.
     """
-    limits = Limits(max_outer, max_inner, tol, marginal_tol)
-    if isinstance(problems, str) or not isinstance(problems, Iterable):
-        raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
-    problems = [_as_problem(*numbered) for numbered in enumerate(problems)]
-    options = dict(
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         epsilon=epsilon,
         init=init,
-        limits=limits,
-        order="mass",
         n_threads=1,
-        memory_limit=None,
-        tier="auto",
         seed=seed,
-        callback=None,
-        progress=False,
     )
+    if isinstance(problems, str) or not isinstance(problems, Iterable):
+        raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
+    made = [_as_problem(*numbered) for numbered in enumerate(problems)]
     n_threads = resolve_n_threads(n_threads)
-    results, total = [None] * len(problems), len(problems)
+    solved, total = {}, len(made)
     # The largest first, so that none is left alone at the end.
-    order = sorted(range(total), key=lambda k: -problems[k].shape[0])
+    order = sorted(range(total), key=lambda k: -made[k].shape[0])
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast")
-    with single_threaded_blas(), watching(progress) as watch, pool:
-        running = {k: pool.submit(solve, problems[k], **options) for k in order}
+    with single_threaded_blas(), reporting(progress) as report, pool:
+        running = {k: pool.submit(solve, made[k], options) for k in order}
         try:
             for done, k in enumerate(order):
-                watch("solving", done, total)
-                results[k] = _result_of(running[k], k)
+                report(ProgressEvent("solve", "solving", done + 1, done, total))
+                solved[k] = _result_of(running[k], k)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    results = [solved[k] for k in range(total)]
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
         shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])

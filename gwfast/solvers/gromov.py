@@ -1,71 +1,62 @@
-"""The public solvers for costs of one's own, and what their results are worth."""
+"""The public solver for costs of one's own."""
 
 import dataclasses
 import time
-import warnings
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.epsilon import as_epsilon
-from ..problems.low_rank import smoothed
+from numpy.typing import ArrayLike
+
+from ..kernels.threads import single_threaded_blas
+from ..problems.geometry import DenseCost, PointCloud
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import is_factored, linearize
-from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD, as_method
-from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits
-from ..results.result import Candidates, ConvergenceWarning
-from ..results.status import Status
-from ..utils.memory import as_limit
-from ..utils.precision import SINGLE, as_precision
-from ..utils.progress import watching
-from ..utils.validation import as_callback, as_count
+from ..results.result import Candidates, GWResult
+from ..utils.memory import as_memory_limit
+from ..utils.precision import SINGLE
+from ..utils.progress import ProgressEvent, reporting
+from ..utils.types import (
+    Dtype,
+    LossName,
+    Marginals,
+    MemoryLimit,
+    Method,
+    Progress,
+    Tier,
+)
+from .diagnosis import conclude, warn_of
 from .levels import choose
+from .options import Callback, EpsilonLike, InitLike, SolveOptions
 from .race import search
+from .stages import descend, go_on, near
 from .starts import Given, Product, as_start, start_plan
-
-# A plan whose information about who matches whom (Kullback-Leibler divergence from the
-# product plan) is below this share of the most there could be has matched nothing.
-LEAST_INFORMATION = 0.02
-# Epsilon, as a share of the mean pseudo-cost, that is not too large in general.
-USUAL_SHARE = 0.03
-# A point that keeps less than this share of its mass has lost it.
-LEAST_MASS = 0.01
-
-# Entries of a float64 plan from which on float32 comes first, and how far it goes.
-HEAD_SIZE = 1 << 16
-HEAD = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
-# With fewer iterations than this all of them are of the problem itself.
-STAGED_FROM = 50
-# How far the largest eigenvalues do.
-SMOOTH = Limits(max_outer=1000, max_inner=1000, tol=0.05, marginal_tol=0.01)
 
 
 def gromov_wasserstein(
-    cost_x,
-    cost_y,
-    p=None,
-    q=None,
+    cost_x: ArrayLike | PointCloud | DenseCost,
+    cost_y: ArrayLike | PointCloud | DenseCost,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
-    epsilon="auto",
-    loss="square",
-    linear_cost=None,
-    alpha=0.5,
-    marginals="balanced",
-    mass=None,
-    method="pgd",
-    dtype="float32",
-    init="auto",
-    max_outer=1000,
-    max_inner=10_000,
-    tol=1e-5,
-    marginal_tol=1e-5,
-    n_threads=None,
-    memory_limit=None,
-    tier="auto",
-    seed=0,
-    callback=None,
-    progress=False,
-):
+    epsilon: EpsilonLike = "auto",
+    loss: LossName = "square",
+    linear_cost: ArrayLike | None = None,
+    alpha: float = 0.5,
+    marginals: Marginals = "balanced",
+    mass: float | None = None,
+    method: Method = "pgd",
+    dtype: Dtype = "float32",
+    init: InitLike = "auto",
+    max_outer: int = 1000,
+    max_inner: int = 10_000,
+    tol: float = 1e-5,
+    marginal_tol: float = 1e-5,
+    n_threads: int | None = None,
+    memory_limit: MemoryLimit = None,
+    tier: Tier = "auto",
+    seed: int = 0,
+    callback: Callback | None = None,
+    progress: Progress = False,
+) -> GWResult:
     """Entropic Gromov-Wasserstein plan between two spaces.
 
     Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
@@ -86,10 +77,10 @@ def gromov_wasserstein(
         Masses, non-negative with sum one; None is uniform.
     q : array-like of shape (m,) or None, default=None
     epsilon : float, "auto" or Epsilon, default="auto"
-        Regularization, in units of cost: the linear problems are those of
-        ``lin_cost``, *half* the gradient of the objective. POT passes the whole
+        Regularization, in units of cost: the linear problems are those of the
+        linearized cost, *half* the gradient of the objective. POT passes the whole
         gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
-        product plan; `Epsilon` says other shares, and annealing.
+        product plan; `Epsilon` says other fractions, and annealing.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m) or None, default=None
@@ -127,11 +118,11 @@ def gromov_wasserstein(
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
-        Limit of Sinkhorn passes in any one of them.
+        Limit of Sinkhorn iterations in any one of them.
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
-        this, relatively (for dense costs not less than rounding the pseudo-cost to
-        float32 moves the plan by, about 1e-7 of the largest cost over epsilon),
+        this, relatively (for dense costs not less than rounding the linearized cost
+        to float32 moves the plan by, about 1e-7 of the largest cost over epsilon),
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     n_threads : int or None, default=None
@@ -141,10 +132,10 @@ def gromov_wasserstein(
         is free to this process.
     tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
         How the kernel of two point clouds is kept. "dense": in one n x m float32
-        buffer. "sparse": what matters of it, once the plan is concentrated; the plan
-        then lacks at most `GWResult.left_out` of any row or column. "tiled": never more
-        than some rows; every pass makes it anew from its factors. "auto" is the first
-        of these that `memory_limit` allows. Other costs are always "dense".
+        buffer. "sparse": truncated, once the plan is concentrated; the plan then lacks
+        at most `GWResult.left_out` of any row or column. "tiled": never more than some
+        rows; every iteration makes it anew from its factors. "auto" is the first of
+        these that `memory_limit` allows. Other costs are always "dense".
     seed : int, default=0
         For random starts.
     callback : callable or None, default=None
@@ -185,15 +176,12 @@ def gromov_wasserstein(
         marginals=marginals,
         mass=mass,
     )
-    limits = Limits(max_outer, max_inner, tol, marginal_tol)
-    result = solve(
-        problem,
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol),
         method=method,
         dtype=dtype,
         epsilon=epsilon,
         init=init,
-        limits=limits,
-        order="mass",
         n_threads=n_threads,
         memory_limit=memory_limit,
         tier=tier,
@@ -201,62 +189,24 @@ def gromov_wasserstein(
         callback=callback,
         progress=progress,
     )
-    warn_of(result, limits, stacklevel=3)
+    result = solve(problem, options)
+    warn_of(result, options.limits, stacklevel=3)
     return result
 
 
-def solve(
-    problem,
-    *,
-    method="pgd",
-    dtype="float32",
-    epsilon,
-    init,
-    limits,
-    order,
-    n_threads,
-    memory_limit,
-    tier,
-    seed,
-    callback,
-    progress,
-):
-    """`gromov_wasserstein` of a `QuadraticProblem`, without its warning; for `order`
-    see `search`.
-    """
-    began = time.perf_counter()
-    seed, callback = as_count(seed, "seed", least=0), as_callback(callback)
-    epsilon, auto = as_epsilon(epsilon), isinstance(init, str) and init == "auto"
-    precision = as_precision(dtype)
-    method = as_method(method, problem, precision)
-    if auto and not (method is PGD and problem.is_balanced):
-        auto, init = False, "product"
-    start = None
-    if not auto:
-        start = as_start(init, problem, seed, also=("auto",), dtype=precision.dtype)
-    threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
-    limit = as_limit(memory_limit)
-    tier = choose(
-        problem, tier, limit, threads, method=method, itemsize=precision.itemsize
-    )
-    tie, candidates = False, Candidates()
-    with single_threaded_blas(), watching(progress) as watch:
-        if auto:
-            found, tie, candidates = search(
-                problem,
-                epsilon,
-                limits if precision is SINGLE else near(limits),
-                order=order,
-                n_threads=n_threads,
-                tier=tier,
-                limit=limit,
-                seed=seed,
-                callback=callback if precision is SINGLE else None,
-                watch=watch,
-            )
-            solution = found.solution
-            if precision is not SINGLE:
-                solution = go_on(found, problem, limits, precision, callback)
+def solve(problem, options):
+    """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
+    began, precision = time.perf_counter(), options.precision
+    method = as_method(options.method, problem, precision)
+    options = dataclasses.replace(options, method=method)
+    start = _start_of(problem, options)
+    threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
+    kind = dict(method=method, itemsize=precision.itemsize)
+    tier = choose(problem, options.tier, limit, threads, **kind)
+    options = dataclasses.replace(options, memory_limit=limit, tier=tier)
+    with single_threaded_blas(), reporting(options.progress) as report:
+        if start is None:
+            solution, tie, candidates = _race(problem, options, report)
         else:
             if tier != "dense" and not isinstance(start, Product | Given):
                 raise MemoryError(
@@ -264,18 +214,9 @@ def solve(
                     f"any other is made as an array; got {start}"
                 )
             plan = start_plan(start, problem, threads)
-            watch(f"solving from {start}")
-            solution = descend(
-                problem,
-                epsilon,
-                plan,
-                limits,
-                tier=tier,
-                method=method,
-                precision=precision,
-                n_threads=threads,
-                callback=callback,
-            )
+            report(ProgressEvent("solve", f"solving from {start}"))
+            solution = descend(problem, plan, options)
+            tie, candidates = False, Candidates()
         result = conclude(solution, tie)
     return dataclasses.replace(
         result,
@@ -285,151 +226,22 @@ def solve(
     )
 
 
-def descend(
-    problem, epsilon, plan, limits, *, tier, method, precision, n_threads, callback
-):
-    """A `Solution` from one plan, None for the product plan.
-
-    With many points it gets near that by what costs less: the largest eigenvalues of
-    the costs, then float32.
-    """
-    n, m = problem.shape
-    linearization = linearize(
-        problem, n_threads, tier, method=method, precision=precision
-    )
-    epsilons = epsilon.resolve(linearization)
-    stages, rounded = [], None
-    staged = not is_factored(problem, method) and method is PGD
-    staged = staged and epsilons.last >= SINGLE.min_epsilon * linearization.cost_scale
-    if staged and limits.max_outer >= STAGED_FROM:
-        smooth = smoothed(problem, n_threads)
-        if smooth is not None:
-            stages.append((linearize(smooth, n_threads), SMOOTH))
-        if precision is not SINGLE and n * m >= HEAD_SIZE:
-            rounded = linearization.rounded(SINGLE)
-            stages.append((rounded, HEAD))
-    last = None
-    for stage, most in stages:
-        if last is None or last.status != Status.STOPPED:
-            last = _run(
-                stage, epsilons, plan, last, near(limits, most), method, callback
-            )
-    if last is not None and last.linearization is rounded:
-        linearization.use_increments(rounded)
-    if last is None or last.status != Status.STOPPED:
-        return _run(linearization, epsilons, plan, last, limits, method, callback)
-    # Stopped early: one iteration makes a plan of the problem itself.
-    one = dataclasses.replace(limits, max_outer=len(last.history) + 1)
-    last = _run(linearization, epsilons, plan, last, one, method, None)
-    return dataclasses.replace(last, status=Status.STOPPED)
+def _start_of(problem, options):
+    """None where the default starts are to race."""
+    init = options.init
+    if isinstance(init, str) and init == "auto":
+        if options.method is PGD and problem.is_balanced:
+            return None
+        init = "product"
+    dtype = options.precision.dtype
+    return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
 
 
-def _run(linearization, epsilons, plan, last, limits, method, callback):
-    """The `Solution` of a loop from a plan, or from where the last one ended."""
-    start = None
-    if last is not None:
-        plan, start = last.coupling.toarray(), last.warm_start(linearization)
-    gw_cost = linearization.start(plan)
-    loop = OuterLoop(linearization, epsilons, gw_cost, method=method, warm_start=start)
-    return loop.run(limits, callback)
-
-
-def near(limits, first=HEAD):
-    """The limits `first`, within those asked for; the last iteration is left for the
-    problem itself.
-    """
-    return dataclasses.replace(
-        first,
-        max_outer=max(limits.max_outer - 1, 1),
-        max_inner=min(first.max_inner, limits.max_inner),
-    )
-
-
-def go_on(found, problem, limits, precision, callback):
-    """The `Solution` in another precision from where a candidate ended."""
-    before = found.solution.linearization
-    linearization = linearize(problem, before.n_threads, precision=precision)
-    gw_cost = linearization.start(before.state)
-    start, epsilons = found.solution.warm_start(linearization), found.loop.epsilons
-    loop = OuterLoop(linearization, epsilons, gw_cost, warm_start=start)
-    return loop.run(limits, callback)
-
-
-def conclude(solution, tie):
-    """The `GWResult` of a solution."""
-    status, advice = _diagnose(solution, tie)
-    return solution.result(status=status, advice=advice)
-
-
-def warn_of(result, limits, stacklevel):
-    """Warn where the result is not what one would expect."""
-    if result.status in ("converged", "stopped"):
-        return
-    warnings.warn(
-        f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
-        f"iterations with change {result.history[-1].change:.1e} (tol "
-        f"{limits.tol:.1e}) and marginal error {result.marginal_error:.1e} "
-        f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
-        ConvergenceWarning,
-        stacklevel=stacklevel,
-    )
-
-
-def _diagnose(solution, tie):
-    """Status and advice."""
-    linearization, marginals = solution.linearization, solution.marginals
-    problem, status, epsilon = linearization.problem, solution.status, solution.epsilon
-    if status == "stopped":
-        return status, ""
-    if not problem.is_balanced:
-        # Points may well have no mass, or hardly any; and steps may go in circles.
-        advice = _ADVICE[status]
-        if status == "max_outer" and linearization.method is PGD:
-            advice += "; or method='ppa', whose steps are smaller"
-        return status, advice
-    kept = min(
-        (sums[masses > 0] / masses[masses > 0]).min()
-        for sums, masses in zip(marginals, (problem.p, problem.q), strict=True)
-    )
-    if not kept >= LEAST_MASS:  # true for NaN
-        return "lost_mass", (
-            f"a point keeps {kept:.1g} of its mass; try a larger epsilon than "
-            f"{epsilon:.3g}, or a larger max_inner"
-        )
-    if status in ("converged", "precision", "max_inner"):
-        most = min(mass_entropy(problem.p), mass_entropy(problem.q))
-        # Where one side's costs are all equal every plan is as good as the product
-        # plan, and where it is a point that is the only one.
-        different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
-        if different and solution.information[0] < LEAST_INFORMATION * most:
-            return "near_product", _near_product_advice(linearization, epsilon)
-    if status == "converged" and tie:
-        return "tie", (
-            "another plan has the same objective, see candidates: the spaces are "
-            "symmetric, or tell too little apart; more points or a few known pairs "
-            "(init=Seeds(...)) decide"
-        )
-    return status, _ADVICE[status]
-
-
-def _near_product_advice(linearization, epsilon):
-    share = epsilon / (linearization.product_cost or linearization.cost_scale)
-    advice = (
-        "the plan hardly differs from the product plan and matches nothing, at an "
-        f"epsilon of {epsilon:.3g}, {100 * share:.3g} % of the mean pseudo-cost (1 to "
-        "3 % is usual); "
-    )
-    if share > USUAL_SHARE:
-        return advice + "try a smaller epsilon"
-    return advice + (
-        'try another start (init="auto"), costs of the same scale on both sides '
-        "(divided by their standard deviation, say), or without outliers"
-    )
-
-
-_ADVICE = {
-    "converged": "",
-    "max_outer": "try a larger max_outer, or a larger tol",
-    "max_inner": "try a larger max_inner, a larger epsilon or a larger marginal_tol",
-    "precision": "float32 gets no further; try a larger epsilon, tol or marginal_tol",
-}
+def _race(problem, options, report):
+    """`search`, which is in float32, and what float64 adds to it."""
+    if options.precision is SINGLE:
+        winner, *others = search(problem, options, report)
+        return winner.solution, *others
+    rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
+    winner, *others = search(problem, rough, report)
+    return go_on(winner.solution, winner.loop.epsilons, problem, options), *others

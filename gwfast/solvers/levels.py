@@ -8,20 +8,17 @@ is kept, and what that takes.
   anew, which costs a product of 2 n m d flops.
 """
 
-from ..quadratic import factory
-from ..quadratic.factory import is_factored, tiers
+from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
-from ..utils.memory import TIERS
 from ..utils.validation import one_of
 from .starts import QUANTILES
 
-# Points a side on which candidates race.
-RACE_POINTS = 1500
-# The same with dense costs: they pay two products of matrices for what takes point
-# clouds milliseconds.
-RACE_POINTS_DENSE = 750
-# From one level to the next, at most.
+# Points a side on which candidates race: on word vectors mostly enough to tell optima
+# apart. Dense costs pay two products of matrices for what takes point clouds
+# milliseconds.
+RACE_POINTS, RACE_POINTS_DENSE = 1500, 750
+# Most that the points a side are multiplied by from one level to the next.
 GROWTH = 3.5
 
 
@@ -37,18 +34,6 @@ def level_sizes(problem, tier):
     return smaller or ([] if tier == "dense" else [largest])
 
 
-def nbytes(problem, tier, n_threads, *, method=PGD, scale=1.0, itemsize=4):
-    """Bytes that a solve in this tier takes beside the geometries, with its race, or
-    would with `scale` times as many points.
-    """
-    size = factory.nbytes(
-        problem, tier, n_threads, method=method, scale=scale, itemsize=itemsize
-    )
-    if is_factored(problem, method):
-        size += _race(*(scale * points for points in problem.shape))
-    return size
-
-
 def _race(n, m):
     """Bytes of what the first level takes: a kernel and a start, the profiles of
     points, and scratch.
@@ -58,10 +43,16 @@ def _race(n, m):
     return 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
 
 
-def needs(problem, n_threads, *, method=PGD, itemsize=4):
-    """Bytes that a solve takes beside its input, by tier."""
+def needs(problem, n_threads, *, method=PGD, itemsize=4, scale=1.0):
+    """Bytes that a solve takes beside its input, with its race, by tier; or would with
+    `scale` times as many points.
+    """
+    kind = dict(method=method, itemsize=itemsize, scale=scale)
+    race = 0
+    if is_factored(problem, method):
+        race = _race(*(scale * points for points in problem.shape))
     return {
-        tier: nbytes(problem, tier, n_threads, method=method, itemsize=itemsize)
+        tier: nbytes(problem, tier, n_threads, **kind) + race
         for tier in tiers(problem, method)
     }
 
@@ -88,7 +79,8 @@ def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
         If it does not fit; the message has the sizes.
     """
     one_of(tier, "tier", ("auto", *TIERS))
-    takes = needs(problem, n_threads, method=method, itemsize=itemsize)
+    kind = dict(method=method, itemsize=itemsize)
+    takes = needs(problem, n_threads, **kind)
     if tier != "auto" and tier not in takes:
         raise ValueError(
             f"tier must be 'dense' for costs that are not two point clouds under the "
@@ -101,12 +93,8 @@ def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
     n, m = problem.shape
 
     def sized(scale):
-        return min(
-            nbytes(
-                problem, name, n_threads, method=method, scale=scale, itemsize=itemsize
-            )
-            for name in allowed
-        )
+        takes = needs(problem, n_threads, scale=scale, **kind)
+        return min(takes[name] for name in allowed)
 
     sizes = ", ".join(f"{size / 1e9:.3g} GB ({name})" for name, size in takes.items())
     asked = "" if tier == "auto" else f" with tier={tier!r}"

@@ -3,42 +3,44 @@
 import dataclasses
 import numbers
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.epsilon import Epsilon, as_epsilon
+from ..kernels.threads import single_threaded_blas
+from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
-from ..results.result import Candidates
-from ..utils.memory import as_limit
-from ..utils.progress import watching
+from ..results.result import Candidates, GWResult
+from ..utils.memory import as_memory_limit
+from ..utils.progress import reporting
+from ..utils.types import Progress
 from ..utils.validation import as_count, as_positive
-from .gromov import conclude, warn_of
+from . import race
+from .diagnosis import conclude, warn_of
 from .levels import choose
-from .race import default_starts, finish, hurried, line_up, race, resume
-from .starts import as_start
+from .options import EpsilonLike, InitLike, SolveOptions
+from .starts import as_start, default_starts, shared_profiles
 
-# Shares of the mean pseudo-cost that `tune_epsilon` tries, large to small.
-SHARES = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
+# Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
+FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
 
 
 def multistart(
-    problem,
+    problem: QuadraticProblem,
     *,
-    starts=None,
-    epsilon="auto",
-    prune=True,
-    max_outer=1000,
-    max_inner=10_000,
-    tol=1e-5,
-    marginal_tol=1e-5,
-    n_threads=None,
-    seed=0,
-    progress=False,
-):
+    starts: int | Iterable[InitLike] | None = None,
+    epsilon: EpsilonLike = "auto",
+    prune: bool = True,
+    max_outer: int = 1000,
+    max_inner: int = 10_000,
+    tol: float = 1e-5,
+    marginal_tol: float = 1e-5,
+    n_threads: int | None = None,
+    seed: int = 0,
+    progress: Progress = False,
+) -> GWResult:
     """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
 
     Costs, their products with the marginals and the buffers are made once; what each
@@ -76,34 +78,31 @@ def multistart(
     ConvergenceWarning
         As `gromov_wasserstein`.
     """
-    return _tune(
-        problem,
-        [as_epsilon(epsilon)],
-        starts,
-        prune,
+    options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol),
-        _lowest_cost,
-        n_threads,
-        seed,
-        progress,
+        epsilon=epsilon,
+        n_threads=n_threads,
+        seed=seed,
+        progress=progress,
     )
+    return _tune(problem, [options.epsilon], starts, prune, _lowest_cost, options)
 
 
 def tune_epsilon(
-    problem,
+    problem: QuadraticProblem,
     *,
-    epsilons=None,
-    starts=0,
-    prune=True,
-    key=None,
-    max_outer=1000,
-    max_inner=10_000,
-    tol=1e-5,
-    marginal_tol=1e-5,
-    n_threads=None,
-    seed=0,
-    progress=False,
-):
+    epsilons: Iterable[float | Epsilon] | None = None,
+    starts: int | Iterable[InitLike] | None = 0,
+    prune: bool = True,
+    key: Callable[[GWResult], float] | None = None,
+    max_outer: int = 1000,
+    max_inner: int = 10_000,
+    tol: float = 1e-5,
+    marginal_tol: float = 1e-5,
+    n_threads: int | None = None,
+    seed: int = 0,
+    progress: Progress = False,
+) -> GWResult:
     """Solve one problem for many epsilons, each from many starts.
 
     Goes from large to small epsilon, and the best plan of each is one more start for
@@ -113,7 +112,7 @@ def tune_epsilon(
     ----------
     problem : QuadraticProblem
     epsilons : sequence of float or Epsilon, or None, default=None
-        None is seven shares of the mean pseudo-cost, from 5 % to 0.6 %.
+        None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     starts : int, sequence or None, default=0
         See `multistart`; 0 is the product and profile plans.
     prune : bool, default=True
@@ -141,7 +140,7 @@ def tune_epsilon(
         As `gromov_wasserstein`, of the best.
     """
     if epsilons is None:
-        epsilons = [Epsilon(relative=share) for share in SHARES]
+        epsilons = [Epsilon(relative=fraction) for fraction in FRACTIONS]
     if key is not None and not callable(key):
         raise TypeError(f"key must be callable or None, got {type(key).__name__}")
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
@@ -154,17 +153,13 @@ def tune_epsilon(
     ]
     if not epsilons:
         raise ValueError("epsilons must not be empty")
-    return _tune(
-        problem,
-        epsilons,
-        starts,
-        prune,
+    options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol),
-        key or _lowest_cost,
-        n_threads,
-        seed,
-        progress,
+        n_threads=n_threads,
+        seed=seed,
+        progress=progress,
     )
+    return _tune(problem, epsilons, starts, prune, key or _lowest_cost, options)
 
 
 def _lowest_cost(result):
@@ -181,7 +176,7 @@ def _number(value):
     return np.inf if np.isnan(value) else value
 
 
-def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progress):
+def _tune(problem, epsilons, starts, prune, key, options):
     began = time.perf_counter()
     if not isinstance(problem, QuadraticProblem):
         raise TypeError(
@@ -189,36 +184,44 @@ def _tune(problem, epsilons, starts, prune, limits, key, n_threads, seed, progre
         )
     if not isinstance(prune, bool):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
-    starts = _as_starts(starts, problem, as_count(seed, "seed", least=0))
-    threads = resolve_n_threads(n_threads, work=problem.shape[0] * problem.shape[1])
-    choose(problem, "dense", as_limit(None), threads)  # refuses what does not fit
-    candidates, best, least, last = [], None, np.inf, None
-    with single_threaded_blas(), watching(progress) as watch:
+    starts, limits = _as_starts(starts, problem, options.seed), options.limits
+    threads = options.threads(problem)
+    profiles = shared_profiles(problem) if len(epsilons) > 1 else None
+    choose(problem, "dense", as_memory_limit(None), threads)  # or refuse
+    candidates, best, lowest, last = [], None, np.inf, None
+    with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
-        schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
+        schedules = [
+            race.hurried(epsilon.resolve(linearization)) for epsilon in epsilons
+        ]
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 
-            def tell(text, number=number, epsilon=schedule.last):
-                watch(f"epsilon {epsilon:.3g}, {text}", number, len(schedules))
+            def report(event, number=number, epsilon=schedule.last):
+                text = f"epsilon {epsilon:.3g}, {event.text}"
+                report_progress(
+                    event._replace(text=text, done=number, total=len(schedules))
+                )
 
-            field = line_up(linearization, schedule, starts, tell)
+            field = race.candidates_from_starts(
+                linearization, schedule, starts, report, profiles
+            )
             if last is not None:
-                field.append(resume(last, schedule.last))
-            runners = list(field)
+                field.append(race.resume(last, schedule.last))
+            left, ended = field, []
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                runners = race(field, *most, tell)
-            tie = finish(runners, limits, None, tell)
-            last = runners[0]
-            candidates += [runner.candidate() for runner in field]
-            result = conclude(last.solution, tie)
+                left, ended = race.successive_halving(field, *most, report)
+            left = race.finish(left, limits, None, report)
+            last = left[0]
+            candidates += race.records(left + ended, field)
+            result = conclude(last.solution, race.is_tie(left))
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
             value = _number(key(result))
-            if best is None or value < least:
-                best, least = result, value
+            if best is None or value < lowest:
+                best, lowest = result, value
     best = dataclasses.replace(
         best,
         candidates=Candidates(candidates),

@@ -1,9 +1,10 @@
-"""Which start leads to the lowest optimum: candidates race on few points, and the
-winner goes on from coarse to fine.
+"""Which start leads to the lowest optimum: candidates race on few points, and the best
+go on from coarse to fine.
 
-Candidates share costs and buffers and take turns. After every round those that follow
-another into the same optimum are dropped, and the worse half by `gw_cost`, compared at
-equal epsilon; no correspondence is ever looked at.
+The race is successive halving (Jamieson and Talwalkar, AISTATS 2016). Candidates share
+costs and buffers and take turns. After every round those that follow another into the
+same optimum are dropped, and the worse half by `gw_cost`, compared at equal epsilon; no
+correspondence is ever looked at.
 """
 
 import dataclasses
@@ -11,7 +12,6 @@ import time
 
 import numpy as np
 
-from ..kernels.threads import resolve_n_threads
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..quadratic.factory import linearize
@@ -20,11 +20,10 @@ from ..quadratic.solution import Solution, WarmStart
 from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
-from .levels import level_sizes, nbytes
-from .starts import WIDTH, Product, Profile, Random, start_plan
+from ..utils.progress import ProgressEvent
+from .levels import level_sizes, needs
+from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
-# Points a side up to which the second level can afford two fresh starts.
-CHEAP_POINTS = 3500
 # Outer iterations after which candidates are compared; the first comparison comes when
 # all annealing is over. On the word vectors and cells measured, a start that led to the
 # lowest optimum was among the first five of thirty by then.
@@ -35,35 +34,56 @@ ANNEALING_STEPS = 7
 # race, which compares them, is stricter.
 RACE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 COARSE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-3, marginal_tol=1e-3)
-# States that differ by less than this (relatively) with objectives that do are on the
-# way to the same optimum. Mirror images differ by 0.5 to 1.4.
+# Relative differences of states and of objectives below which two candidates are on the
+# way to the same optimum. States of mirror images differ by 0.5 to 1.4.
 SAME_STATE, SAME_COST = 0.3, 0.05
-# A state that differs from the product plan's by less, relatively, is that.
-NO_STATE = 1e-5
-# Two different optima are a tie where their objectives differ by less; what is close to
-# that during the race is not dropped, up to so many.
-TIE, CLOSE, MOST_CLOSE = 1e-3, 5e-3, 2
-# An annealed candidate begins at this multiple of epsilon, or at this share of the mean
-# pseudo-cost where that is more.
+# Relative size of a state below which it is that of the product plan, and rounding.
+MIN_STATE = 1e-5
+# Relative difference of objectives below which two different optima are a tie at the
+# end; below which neither is dropped during the race, and how many are kept for that.
+TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
+# An annealed candidate begins at the larger of this multiple of epsilon and this
+# fraction of the mean linearized cost.
 ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
-# Random starts: as many as cost about as much as the others on a large problem. Graphs
-# of a few hundred points have many optima.
-RANDOM_WORK, FEWEST_RANDOM, MOST_RANDOM = 1_500_000, 1, 48
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
-@dataclasses.dataclass
-class Runner:
-    """A start and its loop."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Contestant:
+    """A start and how far it has come.
+
+    Attributes
+    ----------
+    label : str
+    loop : OuterLoop
+    seconds : float
+        That making the start took.
+    solution : Solution or None
+        None as long as the loop has not run.
+    outcome : str
+        See `Candidate.fate`.
+    """
 
     label: str
     loop: OuterLoop
     seconds: float
-    fate: str = "ahead"
     solution: Solution | None = None
+    outcome: str = "ahead"
 
-    def run(self, limits, callback=None):
-        self.solution = self.loop.run(limits, callback)
+    @classmethod
+    def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
+        """One whose state is set by ``set_state(fork)``, which returns its objective;
+        its potentials by `coarse`: a solution on some rows and columns, and these.
+        """
+        began, warm = time.perf_counter(), None
+        fork = linearization.fork()
+        gw_cost = set_state(fork)
+        if coarse:
+            epsilon = in_units(epsilons.at(0), fork.cost_scale, fork.precision)
+            solution, rows, cols = coarse
+            warm = WarmStart.from_subset(solution, fork, rows, cols, epsilon)
+        loop = OuterLoop(fork, epsilons, gw_cost, warm_start=warm)
+        return cls(label, loop, time.perf_counter() - began)
 
     @property
     def gw_cost(self):
@@ -77,211 +97,256 @@ class Runner:
     def is_moving(self):
         return self.solution is None or self.solution.status == Status.MAX_OUTER
 
+    def advance(self, limits, callback=None):
+        """The contestant when it has come to the limits."""
+        return dataclasses.replace(self, solution=self.loop.run(limits, callback))
+
+    def ended(self, outcome):
+        return dataclasses.replace(self, outcome=outcome)
+
     def candidate(self):
-        loop = self.loop
         return Candidate(
             start=self.label,
-            n_points=max(loop.linearization.problem.shape),
-            epsilon=loop.epsilons.last,
-            gw_cost=loop.gw_cost,
+            n_points=max(self.loop.linearization.problem.shape),
+            epsilon=self.loop.epsilons.last,
+            gw_cost=self.gw_cost,
             n_outer=self.n_outer,
-            seconds=self.seconds + loop.seconds,
-            fate=self.fate,
+            seconds=self.seconds + self.loop.seconds,
+            fate=self.outcome,
         )
 
 
-def default_starts(shape, seed, n_random=None):
-    """Pairs of a start and whether to anneal it, for a problem of this shape."""
-    if n_random is None:
-        n_random = RANDOM_WORK // (shape[0] * shape[1])
-        n_random = min(max(n_random, FEWEST_RANDOM), MOST_RANDOM)
-    return [
-        (Profile(), False),
-        (Profile(), True),
-        (Profile(width=0.05), False),
-        (Profile(root=True), False),
-        (Product(), False),
-        *((Random(seed + k), False) for k in range(n_random)),
-    ]
-
-
-def search(
-    problem, epsilon, limits, *, order, n_threads, tier, limit, seed, callback, watch
-):
+def search(problem, options, report):
     """Solve a problem from the best of the default starts.
 
     Parameters
     ----------
     problem : QuadraticProblem
-    epsilon : Epsilon
-    limits : Limits
-    order : "given" or "mass"
-        Which points the first levels have: the first ones, or those with most mass.
-        Among equal masses these are spread evenly over the mean squared costs of
-        points, which do not depend on the order of rows either.
-    n_threads, seed : int
-    tier : {"dense", "sparse", "tiled"}
-        Of the last level.
-    limit : float
-        Bytes; levels before the last are dense, and left out where that is too much.
-    callback : callable or None
-        For the outer iterations of the last descent.
-    watch : callable
-        ``watch(text)`` is told what is going on.
+    options : SolveOptions
+        Its tier, chosen, is that of the last level; levels before are dense, and left
+        out where that takes more bytes than its `memory_limit`. With the order "given"
+        the first levels have the first points, with "mass" those with most mass: among
+        equal masses these are spread evenly over the mean squared costs of points,
+        which do not depend on the order of rows either. The callback is for the outer
+        iterations of the last descent.
+    report : callable
+        Takes a `ProgressEvent`.
 
     Returns
     -------
-    winner : Descent
-        After its last `advance`.
+    winner : Contestant
     tie : bool
-        Whether another descent ended in another optimum that is as good.
+        Whether another one ended in another optimum that is as good.
     candidates : Candidates
     """
-    orders = [
-        _order(*side, order)
-        for side in ((problem.x, problem.p), (problem.y, problem.q))
-    ]
-    runners, inside, candidates = None, None, []
-    for number, size in enumerate([*level_sizes(problem, tier), None]):
+    limits, candidates, left, inside = options.limits, [], [], None
+    sides = (problem.x, problem.p), (problem.y, problem.q)
+    orders = [_order(*side, options.order) for side in sides]
+    for number, size in enumerate([*level_sizes(problem, options.tier), None]):
+        is_last = size is None
         rows = [np.sort(every[:size]) for every in orders]
-        part = problem if size is None else problem.take(*rows)
-        threads = resolve_n_threads(n_threads, work=part.shape[0] * part.shape[1])
-        kept = tier if size is None else "dense"
-        if number > 0 and size is not None and nbytes(part, kept, threads) > limit:
-            continue
-        linearization = linearize(part, threads, kept)
-        epsilons = hurried(epsilon.resolve(linearization))
+        part = problem if is_last else problem.take(*rows)
+        threads, tier = options.threads(part), options.tier if is_last else "dense"
+        if number > 0 and not is_last:
+            if needs(part, threads)[tier] > options.memory_limit:
+                continue
+        linearization = linearize(part, threads, tier)
+        schedule = hurried(options.epsilon.resolve(linearization))
         if number == 0:
-            starts = default_starts(part.shape, seed)
-            runners = line_up(linearization, epsilons, starts, watch)
+            starts = default_starts(part.shape, options.seed)
+            field = candidates_from_starts(linearization, schedule, starts, report)
         else:
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            runners = [_promote(one, linearization, epsilons, at) for one in runners]
-        if number == 1 and kept == "dense":
-            # The few points of the race may have had other optima than all have.
-            widths = (0.05, WIDTH) if max(part.shape) <= CHEAP_POINTS else (0.05,)
-            fresh = [(Profile(width), False) for width in widths]
-            newcomers = line_up(linearization, epsilons, fresh, watch)
-            for newcomer in newcomers:
-                newcomer.label = f"fresh {newcomer.label}"
-            runners += newcomers
-        part.profiles.clear()  # all starts are made
-        inside, field = rows, runners
-        # What starts anew has to catch up with what comes from below.
-        runners = race(
-            runners,
-            limits.max_outer - 1 if size is None else RACE.max_outer,
+            field = [_promote(one, linearization, schedule, at) for one in left]
+        if number == 1 and tier == "dense":
+            starts = fresh_starts(part.shape)
+            fresh = candidates_from_starts(linearization, schedule, starts, report)
+            field += [
+                dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh
+            ]
+        left, ended = successive_halving(
+            field,
+            limits.max_outer - 1 if is_last else RACE.max_outer,
             limits.max_inner,
-            watch,
-            spare=number == 1,
+            report,
+            # What starts anew has to catch up with what comes from below.
+            keep_all_in_first_round=number == 1,
         )
-        if size is None:
-            tie = finish(runners, limits, callback, watch)
+        if is_last:
+            left = finish(left, limits, options.callback, report)
         else:
-            few = min(COARSE.max_inner, limits.max_inner)
-            for runner in runners:
-                runner.fate = "went on"
-                if runner.is_moving:
-                    runner.run(dataclasses.replace(COARSE, max_inner=few))
-        candidates += [runner.candidate() for runner in field]
-    return runners[0], tie, Candidates(candidates)
+            left = [_carried_on(one, limits.max_inner) for one in left]
+        inside, candidates = rows, candidates + records(left + ended, field)
+    return left[0], is_tie(left), Candidates(candidates)
 
 
-def line_up(linearization, epsilons, starts, watch):
-    """A runner for every pair of a start and whether to anneal it."""
-    runners, n_threads = [], linearization.n_threads
+def candidates_from_starts(linearization, schedule, starts, report, profiles=None):
+    """A contestant for every pair of a start and whether to anneal it; `profiles` are
+    `shared_profiles` of the problem.
+    """
+    problem, n_threads = linearization.problem, linearization.n_threads
+    profiles, made = profiles or shared_profiles(problem), []
     for k, (start, annealed) in enumerate(starts, start=1):
-        schedule, label = epsilons, str(start)
-        if annealed:
-            schedule, label = _annealed(epsilons, linearization), f"{label}, annealed"
-        watch(f"start {k} of {len(starts)}: {label}")
-        began = time.perf_counter()
-        fork = linearization.fork()
-        plan = start_plan(start, linearization.problem, n_threads)
-        gw_cost = fork.start(plan)
-        loop = OuterLoop(fork, schedule, gw_cost)
-        runners.append(Runner(label, loop, time.perf_counter() - began))
-    return runners
+        label = f"{start}, annealed" if annealed else str(start)
+        report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
+
+        def set_state(fork, start=start):
+            return fork.start(start_plan(start, problem, n_threads, profiles))
+
+        epsilons = _annealed(schedule, linearization) if annealed else schedule
+        made.append(Contestant.at_start(label, linearization, epsilons, set_state))
+    return made
 
 
-def resume(runner, epsilon):
-    """A runner at another epsilon from where one ended, which gives up its state."""
-    fork = runner.loop.linearization.fork()
-    loop = OuterLoop(fork, Schedule.constant(epsilon), runner.gw_cost)
-    return Runner(f"epsilon {runner.loop.epsilons.last:.3g}", loop, 0.0)
+def resume(last, epsilon):
+    """A contestant at another epsilon from where one ended, whose state it takes."""
+    return Contestant.at_start(
+        f"epsilon {last.loop.epsilons.last:.3g}",
+        last.loop.linearization,
+        Schedule.constant(epsilon),
+        lambda fork: last.gw_cost,
+    )
 
 
-def race(runners, max_outer, max_inner, watch, *, spare=False):
+def successive_halving(
+    field, max_outer, max_inner, report, *, keep_all_in_first_round=False
+):
     """Advance all in rounds, dropping the worse half, until one is left.
 
-    With `spare`, the first round only drops what comes to the same optimum.
+    With `keep_all_in_first_round` that only drops what comes to the same optimum.
 
     Returns
     -------
-    list of Runner
+    left : list of Contestant
         By `gw_cost`; more than one where the others are different and nearly as good.
+    ended : list of Contestant
     """
+    left, ended, max_inner = field, [], min(RACE.max_inner, max_inner)
     for number, n_outer in enumerate(ROUNDS, start=1):
-        if len(runners) == 1:
+        if len(left) == 1:
             break
-        most, few = min(n_outer, max_outer), min(RACE.max_inner, max_inner)
-        for k, runner in enumerate(runners, start=1):
-            watch(f"round {number}: candidate {k} of {len(runners)}")
-            if runner.n_outer < most and runner.is_moving:
-                runner.run(dataclasses.replace(RACE, max_outer=most, max_inner=few))
-        runners = _distinct(sorted(runners, key=_rank))
-        keep = sum(_as_good(runner, runners[0], CLOSE) for runner in runners)
-        keep = min(keep, MOST_CLOSE)
-        if spare and number == 1:
-            keep = len(runners)
+        n_outer, moved = min(n_outer, max_outer), []
+        for k, one in enumerate(left, start=1):
+            text = f"round {number}: candidate {k} of {len(left)}"
+            report(ProgressEvent("round", text, k))
+            if one.n_outer < n_outer and one.is_moving:
+                one = one.advance(
+                    dataclasses.replace(RACE, max_outer=n_outer, max_inner=max_inner)
+                )
+            moved.append(one)
+        left, same = _distinct(sorted(moved, key=_rank))
+        keep = sum(_as_good(one, left[0], CLOSE) for one in left)
+        keep = min(keep, MAX_CLOSE)
+        if keep_all_in_first_round and number == 1:
+            keep = len(left)
         elif number < len(ROUNDS):
-            keep = max(keep, len(runners) // 2)
-        for runner in runners[keep:]:
-            runner.fate = f"dropped in round {number}"
-        runners = runners[:keep]
-    return runners
+            keep = max(keep, len(left) // 2)
+        ended += same + [one.ended(f"dropped in round {number}") for one in left[keep:]]
+        left = left[:keep]
+    return left, ended
 
 
-def finish(runners, limits, callback, watch):
-    """Take the runners that are left to the end; puts the best first.
-
-    Returns
-    -------
-    bool
-        Whether another one ended in another optimum that is as good.
-    """
-    if len(runners) > 1:
+def finish(left, limits, callback, report):
+    """Those that are left when they have come to the end, the best first."""
+    if len(left) > 1:
         # All but one iteration: the plan in the common buffer has to be the best one's.
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
-        for runner in runners:
-            watch(f"solving from {runner.label}")
-            if runner.n_outer < limits.max_outer - 1:
-                runner.run(before)
-        runners.sort(key=_rank)
-    best = runners[0]
-    watch(f"solving from {best.label}")
-    best.run(limits, callback)
-    best.fate, tie = "won", False
-    for runner in runners[1:]:
-        runner.fate = "lost"
-        if _as_good(runner, best, TIE):
-            same = _distance(runner.loop, best.loop) < SAME_STATE
-            runner.fate = f"same as {best.label}" if same else "tie"
-            tie = tie or not same
-    return tie
+        moved = []
+        for one in left:
+            report(ProgressEvent("solve", f"solving from {one.label}"))
+            far = one.n_outer >= limits.max_outer - 1
+            moved.append(one if far else one.advance(before))
+        left = sorted(moved, key=_rank)
+    best, *others = left
+    report(ProgressEvent("solve", f"solving from {best.label}"))
+    best = best.advance(limits, callback).ended("won")
+    return [best, *(_compared(one, best) for one in others)]
 
 
-def _rank(runner):
-    """By objective; what is not a number comes last."""
-    return runner.gw_cost if runner.gw_cost == runner.gw_cost else np.inf
+def is_tie(finished):
+    """Whether one ended in another optimum that is as good as the best."""
+    return any(one.outcome == "tie" for one in finished)
 
 
-def _as_good(runner, best, share):
-    """Whether its objective exceeds that of the best by at most a share of it."""
-    rounding = 1e-6 * best.loop.linearization.magnitude
-    return runner is best or (
-        runner.gw_cost - best.gw_cost <= share * abs(best.gw_cost) + rounding
+def records(ended, field):
+    """A `Candidate` of each, in the order of the field that they come from."""
+    order = [one.loop for one in field]
+    ended = sorted(ended, key=lambda one: order.index(one.loop))
+    return [one.candidate() for one in ended]
+
+
+def hurried(schedule):
+    """The schedule so steep that it is over before candidates are compared."""
+    factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)
+    return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
+
+
+def _annealed(schedule, linearization):
+    first = ANNEAL_FROM_RELATIVE * linearization.product_cost
+    first = max(ANNEAL_FROM * schedule.last, first)
+    return hurried(Schedule(schedule.last, first))
+
+
+def _promote(coarse, linearization, schedule, at):
+    """The contestant on more points, among which `at` are those it had."""
+    return Contestant.at_start(
+        coarse.label,
+        linearization,
+        Schedule.constant(schedule.last),
+        lambda fork: fork.start_from(coarse.loop.linearization, *at),
+        (coarse.solution, *at),
     )
+
+
+def _carried_on(one, max_inner):
+    """To where the next level takes over."""
+    if one.is_moving:
+        max_inner = min(COARSE.max_inner, max_inner)
+        one = one.advance(dataclasses.replace(COARSE, max_inner=max_inner))
+    return one.ended("went on")
+
+
+def _compared(one, best):
+    """With what became of it beside the best."""
+    if not _as_good(one, best, TIE):
+        return one.ended("lost")
+    same = _distance(one, best) < SAME_STATE
+    return one.ended(f"same as {best.label}" if same else "tie")
+
+
+def _distinct(ranked):
+    """Those on the way to an optimum of their own, and those on the way to that of one
+    before them.
+    """
+    kept, same = [], []
+    for one in ranked:
+        for other in kept:
+            if _as_good(one, other, SAME_COST) and _distance(one, other) < SAME_STATE:
+                same.append(one.ended(f"same as {other.label}"))
+                break
+        else:
+            kept.append(one)
+    return kept, same
+
+
+def _rank(one):
+    """By objective; what is not a number comes last."""
+    return one.gw_cost if one.gw_cost == one.gw_cost else np.inf
+
+
+def _as_good(one, best, fraction):
+    """Whether its objective exceeds that of the best by at most a fraction of it."""
+    rounding = 1e-6 * best.loop.linearization.magnitude
+    return one is best or (
+        one.gw_cost - best.gw_cost <= fraction * abs(best.gw_cost) + rounding
+    )
+
+
+def _distance(one, other):
+    """Relative distance of two states from one another, 0 to about 1.4."""
+    one, other = (each.loop.linearization.deviation() for each in (one, other))
+    size = max(np.linalg.norm(one), np.linalg.norm(other))
+    return np.linalg.norm(one - other) / size if size > MIN_STATE else 0.0
 
 
 def _order(geometry, masses, order):
@@ -294,48 +359,3 @@ def _order(geometry, masses, order):
     turn = np.argsort(np.arange(geometry.n) * GOLDEN % 1.0, kind="stable")
     ranked = ranked[turn]
     return ranked[np.argsort(-masses[ranked], kind="stable")]
-
-
-def _annealed(epsilons, linearization):
-    first = ANNEAL_FROM_RELATIVE * linearization.product_cost
-    first = max(ANNEAL_FROM * epsilons.last, first)
-    return hurried(Schedule(epsilons.last, first))
-
-
-def hurried(epsilons):
-    """The schedule so steep that it is over before candidates are compared."""
-    factor = (epsilons.last / epsilons.first) ** (1.0 / ANNEALING_STEPS)
-    return dataclasses.replace(epsilons, factor=min(factor, epsilons.factor))
-
-
-def _promote(runner, linearization, epsilons, at):
-    """The runner on more points, among which `at` are those it had."""
-    began = time.perf_counter()
-    fork = linearization.fork()
-    gw_cost = fork.start_from(runner.loop.linearization, *at)
-    schedule = Schedule.constant(epsilons.last)
-    epsilon = in_units(schedule.last, fork.cost_scale, fork.precision)
-    start = WarmStart.from_subset(runner.solution, fork, *at, epsilon)
-    loop = OuterLoop(fork, schedule, gw_cost, warm_start=start)
-    return Runner(runner.label, loop, time.perf_counter() - began)
-
-
-def _distinct(runners):
-    """Without those that are on the way to the optimum of one before them."""
-    kept = []
-    for runner in runners:
-        for other in kept:
-            close = _as_good(runner, other, SAME_COST)
-            if close and _distance(runner.loop, other.loop) < SAME_STATE:
-                runner.fate = f"same as {other.label}"
-                break
-        else:
-            kept.append(runner)
-    return kept
-
-
-def _distance(one, other):
-    """Relative distance of two states from one another, 0 to about 1.4."""
-    one, other = one.linearization.deviation(), other.linearization.deviation()
-    size = max(np.linalg.norm(one), np.linalg.norm(other))
-    return np.linalg.norm(one - other) / size if size > NO_STATE else 0.0

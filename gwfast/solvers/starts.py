@@ -3,35 +3,69 @@ where the descent begins.
 
 A start is a small class with one method, ``plan(problem, n_threads)``, which returns a
 float32 plan (None is the product plan) and may leave marginals rough: a descent mends
-them in its first iteration.
+them in its first iteration. A new one is a subclass of `Start` here; with a `name` it
+can be asked for by that.
 """
 
 import dataclasses
+import functools
+from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
+from ..problems.quadratic import QuadraticProblem
 from ..utils.blocks import row_blocks
 from ..utils.validation import as_array, as_matrix, as_positive, one_of
 
-# A start need not meet its marginals better than this.
-START_TOL, START_PASSES = 1e-2, 100
-# Quantiles that describe the costs from one point to all, and the most points they are
-# taken over.
-QUANTILES, MOST_COLUMNS = 300, 8192
-# Width of the coupling of profiles, see `Profile`.
-WIDTH, LEAST_WIDTH = 0.02, 1e-4
+# Marginal error (L1) and Sinkhorn iterations at which the coupling of a start is good
+# enough: the first outer iteration mends the rest.
+START_TOL, START_ITERATIONS = 1e-2, 100
+# Quantiles that a profile has, and columns of the costs, spread evenly, that they are
+# of at most.
+QUANTILES, MAX_COLUMNS = 300, 8192
+# Epsilons of the coupling of profiles, in shares of their mean squared distance: of the
+# usual one, of a wider one that one hard pair of languages needed, and the least for
+# which float32 tells profiles apart.
+WIDTH, WIDE, MIN_WIDTH = 0.02, 0.05, 1e-4
+# Random starts: one for so many entries of the plan (they cost about as much as the
+# others on a large problem) within limits; graphs of a few hundred points have many
+# optima.
+ENTRIES_PER_RANDOM, MIN_RANDOM, MAX_RANDOM = 1_500_000, 1, 48
+# Points a side up to which a level can afford two fresh starts.
+CHEAP_POINTS = 3500
+
+
+class MakesPlan(Protocol):
+    """What a caller may pass as a start."""
+
+    def plan(self, problem: QuadraticProblem, n_threads: int, /) -> ArrayLike | None:
+        """A plan of any mass, or None for the product plan."""
+
+
+class Start:
+    """A start of our own, whose plans need no check.
+
+    ``plan`` takes a third argument, `shared_profiles` of the problem where several
+    starts are made for it.
+    """
+
+    name: ClassVar[str | None] = None
+    is_random: ClassVar[bool] = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Product:
+class Product(Start):
     """The product plan ``p q'``."""
 
-    def plan(self, problem, n_threads):
+    name = "product"
+
+    def plan(self, problem, n_threads, profiles=None):
         return None
 
     def __str__(self):
@@ -39,7 +73,7 @@ class Product:
 
 
 @dataclasses.dataclass(frozen=True)
-class Random:
+class Random(Start):
     """Independent exponential entries, scaled to the marginals.
 
     Parameters
@@ -48,8 +82,9 @@ class Random:
     """
 
     seed: int = 0
+    name, is_random = "random", True
 
-    def plan(self, problem, n_threads):
+    def plan(self, problem, n_threads, profiles=None):
         rng = np.random.default_rng(self.seed)
         plan = aligned_empty(problem.shape)
 
@@ -63,12 +98,12 @@ class Random:
 
 
 @dataclasses.dataclass(frozen=True)
-class Given:
+class Given(Start):
     """A plan of the caller's; see `as_start`."""
 
-    matrix: np.ndarray
+    matrix: NDArray
 
-    def plan(self, problem, n_threads):
+    def plan(self, problem, n_threads, profiles=None):
         return self.matrix
 
     def __str__(self):
@@ -76,7 +111,7 @@ class Given:
 
 
 @dataclasses.dataclass(frozen=True)
-class Profile:
+class Profile(Start):
     """Couple points whose costs to all others are distributed alike.
 
     Row i of the costs, sorted, is a profile of point i that does not depend on the
@@ -98,15 +133,16 @@ class Profile:
 
     width: float = WIDTH
     root: bool = False
+    name = "profile"
 
-    def __post_init__(self):
-        if as_positive(self.width, "width") < LEAST_WIDTH:
-            raise ValueError(f"width must be at least {LEAST_WIDTH}, got {self.width}")
+    def __post_init__(self) -> None:
+        if as_positive(self.width, "width") < MIN_WIDTH:
+            raise ValueError(f"width must be at least {MIN_WIDTH}, got {self.width}")
         if not isinstance(self.root, bool):
             raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
 
-    def plan(self, problem, n_threads):
-        left, right = _both_profiles(problem, self.root)
+    def plan(self, problem: QuadraticProblem, n_threads: int, profiles=None):
+        left, right = (profiles or shared_profiles(problem))(self.root)
         size = max((left**2).sum(axis=1).max(), (right**2).sum(axis=1).max())
         middle = problem.p @ left
         left, right = left - middle, right - middle
@@ -130,12 +166,12 @@ class Profile:
 
         return _couple(problem, plan, fill, self.width, n_threads)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{'root ' * self.root}profile {self.width:g}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Seeds:
+class Seeds(Start):
     """Start from a few correspondences that are known, or guessed.
 
     They only say where to start: the solution may leave them.
@@ -150,11 +186,11 @@ class Seeds:
         What the other mass follows.
     """
 
-    pairs: np.ndarray
+    pairs: ArrayLike
     share: float = 1.0
     rest: object = "profile"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         pairs = np.array(as_array(self.pairs, "pairs"))
         if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
             raise ValueError(f"pairs must have shape (k, 2), got {pairs.shape}")
@@ -163,23 +199,26 @@ class Seeds:
         if not as_positive(self.share, "share") <= 1:
             raise ValueError(f"share must be at most 1, got {self.share}")
         if not _is_start(self.rest):
-            one_of(self.rest, "rest", tuple(NAMES))
+            fixed = [name for name, start in NAMES.items() if not start.is_random]
+            one_of(self.rest, "rest", fixed)
         object.__setattr__(self, "pairs", pairs)
 
-    def plan(self, problem, n_threads):
-        for column, n, name in zip(self.pairs.T, problem.shape, "xy", strict=True):
+    def plan(self, problem: QuadraticProblem, n_threads: int, profiles=None):
+        pairs = np.asarray(self.pairs)
+        for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
             if column.min() < 0 or column.max() >= n:
                 raise ValueError(
                     f"pairs must be among rows 0 to {n - 1} of {name}, "
                     f"got {column.min()} to {column.max()}"
                 )
-        rows, cols = self.pairs.T
+        rows, cols = pairs.T
         weights = np.sqrt(problem.p[rows] * problem.q[cols])
         if not weights.sum() > 0:
             raise ValueError("pairs must have some mass, got weights of 0 only")
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
-            rest = start_plan(as_start(self.rest, problem), problem, n_threads)
+            rest = as_start(self.rest, problem)
+            rest = start_plan(rest, problem, n_threads, profiles)
             if rest is None:
                 np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
             else:
@@ -188,11 +227,35 @@ class Seeds:
         np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
         return plan
 
-    def __str__(self):
-        return f"{len(self.pairs)} seeds {self.share:g}"
+    def __str__(self) -> str:
+        return f"{len(np.asarray(self.pairs))} seeds {self.share:g}"
 
 
-NAMES = {"product": Product, "profile": Profile}
+OWN = tuple(Start.__subclasses__())
+NAMES = {start.name: start for start in OWN if start.name is not None}
+
+
+def default_starts(shape, seed, n_random=None):
+    """Pairs of a start and whether to anneal it, for a problem of this shape."""
+    if n_random is None:
+        n_random = ENTRIES_PER_RANDOM // (shape[0] * shape[1])
+        n_random = min(max(n_random, MIN_RANDOM), MAX_RANDOM)
+    return [
+        (Profile(), False),
+        (Profile(), True),
+        (Profile(WIDE), False),
+        (Profile(root=True), False),
+        (Product(), False),
+        *((Random(seed + k), False) for k in range(n_random)),
+    ]
+
+
+def fresh_starts(shape):
+    """The same for the level after the first: the few points of that may have had other
+    optima than all have.
+    """
+    widths = (WIDE, WIDTH) if max(shape) <= CHEAP_POINTS else (WIDE,)
+    return [(Profile(width), False) for width in widths]
 
 
 def _is_start(init):
@@ -210,8 +273,8 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     if _is_start(init):
         return init
     if isinstance(init, str):
-        one_of(init, name, (*NAMES, "random", *also))
-        return Random(seed) if init == "random" else NAMES[init]()
+        start = NAMES[one_of(init, name, (*NAMES, *also))]
+        return start(seed) if start.is_random else start()
     if init is None or hasattr(init, "plan"):
         came = type(init).__name__
         if isinstance(init, type):
@@ -240,21 +303,35 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def start_plan(start, problem, n_threads):
+def start_plan(start, problem, n_threads, profiles=None):
     """The plan of a start, also of a caller's class: checked, or None for the product.
 
     Raises
     ------
     TypeError, ValueError
     """
+    if type(start) in OWN:
+        return start.plan(problem, n_threads, profiles)
     plan = start.plan(problem, n_threads)
-    if plan is None or type(start) in OWN:
-        return plan
-    return as_plan(plan, f"the plan of {start}", problem.shape)
+    return (
+        plan if plan is None else as_plan(plan, f"the plan of {start}", problem.shape)
+    )
 
 
-# Starts whose plans need no check.
-OWN = (Product, Random, Given, Profile, Seeds)
+def shared_profiles(problem):
+    """A function of `Profile.root` that returns the profiles of both sides, made once
+    for all starts that are given it, and kept as long as it is.
+    """
+
+    @functools.cache
+    def of_both(root):
+        asymmetric = not (problem.x.symmetric and problem.y.symmetric)
+        return (
+            profiles(problem.x, problem.p, root, asymmetric),
+            profiles(problem.y, problem.q, root, asymmetric),
+        )
+
+    return of_both
 
 
 def profiles(geometry, weights, root=False, both=False):
@@ -280,18 +357,6 @@ def profiles(geometry, weights, root=False, both=False):
         other = made if right is not None else _row_quantiles(left.T, None, weights)
         made = np.hstack([made, other])
     return made * scale
-
-
-def _both_profiles(problem, root):
-    """Those of both sides, made once however many starts compare them."""
-    made = problem.profiles.get(root)
-    if made is None:
-        asymmetric = not (problem.x.symmetric and problem.y.symmetric)
-        made = problem.profiles[root] = (
-            profiles(problem.x, problem.p, root, asymmetric),
-            profiles(problem.y, problem.q, root, asymmetric),
-        )
-    return made
 
 
 def _factors(geometry):
@@ -326,8 +391,8 @@ def _row_quantiles(left, right, weights):
     """Quantiles of the rows of ``left @ right.T``, the columns weighted."""
     n = len(left)
     columns = np.arange(n)
-    if n > MOST_COLUMNS:
-        columns = np.linspace(0, n - 1, MOST_COLUMNS).astype(np.int64)
+    if n > MAX_COLUMNS:
+        columns = np.linspace(0, n - 1, MAX_COLUMNS).astype(np.int64)
     weights = weights[columns] / weights[columns].sum()
     uniform = np.ptp(weights) <= 1e-9 / n
     right = None if right is None else right[columns].T
@@ -347,18 +412,20 @@ def _row_quantiles(left, right, weights):
 
 
 def _quantiles(ordered, levels):
-    """Linear interpolation between the middles of equal weights."""
+    """Linear interpolation between the middles of equal weights: the method "hazen" of
+    `numpy.quantile`, which takes seven times as long.
+    """
     n = ordered.shape[1]
     at = np.clip(levels * n - 0.5, 0, n - 1)
     low = np.minimum(at.astype(np.int64), max(n - 2, 0))
-    share = at - low
+    fraction = at - low
     high = np.minimum(low + 1, n - 1)
-    return ordered[:, low] * (1 - share) + ordered[:, high] * share
+    return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
 def _couple(problem, plan, fill, epsilon, n_threads):
     """The plan of a linear problem whose cost `fill` writes, in `plan`."""
     solver = SinkhornSolver(problem.p, problem.q, n_threads)
     kernel = StoredKernel(Buffer(plan), fill, n_threads)
-    solution = solver.solve(kernel, epsilon, tol=START_TOL, max_iter=START_PASSES)
-    return kernel.coupling(solution).toarray()
+    limits = dict(tol=START_TOL, max_iter=START_ITERATIONS)
+    return kernel.coupling(solver.solve(kernel, epsilon, **limits)).toarray()

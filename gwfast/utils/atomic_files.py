@@ -1,13 +1,15 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and folders to write them to."""
 
 import os
 import secrets
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 @contextmanager
-def replacing(path):
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file `path` if all goes well.
 
     What is no regular file, a pipe for instance, is written to as it is.
@@ -30,3 +32,16 @@ def replacing(path):
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_folder(folder: Path, name: str) -> None:
+    """Refuse what is no folder, and cannot be made as one.
+
+    Raises
+    ------
+    ValueError
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{name} must be a folder, got the file {folder}")
+    if not folder.is_dir() and not folder.absolute().parent.is_dir():
+        raise ValueError(f"{name} must be in an existing folder, got {folder}")

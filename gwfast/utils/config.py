@@ -9,16 +9,23 @@ from .._version import __version__
 from ..kernels import _rows, threads
 
 
-def config():
-    """Build and run-time facts as a dictionary of strings."""
-    blas = "; ".join(_library(info) for info in threads.blas_info())
-    runtimes = "; ".join(_library(info) for info in threads.openmp_info())
-    version = _rows.openmp_version()
+def versions() -> dict[str, str]:
+    """Of what results depend on."""
     return {
         "gwfast": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+    }
+
+
+def config() -> dict[str, str]:
+    """Build and run-time facts."""
+    blas = "; ".join(_library(info) for info in threads.blas_info())
+    runtimes = "; ".join(_library(info) for info in threads.openmp_info())
+    version = _rows.openmp_version()
+    return {
+        **versions(),
         "platform": platform.platform(),
         "OpenMP": f"yes ({version})" if version else "NO: every kernel is serial",
         "OpenMP runtime": runtimes or "none",
@@ -33,7 +40,7 @@ def config():
     }
 
 
-def show_config():
+def show_config() -> None:
     """Print versions, OpenMP, instruction set, BLAS and thread counts.
 
     The default number of threads is ``OMP_NUM_THREADS`` where that is set, else the

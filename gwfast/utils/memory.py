@@ -4,19 +4,18 @@ import math
 import numbers
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-TIERS = ("dense", "sparse", "tiled")
-# Of what is free, the share that a solve may plan with.
+from .types import MemoryLimit
+
+# Of what is free, the fraction that a solve may plan with.
 USABLE = 0.9
-# Entries that the sparse tier expects to keep, as a share, and bytes for each: column
-# and value, and what choosing them takes.
-EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
 UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
 
 
-def as_limit(memory_limit):
+def as_memory_limit(memory_limit: MemoryLimit) -> float:
     """Bytes: of a number, of text such as "2.4GB", or of None, what is free.
 
     Raises
@@ -28,10 +27,10 @@ def as_limit(memory_limit):
         return math.inf if free is None else USABLE * free
     if isinstance(memory_limit, str):
         match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory_limit)
-        unit = match and UNITS.get(match[2].upper())
+        number, unit = match.groups() if match else ("", "")
         try:
-            limit = float(match[1]) * unit
-        except (TypeError, ValueError):
+            limit = float(number) * UNITS[unit.upper()]
+        except (KeyError, ValueError):
             raise ValueError(
                 "memory_limit must be a number of bytes or text such as '2.4GB', got "
                 f"{memory_limit!r}"
@@ -48,7 +47,7 @@ def as_limit(memory_limit):
     return limit
 
 
-def free_memory():
+def free_memory() -> int | None:
     """Bytes this process may still take, a container's limit counted; None if the
     system does not say.
     """
@@ -69,7 +68,7 @@ def _free_of_machine():
         return None
 
 
-def _free_of_groups(root="/sys/fs/cgroup"):
+def _free_of_groups(root: str | Path = "/sys/fs/cgroup") -> Iterator[int]:
     """What control groups, of both versions, leave."""
     for folder, limit, used, cache in (
         (".", "memory.max", "memory.current", "inactive_file"),
@@ -82,12 +81,13 @@ def _free_of_groups(root="/sys/fs/cgroup"):
     ):
         group = Path(root, folder)
         try:
-            most = int((group / limit).read_text())  # "max": no limit
-            taken = int((group / used).read_text())
+            limit_bytes = int((group / limit).read_text())  # "max": no limit
+            used_bytes = int((group / used).read_text())
         except (OSError, ValueError):
             continue
         # Files read and not used since are counted as taken, and given up on demand.
-        yield max(most - taken + _statistic(group / "memory.stat", cache), 0)
+        cache_bytes = _statistic(group / "memory.stat", cache)
+        yield max(limit_bytes - used_bytes + cache_bytes, 0)
 
 
 def _statistic(path, name):

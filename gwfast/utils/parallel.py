@@ -1,7 +1,14 @@
 """Calls shared out through joblib, so that the caller chooses who makes them."""
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-def in_parallel(function, arguments, n_jobs=None):
+
+def in_parallel(
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    n_jobs: int | None = None,
+) -> Iterator[tuple[int, Any]]:
     """Call a function with each of several lists of arguments.
 
     Parameters

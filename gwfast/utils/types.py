@@ -4,6 +4,7 @@ Names of choices stand here once: what checks them at run time takes them from h
 `typing.get_args`, or is compared with them in ``tests/typing``.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -24,6 +25,8 @@ Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
 Dtype: TypeAlias = Literal["float32", "float64"]
 NormalizeStep: TypeAlias = Literal["unit", "center"]
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
+Ranking: TypeAlias = Retrieval | Literal["coupling", "barycentric"]
 MemoryLimit: TypeAlias = float | str | None
+PathLike: TypeAlias = str | os.PathLike[str]
 # Whether to show a bar, or whom to tell: progress(text, done, total).
 Progress: TypeAlias = bool | Callable[[str, int | None, int | None], object]

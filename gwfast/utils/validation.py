@@ -6,8 +6,15 @@ Messages name the argument, what was expected and what came.
 
 import numbers
 import operator
+from collections.abc import Collection
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .types import Float64Array
+
+T = TypeVar("T")
 
 # Masses that sum to one up to this are taken as rounding and renormalized.
 MASS_TOLERANCE = 1e-4
@@ -15,7 +22,7 @@ MASS_TOLERANCE = 1e-4
 LEAST_MASS = 1e-30
 
 
-def as_array(x, name):
+def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
     """`x` as an array of real numbers."""
     if hasattr(x, "tocsr"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix")
@@ -30,7 +37,9 @@ def as_array(x, name):
     return x
 
 
-def as_matrix(x, name, *, shape=None):
+def as_matrix(
+    x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None
+) -> NDArray[Any]:
     """`x` as a 2-D array of finite real numbers, its float dtype kept.
 
     Integers and booleans become float64. Any memory order is taken, read-only arrays
@@ -67,7 +76,7 @@ def as_matrix(x, name, *, shape=None):
     return x
 
 
-def as_square(x, name):
+def as_square(x: ArrayLike, name: str) -> NDArray[Any]:
     """`as_matrix` for a square matrix."""
     x = as_matrix(x, name)
     if x.shape[0] != x.shape[1]:
@@ -75,7 +84,7 @@ def as_square(x, name):
     return x
 
 
-def as_vector(x, name, size):
+def as_vector(x: ArrayLike, name: str, size: int) -> Float64Array:
     """`x` as a 1-D float64 array of `size` finite numbers."""
     x = as_array(x, name)
     if x.shape != (size,):
@@ -87,7 +96,7 @@ def as_vector(x, name, size):
     return x
 
 
-def as_weights(x, name, size):
+def as_weights(x: ArrayLike, name: str, size: int) -> Float64Array:
     """`x` as masses that sum to one exactly; any positive total is taken."""
     x = as_vector(x, name, size)
     if (x < 0).any():
@@ -100,7 +109,7 @@ def as_weights(x, name, size):
     return x / x.sum()
 
 
-def as_marginal(x, name, size):
+def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
     """A marginal: None is uniform, else masses that sum to one (up to rounding)."""
     if x is None:
         return np.full(size, 1.0 / size)
@@ -111,7 +120,7 @@ def as_marginal(x, name, size):
     return weights
 
 
-def as_positive(x, name, *, zero=False):
+def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """`x` as a finite float above zero (or not below it, if `zero`)."""
     if isinstance(x, bool) or not isinstance(x, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(x).__name__}")
@@ -125,7 +134,7 @@ def as_positive(x, name, *, zero=False):
     return x
 
 
-def as_count(x, name, *, least=1):
+def as_count(x: int, name: str, *, least: int = 1) -> int:
     """`x` as an int not below `least`."""
     try:
         if isinstance(x, bool):
@@ -139,14 +148,14 @@ def as_count(x, name, *, least=1):
     return x
 
 
-def one_of(x, name, choices):
+def one_of(x: T, name: str, choices: Collection[str]) -> T:
     """`x` if it is among `choices`."""
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"{name} must be one of {sorted(choices)}, got {x!r}")
     return x
 
 
-def as_callback(x, name="callback"):
+def as_callback(x: T, name: str = "callback") -> T:
     if x is not None and not callable(x):
         raise TypeError(f"{name} must be callable or None, got {type(x).__name__}")
     return x

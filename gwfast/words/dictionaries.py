@@ -3,32 +3,41 @@
 import gzip
 import math
 import re
-import zlib
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
+from ..utils.types import PathLike
 from ..utils.validation import one_of
 from .embeddings import EmbeddingsFileError
+from .files.source import Source
 
 # str.split() would also cut at the no-break spaces that words contain.
 _SPACES = re.compile("[ \t]+")
 _BREAKS = re.compile("[\t\r\n]")
-_GZIP = b"\x1f\x8b"
 
-FORMATS = ("auto", "muse", "dinu", "xling", "zhang")
+Format: TypeAlias = Literal["auto", "muse", "dinu", "xling", "zhang"]
+Translations: TypeAlias = Mapping[str, Collection[str]]
 
 
 class DictionaryFileError(EmbeddingsFileError):
     """A word list is malformed. The message is ``path:line: expected, came``."""
 
 
-def read_dictionary(path, *, format="auto", lower=False, first_only=False):
+def read_dictionary(
+    path: PathLike,
+    *,
+    format: Format = "auto",
+    lower: bool = False,
+    first_only: bool = False,
+) -> dict[str, set[str]]:
     """Read a word list.
 
     Parameters
     ----------
     path : str or path-like
-        UTF-8 text, plain or gzip, whatever its name; a byte order mark, either kind
-        of line end and blank lines are no part of the words.
+        UTF-8 text, plain or compressed by gzip, bzip2 or xz, whatever its name; a byte
+        order mark, either kind of line end and blank lines are no part of the words.
     format : {"auto", "muse", "dinu", "xling", "zhang"}, default="auto"
         How a line reads. Fields are cut at spaces and tabs only, so that words may
         hold a no-break space.
@@ -60,17 +69,17 @@ def read_dictionary(path, *, format="auto", lower=False, first_only=False):
     ------
     DictionaryFileError
         If a line does not have the fields it should, is not UTF-8, or if the file
-        holds no pair, or is not whole gzip data.
+        holds no pair, or what is compressed is damaged.
     OSError
         If the file cannot be opened.
     ValueError
         If `format` is none of these.
     """
-    one_of(format, "format", FORMATS)
+    one_of(format, "format", get_args(Format))
     path = Path(path)
     if format == "auto" and ".lex" in path.suffixes[-2:]:
         format = "zhang"
-    pairs = {}
+    pairs: dict[str, set[str]] = {}
     for number, line in _read_lines(path):
         source, *targets = _fields(line.lower() if lower else line, format)
         if format == "zhang":
@@ -87,13 +96,13 @@ def read_dictionary(path, *, format="auto", lower=False, first_only=False):
     return pairs
 
 
-def _fields(line, format):
+def _fields(line: str, format: Format) -> list[str]:
     if format == "xling" or (format == "auto" and "\t" in line):
         return [field.strip(" ") for field in line.split("\t")]
     return _SPACES.split(line.strip(" \t"))
 
 
-def write_dictionary(path, dictionary):
+def write_dictionary(path: PathLike, dictionary: Translations) -> None:
     """Write a word list that `read_dictionary` reads back: ``source<tab>target``.
 
     Parameters
@@ -133,7 +142,7 @@ def write_dictionary(path, dictionary):
     path.write_bytes(content)
 
 
-def as_translations(targets, source):
+def as_translations(targets: Collection[str], source: str) -> Collection[str]:
     """The translations of a word, once they are known not to be a lone string."""
     if isinstance(targets, str):
         raise TypeError(
@@ -143,7 +152,7 @@ def as_translations(targets, source):
     return targets
 
 
-def read_counts(path):
+def read_counts(path: PathLike) -> dict[str, float]:
     """Read word counts, ``word count`` a line.
 
     Parameters
@@ -162,7 +171,7 @@ def read_counts(path):
     OSError
         If the file cannot be opened.
     """
-    counts = {}
+    counts: dict[str, float] = {}
     for number, line in _read_lines(path):
         word, _, count = line.replace("\t", " ").rpartition(" ")
         try:
@@ -177,7 +186,7 @@ def read_counts(path):
     return counts
 
 
-def invert(dictionary):
+def invert(dictionary: Translations) -> dict[str, set[str]]:
     """Swap source and target words.
 
     Parameters
@@ -188,14 +197,14 @@ def invert(dictionary):
     -------
     dict of str to set of str
     """
-    inverted = {}
+    inverted: dict[str, set[str]] = {}
     for source, targets in dictionary.items():
         for target in sorted(targets):
             inverted.setdefault(target, set()).add(source)
     return inverted
 
 
-def merge(*dictionaries):
+def merge(*dictionaries: Translations) -> dict[str, set[str]]:
     """Join word lists of the same direction.
 
     ``merge(read_dictionary("es-en.txt"), invert(read_dictionary("en-es.txt")))``
@@ -210,35 +219,31 @@ def merge(*dictionaries):
     dict of str to set of str
         The union of the translations of every word. The arguments are unchanged.
     """
-    merged = {}
+    merged: dict[str, set[str]] = {}
     for dictionary in dictionaries:
         for source, targets in dictionary.items():
             merged.setdefault(source, set()).update(targets)
     return merged
 
 
-def _read_lines(path):
+def _read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     """Numbers and text of the lines that are not blank; at least one."""
     path = Path(path)
-    with open(path, "rb") as stream:
-        opener = gzip.open if stream.read(len(_GZIP)) == _GZIP else open
-    empty, number = True, 0
+    source, empty, number = Source.of(path), True, 0
     try:
-        with opener(path, "rb") as stream:
+        with source.open() as stream:
             for number, raw in enumerate(stream, 1):
                 line = _decode(raw, path, number).strip(" \r\n")
                 if line.strip("\t"):
                     empty = False
                     yield number, line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DictionaryFileError(
-            path, number + 1, f"expected whole gzip data, got: {error}"
-        ) from error
+    except source.damaged as error:
+        raise source.damage(number + 1, error, DictionaryFileError) from error
     if empty:
         raise DictionaryFileError(path, None, "expected words, got an empty file")
 
 
-def _decode(raw, path, number):
+def _decode(raw: bytes, path: Path, number: int) -> str:
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

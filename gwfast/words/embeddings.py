@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ..utils.types import Float32Array, Float64Array, PathLike
 from .vocabulary import Options, Vocabulary, show
 
 # Rows that are converted at once.
@@ -23,7 +25,7 @@ class EmbeddingsFileError(ValueError):
     where none makes sense.
     """
 
-    def __init__(self, path, line, message):
+    def __init__(self, path: PathLike, line: int | None, message: str) -> None:
         where = path if line is None else f"{path}:{line}"
         super().__init__(f"{where}: {message}")
         self.path, self.line = Path(path), line
@@ -55,15 +57,15 @@ class Embeddings:
     """
 
     words: tuple[str, ...]
-    vectors: np.ndarray
-    counts: np.ndarray | None = None
+    vectors: Float32Array
+    counts: Float64Array | None = None
     n_duplicates: int = 0
     n_undecodable: int = 0
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def with_counts(self, counts):
+    def with_counts(self, counts: Mapping[str, float]) -> "Embeddings":
         """Add counts to every word.
 
         Parameters
@@ -90,7 +92,7 @@ class Embeddings:
         return replace(self, counts=values)
 
 
-def as_embeddings(obj, *, max_words=None):
+def as_embeddings(obj: Any, *, max_words: int | None = None) -> Embeddings:
     """Take words and vectors as other libraries hold them.
 
     Where a word comes twice the first row is kept and the others are counted in
@@ -126,29 +128,7 @@ def as_embeddings(obj, *, max_words=None):
         counts = None if obj.counts is None else obj.counts[:max_words]
         kept = obj.words[:max_words], obj.vectors[:max_words], counts
         return replace(obj, words=kept[0], vectors=kept[1], counts=kept[2])
-    if isinstance(obj, Mapping):
-        words = list(islice(obj, max_words))
-        vectors = [np.asarray(obj[word]) for word in words]
-        for word, vector in zip(words, vectors, strict=True):
-            if vector.shape != vectors[0].shape or vector.ndim != 1:
-                raise ValueError(
-                    "vectors must be 1-d and of one length, got shapes"
-                    f" {vectors[0].shape} and {vector.shape} ({word!r})"
-                )
-    elif isinstance(obj, (tuple, list)):
-        if len(obj) != 2:
-            raise TypeError(
-                f"obj must be a pair (words, vectors), got {len(obj)} items"
-            )
-        words, vectors = obj
-    else:
-        vectors = getattr(obj, "wv", obj)
-        if not (hasattr(vectors, "index_to_key") and hasattr(vectors, "vectors")):
-            raise TypeError(
-                "obj must be Embeddings, gensim KeyedVectors or a model with them, a"
-                f" pair (words, vectors) or a mapping, got {type(obj).__name__}"
-            )
-        words, vectors = vectors.index_to_key, vectors.vectors
+    words, vectors = _parts(obj, max_words)
     words = words.tolist() if isinstance(words, np.ndarray) else list(words)
     for word in words:
         if not isinstance(word, str):
@@ -158,6 +138,33 @@ def as_embeddings(obj, *, max_words=None):
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"vectors must be an array: {error}") from None
     return from_arrays(words, vectors, options)
+
+
+def _parts(obj, max_words):
+    """Words and vectors of what other libraries hold."""
+    if isinstance(obj, Mapping):
+        words = list(islice(obj, max_words))
+        vectors = [np.asarray(obj[word]) for word in words]
+        for word, vector in zip(words, vectors, strict=True):
+            if vector.shape != vectors[0].shape or vector.ndim != 1:
+                raise ValueError(
+                    "vectors must be 1-d and of one length, got shapes"
+                    f" {vectors[0].shape} and {vector.shape} ({word!r})"
+                )
+        return words, vectors
+    if isinstance(obj, (tuple, list)):
+        if len(obj) != 2:
+            raise TypeError(
+                f"obj must be a pair (words, vectors), got {len(obj)} items"
+            )
+        return obj
+    vectors = getattr(obj, "wv", obj)
+    if not (hasattr(vectors, "index_to_key") and hasattr(vectors, "vectors")):
+        raise TypeError(
+            "obj must be Embeddings, gensim KeyedVectors or a model with them, a"
+            f" pair (words, vectors) or a mapping, got {type(obj).__name__}"
+        )
+    return vectors.index_to_key, vectors.vectors
 
 
 def from_arrays(words, vectors, options):

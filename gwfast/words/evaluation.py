@@ -7,15 +7,24 @@ default is "gwfast". Compare figures of one convention only.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..alignment.align import BY_PLAN
-from ..alignment.retrieval import HOOD, INVERSE_TEMPERATURE, METHODS, nearest_neighbors
+from ..alignment.align import BY_PLAN, AlignmentResult
+from ..alignment.retrieval import (
+    INVERSE_TEMPERATURE,
+    METHODS,
+    N_NEIGHBORS,
+    nearest_neighbors,
+)
+from ..utils.types import IntArray, Ranking
 from ..utils.validation import as_count, one_of
-from .dictionaries import as_translations
+from .dictionaries import Translations, as_translations
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Convention:
         What hits are divided by: the covered source words, which have a translation
         in the target vocabulary, or all source words of the dictionary.
     coverage : {"words", "pairs"}
-        Whether the coverage is the share of the dictionary's source words that are
+        Whether the coverage is the fraction of the dictionary's source words that are
         covered, or of its pairs that have both words in the vocabularies.
     hood : int
         Size of the neighborhoods of CSLS.
@@ -79,14 +88,14 @@ class Convention:
     max_words: int | None = None
     taking_part: bool = False
     lower: bool = False
-    duplicates: str = "error"
+    duplicates: Literal["error", "drop", "last", "word"] = "error"
     first_only: bool = False
-    denominator: str = "covered"
-    coverage: str = "words"
-    hood: int = HOOD
+    denominator: Literal["covered", "all"] = "covered"
+    coverage: Literal["words", "pairs"] = "words"
+    hood: int = N_NEIGHBORS
     inverse_temperature: float = INVERSE_TEMPERATURE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.max_words is not None:
             as_count(self.max_words, "max_words")
         one_of(self.duplicates, "duplicates", ("error", "drop", "last", "word"))
@@ -106,6 +115,7 @@ CONVENTIONS = {
         Convention("paper", taking_part=True, duplicates="word", first_only=True),
     )
 }
+ConventionLike: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"] | Convention
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,21 +139,21 @@ class GoldStandard:
     convention : Convention
     """
 
-    rows: np.ndarray
+    rows: IntArray
     targets: tuple[frozenset[int], ...]
     n_words: int
     coverage: float
-    sources: np.ndarray
-    candidates: np.ndarray
+    sources: IntArray
+    candidates: IntArray
     convention: Convention
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
 
 @dataclass(frozen=True, repr=False)
 class Precision:
-    """Share of queries with a right translation among the first k.
+    """Fraction of queries with a right translation among the first k.
 
     Attributes
     ----------
@@ -170,16 +180,16 @@ class Precision:
     convention: str
 
     @property
-    def at(self):
-        """dict of int to float: the share for each k; nan without queries."""
+    def at(self) -> dict[int, float]:
+        """dict of int to float: the fraction for each k; nan without queries."""
         n = self.n_scored
         return {k: hits / n if n else math.nan for k, hits in self.hits.items()}
 
-    def interval(self, k, level=0.95):
-        """The Wilson score interval of the share for a k.
+    def interval(self, k: int, level: float = 0.95) -> tuple[float, float]:
+        """The Wilson score interval of the fraction for a k.
 
         Where the words of the dictionary are a sample of those one cares for, it
-        covers the share among these in about `level` of the cases (Wilson, JASA
+        covers the fraction among these in about `level` of the cases (Wilson, JASA
         1927). It says nothing about how good the dictionary is.
 
         Parameters
@@ -214,7 +224,7 @@ class Precision:
         high = min(middle + half, 1.0) if share < 1 else 1.0
         return low, high
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shares = ", ".join(f"P@{k} {share:.3f}" for k, share in self.at.items())
         return (
             f"Precision({shares}; {self.n_queries:,} queries of {self.n_words:,} words,"
@@ -222,14 +232,20 @@ class Precision:
         )
 
 
-def as_convention(convention):
+def as_convention(convention: ConventionLike) -> Convention:
     """A `Convention`, given itself or its name."""
     if isinstance(convention, Convention):
         return convention
     return CONVENTIONS[one_of(convention, "convention", CONVENTIONS)]
 
 
-def gold_standard(dictionary, source_words, target_words, *, convention="gwfast"):
+def gold_standard(
+    dictionary: Translations,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    *,
+    convention: ConventionLike = "gwfast",
+) -> GoldStandard:
     """Look a dictionary up in two vocabularies.
 
     Parameters
@@ -254,11 +270,11 @@ def gold_standard(dictionary, source_words, target_words, *, convention="gwfast"
     rules = as_convention(convention)
     sources, source_rows = _vocabulary(source_words, rules, "source_words")
     candidates, target_rows = _vocabulary(target_words, rules, "target_words")
-    wanted = {}
+    wanted: dict[str, set[str]] = {}
     for word, targets in dictionary.items():
         targets = as_translations(targets, word)
         if rules.lower:
-            word, targets = word.lower(), map(str.lower, targets)
+            word, targets = word.lower(), [target.lower() for target in targets]
         wanted.setdefault(word, set()).update(targets)
     found, n_pairs = {}, 0
     for word, targets in wanted.items():
@@ -281,9 +297,12 @@ def gold_standard(dictionary, source_words, target_words, *, convention="gwfast"
     )
 
 
-def _vocabulary(words, rules, name):
+def _vocabulary(
+    words: Sequence[str], rules: Convention, name: str
+) -> tuple[IntArray, dict[str, tuple[int, ...]]]:
     """The rows that are looked at, and those that stand for each word in them."""
-    kept, rows = [], {}
+    kept: list[int] = []
+    rows: dict[str, tuple[int, ...]] = {}
     for row, word in enumerate(words):
         if len(kept) == rules.max_words:
             break
@@ -304,7 +323,9 @@ def _vocabulary(words, rules, name):
     return np.array(kept, dtype=np.int64), rows
 
 
-def precision_at_k(indices, gold, ks=(1, 5, 10)):
+def precision_at_k(
+    indices: ArrayLike, gold: GoldStandard, ks: Sequence[int] = (1, 5, 10)
+) -> Precision:
     """Score translations, from wherever they come, against a gold standard.
 
     Parameters
@@ -350,15 +371,15 @@ def precision_at_k(indices, gold, ks=(1, 5, 10)):
 
 
 def evaluate(
-    result,
-    dictionary,
-    source_words,
-    target_words,
+    result: AlignmentResult,
+    dictionary: Translations,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
     *,
-    methods=("coupling", "nn", "csls"),
-    ks=(1, 5, 10),
-    convention="gwfast",
-):
+    methods: Sequence[Ranking] = ("coupling", "nn", "csls"),
+    ks: Sequence[int] = (1, 5, 10),
+    convention: ConventionLike = "gwfast",
+) -> dict[str, Precision]:
     """Score the translations of an alignment against a dictionary.
 
     The plan tells about the words that took part in it only, so "coupling" is scored
@@ -369,7 +390,7 @@ def evaluate(
 
     Parameters
     ----------
-    result : AlignmentResult
+    result : AlignmentResult or AlignedSpaces
     dictionary : mapping of str to iterable of str
     source_words, target_words : sequence of str
         A word for each row that was given to `align`.
@@ -403,7 +424,7 @@ def evaluate(
                 f"{name} must have a word for each of the {len(rows)} rows,"
                 f" got {len(words)}"
             )
-    n, m = result.gw.coupling.shape
+    n, m = result.n_words
     part = gold_standard(
         dictionary, source_words[:n], target_words[:m], convention=rules
     )
@@ -412,7 +433,7 @@ def evaluate(
         whole = gold_standard(dictionary, source_words, target_words, convention=rules)
     ks = [as_count(k, "ks") for k in ks]
     k = max(ks, default=1)
-    precision = {}
+    precision: dict[str, Precision] = {}
     for method in methods:
         gold = part if method in BY_PLAN else whole
         found = _translations(result, method, k, gold, whole.candidates)
@@ -429,7 +450,8 @@ def _translations(result, method, k, gold, candidates):
         # Nothing that `translate` would do otherwise, and it may know the hubs already.
         len(candidates) == len(result.target.rows)
         and len(gold.sources) == len(result.source.rows)
-        and (rules.hood, rules.inverse_temperature) == (HOOD, INVERSE_TEMPERATURE)
+        and rules.hood == N_NEIGHBORS
+        and rules.inverse_temperature == INVERSE_TEMPERATURE
     ):
         mapped = result.mapped_source
         found = nearest_neighbors(

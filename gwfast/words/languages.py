@@ -6,28 +6,38 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from ..alignment.align import align
 from ..alignment.normalize import Normalizer
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.epsilon import as_epsilon
+from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..problems.geometry import STATISTICS, PointCloud
 from ..results.result import ConvergenceWarning
 from ..utils.blocks import row_blocks
 from ..utils.parallel import in_parallel
-from ..utils.progress import watching
+from ..utils.progress import ProgressEvent, reporting
+from ..utils.types import (
+    Float32Array,
+    Float64Array,
+    IntArray,
+    NormalizeStep,
+    Progress,
+    Statistic,
+)
 from ..utils.validation import as_count, as_matrix, one_of
+from .embeddings import Embeddings
 
-# What the entropic plan is worth: a matching is made from it, and improved.
+# Tolerance of the entropic plan: a matching is made from it, and improved.
 PLAN_TOL = 1e-4
-# Ways for its solve to end that leave little to make a matching from.
+# Ways for the entropic solve to end that leave little to make a matching from.
 POOR = ("near_product", "lost_mass", "max_outer")
-# Rounds of assignment after the entropic plan; two or three are usual.
-MOST_ROUNDS = 100
+# Limit of the rounds of assignment after the entropic plan; two or three are usual.
+MAX_ROUNDS = 100
 # Rounding of a root, relatively, in what the triangle inequality is checked with.
 ROUNDING = 1e-12
 
@@ -68,7 +78,7 @@ class LanguagePair:
     epsilon: float | None
     status: str
     via: str | None
-    matches: np.ndarray
+    matches: IntArray
     seconds: float
 
 
@@ -90,30 +100,30 @@ class LanguageDistances:
     """
 
     names: tuple[str, ...]
-    matrix: np.ndarray
+    matrix: Float64Array
     pairs: tuple[LanguagePair, ...]
     n_words: int
 
     @property
-    def roots(self):
+    def roots(self) -> Float64Array:
         return np.sqrt(self.matrix)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"LanguageDistances({', '.join(self.names)}; {self.n_words:,} words)"
 
 
 def language_distances(
-    embeddings,
+    embeddings: Mapping[str, Embeddings | ArrayLike],
     *,
-    n_words=2000,
-    normalize=("unit", "center", "unit"),
-    scale_costs=None,
-    epsilon="auto",
-    seed=0,
-    n_jobs=None,
-    n_threads=1,
-    progress=False,
-):
+    n_words: int = 2000,
+    normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
+    scale_costs: Statistic | None = None,
+    epsilon: EpsilonLike = "auto",
+    seed: int = 0,
+    n_jobs: int | None = None,
+    n_threads: int | None = 1,
+    progress: Progress = False,
+) -> LanguageDistances:
     """Gromov-Wasserstein distances between languages, from their words' vectors.
 
     The value of a pair is the smallest mean of ``(C_ik - C'_jl)^2`` that was found over
@@ -215,12 +225,13 @@ def language_distances(
     for one, other in itertools.combinations(spaces, 2):
         todo.append(in_order(spaces[one], spaces[other]))
     calls = [(a.rows, b.rows, scale_costs, epsilon, seed, n_threads) for a, b in todo]
-    with watching(progress) as watch:
-        watch("matching", 0, len(todo))
+    with reporting(progress) as report_progress:
+        report_progress(ProgressEvent("match", "matching", 1, 0, len(todo)))
         for done, (number, found) in enumerate(in_parallel(match, calls, n_jobs), 1):
             one, other = todo[number]
             matchings[one.name, other.name] = found
-            watch(f"matched {one.name} and {other.name}", done, len(todo))
+            text = f"matched {one.name} and {other.name}"
+            report_progress(ProgressEvent("match", text, done, done, len(todo)))
     distances = assemble(spaces, matchings)
     bad = [
         f"{pair.source} and {pair.target} ({pair.status})"
@@ -253,7 +264,7 @@ class Space:
     """
 
     name: str
-    rows: np.ndarray
+    rows: Float32Array
     scale: float
     digest: str
 
@@ -284,7 +295,7 @@ def prepare(embeddings, n_words, normalize, scale_costs):
         raise ValueError("embeddings must have at least two words of each language")
     spaces = {}
     for name, rows in vectors.items():
-        rows = Normalizer(normalize, rows[:n_words], f"embeddings[{name!r}]").rows
+        rows = Normalizer.fit(normalize, rows[:n_words], f"embeddings[{name!r}]").rows
         cloud = PointCloud(rows)
         rows = cloud.features
         scale = cloud.scaled_by(scale_costs).scale if scale_costs else 1.0
@@ -302,7 +313,7 @@ def in_order(one, other):
 class Matching:
     """What `match` finds; see `LanguagePair`."""
 
-    matches: np.ndarray
+    matches: IntArray
     plan_cost: float
     epsilon: float | None
     status: str
@@ -361,7 +372,7 @@ def _settle(x, y, state):
     x, y = x.astype(np.float64), y.astype(np.float64)
     best, matches = -math.inf, None
     with single_threaded_blas():
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             found = linear_sum_assignment(x @ state @ y.T, maximize=True)[1]
             state = x.T @ y[found] / len(x)
             value = float(np.vdot(state, state))

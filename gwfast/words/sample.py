@@ -8,7 +8,7 @@ from .dictionaries import read_dictionary
 from .embeddings import Embeddings
 
 
-def load_sample():
+def load_sample() -> tuple[Embeddings, Embeddings, dict[str, set[str]]]:
     """Load the bundled Spanish and French embeddings and their word list.
 
     Returns

@@ -1,10 +1,11 @@
 """Which words of a file are kept, and by what rule: the same for every format."""
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 from ..utils.validation import as_count
 
-ERRORS = ("strict", "replace", "skip")
+Errors: TypeAlias = Literal["strict", "replace", "skip"]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -22,14 +23,15 @@ class Options:
 
     max_words: int | None = None
     lower: bool = False
-    errors: str = "strict"
+    errors: Errors = "strict"
 
     def __post_init__(self):
         if self.max_words is not None:
             as_count(self.max_words, "max_words")
-        if self.errors not in ERRORS:
+        choices = get_args(Errors)
+        if self.errors not in choices:
             raise ValueError(
-                f"errors must be one of {', '.join(ERRORS)}, got {self.errors!r}"
+                f"errors must be one of {', '.join(choices)}, got {self.errors!r}"
             )
 
 
@@ -52,8 +54,8 @@ class Vocabulary:
     @property
     def room(self):
         """How many words may still come; None is any number."""
-        most = self.options.max_words
-        return None if most is None else most - len(self.words)
+        limit = self.options.max_words
+        return None if limit is None else limit - len(self.words)
 
     def add(self, word):
         """Add `word`, str or bytes; whether its row is kept.

@@ -97,7 +97,7 @@ def test_retrieval_does_not_depend_on_chunks(monkeypatch):
     queries, targets = cloud(70, 5, 6), cloud(90, 5, 7)
     whole = gwfast.nearest_neighbors(queries, targets)
     monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
-    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_ROWS", 7)
+    monkeypatch.setattr("gwfast.alignment.retrieval.MIN_CHUNK_ROWS", 7)
     chunked = gwfast.nearest_neighbors(queries, targets)
     np.testing.assert_array_equal(whole.indices, chunked.indices)
     np.testing.assert_allclose(whole.scores, chunked.scores, atol=1e-6)
@@ -120,11 +120,11 @@ def test_normalization_steps():
     x = cloud(50, 4, 11) + 3.0
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     centered = unit - unit.mean(axis=0)
-    both = Normalizer(("unit", "center", "unit"), x, "x").rows
+    both = Normalizer.fit(("unit", "center", "unit"), x, "x").rows
     expected = centered / np.linalg.norm(centered, axis=1, keepdims=True)
     np.testing.assert_allclose(both, expected, atol=1e-6)
-    np.testing.assert_allclose(Normalizer((), x, "x").rows, x, rtol=1e-6)
-    centered_only = Normalizer(("center",), x, "x").rows
+    np.testing.assert_allclose(Normalizer.fit((), x, "x").rows, x, rtol=1e-6)
+    centered_only = Normalizer.fit(("center",), x, "x").rows
     np.testing.assert_allclose(centered_only, x - x.mean(0), atol=1e-5)
 
 
@@ -193,14 +193,14 @@ def test_es_en_meets_the_reference_figures(shared_data):
 def test_normalization_does_not_depend_on_blocks(monkeypatch):
     x = cloud(50, 4, 21) + 3.0
     steps = ("unit", "center", "unit", "center")
-    whole = Normalizer(steps, x, "x")
+    whole = Normalizer.fit(steps, x, "x")
     monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 7 * 8 * 4)
-    blocks = Normalizer(steps, x, "x")
+    blocks = Normalizer.fit(steps, x, "x")
     np.testing.assert_allclose(blocks.rows, whole.rows, atol=1e-7)
     np.testing.assert_allclose(blocks(x[20:30]), whole.rows[20:30], atol=1e-7)
     x[[13, 40]] = 0
     with pytest.raises(ValueError, match=r"got 2 \(row 13, 40\)"):
-        Normalizer(steps, x, "x")
+        Normalizer.fit(steps, x, "x")
 
 
 @pytest.mark.parametrize("statistic", ["mean", "median", "max"])

@@ -1,12 +1,16 @@
 import inspect
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from helpers.problems import cloud, rotated_pair
 
 import gwfast
-from gwfast import GromovWassersteinAligner
+
+base = pytest.importorskip("sklearn.base")
+GromovWassersteinAligner = gwfast.GromovWassersteinAligner
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +49,15 @@ def test_its_parameters_are_those_of_align():
     assert own == theirs
 
 
-def test_parameters_can_be_got_and_set():
-    aligner = GromovWassersteinAligner(tol=1e-4)
-    assert aligner.set_params(n_words=7, tier="tiled") is aligner
-    params = aligner.get_params(deep=False)
-    assert (params["n_words"], params["tier"], params["tol"]) == (7, "tiled", 1e-4)
-    assert GromovWassersteinAligner(**params).get_params() == params
-    with pytest.raises(ValueError, match=r"params must be some of .* got 'words'"):
-        aligner.set_params(n_words=8, words=3)
-    assert aligner.n_words == 7
+def test_it_shows_the_parameters_that_were_changed():
+    aligner = GromovWassersteinAligner(tol=1e-4).set_params(n_words=7, tier="tiled")
     assert repr(aligner) == (
-        "GromovWassersteinAligner(n_words=7, tol=0.0001, tier='tiled')"
+        "GromovWassersteinAligner(n_words=7, tier='tiled', tol=0.0001)"
     )
     array = GromovWassersteinAligner(init=np.ones((2, 2)))
     assert repr(array).startswith("GromovWassersteinAligner(init=array(")
+    with pytest.raises(ValueError, match="Invalid parameter 'words'"):
+        aligner.set_params(words=3)
 
 
 def test_masses_are_given_to_fit(pair):
@@ -93,7 +92,6 @@ def test_a_fitted_one_can_be_pickled(pair):
 
 
 def test_scikit_learn_takes_it(pair):
-    base = pytest.importorskip("sklearn.base")
     pipeline = pytest.importorskip("sklearn.pipeline")
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     x, y, _ = pair
@@ -107,3 +105,59 @@ def test_scikit_learn_takes_it(pair):
     chain.set_params(gromovwassersteinaligner__refine=2)
     mapped = chain.fit(x, y).transform(x)
     assert mapped.shape == (150, 5)
+
+
+class OfLabels(GromovWassersteinAligner):
+    """For scikit-learn's checks, which hand labels: these become a space of points."""
+
+    def fit(self, X, Y, *, p=None, q=None):
+        if Y is not None:
+            labels = np.asarray(Y, dtype=float).ravel()
+            Y = np.column_stack([labels, np.ones(len(labels))])
+        return super().fit(X, Y, p=p, q=q)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks_pass():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    checks.check_estimator(
+        OfLabels(metric="sqeuclidean", normalize=(), init="product", n_threads=1),
+        expected_failed_checks={
+            "check_estimators_dtypes": "has a row of zeros, which has no angle to any"
+        },
+        on_skip=None,
+    )
+
+
+WITHOUT = """
+import sys
+sys.modules["sklearn"] = None
+from gwfast import *
+import gwfast
+try:
+    GromovWassersteinAligner(n_words=3)
+except ImportError as error:
+    print(error)
+"""
+BEFORE_IT_IS_ASKED_FOR = """
+import sys, gwfast
+print("sklearn" in sys.modules, "GromovWassersteinAligner" in dir(gwfast))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "code, said",
+    [
+        (
+            WITHOUT,
+            "GromovWassersteinAligner needs scikit-learn: pip install "
+            '"gwfast-ot[sklearn]"',
+        ),
+        (BEFORE_IT_IS_ASKED_FOR, "False True"),
+    ],
+    ids=["missing", "not yet"],
+)
+def test_scikit_learn_is_only_needed_by_it(code, said):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == said, done.stderr

@@ -105,8 +105,8 @@ def test_whitening_wants_enough_pairs():
 def test_best_matches_agree_with_plain_csls(n, m, hood, monkeypatch):
     x, y = cloud(n, 5, 16), cloud(m, 5, 17)
     monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
-    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_ROWS", 7)
-    found = best_matches(x, y, k=2, hood=hood)
+    monkeypatch.setattr("gwfast.alignment.retrieval.MIN_CHUNK_ROWS", 7)
+    found = best_matches(x, y, k=2, n_neighbors=hood)
     expected = csls(x, y, hood)
     order = np.argsort(-expected, axis=1)[:, :2]
     best = np.take_along_axis(expected, order, axis=1)

@@ -8,7 +8,7 @@ import pytest
 import gwfast
 from gwfast.experiments import published
 from gwfast.experiments.data import DINU, MUSE
-from gwfast.experiments.runner import Experiment, Job, Options, run
+from gwfast.experiments.runner import Experiment, Job, RunOptions, run
 from gwfast.experiments.show import print_columns
 from gwfast.experiments.store import Store, identity
 from gwfast.utils.progress import console
@@ -138,7 +138,7 @@ def test_the_words_beside_belong_to_the_file(tmp_path):
 def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path):
     """A file in place of a folder does for a folder without permission."""
     (tmp_path / "jobs").write_text("no folder")
-    options = Options(
+    options = RunOptions(
         n_threads=1, n_jobs=1, output=tmp_path, state=None, force=True, again=False,
         quiet=True,
     )  # fmt: skip

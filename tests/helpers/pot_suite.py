@@ -111,10 +111,10 @@ def run(folder, work):
     """
     # Of neither POT nor gwfast: what fails must not depend on whose settings are found.
     (work / "pytest.ini").write_text("[pytest]\n")
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     base = environment(PYTEST_ADDOPTS=None, PYTEST_PLUGINS=None, **NO_OTHER_BACKENDS)
     path = os.pathsep.join([base["PYTHONPATH"], str(here)])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "pot_suite"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "helpers.pot_suite"]
     command += ["-p", "no:cacheprovider", "-c", str(work / "pytest.ini")]
     command += [f"--rootdir={folder}", f"--outcomes={work / 'outcomes.json'}"]
     finished = subprocess.run(

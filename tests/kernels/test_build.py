@@ -159,7 +159,13 @@ def test_source_distribution_holds_all_sources():
         path.relative_to(ROOT).as_posix()
         for folder, patterns in {
             "csrc": ["*.[ch]", "*.inc"],
-            "gwfast": ["**/*.py", "**/*.pyx", "**/*.pxd", "data/*", "cli/templates/*"],
+            "gwfast": [
+                "**/*.py",
+                "**/*.p[xy][dix]",
+                "**/py.typed",
+                "data/*",
+                "cli/templates/*",
+            ],
             "tests": ["*.py"],
         }.items()
         for pattern in patterns

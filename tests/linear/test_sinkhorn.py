@@ -124,7 +124,9 @@ def test_plan_is_the_same_for_any_number_of_threads(n_threads):
 
 def test_running_out_of_iterations_is_said():
     cost = np.random.default_rng(23).random((50, 50))
-    with pytest.warns(gwfast.ConvergenceWarning, match=r"max_iter.* after 3 passes"):
+    with pytest.warns(
+        gwfast.ConvergenceWarning, match=r"max_iter.* after 3 iterations"
+    ):
         result = gwfast.sinkhorn(cost, epsilon=1e-4, max_iter=3)
     assert result.status == "max_iter" and result.n_iter == 3
     assert result.marginal_error > 1e-5

@@ -5,11 +5,18 @@ import pytest
 from helpers.problems import cloud, masses
 
 from gwfast.kernels._rows import Panels, aligned_empty
-from gwfast.linear.gibbs_kernel import ProductKernel, SparseKernel, TiledKernel
-from gwfast.linear.sinkhorn import SinkhornSolver
-from gwfast.linear.truncation import CERTIFIED, Support, padded
+from gwfast.linear.gibbs_kernel import (
+    Buffer,
+    ProductKernel,
+    SparseKernel,
+    TiledKernel,
+)
+from gwfast.linear.log_domain import Potentials
+from gwfast.linear.marginals import Balanced
+from gwfast.linear.sinkhorn_solver import SinkhornSolver
+from gwfast.linear.truncation import MAX_BOUND, Support, padded
 
-SHARE = 1e-7
+FRACTION = 1e-7
 SHAPES = [(90, 70), (64, 128), (33, 200), (200, 17)]
 
 
@@ -17,7 +24,16 @@ class Solved:
     """A linear problem, solved, and what of its kernel is kept."""
 
     def __init__(
-        self, n, m, seed, *, epsilon=0.02, scale=1.0, share=SHARE, empty=0, tiled=False
+        self,
+        n,
+        m,
+        seed,
+        *,
+        epsilon=0.02,
+        scale=1.0,
+        fraction=FRACTION,
+        empty=0,
+        tiled=False,
     ):
         rng = np.random.default_rng(seed)
         self.left = (scale * rng.standard_normal((n, 6))).astype(np.float32)
@@ -31,27 +47,26 @@ class Solved:
         if tiled:
             self.kernel = TiledKernel(self.left, panels, self.right, 1)
         else:
-            buffer = aligned_empty((n, m))
+            buffer = Buffer(aligned_empty((n, m)))
             self.kernel = ProductKernel(self.left, panels, buffer, 1)
-        self.passes = self.solver.solve(
+        self.potentials = self.solver.solve(
             self.kernel, self.epsilon, tol=1e-6, max_iter=5000
-        )
+        ).potentials
+        self.f, self.g = self.potentials.f, self.potentials.g
         # A support is chosen from the kernel around the potentials that there are.
-        self.solver.u.fill(1.0)
-        self.solver.v.fill(1.0)
-        ones = np.ones(m, dtype=np.float32)
-        around = self.solver.f, self.solver.g, self.epsilon
-        self.kernel.make(*around, self.q, ones, self.solver.sums)
+        given = self.potentials, self.epsilon, self.q, self.solver.scalings
+        self.kernel.make(*given)
+        self.support = self.chosen(self.solver, fraction)
+
+    def chosen(self, solver, fraction):
         lengths = np.linalg.norm(self.right.astype(np.float64), axis=1)
-        self.support = Support(
-            self.kernel, self.solver, lengths, share=share, n_threads=1
-        )
+        return Support(self.kernel, self.potentials, solver, lengths, fraction)
 
     def plan(self, left=None, f=None, g=None, epsilon=None):
         """The whole one in float64, by default as it was solved."""
         left = self.left if left is None else left
-        f = self.solver.f if f is None else f
-        g = self.solver.g if g is None else g
+        f = self.f if f is None else f
+        g = self.g if g is None else g
         cost = left.astype(np.float64) @ self.right.T.astype(np.float64)
         return np.exp((f[:, None] + g - cost) / (epsilon or self.epsilon))
 
@@ -78,9 +93,9 @@ class Solved:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("tiled", [False, True])
-@pytest.mark.parametrize("share", [1e-9, 1e-7, 1e-3])
-def test_entries_that_matter_are_kept(shape, tiled, share, isa):
-    solved = Solved(*shape, 0, share=share, tiled=tiled)
+@pytest.mark.parametrize("fraction", [1e-9, 1e-7, 1e-3])
+def test_entries_that_matter_are_kept(shape, tiled, fraction, isa):
+    solved = Solved(*shape, 0, fraction=fraction, tiled=tiled)
     support, plan = solved.support, solved.plan()
     assert support.index is None and support.choose() is support
     mask = solved.kept()
@@ -89,7 +104,7 @@ def test_entries_that_matter_are_kept(shape, tiled, share, isa):
     for i in range(shape[0]):  # in order, none twice
         row = support.index[support.start[i] : support.start[i + 1]]
         assert (np.diff(row) > 0).all()
-    least = share * np.minimum(solved.p[:, None], solved.q)
+    least = fraction * np.minimum(solved.p[:, None], solved.q)
     clear = np.abs(plan / least - 1) > 1e-3  # but for rounding
     np.testing.assert_array_equal(mask[clear], (plan >= least)[clear])
 
@@ -109,20 +124,19 @@ def test_it_pays_where_few_are_kept_and_little_is_lost(shape):
     density = solved.support.kept / np.prod(shape)
     assert solved.support.pays(density) and solved.support.pays(1.0)
     assert not solved.support.pays(density * 0.99)
-    rough = Solved(*shape, 2, share=0.05)
+    rough = Solved(*shape, 2, fraction=0.05)
     assert not rough.support.pays(1.0)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
 def test_threads_change_nothing(n_threads):
     one = Solved(300, 400, 3)
-    lengths = np.linalg.norm(one.right.astype(np.float64), axis=1)
-    other = Support(one.kernel, one.solver, lengths, share=SHARE, n_threads=n_threads)
+    other = one.chosen(SinkhornSolver(one.p, one.q, n_threads), FRACTION)
     one.support.choose(), other.choose()
     np.testing.assert_array_equal(one.support.start, other.start)
     np.testing.assert_array_equal(one.support.index, other.index)
-    f, g = one.solver.f + 1e-3, one.solver.g
-    assert one.support.lost(one.left, f, g) == other.lost(one.left, f, g)
+    moved = Potentials(one.f + 1e-3, one.g)
+    assert one.support.bound(one.left, moved) == other.bound(one.left, moved)
 
 
 # --- The certificate ------------------------------------------------------------------
@@ -133,9 +147,9 @@ ROUNDING = 1.01
 
 def test_bound_of_what_has_not_moved_is_what_was_left_out(seed):
     for shape in SHAPES:
-        solved = Solved(*shape, seed, share=1e-4)
+        solved = Solved(*shape, seed, fraction=1e-4)
         support = solved.support.choose()
-        lost = support.lost(solved.left, solved.solver.f, solved.solver.g)
+        lost = support.bound(solved.left, solved.potentials)
         truth = solved.outside(solved.plan())
         assert truth > 0
         np.testing.assert_allclose(lost, truth, rtol=0.01)
@@ -147,15 +161,15 @@ def test_bound_of_what_has_not_moved_is_what_was_left_out(seed):
 def test_bound_holds_wherever_potentials_and_costs_move(shape, size, scale, seed):
     """`size`: of the moves of exponents."""
     rng = np.random.default_rng(seed)
-    solved = Solved(*shape, seed, scale=scale, share=1e-5)
-    support, solver = solved.support.choose(), solved.solver
+    solved = Solved(*shape, seed, scale=scale, fraction=1e-5)
+    support = solved.support.choose()
     n, m = shape
     step = size * solved.epsilon
     moves = {"f": n, "g": m, "left": n}
     nearest = np.inf
     for _ in range(30):
         which = set(rng.choice(list(moves), rng.integers(1, 4), replace=False))
-        f, g, left = solver.f.copy(), solver.g.copy(), solved.left.copy()
+        f, g, left = solved.f.copy(), solved.g.copy(), solved.left.copy()
         kind = rng.choice(["all", "one", "shift"])
         draw = {
             "all": lambda *shape: rng.standard_normal(shape),
@@ -171,7 +185,7 @@ def test_bound_holds_wherever_potentials_and_costs_move(shape, size, scale, seed
             towards = solved.right[rng.integers(m, size=n)]
             towards = towards / np.linalg.norm(towards, axis=1, keepdims=True) ** 2
             left += (step * draw(n, 1) * towards).astype(np.float32)
-        bound = support.lost(left, f, g)
+        bound = support.bound(left, Potentials(f, g))
         truth = solved.outside(solved.plan(left, f, g))
         assert truth <= bound * ROUNDING, (kind, which, truth, bound)
         nearest = min(nearest, bound / truth)
@@ -184,26 +198,28 @@ def test_bound_holds_along_the_iterations_of_a_solve(seed):
     for _ in range(5):
         solved = Solved(90, 70, seed)
         support, solver, left = solved.support.choose(), solved.solver, solved.left
-        certified = 0
+        certified, potentials = 0, solved.potentials
         for _ in range(6):
             left = left + (1e-3 * rng.standard_normal(left.shape)).astype(np.float32)
             kernel = SparseKernel(left, padded(solved.right), support, 1)
-            solver.solve(kernel, solved.epsilon, tol=1e-5, max_iter=500)
-            bound = support.lost(left, solver.f, solver.g)
-            truth = solved.outside(solved.plan(left))
+            potentials = solver.solve(
+                kernel, solved.epsilon, potentials, tol=1e-5, max_iter=500
+            ).potentials
+            bound = support.bound(left, potentials)
+            truth = solved.outside(solved.plan(left, potentials.f, potentials.g))
             assert truth <= bound * ROUNDING
-            certified += bound <= CERTIFIED
+            certified += bound <= MAX_BOUND
         assert certified
 
 
 def test_points_without_mass_do_not_matter():
     solved = Solved(90, 70, 4, empty=15)
-    support, solver = solved.support.choose(), solved.solver
-    assert (solver.f[:15] == -np.inf).all() and (solver.g[:15] == -np.inf).all()
+    support = solved.support.choose()
+    assert (solved.f[:15] == -np.inf).all() and (solved.g[:15] == -np.inf).all()
     left = solved.left.copy()
     left[15:] += np.float32(1e-3)
-    f, g = solver.f + 1e-3 * cloud(90, 1, 0)[:, 0], solver.g
-    bound = support.lost(left, f, g)
+    f, g = solved.f + 1e-3 * cloud(90, 1, 0)[:, 0], solved.g
+    bound = support.bound(left, Potentials(f, g))
     truth = solved.outside(solved.plan(left, f, g))
     assert truth <= bound * ROUNDING < np.inf
 
@@ -211,11 +227,10 @@ def test_points_without_mass_do_not_matter():
 @pytest.mark.parametrize("exponent", [100.0, 1e3, 1e6])
 def test_bound_of_what_has_moved_far_is_no_number_that_passes(exponent):
     solved = Solved(90, 70, 5)
-    support, solver = solved.support.choose(), solved.solver
-    bound = support.lost(
-        solved.left, solver.f + exponent * solved.epsilon, solver.g.copy()
-    )
-    assert not np.isnan(bound) and bound > CERTIFIED
+    support = solved.support.choose()
+    moved = Potentials(solved.f + exponent * solved.epsilon, solved.g)
+    bound = support.bound(solved.left, moved)
+    assert not np.isnan(bound) and bound > MAX_BOUND
 
 
 # --- Solving on a part ----------------------------------------------------------------
@@ -230,18 +245,19 @@ def test_sparse_solution_is_the_dense_one_but_for_what_is_outside(shape, empty, 
     left = solved.left + (1e-3 * rng.standard_normal(solved.left.shape)).astype("f4")
     part = SparseKernel(left, padded(solved.right), support, 1)
     panels = Panels(solved.right, True)
-    whole = ProductKernel(left, panels, aligned_empty(shape), 1)
+    whole = ProductKernel(left, panels, Buffer(aligned_empty(shape)), 1)
     sides = {}
     for name, kernel in (("part", part), ("whole", whole)):
         solver = SinkhornSolver(solved.p, solved.q, 1)
-        solver.f, solver.g = solved.solver.f.copy(), solved.solver.g.copy()
-        solver.solve(kernel, solved.epsilon, tol=1e-6, max_iter=5000)
-        state, rows = kernel.contract(left, solved.right, solver.u, solver.v)
-        assert solver.error(rows, solver.cols) <= 3e-6
-        sides[name] = solver, state, kernel.coupling(solver)
+        found = solver.solve(
+            kernel, solved.epsilon, solved.potentials, tol=1e-6, max_iter=5000
+        )
+        state, rows = kernel.contract(left, solved.right, found.scalings)
+        assert Balanced(solved.p, solved.q).error(rows, found.scalings.cols) <= 3e-6
+        sides[name] = found.potentials, state, kernel.coupling(found)
     with np.errstate(invalid="ignore"):  # of points without mass
-        lost = support.lost(left, sides["part"][0].f, sides["part"][0].g)
-    assert lost <= CERTIFIED
+        lost = support.bound(left, sides["part"][0])
+    assert lost <= MAX_BOUND
     assert sides["part"][2].form == "sparse" and sides["whole"][2].form == "array"
     plans = [sides[name][2].toarray() for name in ("part", "whole")]
     assert np.abs(plans[0] - plans[1]).sum(dtype=np.float64) <= 4 * lost + 2e-5

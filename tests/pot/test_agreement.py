@@ -12,7 +12,8 @@ import pytest
 
 from gwfast import ConvergenceWarning, pot
 
-PROBLEMS = Path(__file__).resolve().parents[2] / "benchmarks" / "pot_problems.py"
+ROOT = Path(__file__).resolve().parents[2]
+PROBLEMS = ROOT / "benchmarks" / "pot" / "random_problems.py"
 if not PROBLEMS.is_file():
     pytest.skip("the benchmarks are not there", allow_module_level=True)
 gromov = pytest.importorskip("ot", reason="POT is not installed").gromov

@@ -9,7 +9,7 @@ import pytest
 import gwfast
 from gwfast import DenseCost, PointCloud, cosine_similarity
 from gwfast.kernels.threads import single_threaded_blas
-from gwfast.linear.sinkhorn import SinkhornSolver
+from gwfast.linear.sinkhorn_solver import SinkhornSolver
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.factory import linearize
 
@@ -269,14 +269,14 @@ def four_indices(left, right, loss, plan):
     return np.einsum("ijkl,ij,kl->", losses, plan, plan), gradient / 2
 
 
-def pseudo_cost(linearization):
-    cost = linearization.unit * linearization.kernel().cost().astype(np.float64)
+def linearized_cost(linearization):
+    cost = linearization.cost_scale * linearization.kernel().cost().astype(np.float64)
     return cost + linearization.row_cost[:, None] + linearization.col_cost
 
 
 def assert_linearizes(x, y, left, right, loss, plan, tolerance=3e-6):
-    """That the pseudo-cost, with its separable terms, is half the gradient, and that
-    the objective is the objective, at a plan given and after an update."""
+    """That the linearized cost, with its separable terms, is half the gradient, and
+    that the objective is the objective, at a plan given and after an update."""
     n, m = plan.shape
     p, q = plan.sum(axis=1), plan.sum(axis=0)
     linearization = linearize(QuadraticProblem(x, y, p, q, loss=loss), n_threads=1)
@@ -286,21 +286,22 @@ def assert_linearizes(x, y, left, right, loss, plan, tolerance=3e-6):
             left, right, loss, product if state is None else plan
         )
         came = linearization.start(state)
-        total = pseudo_cost(linearization)
+        total = linearized_cost(linearization)
         size = max(linearization.magnitude, np.abs(gradient).max())
         assert abs(came - objective) <= tolerance * size
         assert np.abs(total - gradient).max() <= tolerance * size
     # What the linear solver makes of the kernel becomes the state.
     linearization.start()
     kernel, solver = linearization.kernel(), SinkhornSolver(p, q, n_threads=1)
-    solver.solve(kernel, 1.0, tol=1e-3, max_iter=1)
-    kernel.rows[:] = plan / np.outer(solver.u, solver.v)
-    came, change = linearization.update(kernel, solver)
-    assert abs(came - objective) <= tolerance * size
-    assert change > 1e-3 or min(n, m) == 1
-    made = linearization.coupling(kernel, solver).toarray()
+    solution = solver.solve(kernel, 1.0, tol=1e-3, max_iter=1)
+    kernel.rows[:] = plan / np.outer(solution.scalings.u, solution.scalings.v)
+    update = linearization.update(kernel, solution)
+    assert abs(update.gw_cost - objective) <= tolerance * size
+    assert update.change > 1e-3 or min(n, m) == 1
+    np.testing.assert_allclose(update.rows, p, rtol=1e-6, atol=1e-9)
+    made = linearization.coupling(kernel, solution).toarray()
     np.testing.assert_allclose(made, plan, rtol=1e-6, atol=1e-9)
-    total = pseudo_cost(linearization)
+    total = linearized_cost(linearization)
     assert np.abs(total - gradient).max() <= tolerance * size
 
 

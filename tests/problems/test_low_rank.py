@@ -8,11 +8,16 @@ from helpers.problems import cloud, distances, masses, rotated_pair
 import gwfast
 from gwfast import DenseCost, PointCloud
 from gwfast.problems import low_rank
-from gwfast.problems.low_rank import LEAST_POINTS, RANK, Spectral, smoothed
+from gwfast.problems.low_rank import (
+    MIN_POINTS,
+    RANK,
+    LowRankCost,
+    low_rank_problem,
+)
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.solvers import gromov
+from gwfast.solvers import stages
 
-N = LEAST_POINTS + 20
+N = MIN_POINTS + 20
 
 
 def spectrum(n, d, decay, seed):
@@ -40,7 +45,7 @@ MATRICES = {
 def test_they_are_the_largest(kind, shift):
     cost = MATRICES[kind]()
     cost = (cost + cost.T) / 2
-    side = Spectral(DenseCost(cost), shift, 1)
+    side = LowRankCost(DenseCost(cost), shift, 1)
     matrix = cost - shift
     size = np.linalg.norm(matrix)
     values = np.sort(np.abs(np.linalg.eigvalsh(matrix)))[::-1]
@@ -54,7 +59,7 @@ def test_they_are_the_largest(kind, shift):
 
 def test_they_do_not_depend_on_the_number_of_threads():
     cost = DenseCost(distances(cloud(300, 3, 0)))
-    one, two = (Spectral(cost, 0.5, n_threads) for n_threads in (1, 2))
+    one, two = (LowRankCost(cost, 0.5, n_threads) for n_threads in (1, 2))
     np.testing.assert_allclose(
         reconstructed(one), reconstructed(two), atol=1e-3 * one.scale
     )
@@ -72,9 +77,9 @@ def matrices():
 def test_a_suitable_problem_is_smoothed_and_itself_left_alone(matrices):
     problem = QuadraticProblem(*matrices, masses(N, 6), masses(N, 7))
     x, y, before = problem.x, problem.y, problem.x.matrix.copy()
-    part = smoothed(problem, 1)
-    assert isinstance(part.x, Spectral) and isinstance(part.y, Spectral)
-    assert max(part.x.left_out, part.y.left_out) <= low_rank.LEFT_OUT
+    part = low_rank_problem(problem, 1)
+    assert isinstance(part.x, LowRankCost) and isinstance(part.y, LowRankCost)
+    assert max(part.x.left_out, part.y.left_out) <= low_rank.MAX_LEFT_OUT
     assert part.p is problem.p and part.q is problem.q
     assert problem.x is x and problem.y is y
     np.testing.assert_array_equal(problem.x.matrix, before)
@@ -90,7 +95,7 @@ def flat(n):
     "change",
     [
         lambda x, y: dict(x=x[:100, :100], y=y),
-        lambda x, y: dict(x=x, y=y[: LEAST_POINTS - 1, : LEAST_POINTS - 1]),
+        lambda x, y: dict(x=x, y=y[: MIN_POINTS - 1, : MIN_POINTS - 1]),
         lambda x, y: dict(x=np.triu(x), y=y),
         lambda x, y: dict(x=x, y=np.tril(y)),
         lambda x, y: dict(x=x, y=y, loss="kl"),
@@ -106,7 +111,7 @@ def flat(n):
     "cloud-x cloud-y flat-x flat-y".split(),
 )
 def test_others_are_not(matrices, change):
-    assert smoothed(QuadraticProblem(**change(*matrices)), 1) is None
+    assert low_rank_problem(QuadraticProblem(**change(*matrices)), 1) is None
 
 
 # --- In the solver ----------------------------------------------------------------
@@ -119,16 +124,16 @@ def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
     epsilon = gwfast.Epsilon(relative=0.03)
     solve = dict(epsilon=epsilon, init="profile", dtype=dtype)
     costs = distances(x), distances(y)
-    stages = []
+    made = []
 
     def seen(problem, n_threads):
-        stages.append(smoothed(problem, n_threads))
-        return stages[-1]
+        made.append(low_rank_problem(problem, n_threads))
+        return made[-1]
 
-    monkeypatch.setattr(gromov, "smoothed", seen)
+    monkeypatch.setattr(stages, "low_rank_problem", seen)
     staged = gwfast.gromov_wasserstein(*costs, p, q, **solve)
-    assert stages[0] is not None
-    monkeypatch.setattr(gromov, "smoothed", lambda *args: None)
+    assert made[0] is not None
+    monkeypatch.setattr(stages, "low_rank_problem", lambda *args: None)
     plain = gwfast.gromov_wasserstein(*costs, p, q, **solve)
     assert staged.converged and plain.converged
     assert staged.plan.dtype == plain.plan.dtype == dtype

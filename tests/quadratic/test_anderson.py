@@ -6,8 +6,8 @@ import pytest
 from helpers.problems import cloud, distances, orthogonal
 
 import gwfast
-from gwfast.quadratic import outer_loop
-from gwfast.quadratic.anderson import DEPTH, LARGEST, DeepTrail
+from gwfast.quadratic import extrapolation
+from gwfast.quadratic.anderson import DEPTH, MAX_COEFFICIENTS, Anderson
 from gwfast.quadratic.dense import Dense
 
 # What the tests of the solver need of it is where it ends.
@@ -16,7 +16,7 @@ TIGHT = dict(dtype="float64", init="product", tol=1e-9, marginal_tol=1e-9)
 
 def follow(matrix, start, n_steps, limit=0.0):
     """A trail along ``x <- limit + matrix @ (x - limit)``."""
-    trail, x = DeepTrail(), np.asarray(start, dtype=np.float64)
+    trail, x = Anderson(DEPTH), np.asarray(start, dtype=np.float64)
     for _ in range(n_steps):
         after = limit + matrix @ (x - limit)
         trail.add(x, after)
@@ -83,7 +83,7 @@ def test_an_iteration_that_turns_and_grows_is_left_alone():
 
 
 def test_nothing_is_said_of_one_step_or_of_none_left():
-    assert DeepTrail().coefficients() == []
+    assert Anderson(DEPTH).coefficients() == []
     assert follow(np.eye(2) / 2, np.ones(2), 1).coefficients() == []
     assert follow(np.eye(2) / 2, np.zeros(2), 4).coefficients() == []
 
@@ -93,7 +93,7 @@ def test_coefficients_that_are_too_large_are_not_returned():
     for rate in np.linspace(0.5, 0.989, 40):
         coefficients = follow([[rate]], [1.0], 2).coefficients()
         goes_on = rate / (1 - rate)
-        if 1 + 2 * goes_on > LARGEST:
+        if 1 + 2 * goes_on > MAX_COEFFICIENTS:
             assert coefficients == []
         else:
             np.testing.assert_allclose(coefficients, [-goes_on, 1 + goes_on])
@@ -102,7 +102,7 @@ def test_coefficients_that_are_too_large_are_not_returned():
 def test_plans_are_points_like_others():
     """Of any shape."""
     matrix, limit = rotated([0.9, 0.5, 0.2, -0.3]), cloud(2, 2, 4)
-    trail, x = DeepTrail(), cloud(2, 2, 5)
+    trail, x = Anderson(DEPTH), cloud(2, 2, 5)
     for _ in range(5):
         after = limit + (matrix @ (x - limit).ravel()).reshape(2, 2)
         trail.add(x, after)
@@ -124,7 +124,7 @@ def problem():
 
 def test_it_saves_iterations_and_ends_where_it_would_without(problem, monkeypatch):
     fast = gwfast.gromov_wasserstein(**problem, **TIGHT)
-    monkeypatch.setattr(outer_loop, "EXTRAPOLATE_DEEP_BELOW", 0.0)
+    monkeypatch.setattr(extrapolation, "MAX_DEEP_CHANGE", 0.0)
     plain = gwfast.gromov_wasserstein(**problem, **TIGHT)
     assert fast.converged and plain.converged
     assert fast.n_outer < plain.n_outer
@@ -139,7 +139,7 @@ def test_a_bad_extrapolation_is_taken_back(problem, monkeypatch):
     def anywhere(self):
         return [-40.0, 41.0] if len(self._steps) > 1 else []
 
-    monkeypatch.setattr(DeepTrail, "coefficients", anywhere)
+    monkeypatch.setattr(Anderson, "coefficients", anywhere)
     monkeypatch.setattr(
         Dense, "retract", lambda self: (retracted.append(1), retract(self))[1]
     )

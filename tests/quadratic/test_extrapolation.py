@@ -5,8 +5,8 @@ import pytest
 
 import gwfast
 from gwfast import PointCloud
-from gwfast.quadratic import outer_loop
-from gwfast.quadratic.anderson import Trail
+from gwfast.quadratic import extrapolation
+from gwfast.quadratic.anderson import Anderson
 from gwfast.quadratic.dense import Dense
 from gwfast.quadratic.factored import Factored
 from gwfast.words import load_sample
@@ -16,7 +16,7 @@ RATE = 0.8
 
 def follow(matrix, start, n_steps):
     """A trail along ``x <- matrix @ x``, whose fixed point is zero."""
-    trail, x = Trail(), start
+    trail, x = Anderson(), start
     for _ in range(n_steps):
         trail.add(x, matrix @ x)
         x = matrix @ x
@@ -52,7 +52,7 @@ def problem(kind):
 def test_extrapolation_saves_iterations_and_ends_in_the_same_optimum(kind, monkeypatch):
     solve = dict(epsilon=gwfast.Epsilon(relative=0.03), init="profile", tol=1e-5)
     fast = gwfast.gromov_wasserstein(*problem(kind), **solve)
-    monkeypatch.setattr(outer_loop, "EXTRAPOLATE_BELOW", 0.0)
+    monkeypatch.setattr(extrapolation, "MAX_CHANGE", 0.0)
     plain = gwfast.gromov_wasserstein(*problem(kind), **solve)
     assert fast.converged and plain.converged
     assert fast.n_outer < plain.n_outer
@@ -68,7 +68,7 @@ def test_a_bad_extrapolation_is_taken_back(kind, cls, monkeypatch):
     good = gwfast.gromov_wasserstein(*problem(kind), **solve)
     retracted = []
     retract = cls.retract
-    monkeypatch.setattr(Trail, "weight", lambda self: 15.0 * (len(self._steps) > 1))
+    monkeypatch.setattr(Anderson, "weight", lambda self: 15.0 * (len(self._steps) > 1))
     monkeypatch.setattr(
         cls, "retract", lambda self: (retracted.append(1), retract(self))[1]
     )

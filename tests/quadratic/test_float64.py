@@ -14,7 +14,7 @@ from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.factory import linearize
 from gwfast.quadratic.mixed_precision import ROUNDING, Increments
-from gwfast.solvers import gromov
+from gwfast.solvers import stages
 from gwfast.solvers.levels import needs
 from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
 
@@ -183,7 +183,7 @@ def test_many_points_end_where_they_would_without_float32(monkeypatch):
     staged = solve(*large(), **tight)
     assert any(filled)
     del filled[:]
-    monkeypatch.setattr(gromov, "HEAD_SIZE", np.inf)
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", np.inf)
     plain = solve(*large(), **tight)
     assert not filled
     assert np.abs(staged.plan - plain.plan).sum() < 1e-8
@@ -194,7 +194,7 @@ def test_many_points_end_where_they_would_without_float32(monkeypatch):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("max_outer", [1, 2, 49, 50, 51])
 def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch):
-    monkeypatch.setattr(gromov, "HEAD_SIZE", 1)
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     result = solve(
         *problem(), epsilon=0.001, dtype="float64", tol=1e-9, max_outer=max_outer
     )
@@ -207,7 +207,7 @@ def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch
 
 
 def test_a_callback_may_stop_in_float32(monkeypatch):
-    monkeypatch.setattr(gromov, "HEAD_SIZE", 1)
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     steps = []
     result = solve(
         *problem(), epsilon=0.02, dtype="float64",
@@ -228,11 +228,11 @@ def test_a_rounded_linearization_is_the_same_in_float32(symmetric):
     assert objectives[1] == pytest.approx(objectives[0], rel=1e-5)
     assert whole.state.dtype == np.float64 and small.state.dtype == np.float32
     products = [
-        side.multiply(np.empty(plan.shape, side.precision.dtype))
+        side.bilinear.multiply(side.state, np.empty_like(side.state))
         for side in (whole, small)
     ]
     np.testing.assert_allclose(*products, atol=1e-6)
-    assert whole.unit == small.unit
+    assert whole.cost_scale == small.cost_scale
     np.testing.assert_array_equal(whole.row_cost, small.row_cost)
 
 
@@ -246,15 +246,14 @@ class TestIncrements:
 
     @pytest.fixture
     def near(self, whole):
-        coarse = whole.rounded(SINGLE)
-        coarse.start()
-        return Increments(coarse)
+        coarse = whole.bilinear.astype(np.float32)
+        made = np.empty(whole.problem.shape, dtype=np.float32)
+        return Increments(coarse.multiply, made, 1)
 
     @staticmethod
     def product(whole, plan):
         """In float64; that it is the right one other tests say."""
-        np.copyto(whole.state, plan)
-        return whole.multiply(np.empty(plan.shape))
+        return whole.bilinear.multiply(plan, np.empty(plan.shape))
 
     @staticmethod
     def plans(size):

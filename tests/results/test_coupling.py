@@ -288,8 +288,8 @@ def test_array_beyond_the_limit_is_refused(form):
         plan.T.toarray()
     assert_close(plan.apply(np.ones(53)), expected.sum(axis=1))
     assert plan.tocsr().shape == (37, 53) and plan.topk(1).indices.shape == (37, 1)
-    for plan in (whole, plan.with_limit(size), plan.with_limit(None)):
-        assert_close(plan.toarray(), expected)
+    for same in (whole, plan.with_limit(size), plan.with_limit(None)):
+        assert_close(same.toarray(), expected)
 
 
 def test_wrong_numbers_are_refused(form):

@@ -10,7 +10,7 @@ from helpers.problems import cloud, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import Epsilon, PointCloud, Profile, QuadraticProblem, Seeds
-from gwfast.linear.gibbs_kernel import Misfit, SparseKernel
+from gwfast.linear.gibbs_kernel import SparseKernel
 from gwfast.quadratic import factored
 from gwfast.solvers.levels import needs
 
@@ -24,7 +24,7 @@ SHARP = {"cosine": 0.008, "sqeuclidean": 0.01, "dot": 0.01}
 def kernels(monkeypatch):
     """Small problems may go sparse, too; counts how often they do."""
     for name, share in (("dense", 0.4), ("sparse", 0.4)):
-        monkeypatch.setitem(factored.PAYS_BELOW, name, share)
+        monkeypatch.setitem(factored.MAX_DENSITY, name, share)
     made = []
 
     class Counted(SparseKernel):
@@ -77,15 +77,16 @@ def missing(result, kind="uniform"):
 
 @pytest.fixture
 def truth(monkeypatch):
-    """Of every `coupling` that is asked for: the share that it lacks, in float64, None
-    where its kernel was whole."""
+    """Of every `coupling` that is asked for: the fraction that it lacks, in float64,
+    None where its kernel was whole."""
     shares, coupling = [], factored.Factored.coupling
 
-    def watched(self, kernel, solver):
+    def watched(self, kernel, solution):
         if isinstance(kernel, SparseKernel):
             y = self.problem.y.features.astype(np.float64)
             cost = kernel.left.astype(np.float64) @ y.T
-            plan = np.exp((solver.f[:, None] + solver.g - cost) / kernel.epsilon)
+            f, g = solution.potentials.f, solution.potentials.g
+            plan = np.exp((f[:, None] + g - cost) / kernel.epsilon)
             start, index = kernel.support.start, kernel.support.index
             plan[np.repeat(np.arange(len(plan)), np.diff(start)), index] = 0.0
             p, q = self.problem.p, self.problem.q
@@ -93,7 +94,7 @@ def truth(monkeypatch):
             shares.append(max(lost[0].max(), lost[1].max()))
         else:
             shares.append(None)
-        return coupling(self, kernel, solver)
+        return coupling(self, kernel, solution)
 
     monkeypatch.setattr(factored.Factored, "coupling", watched)
     return shares
@@ -164,7 +165,7 @@ def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
 
 @pytest.mark.parametrize("metric", SHARP)
 def test_tiled_is_dense_without_the_buffer(metric, monkeypatch):
-    monkeypatch.setitem(factored.PAYS_BELOW, "dense", 0.0)
+    monkeypatch.setitem(factored.MAX_DENSITY, "dense", 0.0)
     options = dict(tol=1e-6, quiet=True)
     dense, tiled = (solve(metric, tier=tier, **options) for tier in ("dense", "tiled"))
     assert dense.coupling.form == "array" and tiled.coupling.form == "factors"
@@ -257,7 +258,7 @@ def test_part_that_does_not_fit_any_more_is_given_up(tier, at, monkeypatch, kern
     def overflow(self, *arguments):
         calls.append(self)
         if len(calls) == at:
-            raise Misfit
+            return np.inf
         return make(self, *arguments)
 
     monkeypatch.setattr(SparseKernel, "make", overflow)
@@ -269,9 +270,9 @@ def test_part_that_does_not_fit_any_more_is_given_up(tier, at, monkeypatch, kern
 
 
 @pytest.mark.parametrize("data_seed", [1, 2])
-def test_sharp_costs_do_not_end_in_a_misfit(data_seed, monkeypatch):
+def test_sharp_costs_do_not_leave_the_range_of_a_part(data_seed, monkeypatch):
     """Their potentials move by more than a part can take."""
-    monkeypatch.setitem(factored.PAYS_BELOW, "sparse", 0.15)
+    monkeypatch.setitem(factored.MAX_DENSITY, "sparse", 0.15)
     x, y, where = rotated_pair(M, 6, data_seed, noise=0.05)
     truth = np.zeros((M, M))
     truth[np.arange(M), where] = 1.0

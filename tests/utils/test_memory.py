@@ -10,7 +10,7 @@ from helpers.problems import cloud, random_cost
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.solvers.levels import choose, needs
 from gwfast.utils import memory
-from gwfast.utils.memory import as_limit
+from gwfast.utils.memory import as_memory_limit
 
 # --- What a caller may pass -----------------------------------------------------------
 
@@ -38,7 +38,7 @@ from gwfast.utils.memory import as_limit
     ],
 )
 def test_limit_is_read(given, expected):
-    assert as_limit(given) == expected
+    assert as_memory_limit(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -46,19 +46,19 @@ def test_limit_is_read(given, expected):
 )
 def test_text_that_is_no_size_is_refused(text):
     with pytest.raises(ValueError, match=r"such as '2\.4GB', got "):
-        as_limit(text)
+        as_memory_limit(text)
 
 
 @pytest.mark.parametrize("given", [0, -1, -math.inf, math.nan, "0", "0GB"])
 def test_limit_has_to_be_positive(given):
     with pytest.raises(ValueError, match=r"memory_limit must be positive, got "):
-        as_limit(given)
+        as_memory_limit(given)
 
 
 @pytest.mark.parametrize("given", [True, b"1GB", [1], (1,), 1j])
 def test_limit_of_another_type_is_refused(given):
     with pytest.raises(TypeError, match=f"memory_limit .* {type(given).__name__}"):
-        as_limit(given)
+        as_memory_limit(given)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_limit_of_another_type_is_refused(given):
 )
 def test_none_is_most_of_what_is_free(free, expected, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: free)
-    assert as_limit(None) == expected
+    assert as_memory_limit(None) == expected
 
 
 # --- What is free ---------------------------------------------------------------------

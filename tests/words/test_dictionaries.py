@@ -1,6 +1,8 @@
 """Word lists and counts."""
 
+import bz2
 import gzip
+import lzma
 
 import pytest
 from hypothesis import given, settings
@@ -148,10 +150,14 @@ def test_unknown_format(tmp_path):
         read_dictionary(tmp_path / "none", format="csv")
 
 
-def test_gzip(tmp_path):
-    packed = gzip.compress(b"casa house\ncasa home\nperro dog\n" * 1000)
+def test_compressed(tmp_path):
+    text = b"casa house\ncasa home\nperro dog\n" * 1000
+    packed = gzip.compress(text)
     for name in ("d.txt.gz", "d.txt"):  # by content, not by name
         assert read_dictionary(write(tmp_path / name, packed)) == PAIRS
+    for module in (bz2, lzma):
+        path = write(tmp_path / "other", module.compress(text))
+        assert read_dictionary(path) == PAIRS
     path = write(tmp_path / "f", gzip.compress(b"casa 3\n"))
     assert read_counts(path) == {"casa": 3}
     for damaged in (packed[:-9], packed[:30] + bytes(20) + packed[50:], packed[:4]):

@@ -12,8 +12,8 @@ _BLOCK_BYTES = 1 << 20
 def read_binary(source, layout, options):
     """The rows of a binary file."""
     n_rows, n_columns = layout.n_rows, layout.n_columns
-    n_most = layout.most_rows(source, 4 * n_columns + 2)
-    rows = Rows(source.path, n_columns, n_most, options)
+    max_rows = layout.max_rows(source, 4 * n_columns + 2)
+    rows = Rows(source.path, n_columns, max_rows, options)
     try:
         with source.open() as stream:
             stream.readline()
@@ -33,10 +33,10 @@ def _read_rows(stream, n_rows, rows):
     n_bytes = 4 * rows.vectors.shape[1]
     buffer, start = b"", 0
     while rows.n_read < n_rows and not rows.full:
-        most = n_rows - rows.n_read
+        max_rows = n_rows - rows.n_read
         if rows.vocabulary.room is not None:
-            most = min(most, rows.vocabulary.room)
-        words, parts, start = _split(buffer, start, n_bytes, most)
+            max_rows = min(max_rows, rows.vocabulary.room)
+        words, parts, start = _split(buffer, start, n_bytes, max_rows)
         _extend(rows, words, parts)
         if not words:
             more = stream.read(_BLOCK_BYTES)
@@ -49,10 +49,10 @@ def _read_rows(stream, n_rows, rows):
     return buffer[start:]
 
 
-def _split(buffer, start, n_bytes, most):
+def _split(buffer, start, n_bytes, max_rows):
     """Words and values, as bytes, of whole rows, and where the next one begins."""
     words, parts = [], []
-    while len(words) < most:
+    while len(words) < max_rows:
         space = buffer.find(b" ", start)
         stop = space + 1 + n_bytes
         if space < 0 or len(buffer) < stop:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from ..embeddings import EmbeddingsFileError
-from ..vocabulary import Options
+from ...utils.types import PathLike
+from ..embeddings import Embeddings, EmbeddingsFileError
+from ..vocabulary import Errors, Options
 from .arrays import read_npy, read_npz
 from .binary import read_binary
 from .cache import read_cache, write_cache
@@ -13,8 +14,14 @@ from .text import read_text
 
 
 def read_embeddings(
-    path, *, max_words=None, words=None, lower=False, errors="strict", cache=False
-):
+    path: PathLike,
+    *,
+    max_words: int | None = None,
+    words: PathLike | None = None,
+    lower: bool = False,
+    errors: Errors = "strict",
+    cache: bool = False,
+) -> Embeddings:
     """Read a file of word vectors.
 
     The format follows from the first bytes, never from the name alone:

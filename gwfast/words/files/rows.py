@@ -9,16 +9,16 @@ from ..vocabulary import Vocabulary
 class Rows:
     """Distinct words and their vectors.
 
-    `n_most` is how many there can be, for which memory is set aside at once. Where that
-    is not known, None, the buffer grows by an eighth: `ndarray.resize` reallocates,
-    which moves no data for large buffers on Linux.
+    `max_rows` is how many there can be, for which memory is set aside at once. Where
+    that is not known, None, the buffer grows by an eighth: `ndarray.resize`
+    reallocates, which moves no data for large buffers on Linux.
     """
 
-    def __init__(self, path, n_columns, n_most, options):
+    def __init__(self, path, n_columns, max_rows, options):
         self.path, self.vocabulary = path, Vocabulary(options)
-        if n_most is not None and options.max_words is not None:
-            n_most = min(n_most, options.max_words)
-        self.vectors = np.empty((n_most or 0, n_columns), dtype=np.float32)
+        if max_rows is not None and options.max_words is not None:
+            max_rows = min(max_rows, options.max_words)
+        self.vectors = np.empty((max_rows or 0, n_columns), dtype=np.float32)
         self.n_read = 0
 
     @property

@@ -85,12 +85,10 @@ class Source:
             return EOFError, OSError
         return EOFError, importlib.import_module("lzma").LZMAError
 
-    def damage(self, line, error):
+    def damage(self, line, error, kind=EmbeddingsFileError):
         """The error to raise for one of these."""
         name = _NAMES[self.compression]
-        return EmbeddingsFileError(
-            self.path, line, f"expected whole {name} data, got: {error}"
-        )
+        return kind(self.path, line, f"expected whole {name} data, got: {error}")
 
     def head(self):
         """The first bytes of what is in the file, with the whole of its first line."""
@@ -163,7 +161,7 @@ class Layout:
             binary = bool(_CONTROL.search(numbers)) and not _is_row(rest, n_columns)
         return cls(binary, n_rows, n_columns)
 
-    def most_rows(self, source, row_bytes):
+    def max_rows(self, source, row_bytes):
         """How many rows there can be if each has as many bytes; None if unknown.
 
         The header alone is not trusted with memory.

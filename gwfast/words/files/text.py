@@ -22,8 +22,8 @@ _BLANK = b" \r\n"
 
 def read_text(source, layout, options):
     """The rows of a text file."""
-    n_most = layout.most_rows(source, 2 * layout.n_columns + 1)
-    rows = Rows(source.path, layout.n_columns, n_most, options)
+    max_rows = layout.max_rows(source, 2 * layout.n_columns + 1)
+    rows = Rows(source.path, layout.n_columns, max_rows, options)
     lines = _Lines(rows, layout.n_rows)
     try:
         with source.open() as stream:
@@ -84,9 +84,9 @@ class _Lines:
         self.rows, self.n_rows = rows, n_rows
         self.n_blank, self.begun = 0, False
         self.n_columns = rows.vectors.shape[1]
-        n_most = max(1, _BLOCK_BYTES // (4 * self.n_columns))
-        self.values = np.empty((n_most, self.n_columns), dtype=np.float32)
-        self.words = np.empty((n_most, 2), dtype=np.intp)
+        max_rows = max(1, _BLOCK_BYTES // (4 * self.n_columns))
+        self.values = np.empty((max_rows, self.n_columns), dtype=np.float32)
+        self.words = np.empty((max_rows, 2), dtype=np.intp)
 
     @property
     def next(self):
@@ -115,8 +115,8 @@ class _Lines:
         limits = [len(self.values), self.rows.vocabulary.room]
         if self.n_rows is not None:
             limits.append(self.n_rows - self.rows.n_read)
-        n_most = 0 if self.n_blank else min(n for n in limits if n is not None)
-        n_found, stop = parse_rows(text, start, self.values[:n_most], self.words)
+        max_rows = 0 if self.n_blank else min(n for n in limits if n is not None)
+        n_found, stop = parse_rows(text, start, self.values[:max_rows], self.words)
         if n_found:
             spans = self.words[:n_found].tolist()
             words = [text[begin:end] for begin, end in spans]

@@ -4,10 +4,12 @@ import gzip
 import re
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from ...utils.atomic_files import replacing
+from ...utils.types import PathLike
 from ..embeddings import Embeddings, as_embeddings
 
 FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}
@@ -17,7 +19,14 @@ _BLOCK_ROWS = 256
 _BREAKS = re.compile("[ \n\r]")
 
 
-def write_embeddings(path, embeddings, *, format="auto", precision=None, space=None):
+def write_embeddings(
+    path: PathLike,
+    embeddings: Any,
+    *,
+    format: Literal["auto", "text", "binary", "npz"] = "auto",
+    precision: int | None = None,
+    space: str | None = None,
+) -> None:
     """Write words and vectors to a file.
 
     The file is there whole or not at all, and what was there before is kept until

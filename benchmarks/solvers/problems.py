@@ -7,11 +7,12 @@ with its own marginals, by code that no solver shares.
 import dataclasses
 
 import numpy as np
-import pairs
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
 from gwfast import words
+
+from ..common import pairs
 
 GRAPH_NEIGHBORS = 10
 # Of the objective of the product plan, where epsilon is not given.

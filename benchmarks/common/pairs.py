@@ -12,7 +12,7 @@ from gwfast import words
 
 FOLDER = Path(
     os.environ.get("GWFAST_DATA")
-    or Path(__file__).resolve().parents[2] / "shared" / "data"
+    or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
 # Name: files of both languages, and their codes in the dictionaries.
 LANGUAGES = {

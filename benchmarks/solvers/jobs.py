@@ -6,14 +6,13 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
-from pathlib import Path
 
-from . import settings
+from ..common import settings
+from ..common.processes import command
 
-WORKER = Path(__file__).resolve().with_name("worker.py")
+WORKER = f"{__package__}.worker"
 # Seconds for all that is not solving, such as loading and evaluating.
 PATIENCE = 3600
 
@@ -38,10 +37,8 @@ def run(job, limit):
     result = {**job, "runs": []}
     environment = {**os.environ, **settings.environment(job["threads"])}
     with tempfile.TemporaryFile() as errors:
-        # As a script, so that an installed gwfast is the one that is measured, and not
-        # the folder where the report was asked for.
         process = subprocess.Popen(
-            [sys.executable, WORKER, json.dumps(job)],
+            command(WORKER, json.dumps(job)),
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,

@@ -7,22 +7,21 @@ with the package imported; `of the array` is that over the bytes of the vectors.
 """
 
 import argparse
-import importlib.metadata
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from .footprint import Footprint
-from .tables import markdown
+from ..common.footprint import Footprint
+from ..common.markdown import show
+from ..common.processes import command
+from ..common.versions import installed, load
 
-ROOT = Path(__file__).resolve().parents[1]
 # Rows that pandas is given at once, where it is helped to need little memory.
 CHUNK = 10000
 
@@ -113,8 +112,8 @@ def measure(name, path):
 
 def run(name, path):
     """The same in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.loading", "--one", name, path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    again = command(__spec__.name, "--one", name, path)
+    done = subprocess.run(again, capture_output=True, text=True)
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or ["killed"])[-1]}
     return json.loads(done.stdout)
@@ -169,17 +168,12 @@ def main(argv=None):
             if "sum" in result]  # fmt: skip
     if max(sums) - min(sums) > 1e-6 * options.rows * options.columns:
         sys.exit(f"the readers do not agree: sums {sums}")
-    versions = []
-    for package in ("numpy", "pandas", "gensim"):
-        try:
-            versions.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    print(f"\n**{options.rows} x {options.columns}, {megabytes:.0f} MB of text**\n")
     heads = ["reader", "s, median [min]", "time / gwfast, median", "peak MB"]
-    print(markdown([*heads, "of the array", "runs"], table(runs)))
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    print(f"\n{', '.join(versions)}; load {load:.1f} at the end.")
+    heads += ["of the array", "runs"]
+    title = f"{options.rows} x {options.columns}, {megabytes:.0f} MB of text"
+    show(title, heads, table(runs))
+    versions = ", ".join(installed(("numpy", "pandas", "gensim")))
+    print(f"{versions}; load {load():.1f} at the end.")
 
 
 if __name__ == "__main__":

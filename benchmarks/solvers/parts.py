@@ -2,7 +2,7 @@
 
 import os
 
-from . import settings
+from ..common import settings
 from .contenders import CONTENDERS, REFERENCE
 
 WORDS = {"kind": "words", "pair": "es-en", "n": settings.WORDS, "epsilon": 1e-3}

@@ -1,4 +1,4 @@
-"""One measurement, in a process of its own: ``python worker.py JOB``, a JSON object.
+"""One measurement, in a process of its own, whose argument is the job as JSON.
 
 What is found out goes to the standard output, a JSON object a line, as soon as it is
 known; the process that began this one keeps the time (`jobs.run`).
@@ -13,14 +13,13 @@ import resource
 import sys
 import time
 
-import contenders
-import machine
 import threadpoolctl
-import tiled
-from footprint import Footprint
-from helpers import problems
 
 from gwfast.utils import memory
+
+from ..common import machine
+from ..common.footprint import Footprint
+from . import contenders, problems, tiled
 
 # Seconds after which a solver is not run once more.
 BUDGET = 60

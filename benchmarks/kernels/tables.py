@@ -1,6 +1,6 @@
 """Tables of what runs under pytest-benchmark, in Markdown."""
 
-from .tables import markdown
+from ..common.markdown import table
 
 
 def render(data):
@@ -10,11 +10,11 @@ def render(data):
         groups.setdefault(entry["group"], []).append(entry)
     parts = []
     for name, entries in groups.items():
-        table = kernels if "kernel" in entries[0]["extra_info"] else solves
-        parts.append(f"**{name}**\n\n{table(entries)}")
+        made = kernels if "kernel" in entries[0]["extra_info"] else solves
+        parts.append(f"**{name}**\n\n{made(entries)}")
     if data.get("not_run"):
         rows = [[row["test"], row["outcome"], row["reason"]] for row in data["not_run"]]
-        parts.append("**Not run**\n\n" + markdown(["test", "outcome", "reason"], rows))
+        parts.append("**Not run**\n\n" + table(["test", "outcome", "reason"], rows))
     return "\n\n".join(parts)
 
 
@@ -39,7 +39,7 @@ def kernels(entries):
                 f"{extra['load']:.1f}",
             ]
         )
-    return markdown(titles, rows)
+    return table(titles, rows)
 
 
 def _rate(value):
@@ -67,4 +67,4 @@ def solves(entries):
                 f"{extra['load']:.1f}",
             ]
         )
-    return markdown(titles, rows)
+    return table(titles, rows)

@@ -12,10 +12,8 @@ difference to the float64 twin in `gwfast.kernels.reference`, over its largest v
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import machine
 import numpy as np
 import pytest
-import settings
 
 from gwfast.kernels import (
     _exponentials,
@@ -26,6 +24,8 @@ from gwfast.kernels import (
     reference,
     threads,
 )
+
+from ..common import machine, settings
 
 # Up to the first size a matrix may stay in cache.
 CACHED_SIZE, CHECKED_SIZE = 4000, 500
@@ -222,7 +222,7 @@ def test_elementwise(measure, name):
 
 @with_dimensions
 def test_matmul(measure, d):
-    """2 d operations: of n x d factors, as a pseudo-cost is made by itself."""
+    """2 d operations: of n x d factors, as a linearized cost is made."""
 
     def arguments(n, lib):
         right = lib.Panels(_matrix(n, d, seed=2), True)
@@ -233,7 +233,7 @@ def test_matmul(measure, d):
 
 @with_dimensions
 def test_gibbs_product(measure, d):
-    """2 d operations: the pseudo-cost and the kernel of it in one, of which the
+    """2 d operations: the linearized cost and the kernel of it in one, of which the
     exponential and the column sums are not counted.
     """
 

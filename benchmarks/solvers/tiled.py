@@ -7,11 +7,12 @@ import time
 import warnings
 
 import numpy as np
-import pairs
-from footprint import Footprint
 
 import gwfast
 from gwfast import words
+
+from ..common import pairs
+from ..common.footprint import Footprint
 
 DIMENSIONS, CLUSTERS, NOISE = 100, 1000, 0.1
 OPTIONS = {

@@ -5,10 +5,11 @@ solvers, and judged, they are in the other parts of ``python -m benchmarks.repor
 import warnings
 
 import pytest
-import settings
-from helpers import problems
 
 import gwfast
+
+from ..common import settings
+from . import problems
 
 OPTIONS = {
     "product start": {"init": "product"},

@@ -3,6 +3,7 @@
 import math
 from statistics import linear_regression, median
 
+from ..common.markdown import table
 from .contenders import REFERENCE
 
 # Objectives further apart than this are not the same result.
@@ -78,7 +79,7 @@ def threaded(results):
         row = [_name(result), str(result["threads"]), _seconds(result)]
         row += [speed_up, _mb(result, "peak"), _load(result)]
         rows.append(row)
-    return markdown(titles, rows)
+    return table(titles, rows)
 
 
 def tiled(results, sgemm):
@@ -105,14 +106,7 @@ def tiled(results, sgemm):
         " last level, on all points; a pass is one product of 2 n m d operations, and"
         " taking the plan in the end of an outer iteration is two."
     )
-    return f"{markdown(titles, rows)}\n\n{note}"
-
-
-def markdown(titles, rows):
-    """A table whose columns of numbers, all but the first, align to the right."""
-    rule = [":--"] + ["--:"] * (len(titles) - 1)
-    cells = [titles, rule, *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+    return f"{table(titles, rows)}\n\n{note}"
 
 
 def _table(names, results, references):
@@ -126,7 +120,7 @@ def _table(names, results, references):
         for result, reference in zip(results, references, strict=True)
     ]
     shown = [label if title == "accuracy" else title for title in titles]
-    return markdown(shown, rows)
+    return table(shown, rows)
 
 
 # --- Cells ----------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """What the machine is, and what it can do at best: the limits of every percentage."""
 
 import functools
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -11,11 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import settings
 import threadpoolctl
 
 from gwfast.kernels import _kernels, _rows
 from gwfast.utils import config
+
+from . import settings
+from .processes import command
+from .versions import blas_environment, version
 
 REPEATS = 7
 PACKAGES = ("numpy", "scipy", "POT", "jax", "jaxlib", "ott-jax", "torch", "torchgw")
@@ -91,11 +93,11 @@ def sgemm_rates(n_threads):
     is_widest = WIDEST.items() <= os.environ.items()
     if is_widest or "avx512" not in _rows.supported_isas():
         return rates
-    command = [sys.executable, Path(__file__).resolve(), str(n_threads)]
+    again = command(__spec__.name, n_threads)
     environment = {**os.environ, **WIDEST}
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
+            again, env=environment, capture_output=True, text=True, check=True
         )
         (setting,) = WIDEST.items()
         rates[f"with {'='.join(setting)}"] = float(done.stdout)
@@ -128,7 +130,7 @@ def describe(n_threads):
     """Facts that belong beside every figure; versions are None where not installed."""
     facts = config.config()
     versions = {"gwfast": facts["gwfast"]}
-    versions |= {name: _version(name) for name in PACKAGES}
+    versions |= {name: version(name) for name in PACKAGES}
     return {
         "limits": limits(n_threads),
         "threads": n_threads,
@@ -137,13 +139,7 @@ def describe(n_threads):
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "load": os.getloadavg(),
         "config": facts,
-        # What changes BLAS, of all solvers.
-        "environment": {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith(("OPENBLAS_", "MKL_", "BLIS_"))
-            and not name.endswith("_NUM_THREADS")
-        },
+        "environment": blas_environment(),
         "versions": versions,
     }
 
@@ -156,13 +152,6 @@ def _processor():
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def _version(name):
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

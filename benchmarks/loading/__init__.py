@@ -1,0 +1,1 @@
+"""Reading vectors from text."""

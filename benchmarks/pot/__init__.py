@@ -1,0 +1,1 @@
+"""``gwfast.pot`` beside POT itself."""

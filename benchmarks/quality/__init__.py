@@ -1,0 +1,1 @@
+"""Which optimum is found, and how good the translations are."""

@@ -1,0 +1,1 @@
+"""gwfast and its peers on the same problems, each in a process of its own."""

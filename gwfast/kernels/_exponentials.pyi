@@ -1,0 +1,32 @@
+from ..utils.types import Float64Array, FloatArray
+from ._rows import Rows
+
+def exp(x: FloatArray, out: FloatArray, n_threads: int = 1) -> None: ...
+def log(x: FloatArray, out: FloatArray, n_threads: int = 1) -> None: ...
+def logsumexp_rows(
+    cost: FloatArray | Rows,
+    f: Float64Array,
+    g: Float64Array,
+    epsilon: float,
+    out: Float64Array,
+    n_threads: int = 1,
+) -> None: ...
+def logsumexp_cols(
+    cost: FloatArray | Rows,
+    f: Float64Array,
+    g: Float64Array,
+    epsilon: float,
+    out: Float64Array,
+    n_threads: int = 1,
+) -> None: ...
+def gibbs_kernel(
+    cost: FloatArray,
+    f: Float64Array,
+    g: Float64Array,
+    epsilon: float,
+    out: FloatArray,
+    n_threads: int = 1,
+) -> float: ...
+def proximal_cost(
+    cost: FloatArray, plan: FloatArray, weight: float, n_threads: int = 1
+) -> None: ...

@@ -1,0 +1,49 @@
+from numpy import intp
+from numpy.typing import NDArray
+
+from ..utils.types import Float32Array, Float64Array, FloatArray
+from ._rows import ColumnSums, Product, Rows
+
+def sinkhorn_passes(
+    kernel: FloatArray | Rows,
+    p: Float64Array,
+    q: Float64Array,
+    u: FloatArray,
+    v: FloatArray,
+    work: ColumnSums,
+    omega: float = 1.0,
+    most: int = 1,
+    tol: float = 0.0,
+    n_threads: int = 1,
+    *,
+    cap: float = ...,
+) -> tuple[float, int]: ...
+def rescale_columns(v: FloatArray, q: Float64Array, work: ColumnSums) -> None: ...
+def scale_to_plan(
+    kernel: FloatArray,
+    u: FloatArray,
+    v: FloatArray,
+    row_sums: Float64Array,
+    col_sums: Float64Array,
+    work: ColumnSums,
+    n_threads: int = 1,
+) -> None: ...
+def marginals(
+    plan: FloatArray,
+    row_sums: Float64Array,
+    col_sums: Float64Array,
+    work: ColumnSums,
+    n_threads: int = 1,
+) -> None: ...
+def dot(plan: FloatArray, cost: FloatArray, n_threads: int = 1) -> float: ...
+def distance(
+    a: FloatArray, b: FloatArray, n_threads: int = 1
+) -> tuple[float, float]: ...
+def entropy(plan: FloatArray | Rows, n_threads: int = 1) -> float: ...
+def copy_rows(rows: Product, out: Float32Array, n_threads: int = 1) -> None: ...
+def topk_rows(
+    x: FloatArray | Rows,
+    indices: NDArray[intp],
+    values: FloatArray,
+    n_threads: int = 1,
+) -> None: ...

@@ -1,0 +1,24 @@
+from ..utils.types import Float32Array, Float64Array, FloatArray
+from ._rows import ColumnSums, Panels, Rows
+
+def matmul(
+    a: FloatArray | Rows,
+    b: Panels,
+    out: FloatArray,
+    x: FloatArray | None = None,
+    dots: Float64Array | None = None,
+    n_threads: int = 1,
+) -> None: ...
+def gibbs_product(
+    a: Float32Array,
+    b: Panels,
+    f: Float64Array,
+    g: Float64Array,
+    epsilon: float,
+    out: Float32Array,
+    work: ColumnSums,
+    n_threads: int = 1,
+) -> float: ...
+def gram(
+    x: Float32Array, y: Float32Array, out: Float64Array, n_threads: int = 1
+) -> None: ...

@@ -1,0 +1,63 @@
+from typing import Any
+
+from numpy.typing import DTypeLike, NDArray
+
+from ..utils.types import Float32Array, Float64Array, FloatArray
+
+CACHE_LINE: int
+
+def aligned_empty(
+    shape: int | tuple[int, ...], dtype: DTypeLike = ...
+) -> NDArray[Any]: ...
+def openmp_version() -> int: ...
+def openmp_max_threads() -> int: ...
+def supported_isas() -> list[str]: ...
+def current_isa() -> str: ...
+def select_isa(name: str) -> None: ...
+
+class Rows:
+    n: int
+    m: int
+    strip: int
+    wide: bool
+
+class Stored(Rows):
+    def __init__(self, matrix: FloatArray) -> None: ...
+
+class Panels:
+    k: int
+    m: int
+    wide: bool
+    def __init__(
+        self,
+        matrix: FloatArray,
+        transposed: bool = False,
+        scale: FloatArray | None = None,
+        n_threads: int = 1,
+    ) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Product(Rows):
+    k: int
+    def __init__(self, left: Float32Array, right: Panels) -> None: ...
+
+class Gibbs(Product):
+    def __init__(
+        self,
+        left: Float32Array,
+        right: Panels,
+        f: Float64Array,
+        g: Float64Array,
+        epsilon: float,
+    ) -> None: ...
+
+class ColumnSums:
+    n: int
+    m: int
+    wide: bool
+    def __init__(self, n: int, m: int, dtype: DTypeLike = ...) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def values(self) -> Float64Array: ...

@@ -1,0 +1,65 @@
+from numpy import int32, int64, intp
+from numpy.typing import NDArray
+
+from ..utils.types import Float32Array, Float64Array
+from ._rows import ColumnSums, Rows
+
+LANES: int
+
+def count(
+    kernel: Float32Array | Rows,
+    u: Float32Array,
+    v: Float32Array,
+    row: Float32Array,
+    col: Float32Array,
+    row_lost: Float64Array,
+    col_lost: Float64Array,
+    kept: NDArray[intp],
+    work: ColumnSums,
+    n_threads: int = 1,
+) -> None: ...
+def select(
+    kernel: Float32Array | Rows,
+    u: Float32Array,
+    v: Float32Array,
+    row: Float32Array,
+    col: Float32Array,
+    start: NDArray[int64],
+    index: NDArray[int32],
+    n_threads: int = 1,
+) -> None: ...
+def gibbs(
+    start: NDArray[int64],
+    index: NDArray[int32],
+    x: Float32Array,
+    y: Float32Array,
+    f: Float64Array,
+    g: Float64Array,
+    epsilon: float,
+    out: Float32Array,
+    n_threads: int = 1,
+) -> float: ...
+def sinkhorn_passes(
+    start: NDArray[int64],
+    index: NDArray[int32],
+    kernel: Float32Array,
+    p: Float64Array,
+    q: Float64Array,
+    u: Float32Array,
+    v: Float32Array,
+    work: ColumnSums,
+    omega: float = 1.0,
+    most: int = 1,
+    tol: float = 0.0,
+    n_threads: int = 1,
+) -> tuple[float, int]: ...
+def product(
+    start: NDArray[int64],
+    index: NDArray[int32],
+    kernel: Float32Array,
+    v: Float32Array,
+    y: Float32Array,
+    out: Float32Array,
+    sums: Float64Array,
+    n_threads: int = 1,
+) -> None: ...

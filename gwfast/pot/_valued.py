@@ -1,0 +1,52 @@
+"""POT's functions whose names end in 2: as those without, but the value comes first."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+DOC = """{summary}
+
+Parameters are those of `{name}`.
+
+Returns
+-------
+{value} : scalar
+    Of the library and dtype of the input; without entropy.
+log : dict
+    If asked for, with the plan as "T".
+"""
+
+
+def valued(function: Callable[P, Any], value: str) -> Callable[P, float | Any]:
+    """The function whose name ends in 2 for `function`, which returns a plan.
+
+    It has the signature of `function`, and returns what the log of that one has under
+    the name `value`.
+    """
+    signature, name = inspect.signature(function), function.__name__
+
+    @functools.wraps(function)
+    def function2(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            call = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}2() {error}") from None
+        log = call.arguments.get("log", False)
+        call.arguments["log"] = True
+        plan, entries = function(*call.args, **call.kwargs)
+        entries["T"] = plan
+        return (entries[value], entries) if log else entries[value]
+
+    # There is none where Python runs with -OO.
+    summary = (function.__doc__ or "").partition("\n\n")[0].replace("\n    ", "\n")
+    summary = summary.replace(" plan", " loss", 1).replace(f"{name}`", f"{name}2`")
+    function2.__doc__ = DOC.format(summary=summary, name=name, value=value)
+    function2.__name__ = function2.__qualname__ = f"{name}2"
+    returned = float | Any
+    function2.__annotations__ = function.__annotations__ | {"return": returned}
+    function2.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    return function2

@@ -1,0 +1,93 @@
+"""What a solution is worth: its status, and what to try."""
+
+import warnings
+
+from ..quadratic.information import mass_entropy
+from ..quadratic.methods import PGD
+from ..results.result import ConvergenceWarning
+from ..results.status import Status
+
+# Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
+# as a fraction of the most there could be, below which it has matched nothing.
+MIN_INFORMATION = 0.02
+# Epsilon, as a fraction of the mean linearized cost, that is not too large in general.
+USUAL_EPSILON = 0.03
+# Fraction of its mass that a point keeps at least unless it has lost it.
+MIN_MASS = 0.01
+
+
+def conclude(solution, tie):
+    """The `GWResult` of a solution."""
+    status, advice = _diagnose(solution, tie)
+    return solution.result(status=status, advice=advice)
+
+
+def warn_of(result, limits, stacklevel):
+    """Warn where the result is not what one would expect."""
+    if result.status in (Status.CONVERGED, Status.STOPPED):
+        return
+    warnings.warn(
+        f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
+        f"iterations with change {result.history[-1].change:.1e} (tol "
+        f"{limits.tol:.1e}) and marginal error {result.marginal_error:.1e} "
+        f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _diagnose(solution, tie):
+    """Status and advice."""
+    linearization, status = solution.linearization, solution.status
+    problem, epsilon = linearization.problem, solution.epsilon
+    if status == Status.STOPPED:
+        return status, ""
+    if not problem.is_balanced:
+        # Points may well have no mass, or hardly any; and steps may go in circles.
+        circles = status == Status.MAX_OUTER and linearization.method is PGD
+        smaller = "; or method='ppa', whose steps are smaller" if circles else ""
+        return status, status.advice + smaller
+    kept = _least_mass_kept(problem, solution.marginals)
+    if not kept >= MIN_MASS:  # true for NaN
+        return Status.LOST_MASS, (
+            f"a point keeps {kept:.1g} of its mass; try a larger epsilon than "
+            f"{epsilon:.3g}, or a larger max_inner"
+        )
+    at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
+    if at_rest and _matches_nothing(problem, solution):
+        return Status.NEAR_PRODUCT, _near_product_advice(linearization, epsilon)
+    if status == Status.CONVERGED and tie:
+        status = Status.TIE
+    return status, status.advice
+
+
+def _least_mass_kept(problem, marginals):
+    """Of any point that has some, as a fraction."""
+    return min(
+        (sums[masses > 0] / masses[masses > 0]).min()
+        for sums, masses in zip(marginals, (problem.p, problem.q), strict=True)
+    )
+
+
+def _matches_nothing(problem, solution):
+    """Whether there is something to match, and the plan is as good as the product."""
+    most = min(mass_entropy(problem.p), mass_entropy(problem.q))
+    # Where one side's costs are all equal every plan is as good as the product plan,
+    # and where it is a point that is the only one.
+    different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
+    return different and solution.information[0] < MIN_INFORMATION * most
+
+
+def _near_product_advice(linearization, epsilon):
+    fraction = epsilon / (linearization.product_cost or linearization.cost_scale)
+    advice = (
+        "the plan hardly differs from the product plan and matches nothing, at an "
+        f"epsilon of {epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost "
+        "(1 to 3 % is usual); "
+    )
+    if fraction > USUAL_EPSILON:
+        return advice + "try a smaller epsilon"
+    return advice + (
+        'try another start (init="auto"), costs of the same scale on both sides '
+        "(divided by their standard deviation, say), or without outliers"
+    )

@@ -1,0 +1,65 @@
+"""What the public functions are asked for beside the problem, checked."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from ..kernels.threads import resolve_n_threads
+from ..problems.epsilon import Epsilon, as_epsilon
+from ..quadratic.methods import Method
+from ..quadratic.stopping import Limits
+from ..results.result import LiveStep
+from ..utils.precision import as_precision
+from ..utils.types import Dtype, MemoryLimit, Progress
+from ..utils.validation import as_callback, as_count
+from .starts import MakesPlan
+
+Callback = Callable[[LiveStep], object]
+EpsilonLike = float | Literal["auto"] | Epsilon
+# A name, a plan or a start.
+InitLike = str | ArrayLike | MakesPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class SolveOptions:
+    """How to solve a problem; see `gromov_wasserstein`.
+
+    What depends on the problem is checked when that is solved: `init`, `method` (a name
+    until then), `n_threads`, `memory_limit` and `tier`. With the `order` "mass" the
+    first levels of a race have the points with most mass, with "given" the first ones.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument.
+    """
+
+    limits: Limits
+    epsilon: EpsilonLike = "auto"
+    init: InitLike = "auto"
+    method: str | Method = "pgd"
+    dtype: Dtype = "float32"
+    order: str = "mass"
+    n_threads: int | None = None
+    memory_limit: MemoryLimit = None
+    tier: str = "auto"
+    seed: int = 0
+    callback: Callback | None = None
+    progress: Progress = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "seed", as_count(self.seed, "seed", least=0))
+        as_callback(self.callback)
+        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        as_precision(self.dtype)
+
+    @property
+    def precision(self):
+        return as_precision(self.dtype)
+
+    def threads(self, problem):
+        """How many threads the problem is worth."""
+        work = problem.shape[0] * problem.shape[1]
+        return resolve_n_threads(self.n_threads, work=work)

@@ -1,0 +1,106 @@
+"""One descent from one plan. With many points it gets near its end by what costs less:
+the largest eigenvalues of the costs, then float32.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+from ..problems.low_rank import low_rank_problem
+from ..quadratic.factory import is_factored, linearize
+from ..quadratic.linearization import Linearization
+from ..quadratic.methods import PGD
+from ..quadratic.outer_loop import OuterLoop
+from ..quadratic.stopping import Limits
+from ..results.status import Status
+from ..utils.precision import SINGLE
+
+# Limits of the low-rank warm start: it is left once the plan moves by what it cannot
+# tell.
+LOW_RANK = Limits(max_outer=1000, max_inner=1000, tol=0.05, marginal_tol=0.01)
+# Limits of the float32 warm start, and entries of a float64 plan from which on it pays.
+FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
+MIN_FLOAT32_ENTRIES = 1 << 16
+# Outer iterations below which all that are allowed are of the problem itself.
+MIN_OUTER = 50
+
+
+class Stage(NamedTuple):
+    """Costs near those of the problem (those of a float64 problem, rounded, if
+    `is_float32`) and how far to go on them.
+    """
+
+    linearization: Linearization
+    limits: Limits
+    is_float32: bool
+
+
+def descend(problem, plan, options):
+    """The `Solution` of a problem from one plan, None for the product plan; `options`
+    have the tier chosen and the method made.
+    """
+    limits, threads = options.limits, options.threads(problem)
+    kind = dict(method=options.method, precision=options.precision)
+    linearization = linearize(problem, threads, options.tier, **kind)
+    epsilons, last = options.epsilon.resolve(linearization), None
+    for stage in _warm_starts(problem, linearization, epsilons, options):
+        last = _run(*stage[:2], epsilons, plan, options.callback, last)
+        plan = last.coupling.toarray()
+        if stage.is_float32:
+            linearization.use_increments(stage.linearization)
+        if last.status == Status.STOPPED:
+            # One iteration, unseen, makes a plan of the problem itself.
+            limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
+            last = _run(linearization, limits, epsilons, plan, None, last)
+            return dataclasses.replace(last, status=Status.STOPPED)
+    start = epsilons, plan, options.callback, last
+    return _run(linearization, limits, *start, method=options.method)
+
+
+def near(limits, first=FLOAT32):
+    """The limits `first`, within those asked for; the last iteration is left for the
+    problem itself.
+    """
+    return dataclasses.replace(
+        first,
+        max_outer=max(limits.max_outer - 1, 1),
+        max_inner=min(first.max_inner, limits.max_inner),
+    )
+
+
+def go_on(solution, epsilons, problem, options):
+    """The `Solution` in another precision from where one ended."""
+    before = solution.linearization
+    linearization = linearize(problem, before.n_threads, precision=options.precision)
+    start = epsilons, before.state, options.callback, solution
+    return _run(linearization, options.limits, *start)
+
+
+def _warm_starts(problem, linearization, epsilons, options):
+    """The stages before the problem itself."""
+    if (
+        is_factored(problem, options.method)
+        or options.method is not PGD
+        or epsilons.last < SINGLE.min_epsilon * linearization.cost_scale
+        or options.limits.max_outer < MIN_OUTER
+    ):
+        return []
+    stages = []
+    low_rank = low_rank_problem(problem, linearization.n_threads)
+    if low_rank is not None:
+        costs = linearize(low_rank, linearization.n_threads)
+        stages.append(Stage(costs, near(options.limits, LOW_RANK), False))
+    n, m = problem.shape
+    if options.precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES:
+        rounded = linearization.rounded(SINGLE)
+        stages.append(Stage(rounded, near(options.limits, FLOAT32), True))
+    return stages
+
+
+def _run(linearization, limits, epsilons, start, callback, last, *, method=PGD):
+    """The `Solution` of a loop from a plan or state, with the potentials of the last
+    one.
+    """
+    gw_cost = linearization.start(start)
+    warm = None if last is None else last.warm_start(linearization)
+    loop = OuterLoop(linearization, epsilons, gw_cost, method=method, warm_start=warm)
+    return loop.run(limits, callback)

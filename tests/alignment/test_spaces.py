@@ -1,0 +1,119 @@
+"""Aligned spaces without a plan: kept in files, made from pairs."""
+
+import io
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, orthogonal, rotated_pair
+
+import gwfast
+from gwfast.alignment.normalize import Normalizer
+from gwfast.alignment.spaces import FORMAT
+from gwfast.words import evaluate
+
+
+@pytest.fixture(scope="module", params=[None, 2], ids=["plain", "refined"])
+def result(request):
+    x, y, _ = rotated_pair(120, 5, 0, noise=0.05)
+    steps = ("unit", "center", "unit") if request.param else ()
+    return gwfast.align(x, y, n_words=80, normalize=steps, refine=request.param)
+
+
+def test_a_kept_alignment_maps_and_translates_as_before(result, tmp_path):
+    result.save(tmp_path / "es-en")
+    kept = gwfast.load_alignment(tmp_path / "es-en", n_threads=1)
+    assert isinstance(kept, gwfast.AlignedSpaces)
+    assert not isinstance(kept, gwfast.AlignmentResult)
+    assert (kept.n_words, kept.n_threads) == ((80, 80), 1)
+    assert kept.refinement == result.refinement
+    assert repr(kept) == "AlignedSpaces(120 x 120 rows, mapping 5 -> 5)"
+    x, y = cloud(9, 5, 1), cloud(8, 5, 2)
+    np.testing.assert_array_equal(kept.transform(x), result.transform(x))
+    np.testing.assert_array_equal(kept.transform_target(y), result.transform_target(y))
+    for method in ("csls", "nn", "inverted_softmax"):
+        found = kept.translate([3, 7], method=method, k=4)
+        expected = result.translate([3, 7], method=method, k=4)
+        np.testing.assert_array_equal(found.indices, expected.indices)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-6)
+    np.testing.assert_array_equal(
+        kept.best_matches().mutual, result.best_matches().mutual
+    )
+    again = kept.refine(1)
+    np.testing.assert_array_equal(again.mapping, result.refine(1).mapping)
+    assert len(again.refinement) == len(kept.refinement) + 1
+    with pytest.raises(ValueError, match="method must be one of"):
+        kept.translate(method="coupling")
+
+
+def changed(content, **arrays):
+    with np.load(io.BytesIO(content)) as stored:
+        arrays = {**stored, **arrays}
+    made = io.BytesIO()
+    np.savez(made, **{k: value for k, value in arrays.items() if value is not None})
+    return made.getvalue()
+
+
+def stored_array(_):
+    made = io.BytesIO()
+    np.save(made, np.eye(3))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda content: b"", "damaged, or no file of AlignmentResult.save"),
+        (lambda content: b"words\n" * 40, "damaged, or no file"),
+        (lambda content: content[: len(content) // 2], "damaged, or no file"),
+        (lambda content: content.replace(b"\x93NUMPY", b"\x93NUMPX"), "damaged, or no"),
+        (stored_array, "damaged, or no file"),
+        (lambda content: changed(content, gwfast_alignment=None), "damaged, or no"),
+        (lambda content: changed(content, gwfast_alignment=np.eye(2)), "damaged, or"),
+        (lambda content: changed(content, mapping=None), "damaged, or no .*mapping"),
+        (
+            lambda content: changed(content, mapping=np.array([{}])),
+            "damaged, or no file.*allow_pickle",
+        ),
+        (
+            lambda content: changed(content, gwfast_alignment=FORMAT + 1),
+            rf"later version of gwfast, in format {FORMAT + 1}; .* up to {FORMAT}$",
+        ),
+    ],
+)
+def test_other_files_are_refused_by_name(result, tmp_path, damage, message):
+    path = tmp_path / "es-en.npz"
+    result.save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=rf"es-en\.npz: .*{message}"):
+        gwfast.load_alignment(path)
+    with pytest.raises(FileNotFoundError):
+        gwfast.load_alignment(tmp_path / "none")
+
+
+def test_a_file_is_written_whole_or_not_at_all(result, tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("before")
+    monkeypatch.setattr(np, "savez", lambda stream, **_: stream.write(b"half") / 0)
+    with pytest.raises(ZeroDivisionError):
+        result.save(tmp_path / "a")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
+
+
+def test_spaces_aligned_by_pairs_are_scored_like_others():
+    x = cloud(60, 4, 3)
+    source = Normalizer.fit(("unit",), x, "x")
+    target = Normalizer.fit(("unit",), x @ orthogonal(4, 4), "y")
+    spaces = gwfast.AlignedSpaces(
+        mapping=gwfast.procrustes(source.rows[:20], target.rows[:20]),
+        source=source,
+        target=target,
+        n_words=(30, 30),
+        n_threads=1,
+    )
+    words = [f"w{i}" for i in range(60)]
+    gold = {word: {word} for word in words}
+    for convention, n_queries in (("gwfast", 60), ("paper", 30)):
+        scores = evaluate(
+            spaces, gold, words, words, methods=("nn",), convention=convention
+        )
+        assert scores["nn"].n_queries == n_queries
+        assert scores["nn"].at[1] == 1.0

@@ -1,0 +1,82 @@
+"""Annotations: that all public names have them, and that they name what is there."""
+
+import ast
+import enum
+import inspect
+from importlib import import_module
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import gwfast
+from gwfast import plot, pot, words
+from gwfast.alignment import normalize, retrieval
+from gwfast.linear import marginals
+from gwfast.problems import losses
+from gwfast.quadratic import methods
+from gwfast.utils import memory, precision, types
+
+PACKAGE = Path(gwfast.__file__).parent
+STUBS = sorted(PACKAGE.rglob("*.pyi"))
+
+
+def functions():
+    """Public functions, and public methods of public classes, by name."""
+    for room in (gwfast, words, plot, pot):
+        for name in room.__all__:
+            x = getattr(room, name)
+            if inspect.isfunction(x):
+                yield f"{room.__name__}.{name}", x
+            elif inspect.isclass(x) and not issubclass(x, enum.Enum):
+                for method, y in vars(x).items():
+                    y = y.fget if isinstance(y, property) else y
+                    y = y.__func__ if isinstance(y, classmethod) else y
+                    if inspect.isfunction(y) and not method.startswith("_"):
+                        yield f"{room.__name__}.{name}.{method}", y
+
+
+@pytest.mark.parametrize("name, function", dict(functions()).items())
+def test_public_functions_are_annotated(name, function):
+    signature = inspect.signature(function)
+    bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty]
+    assert set(bare) <= {"self", "cls"}
+    assert signature.return_annotation is not signature.empty
+
+
+@pytest.mark.parametrize(
+    "choices, known",
+    [
+        (types.LossName, losses.LOSSES),
+        (types.Marginals, marginals.RULES),
+        (types.Method, methods.METHODS),
+        (types.Tier, ("auto", *memory.TIERS)),
+        (types.Dtype, precision.PRECISIONS),
+        (types.NormalizeStep, normalize.STEPS),
+        (types.Retrieval, retrieval.METHODS),
+    ],
+)
+def test_annotations_name_all_choices(choices, known):
+    assert sorted(get_args(choices)) == sorted(known)
+
+
+@pytest.mark.parametrize("path", STUBS, ids=lambda path: path.stem)
+def test_stub_has_the_signatures_of_the_compiled_module(path):
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    module = import_module(name)
+    stub = ast.parse(path.read_text()).body
+    stubbed = {node.name: node for node in stub if hasattr(node, "name")}
+    own = {
+        name: x
+        for name, x in vars(module).items()
+        if getattr(x, "__module__", None) == module.__name__ and name[0] != "_"
+    }
+    assert stubbed.keys() == own.keys()
+    for name, node in stubbed.items():
+        if isinstance(node, ast.ClassDef):
+            members = {getattr(x, "name", None) or x.target.id for x in node.body}
+            assert members <= set(dir(own[name]))
+        else:
+            theirs = inspect.signature(own[name]).parameters
+            ours = [arg.arg for arg in (*node.args.args, *node.args.kwonlyargs)]
+            assert ours == list(theirs)

@@ -1,0 +1,108 @@
+"""A script as a user would write it, which nobody runs: `mypy` tells that results have
+types, and that wrong arguments are errors (an unused ``type: ignore`` is one as well).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import assert_type
+
+import gwfast
+from gwfast import plot, pot, words
+
+Floats = NDArray[np.floating[Any]]
+rng = np.random.default_rng(0)
+x, y = rng.standard_normal((50, 5)), rng.standard_normal((60, 4))
+
+# --- Alignments -----------------------------------------------------------------------
+
+result = gwfast.align(x, y, metric="cosine", epsilon="auto", n_words=40, refine=3)
+assert_type(result, gwfast.AlignmentResult)
+assert_type(result.gw, gwfast.GWResult)
+assert_type(result.plan, Floats)
+assert_type(result.mapping, NDArray[np.float32])
+assert_type(result.match(), NDArray[np.int64])
+assert_type(result.translate([0, 1], method="csls", k=3), gwfast.Neighbors)
+assert_type(result.transform(x.tolist()), NDArray[np.float32])
+assert_type(result.refine(gwfast.Refinement(n_iter=2)).refinement[0].n_pairs, int)
+assert_type(gwfast.procrustes(x, x), NDArray[np.float32])
+assert_type(gwfast.nearest_neighbors(x, x, method="nn").scores, Floats)
+gwfast.align(x, y, metric="cosin")  # type: ignore[arg-type]
+gwfast.align(x, y, normalize=("centre",))  # type: ignore[arg-type]
+gwfast.align(x, y, n_word=3)  # type: ignore[call-arg]
+gwfast.align(x, y, epsilon="2%")  # type: ignore[arg-type]
+result.translate(method="nns")  # type: ignore[arg-type]
+
+model = gwfast.GromovWassersteinAligner(n_words=40).fit(x, y)
+assert_type(model, gwfast.GromovWassersteinAligner)
+assert_type(model.transform(x), NDArray[np.float32])
+
+# --- Solvers --------------------------------------------------------------------------
+
+
+def stop_early(step: gwfast.OuterStep) -> bool:
+    return step.gw_cost < 0.1
+
+
+def tell(text: str, done: int | None, total: int | None) -> None:
+    print(text, done, total)
+
+
+cloud = gwfast.PointCloud(x, "sqeuclidean").scaled_by("mean")
+costs = gwfast.cosine_similarity(y)
+gw = gwfast.gromov_wasserstein(
+    cloud,
+    costs,
+    epsilon=gwfast.Epsilon(relative=0.02),
+    marginals="partial",
+    mass=0.5,
+    memory_limit="2GB",
+    callback=stop_early,
+    progress=tell,
+)
+assert_type(gw.plan, Floats)
+assert_type(gw.gw_cost, float)
+assert_type(gw.converged, bool)
+assert_type(gw.history[0].change, float)
+assert_type(gw.candidates[0].start, str)
+assert_type(gw.coupling, gwfast.Coupling)
+assert_type(gw.coupling.topk(3).indices, NDArray[np.int64])
+assert_type(gw.coupling.marginals[0], NDArray[np.float64])
+f, g = gw.potentials
+assert_type(f, NDArray[np.float64])
+gwfast.gromov_wasserstein(cloud, costs, loss="huber")  # type: ignore[arg-type]
+gwfast.gromov_wasserstein(cloud, costs, tier="all")  # type: ignore[arg-type]
+gwfast.PointCloud(x, "euclid")  # type: ignore[arg-type]
+
+problem = gwfast.QuadraticProblem(cloud, gwfast.DenseCost(costs), loss="square")
+assert_type(gwfast.multistart(problem), gwfast.GWResult)
+assert_type(gwfast.tune_epsilon(problem), gwfast.GWResult)
+assert_type(gwfast.gromov_wasserstein_batch([problem]), list[gwfast.GWResult])
+linear = gwfast.sinkhorn(costs, epsilon=0.1)
+assert_type(linear, gwfast.SinkhornResult)
+assert_type(linear.plan, Floats)
+starts = [gwfast.Profile(), gwfast.Seeds([0, 1], [1, 0]), "random"]
+gwfast.gromov_wasserstein(cloud, costs, init=starts[0])
+
+# --- Words ----------------------------------------------------------------------------
+
+source, target, dictionary = words.load_sample()
+assert_type(source, words.Embeddings)
+assert_type(source.vectors, NDArray[np.float32])
+assert_type(dictionary, dict[str, set[str]])
+assert_type(words.read_embeddings("a.vec", max_words=10), words.Embeddings)
+words.read_embeddings("a.vec", errors="ignore")  # type: ignore[arg-type]
+scores = words.evaluate(result, dictionary, source.words, target.words, ks=[1, 5])
+assert_type(scores["csls"].at[1], float)
+assert_type(scores["csls"].interval(1), tuple[float, float])
+distances = words.language_distances({"es": source, "fr": target})
+assert_type(distances.matrix, NDArray[np.float64])
+assert_type(words.CONVENTIONS["muse"], words.Convention)
+
+# --- POT's functions, pictures --------------------------------------------------------
+
+pot.entropic_gromov_wasserstein(costs, costs, epsilon=0.1)
+plot.plot_dynamics(gw.history, accuracy={"P@1": 0.5}, path="dynamics.png")
+plot.plot_coupling(gw.coupling, title="plan")
+gwfast.show_config()
