@@ -33,7 +33,8 @@ def pytest_deselected(items):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    if n_left_out := len(config.stash[LEFT_OUT]):
+    n_left_out = len(config.stash[LEFT_OUT])
+    if n_left_out and config.option.markexpr == "not slow":
         terminalreporter.write_line(
             f"{n_left_out} slow tests left out: pytest -m '' runs all", yellow=True
         )

@@ -12,31 +12,23 @@ from numpy.typing import ArrayLike
 
 from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.geometry import METRICS, STATISTICS, PointCloud
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import METRICS, STATISTICS, Metric, PointCloud, Statistic
+from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.factory import Tier
 from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
 from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
-from ..solvers.options import Callback, EpsilonLike, InitLike, SolveOptions
-from ..utils.types import (
-    FloatArray,
-    IntArray,
-    LossName,
-    MemoryLimit,
-    Metric,
-    NormalizeStep,
-    Progress,
-    Retrieval,
-    Statistic,
-    Tier,
-)
+from ..solvers.options import Callback, InitLike, SolveOptions
+from ..utils.types import FloatArray, IntArray, MemoryLimit, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
-from .normalize import Normalizer
+from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
-from .retrieval import METHODS, nearest_neighbors
+from .retrieval import METHODS, Retrieval, nearest_neighbors
 from .spaces import AlignedSpaces, as_rows
 
 if TYPE_CHECKING:
@@ -45,6 +37,7 @@ if TYPE_CHECKING:
 # How `translate` ranks targets by the plan, or by what it does to points.
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 BY_PLAN: tuple[ByPlan, ...] = get_args(ByPlan)
+Ranking: TypeAlias = Retrieval | ByPlan
 
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
@@ -94,7 +87,7 @@ class AlignmentResult(AlignedSpaces):
         self,
         rows: ArrayLike | None = None,
         *,
-        method: Retrieval | ByPlan = "csls",
+        method: Ranking = "csls",
         k: int = 10,
     ) -> Neighbors:
         """The best target rows of source rows.

@@ -7,22 +7,17 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from ..solvers.options import EpsilonLike, InitLike
-from ..utils.types import (
-    Float32Array,
-    IntArray,
-    LossName,
-    MemoryLimit,
-    Metric,
-    NormalizeStep,
-    Retrieval,
-    Statistic,
-    Tier,
-)
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import Metric, Statistic
+from ..problems.losses import LossName
+from ..quadratic.factory import Tier
+from ..solvers.options import InitLike
+from ..utils.types import Float32Array, IntArray, MemoryLimit
 from ..utils.validation import one_of
 from .align import Masses, align
+from .normalize import NormalizeStep
 from .refine import Refinement
-from .retrieval import METHODS, nearest_neighbors
+from .retrieval import METHODS, Retrieval, nearest_neighbors
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin

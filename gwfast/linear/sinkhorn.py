@@ -4,6 +4,7 @@ import time
 import warnings
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
@@ -18,15 +19,15 @@ from .sinkhorn_solver import in_units
 
 
 def sinkhorn(
-    cost,
-    p=None,
-    q=None,
+    cost: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
-    epsilon,
-    tol=1e-5,
-    max_iter=10_000,
-    n_threads=None,
-):
+    epsilon: float,
+    tol: float = 1e-5,
+    max_iter: int = 10_000,
+    n_threads: int | None = None,
+) -> SinkhornResult:
     """Entropic optimal transport between `p` and `q`.
 
     Solves ``min <T, cost> - epsilon * H(T)`` over plans ``T >= 0`` with marginals `p`

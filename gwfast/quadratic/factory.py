@@ -1,5 +1,7 @@
 """The linearization that suits a problem."""
 
+from typing import Literal, TypeAlias, get_args
+
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.precision import SINGLE
@@ -8,7 +10,8 @@ from .factored import Factored
 from .methods import PGD
 
 # See `solvers.levels`.
-TIERS = ("dense", "sparse", "tiled")
+Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
+TIERS: tuple[Tier, ...] = get_args(Tier)[1:]
 
 
 def is_factored(problem, method=PGD):
