@@ -67,3 +67,25 @@ def test_no_function_shadows_the_module_that_it_lives_in():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 assert not modules & {one.asname or one.name for one in node.names}
+
+
+def lengths():
+    """Every function and class of the package, and its lines but for its docstring."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                n_lines = node.end_lineno - node.lineno + 1
+                if ast.get_docstring(node) is not None:
+                    first = node.body[0]
+                    n_lines -= first.end_lineno - first.lineno + 1
+                yield f"{path.relative_to(PACKAGE)}:{node.name}", type(node), n_lines
+
+
+@pytest.mark.parametrize("kind, longest", [(ast.FunctionDef, 60), (ast.ClassDef, 200)])
+def test_functions_and_classes_are_short(kind, longest):
+    too_long = {
+        name: n_lines
+        for name, came, n_lines in lengths()
+        if came is kind and n_lines > longest
+    }
+    assert not too_long
