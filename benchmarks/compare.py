@@ -54,12 +54,14 @@ PROBLEMS = {
     "pot float64 300": lambda: pot("entropic_gromov_wasserstein", 300, epsilon=5e-3),
     "pot float64 1000": lambda: pot("entropic_gromov_wasserstein", 1000, epsilon=2e-3),
     "pot semirelaxed 200": lambda: pot(
-        "entropic_semirelaxed_gromov_wasserstein", 200, epsilon=0.05
+        "entropic_semirelaxed_gromov_wasserstein", 200, epsilon=0.05, max_iter=100
     ),
     "pot partial 100": lambda: pot(
-        "entropic_partial_gromov_wasserstein", 100, m=0.7, reg=0.05
+        "entropic_partial_gromov_wasserstein", 100, m=0.7, reg=0.05, numItermax=50
     ),
-    "pot BAPG 200": lambda: pot("BAPG_gromov_wasserstein", 200, epsilon=0.1),
+    "pot BAPG 200": lambda: pot(
+        "BAPG_gromov_wasserstein", 200, epsilon=0.1, max_iter=100
+    ),
 }
 
 
