@@ -293,6 +293,7 @@ def test_nothing_is_left_after_a_failure(
     assert tree(files) == before
 
 
+@pytest.mark.slow
 def test_demo(run, files):
     """The whole way on real words; 0.69, 0.73 and 0.75 when this was written."""
     status, out, _ = run("demo", "--output", "demo", "--quiet")

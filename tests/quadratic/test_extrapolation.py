@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 
 import gwfast
 from gwfast import PointCloud
@@ -48,7 +49,7 @@ def problem(kind):
     return [cloud.to_dense() for cloud in clouds] if kind == "dense" else clouds
 
 
-@pytest.mark.parametrize("kind", ["factored", "dense"])
+@pytest.mark.parametrize("kind", mostly_slow(["factored", "dense"], fast=["factored"]))
 def test_extrapolation_saves_iterations_and_ends_in_the_same_optimum(kind, monkeypatch):
     solve = dict(epsilon=gwfast.Epsilon(relative=0.03), init="profile", tol=1e-5)
     fast = gwfast.gromov_wasserstein(*problem(kind), **solve)
