@@ -19,7 +19,7 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 # What a script needs beyond gwfast and matplotlib.
 NEEDED = {"image_features": "sklearn", "language_distances": "joblib"}
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
-QUICK = [FOLDER / "quick_start.py", FOLDER / "words_by_hand.py"]
+QUICK = [FOLDER / "words_by_hand.py"]
 LARGEST_PICTURE = 150_000
 
 

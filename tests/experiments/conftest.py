@@ -18,7 +18,7 @@ def write_pairs(path, dictionary):
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     """Spanish words as if they were English ones, so that the paper has numbers."""
-    return lay_out(tmp_path_factory, n_columns=128)
+    return lay_out(tmp_path_factory, n_columns=300)
 
 
 @pytest.fixture(scope="session")

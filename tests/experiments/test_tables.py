@@ -11,6 +11,7 @@ import gwfast
 from gwfast.words import evaluate, read_dictionary, read_embeddings
 
 
+@pytest.mark.slow
 def test_table1(run, data, tmp_path):
     status, out, err = run(
         "table1", "--data", data["muse"], "--n-words", 300, "--output", "out"

@@ -135,6 +135,7 @@ def checkout(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_plugin_swaps_chooses_and_records(ot, checkout, tmp_path):
     outcomes = pot_suite.run(checkout, tmp_path)

@@ -61,7 +61,13 @@ def test_extrapolation_saves_iterations_and_ends_in_the_same_optimum(kind, monke
     assert fast.reg_cost <= plain.reg_cost + 1e-4 * abs(plain.reg_cost)
 
 
-@pytest.mark.parametrize("kind, cls", [("factored", Factored), ("dense", Dense)])
+@pytest.mark.parametrize(
+    "kind, cls",
+    [
+        ("factored", Factored),
+        pytest.param("dense", Dense, marks=pytest.mark.slow),
+    ],
+)
 def test_a_bad_extrapolation_is_taken_back(kind, cls, monkeypatch):
     """One that leads anywhere raises the objective or the change: the next step starts
     from the plan before, and the end is as good as without."""

@@ -20,7 +20,7 @@ from gwfast.words.languages import (
 )
 
 # Words, and the columns of their vectors: solves take time by both.
-N, N_COLUMNS = 300, 64
+N, N_COLUMNS = 300, 100
 
 
 @pytest.fixture(scope="module")
@@ -316,6 +316,7 @@ def test_bad_arguments(case):
         language_distances(embeddings, **options)
 
 
+@pytest.mark.slow
 def test_real_languages(shared_data):
     """Those of one corpus each: novels, and the two comparable pairs of UBiLexAT."""
     n = 1000
