@@ -32,9 +32,6 @@ from .solvers.multistart import multistart, tune_epsilon
 from .solvers.starts import Profile, Seeds
 from .utils.config import show_config
 
-if TYPE_CHECKING:
-    from .alignment.estimator import GromovWassersteinAligner
-
 __all__ = [
     "AlignedSpaces",
     "AlignmentResult",
@@ -69,13 +66,16 @@ __all__ = [
     "tune_epsilon",
 ]
 
+if TYPE_CHECKING:
+    from .alignment.estimator import GromovWassersteinAligner
+else:
 
-def __getattr__(name):
-    if name == "GromovWassersteinAligner":  # not before, as scikit-learn takes a second
-        from .alignment.estimator import GromovWassersteinAligner
+    def __getattr__(name):
+        if name == "GromovWassersteinAligner":  # scikit-learn takes a second to import
+            from .alignment.estimator import GromovWassersteinAligner
 
-        return globals().setdefault(name, GromovWassersteinAligner)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return globals().setdefault(name, GromovWassersteinAligner)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():

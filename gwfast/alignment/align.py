@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -12,33 +12,23 @@ from numpy.typing import ArrayLike
 
 from ..kernels import _products
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.epsilon import Epsilon
-from ..problems.geometry import METRICS, STATISTICS, PointCloud
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import METRICS, STATISTICS, Metric, PointCloud, Statistic
+from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.factory import Tier
 from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
-from ..results.result import GWResult, LiveStep
+from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
-from ..solvers.options import SolveOptions
-from ..solvers.starts import Profile, Seeds
-from ..utils.types import (
-    FloatArray,
-    IntArray,
-    LossName,
-    MemoryLimit,
-    Metric,
-    NormalizeStep,
-    Progress,
-    Retrieval,
-    Statistic,
-    Tier,
-)
+from ..solvers.options import Callback, InitLike, SolveOptions
+from ..utils.types import FloatArray, IntArray, MemoryLimit, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
-from .normalize import Normalizer
+from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
-from .retrieval import METHODS, nearest_neighbors
+from .retrieval import METHODS, Retrieval, nearest_neighbors
 from .spaces import AlignedSpaces, as_rows
 
 if TYPE_CHECKING:
@@ -47,6 +37,7 @@ if TYPE_CHECKING:
 # How `translate` ranks targets by the plan, or by what it does to points.
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 BY_PLAN: tuple[ByPlan, ...] = get_args(ByPlan)
+Ranking: TypeAlias = Retrieval | ByPlan
 
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
@@ -96,7 +87,7 @@ class AlignmentResult(AlignedSpaces):
         self,
         rows: ArrayLike | None = None,
         *,
-        method: Retrieval | ByPlan = "csls",
+        method: Ranking = "csls",
         k: int = 10,
     ) -> Neighbors:
         """The best target rows of source rows.
@@ -144,8 +135,8 @@ def align(
     n_words: int | None = None,
     metric: Metric = "cosine",
     normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
-    epsilon: float | Literal["auto"] | Epsilon = "auto",
-    init: str | Profile | Seeds | ArrayLike = "auto",
+    epsilon: EpsilonLike = "auto",
+    init: InitLike = "auto",
     loss: LossName = "square",
     max_outer: int = 1000,
     max_inner: int = 10_000,
@@ -157,7 +148,7 @@ def align(
     seed: int = 0,
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
-    callback: Callable[[LiveStep], object] | None = None,
+    callback: Callback | None = None,
     progress: Progress = False,
 ) -> AlignmentResult:
     """Align two embedding spaces without any known correspondence.

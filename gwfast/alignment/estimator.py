@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from ..problems.epsilon import Epsilon
-from ..solvers.starts import Profile, Seeds
-from ..utils.types import (
-    Float32Array,
-    IntArray,
-    LossName,
-    MemoryLimit,
-    Metric,
-    NormalizeStep,
-    Retrieval,
-    Statistic,
-    Tier,
-)
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import Metric, Statistic
+from ..problems.losses import LossName
+from ..quadratic.factory import Tier
+from ..solvers.options import InitLike
+from ..utils.types import Float32Array, IntArray, MemoryLimit
 from ..utils.validation import one_of
 from .align import Masses, align
+from .normalize import NormalizeStep
 from .refine import Refinement
-from .retrieval import METHODS, nearest_neighbors
+from .retrieval import METHODS, Retrieval, nearest_neighbors
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin
@@ -84,8 +78,8 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
         n_words: int | None = None,
         metric: Metric = "cosine",
         normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
-        epsilon: float | Literal["auto"] | Epsilon = "auto",
-        init: str | Profile | Seeds | ArrayLike = "auto",
+        epsilon: EpsilonLike = "auto",
+        init: InitLike = "auto",
         loss: LossName = "square",
         max_outer: int = 1000,
         max_inner: int = 10_000,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from ..problems.geometry import unit_rows
 from ..utils.blocks import row_blocks
-from ..utils.types import Float32Array, Float64Array, FloatArray, NormalizeStep
+from ..utils.types import Float32Array, Float64Array, FloatArray
 
+NormalizeStep: TypeAlias = Literal["unit", "center"]
 STEPS: tuple[NormalizeStep, ...] = get_args(NormalizeStep)
 
 

@@ -3,7 +3,7 @@
 Similarities are made for some rows at a time; an n x m matrix never exists.
 """
 
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows_float32
 from ..results.neighbors import Neighbors, largest
-from ..utils.types import Float32Array, IntArray, Retrieval
+from ..utils.types import Float32Array, IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
 # Bytes of float32 similarities held at a time: small enough to leave a good part in
@@ -23,6 +23,7 @@ CHUNK_BYTES = 32 * 2**20
 # memory.
 MIN_CHUNK_ROWS = 256
 
+Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
 METHODS: tuple[Retrieval, ...] = get_args(Retrieval)
 # Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
 N_NEIGHBORS = 10

@@ -17,12 +17,19 @@ from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
 from ..utils.atomic_files import replacing
 from ..utils.progress import reporting
-from ..utils.types import Float32Array, FloatArray, IntArray, Progress, Retrieval
+from ..utils.types import Float32Array, FloatArray, IntArray, Progress
 from ..utils.validation import as_array, as_count, as_matrix, one_of
 from .normalize import Normalizer
 from .procrustes import Maps
 from .refine import Refinement, RefineStep, as_refinement, refine_maps
-from .retrieval import METHODS, BestMatches, best_matches, hubness, nearest_neighbors
+from .retrieval import (
+    METHODS,
+    BestMatches,
+    Retrieval,
+    best_matches,
+    hubness,
+    nearest_neighbors,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,7 +8,7 @@ import click
 from ..alignment.normalize import STEPS
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from ..utils.types import Tier
+from ..quadratic.factory import Tier
 from ..words import CONVENTIONS
 from .page import METHOD_LABELS
 

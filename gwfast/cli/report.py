@@ -25,6 +25,7 @@ from ..utils.progress import (
     reporting_on_terminal,
 )
 from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
+from ..words.evaluation import ConventionLike
 from .outputs import FILES, staged, write
 from .terminal import show
 
@@ -66,7 +67,7 @@ class AlignSettings:
     whiten: bool
     reweight: float | None
     methods: tuple[str, ...]
-    convention: str
+    convention: ConventionLike
     write_vectors: str | None
     output: Path | None
     force: bool

@@ -6,7 +6,7 @@ Where a marginal is free the separable terms of the linearized cost matter: a ke
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ..utils.precision import SINGLE
 from ..utils.validation import as_marginal, as_positive, one_of
 from .log_domain import Potentials
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
+
+Marginals: TypeAlias = Literal["balanced", "semirelaxed", "partial"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

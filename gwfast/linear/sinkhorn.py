@@ -4,6 +4,7 @@ import time
 import warnings
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
@@ -18,15 +19,15 @@ from .sinkhorn_solver import in_units
 
 
 def sinkhorn(
-    cost,
-    p=None,
-    q=None,
+    cost: ArrayLike,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
-    epsilon,
-    tol=1e-5,
-    max_iter=10_000,
-    n_threads=None,
-):
+    epsilon: float,
+    tol: float = 1e-5,
+    max_iter: int = 10_000,
+    n_threads: int | None = None,
+) -> SinkhornResult:
     """Entropic optimal transport between `p` and `q`.
 
     Solves ``min <T, cost> - epsilon * H(T)`` over plans ``T >= 0`` with marginals `p`
@@ -74,23 +75,22 @@ def sinkhorn(
     # A constant in the cost changes no plan, and a unit of its own keeps any cost
     # within float32.
     low, high = float(cost.min()) / 2, float(cost.max()) / 2
-    middle, unit = low + high, high - low or 1.0
-    buffer = aligned_empty((n, m))
+    middle, scale = low + high, high - low or 1.0
+    plan = aligned_empty((n, m))
 
     def fill(out):
         for rows in row_blocks(n, m):
-            out[rows] = (cost[rows].astype(np.float64) - middle) / unit
+            out[rows] = (cost[rows].astype(np.float64) - middle) / scale
 
-    kernel = StoredKernel(Buffer(buffer), fill, n_threads)
+    kernel = StoredKernel(Buffer(plan), fill, n_threads)
     with single_threaded_blas():
-        solution = rule.solver(n_threads).solve(
-            kernel, in_units(epsilon, unit), tol=tol, max_iter=max_iter
+        potentials, scalings, n_iter = rule.solver(n_threads).solve(
+            kernel, in_units(epsilon, scale), tol=tol, max_iter=max_iter
         )
-    error, n_iter = rule.error(*kernel.scale(solution.scalings)), solution.n_iter
-    if error <= tol:
-        status = Status.CONVERGED
-    else:
-        status = Status.MAX_ITER if n_iter >= max_iter else Status.PRECISION
+    error = rule.error(*kernel.scale(scalings))
+    spent = Status.MAX_ITER if n_iter >= max_iter else Status.PRECISION
+    status = Status.CONVERGED if error <= tol else spent
+    if status != Status.CONVERGED:
         warnings.warn(
             f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal "
             f"error {error:.1e} (tol {tol:.1e}); raise max_iter, tol or epsilon",
@@ -98,14 +98,13 @@ def sinkhorn(
             stacklevel=2,
         )
     transport_cost = sum(
-        float(np.vdot(buffer[rows].astype(np.float64), cost[rows]))
+        float(np.vdot(plan[rows].astype(np.float64), cost[rows]))
         for rows in row_blocks(n, m)
     )
-    entropy = _kernels.entropy(buffer, n_threads)
-    found = solution.potentials
+    entropy = _kernels.entropy(plan, n_threads)
     return SinkhornResult(
-        plan=buffer,
-        potentials=(unit * found.f + middle, unit * found.g),
+        plan=plan,
+        potentials=(scale * potentials.f + middle, scale * potentials.g),
         cost=transport_cost,
         reg_cost=transport_cost - epsilon * entropy,
         epsilon=epsilon,

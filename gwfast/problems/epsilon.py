@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..utils.validation import as_positive
 
@@ -60,10 +60,10 @@ class Epsilon:
         if not as_positive(self.anneal_by, "anneal_by") < 1:
             raise ValueError(f"anneal_by must be below 1, got {self.anneal_by}")
 
-    def resolve(self, linearization):
+    def resolve(self, linearization: Any) -> "Schedule":
         """The `Schedule` for a problem."""
         if self.relative is None:
-            last = float(self.value)
+            last = float(self.value)  # type: ignore[arg-type]
         else:
             # The objective of the product plan is the mean times the mass it moves.
             mass = linearization.problem.mass

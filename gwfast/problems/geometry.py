@@ -5,7 +5,7 @@ matrix. Both answer the same questions, so the rest of the library does not care
 """
 
 import copy
-from typing import Any, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,13 @@ from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.types import Float32Array, Float64Array, Metric, Statistic
+from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_count, as_matrix, as_square, one_of
 
+Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
+# What costs may be divided by, of all of them.
+Statistic: TypeAlias = Literal["max", "mean", "median"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points between which `PointCloud.scaled_by` looks for the median.
@@ -267,6 +270,10 @@ class DenseCost:
 
     def to_dense(self) -> "DenseCost":
         return self
+
+
+Geometry: TypeAlias = PointCloud | DenseCost
+CostLike: TypeAlias = Geometry | ArrayLike
 
 
 def cosine_similarity(

@@ -4,9 +4,11 @@ and Solomon, ICML 2016, section 3). To add one, add it here.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+LossName: TypeAlias = Literal["square", "kl"]
 # As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
 LOG_FLOOR = 1e-18
 
@@ -29,7 +31,7 @@ class Loss:
         and `f` the square.
     """
 
-    name: str
+    name: LossName
     f1: Callable
     f2: Callable
     h1: Callable

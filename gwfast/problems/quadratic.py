@@ -1,14 +1,18 @@
 """The quadratic problem: two geometries, their marginals and a loss, no algorithm."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ..linear.marginals import as_rule
+from ..linear.marginals import Balanced, Marginals, as_rule
+from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
-from .geometry import DenseCost, PointCloud
-from .losses import LOSSES
+from .geometry import CostLike, DenseCost, Geometry, PointCloud
+from .losses import LOSSES, LossName
 
 
-def as_geometry(cost, name):
+def as_geometry(cost: CostLike, name: str) -> Geometry:
     """A geometry as it is, anything else as a matrix of costs."""
     if isinstance(cost, PointCloud | DenseCost):
         return cost
@@ -43,17 +47,17 @@ class QuadraticProblem:
 
     def __init__(
         self,
-        x,
-        y,
-        p=None,
-        q=None,
+        x: CostLike,
+        y: CostLike,
+        p: ArrayLike | None = None,
+        q: ArrayLike | None = None,
         *,
-        loss="square",
-        linear_cost=None,
-        alpha=0.5,
-        marginals="balanced",
-        mass=None,
-    ):
+        loss: LossName = "square",
+        linear_cost: ArrayLike | None = None,
+        alpha: float = 0.5,
+        marginals: Marginals = "balanced",
+        mass: float | None = None,
+    ) -> None:
         x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
         rule = as_rule(marginals, p, q, mass, (x.n, y.n))
         one_of(loss, "loss", LOSSES)
@@ -63,20 +67,30 @@ class QuadraticProblem:
             linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
         self._set(x, y, rule, loss, linear_cost, alpha)
 
-    def _set(self, x, y, rule, loss, linear_cost, alpha):
+    def _set(
+        self,
+        x: Geometry,
+        y: Geometry,
+        rule: Balanced,
+        loss: LossName = "square",
+        linear_cost: NDArray[Any] | None = None,
+        alpha: float = 0.5,
+    ) -> None:
         self.x, self.y, self.rule, self.loss = x, y, rule, loss
         self.linear_cost, self.alpha = linear_cost, float(alpha)
 
     @classmethod
-    def from_checked(cls, x, y, rule, *, loss="square", linear_cost=None, alpha=0.5):
+    def from_checked(
+        cls, x: Geometry, y: Geometry, rule: Balanced, **others: Any
+    ) -> "QuadraticProblem":
         """A problem of two geometries and a marginal rule that hold what the
         constructor checks, and are taken as they are.
         """
         problem = cls.__new__(cls)
-        problem._set(x, y, rule, loss, linear_cost, alpha)
+        problem._set(x, y, rule, **others)
         return problem
 
-    def take(self, rows, cols):
+    def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> "QuadraticProblem":
         """The same problem on some of the points, their masses scaled to one."""
         linear_cost = self.linear_cost
         if linear_cost is not None:
@@ -90,42 +104,48 @@ class QuadraticProblem:
             alpha=self.alpha,
         )
 
-    def with_geometries(self, x, y):
+    def with_geometries(self, x: Geometry, y: Geometry) -> "QuadraticProblem":
         """The same problem with other costs between as many points."""
-        more = dict(loss=self.loss, linear_cost=self.linear_cost, alpha=self.alpha)
-        return QuadraticProblem.from_checked(x, y, self.rule, **more)
+        return QuadraticProblem.from_checked(
+            x,
+            y,
+            self.rule,
+            loss=self.loss,
+            linear_cost=self.linear_cost,
+            alpha=self.alpha,
+        )
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """Points of both sides."""
         return self.x.n, self.y.n
 
     @property
-    def p(self):
+    def p(self) -> Float64Array:
         """Masses (n,) of the first side, float64."""
         return self.rule.p
 
     @property
-    def q(self):
+    def q(self) -> Float64Array:
         """Masses (m,) of the second side, float64."""
         return self.rule.q
 
     @property
-    def mass(self):
+    def mass(self) -> float:
         """Of a plan."""
         return self.rule.mass
 
     @property
-    def marginals(self):
+    def marginals(self) -> str:
         """Name of the rule of the marginals."""
         return self.rule.name
 
     @property
-    def is_balanced(self):
+    def is_balanced(self) -> bool:
         """Whether both marginals are given."""
         return not self.rule.has_free_marginals
 
     @property
-    def is_plain(self):
+    def is_plain(self) -> bool:
         """Whether it is balanced and has no linear term."""
         return self.is_balanced and self.linear_cost is None

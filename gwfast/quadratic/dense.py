@@ -43,23 +43,6 @@ class Dense(Linearization):
     inner_fraction, inner_limit = 0.01, 200
     change_is_rounded = True
 
-    @classmethod
-    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
-        n, m = (scale * size for size in problem.shape)
-        # Of an asymmetric cost both orientations are there, and their products.
-        sides = 1 if problem.x.symmetric and problem.y.symmetric else 2
-        matrices, fused = sides * (n * n + m * m), problem.linear_cost is not None
-        if not problem.is_balanced:
-            matrices += n * n + m * m
-        plans = (5 + sides + fused) * n * m
-        size = 4 * (matrices + plans)
-        if itemsize > 4:
-            # What float32 has of it is for the first iterations, and for increments.
-            size += 8 * (matrices + (2 + sides + fused + DEPTH + 3) * n * m)
-        if sides == 1:
-            size += 4 * (max(n, m) ** 2 + 2 * n * m)  # eigenvectors, see low_rank.py
-        return size
-
     def __init__(self, problem, n_threads, *, precision=SINGLE, method=PGD):
         super().__init__(problem, n_threads, precision)
         x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
@@ -257,3 +240,21 @@ class Dense(Linearization):
 
 def _mean(matrix):
     return float(matrix.mean(dtype=np.float64))
+
+
+def nbytes(problem, scale, itemsize):
+    """Bytes that a solve with `scale` times as many points takes beside its costs."""
+    n, m = (scale * size for size in problem.shape)
+    # Of an asymmetric cost both orientations are there, and their products.
+    sides = 1 if problem.x.symmetric and problem.y.symmetric else 2
+    matrices, fused = sides * (n * n + m * m), problem.linear_cost is not None
+    if not problem.is_balanced:
+        matrices += n * n + m * m
+    plans = (5 + sides + fused) * n * m
+    size = 4 * (matrices + plans)
+    if itemsize > 4:
+        # What float32 has of it is for the first iterations, and for increments.
+        size += 8 * (matrices + (2 + sides + fused + DEPTH + 3) * n * m)
+    if sides == 1:
+        size += 4 * (max(n, m) ** 2 + 2 * n * m)  # eigenvectors, see low_rank.py
+    return size

@@ -66,21 +66,6 @@ class Factored(Linearization):
         self._truncate_below = TRUNCATE_BELOW[tier]
         self.forget()
 
-    @classmethod
-    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
-        n, m = (scale * size for size in problem.shape)
-        r, s = problem.x.features.shape[1], problem.y.features.shape[1]
-        # Both features as the kernels read them, what is made of them in a step, and
-        # the column sums of chunks; in float64 for a moment.
-        shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
-        kernel = {
-            "dense": 4 * n * m,
-            "sparse": BYTES_KEPT * EXPECTED_DENSITY * n * m,
-            "tiled": 0,
-        }
-        strips = n_threads * max(4 * 2**20, 4 * 64 * m)
-        return shared + kernel[tier] + (0 if tier == "dense" else strips)
-
     def start(self, plan=None):
         """Set the state; None is the product plan, which needs no matrix."""
         problem = self.problem
@@ -247,3 +232,19 @@ class _Factors:
     def lengths(self):
         """Of the rows, float64."""
         return np.linalg.norm(self.features.astype(np.float64), axis=1)
+
+
+def nbytes(problem, tier, n_threads, scale):
+    """Bytes that a solve with `scale` times as many points takes beside its factors."""
+    n, m = (scale * size for size in problem.shape)
+    r, s = problem.x.features.shape[1], problem.y.features.shape[1]
+    # Both features as the kernels read them, what is made of them in a step, and
+    # the column sums of chunks; in float64 for a moment.
+    shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
+    kernel = {
+        "dense": 4 * n * m,
+        "sparse": BYTES_KEPT * EXPECTED_DENSITY * n * m,
+        "tiled": 0,
+    }
+    strips = n_threads * max(4 * 2**20, 4 * 64 * m)
+    return shared + kernel[tier] + (0 if tier == "dense" else strips)

@@ -1,14 +1,16 @@
 """The linearization that suits a problem."""
 
+from typing import Literal, TypeAlias, get_args
+
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.precision import SINGLE
-from .dense import Dense
-from .factored import Factored
+from . import dense, factored
 from .methods import PGD
 
 # See `solvers.levels`.
-TIERS = ("dense", "sparse", "tiled")
+Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
+TIERS: tuple[Tier, ...] = get_args(Tier)[1:]
 
 
 def is_factored(problem, method=PGD):
@@ -40,13 +42,14 @@ def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE)
     Linearization
     """
     if is_factored(problem, method):
-        return Factored(problem, n_threads, tier)
-    return Dense(problem, n_threads, precision=precision, method=method)
+        return factored.Factored(problem, n_threads, tier)
+    return dense.Dense(problem, n_threads, precision=precision, method=method)
 
 
 def nbytes(problem, tier, n_threads, *, method=PGD, scale=1.0, itemsize=4):
     """Bytes that a solve in this tier takes beside the geometries, or would with
     `scale` times as many points.
     """
-    kind = Factored if is_factored(problem, method) else Dense
-    return kind.nbytes(problem, tier, n_threads, scale, itemsize)
+    if is_factored(problem, method):
+        return factored.nbytes(problem, tier, n_threads, scale)
+    return dense.nbytes(problem, scale, itemsize)

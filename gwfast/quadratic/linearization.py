@@ -80,13 +80,6 @@ class Linearization:
         self.problem, self.n_threads = problem, n_threads
         self.precision = precision
 
-    @classmethod
-    def nbytes(cls, problem, tier, n_threads, scale=1.0, itemsize=4):
-        """Bytes that a solve of a problem with `scale` times as many points takes
-        beside the geometries, about.
-        """
-        raise NotImplementedError
-
     def start(self, plan=None):
         """Set the state, by default to the product plan; returns the objective."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ and says what that has shown.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..linear.gibbs_kernel import Kernel
 from ..linear.marginals import SemirelaxedSolver
@@ -14,6 +14,8 @@ from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
 from ..utils.validation import one_of
 from .linearization import Update
+
+MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Method:
         Whether an alternating step sees the separable terms.
     """
 
-    name: str
+    name: MethodName
     proximal: bool = False
     alternating: bool = False
     marginal_terms: bool = True

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..utils.types import Float32Array, Float64Array, FloatArray
 from .coupling import Coupling
 from .status import Status
 
@@ -124,7 +124,7 @@ class Candidate(NamedTuple):
     fate: str
 
 
-class Candidates(tuple):
+class Candidates(tuple[Candidate, ...]):
     """A tuple of `Candidate` that prints as a table."""
 
     # Words to the left, numbers to the right.
@@ -166,8 +166,8 @@ class SinkhornResult:
     seconds : float
     """
 
-    plan: NDArray
-    potentials: tuple[NDArray, NDArray]
+    plan: Float32Array
+    potentials: tuple[Float64Array, Float64Array]
     cost: float
     reg_cost: float
     epsilon: float
@@ -246,7 +246,7 @@ class GWResult:
     """
 
     coupling: Coupling
-    potentials: tuple[NDArray, NDArray]
+    potentials: tuple[Float64Array, Float64Array]
     gw_cost: float
     reg_cost: float
     epsilon: float
@@ -262,7 +262,7 @@ class GWResult:
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property
-    def plan(self) -> NDArray:
+    def plan(self) -> FloatArray:
         """The coupling as an (n, m) ndarray."""
         return self.coupling.toarray()
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..problems.epsilon import EpsilonLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Progress
 from .gromov import solve
-from .options import EpsilonLike, InitLike, SolveOptions
+from .options import InitLike, SolveOptions
 
 
 def gromov_wasserstein_batch(

@@ -6,34 +6,30 @@ import time
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
-from ..problems.geometry import DenseCost, PointCloud
+from ..linear.marginals import Marginals
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import CostLike
+from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.methods import PGD, as_method
+from ..quadratic.factory import Tier
+from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_memory_limit
-from ..utils.precision import SINGLE
+from ..utils.precision import SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
-from ..utils.types import (
-    Dtype,
-    LossName,
-    Marginals,
-    MemoryLimit,
-    Method,
-    Progress,
-    Tier,
-)
+from ..utils.types import MemoryLimit, Progress
 from .diagnosis import conclude, warn_of
 from .levels import choose
-from .options import Callback, EpsilonLike, InitLike, SolveOptions
+from .options import Callback, InitLike, SolveOptions
 from .race import search
 from .stages import descend, go_on, near
 from .starts import Given, Product, as_start, start_plan
 
 
 def gromov_wasserstein(
-    cost_x: ArrayLike | PointCloud | DenseCost,
-    cost_y: ArrayLike | PointCloud | DenseCost,
+    cost_x: CostLike,
+    cost_y: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     *,
@@ -43,7 +39,7 @@ def gromov_wasserstein(
     alpha: float = 0.5,
     marginals: Marginals = "balanced",
     mass: float | None = None,
-    method: Method = "pgd",
+    method: MethodName = "pgd",
     dtype: Dtype = "float32",
     init: InitLike = "auto",
     max_outer: int = 1000,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ..kernels.threads import single_threaded_blas
-from ..problems.epsilon import Epsilon
+from ..problems.epsilon import Epsilon, EpsilonLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
@@ -20,7 +20,7 @@ from ..utils.validation import as_count, as_positive
 from . import race
 from .diagnosis import conclude, warn_of
 from .levels import choose
-from .options import EpsilonLike, InitLike, SolveOptions
+from .options import InitLike, SolveOptions
 from .starts import as_start, default_starts, shared_profiles
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.

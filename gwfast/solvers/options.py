@@ -2,22 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
 
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
-from ..problems.epsilon import Epsilon, as_epsilon
+from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
-from ..utils.precision import as_precision
-from ..utils.types import Dtype, MemoryLimit, Progress
+from ..utils.precision import Dtype, as_precision
+from ..utils.types import MemoryLimit, Progress
 from ..utils.validation import as_callback, as_count
 from .starts import MakesPlan
 
 Callback = Callable[[LiveStep], object]
-EpsilonLike = float | Literal["auto"] | Epsilon
 # A name, a plan or a start.
 InitLike = str | ArrayLike | MakesPlan
 

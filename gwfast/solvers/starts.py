@@ -9,7 +9,7 @@ can be asked for by that.
 
 import dataclasses
 import functools
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..utils.blocks import row_blocks
+from ..utils.types import Float32Array
 from ..utils.validation import as_array, as_matrix, as_positive, one_of
 
 # Marginal error (L1) and Sinkhorn iterations at which the coupling of a start is good
@@ -141,7 +142,9 @@ class Profile(Start):
         if not isinstance(self.root, bool):
             raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
 
-    def plan(self, problem: QuadraticProblem, n_threads: int, profiles=None):
+    def plan(
+        self, problem: QuadraticProblem, n_threads: int, profiles: Any = None
+    ) -> Float32Array | None:
         left, right = (profiles or shared_profiles(problem))(self.root)
         size = max((left**2).sum(axis=1).max(), (right**2).sum(axis=1).max())
         middle = problem.p @ left
@@ -203,7 +206,9 @@ class Seeds(Start):
             one_of(self.rest, "rest", fixed)
         object.__setattr__(self, "pairs", pairs)
 
-    def plan(self, problem: QuadraticProblem, n_threads: int, profiles=None):
+    def plan(
+        self, problem: QuadraticProblem, n_threads: int, profiles: Any = None
+    ) -> Float32Array | None:
         pairs = np.asarray(self.pairs)
         for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
             if column.min() < 0 or column.max() >= n:

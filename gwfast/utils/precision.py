@@ -1,10 +1,13 @@
 """What the solver can expect of the numbers that it computes with."""
 
 import dataclasses
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from .validation import one_of
+
+Dtype: TypeAlias = Literal["float32", "float64"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,14 +15,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..alignment.align import BY_PLAN, AlignmentResult
+from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
 from ..alignment.retrieval import (
     INVERSE_TEMPERATURE,
     METHODS,
     N_NEIGHBORS,
     nearest_neighbors,
 )
-from ..utils.types import IntArray, Ranking
+from ..utils.types import IntArray
 from ..utils.validation import as_count, one_of
 from .dictionaries import Translations, as_translations
 
@@ -115,7 +115,8 @@ CONVENTIONS = {
         Convention("paper", taking_part=True, duplicates="word", first_only=True),
     )
 }
-ConventionLike: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"] | Convention
+ConventionName: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"]
+ConventionLike: TypeAlias = ConventionName | Convention
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,22 +13,15 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from ..alignment.align import align
-from ..alignment.normalize import Normalizer
+from ..alignment.normalize import Normalizer, NormalizeStep
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike, as_epsilon
-from ..problems.geometry import STATISTICS, PointCloud
+from ..problems.geometry import STATISTICS, PointCloud, Statistic
 from ..results.result import ConvergenceWarning
 from ..utils.blocks import row_blocks
 from ..utils.parallel import in_parallel
 from ..utils.progress import ProgressEvent, reporting
-from ..utils.types import (
-    Float32Array,
-    Float64Array,
-    IntArray,
-    NormalizeStep,
-    Progress,
-    Statistic,
-)
+from ..utils.types import Float32Array, Float64Array, IntArray, Progress
 from ..utils.validation import as_count, as_matrix, one_of
 from .embeddings import Embeddings
 

@@ -11,11 +11,10 @@ import pytest
 
 import gwfast
 from gwfast import plot, pot, words
-from gwfast.alignment import normalize, retrieval
 from gwfast.linear import marginals
 from gwfast.problems import losses
 from gwfast.quadratic import methods
-from gwfast.utils import memory, precision, types
+from gwfast.utils import precision
 
 PACKAGE = Path(gwfast.__file__).parent
 STUBS = sorted(PACKAGE.rglob("*.pyi"))
@@ -47,13 +46,10 @@ def test_public_functions_are_annotated(name, function):
 @pytest.mark.parametrize(
     "choices, known",
     [
-        (types.LossName, losses.LOSSES),
-        (types.Marginals, marginals.RULES),
-        (types.Method, methods.METHODS),
-        (types.Tier, ("auto", *memory.TIERS)),
-        (types.Dtype, precision.PRECISIONS),
-        (types.NormalizeStep, normalize.STEPS),
-        (types.Retrieval, retrieval.METHODS),
+        (losses.LossName, losses.LOSSES),
+        (marginals.Marginals, marginals.RULES),
+        (methods.MethodName, methods.METHODS),
+        (precision.Dtype, precision.PRECISIONS),
     ],
 )
 def test_annotations_name_all_choices(choices, known):

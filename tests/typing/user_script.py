@@ -81,9 +81,9 @@ assert_type(gwfast.tune_epsilon(problem), gwfast.GWResult)
 assert_type(gwfast.gromov_wasserstein_batch([problem]), list[gwfast.GWResult])
 linear = gwfast.sinkhorn(costs, epsilon=0.1)
 assert_type(linear, gwfast.SinkhornResult)
-assert_type(linear.plan, Floats)
-starts = [gwfast.Profile(), gwfast.Seeds([0, 1], [1, 0]), "random"]
-gwfast.gromov_wasserstein(cloud, costs, init=starts[0])
+assert_type(linear.plan, NDArray[np.float32])
+gwfast.gromov_wasserstein(cloud, costs, init=gwfast.Seeds([[0, 1], [1, 0]]))
+gwfast.gromov_wasserstein(cloud, costs, init=gwfast.Profile(root=True))
 
 # --- Words ----------------------------------------------------------------------------
 
