@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from helpers.marks import mostly_slow
+from helpers.marks import mostly_slow, thin
 
 from gwfast.kernels import _rows
 
@@ -20,10 +20,11 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests that read the data sets are marked by that, before marks choose them."""
+    """Marks that follow from what a test takes, before marks choose the tests."""
     for item in items:
         if "shared_data" in item.fixturenames:
             item.add_marker(pytest.mark.data)
+    thin(items)
 
 
 def pytest_deselected(items):

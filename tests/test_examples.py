@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from helpers.marks import mostly_slow
 from helpers.processes import environment
 
 pytest.importorskip("matplotlib")
@@ -18,6 +19,7 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 # What a script needs beyond gwfast and matplotlib.
 NEEDED = {"image_features": "sklearn", "language_distances": "joblib"}
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
+QUICK = [FOLDER / "words_by_hand.py"]
 LARGEST_PICTURE = 150_000
 
 
@@ -76,7 +78,7 @@ def test_the_gallery_is_complete():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
+@pytest.mark.parametrize("script", mostly_slow(SCRIPTS, fast=QUICK), ids=by_name)
 def test_it_runs(script, tmp_path):
     if script.stem in NEEDED:
         pytest.importorskip(NEEDED[script.stem])

@@ -171,6 +171,7 @@ def test_rotating_the_target_rotates_the_mapping():
     np.testing.assert_allclose(other.mapping, one.mapping @ turn, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_es_en_meets_the_reference_figures(shared_data):
     """2000 words a side, epsilon 1e-3, product start."""
     folder = shared_data / "ubilexat" / "es-en"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.cli import N
 from helpers.files import tree
+from helpers.marks import mostly_slow
 from helpers.processes import environment, run_python
 from helpers.vector_files import write_vectors
 
@@ -154,6 +155,7 @@ def _umask():
     return mask
 
 
+@pytest.mark.slow
 def test_existing_output_folder(run, files):
     folder = files / "result"
     arguments = ("align", "a.vec", "b.vec", "--output", "result", "--quiet")
@@ -181,7 +183,7 @@ def test_marginals(run, marginals):
     assert status == 0, err
 
 
-@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+@pytest.mark.parametrize("tier", mostly_slow(["sparse", "tiled"], fast=["sparse"]))
 def test_tiers(run, files, tier):
     arguments = "align", "a.vec", "b.vec", "--n-words", 40, "--output", tier
     status, _, err = run(*arguments, "--tier", tier, "--memory-limit", "1GB")
@@ -293,6 +295,7 @@ def test_nothing_is_left_after_a_failure(
     assert tree(files) == before
 
 
+@pytest.mark.slow
 def test_demo(run, files):
     """The whole way on real words; 0.69, 0.73 and 0.75 when this was written."""
     status, out, _ = run("demo", "--output", "demo", "--quiet")
@@ -323,6 +326,7 @@ def test_piped_output_is_plain_and_fits(files):
     assert tree(files / "out") == FILES
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_encoding_that_lacks_the_words(files):
     done = command(

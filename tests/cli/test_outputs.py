@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.outcomes import HARD, N_TAKING_PART, N, csls_best, outcome, sides
 
 pytest.importorskip("jinja2")
@@ -107,7 +108,7 @@ def test_result(made, folder):
             assert abs(bound - score["P@1"]) == pytest.approx(1.959964 * error)
 
 
-@pytest.mark.parametrize("refine", [0, 2])
+@pytest.mark.parametrize("refine", mostly_slow([0, 2], fast=[2]))
 def test_mapping_is_enough_to_map_both_sides(tmp_path, refine):
     made = outcome(refine=refine, whiten=True)
     write(made, tmp_path)

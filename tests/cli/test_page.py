@@ -214,6 +214,7 @@ def test_without_dictionary_and_refinement():
     assert "right: the dictionary has the first" not in parsed.texts["option"]
 
 
+@pytest.mark.slow
 def test_large_vocabularies_are_sampled():
     """From the first word to the last, the first ones denser."""
     source, target = sides(3000, hard=False)

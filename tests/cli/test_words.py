@@ -36,8 +36,8 @@ def test_refinement_is_told_of_and_can_be_left_out(run, files):
     [
         ([], True),
         (["--no-whiten"], False),
-        (["--no-whiten", "--reweight", 0.5], True),
-        (["--reweight", 0], True),
+        pytest.param(["--no-whiten", "--reweight", 0.5], True, marks=pytest.mark.slow),
+        pytest.param(["--reweight", 0], True, marks=pytest.mark.slow),
     ],
 )
 def test_the_kind_of_refinement(run, files, options, two_sided):
@@ -74,6 +74,7 @@ def test_vectors_want_a_folder(run):
     assert err == "gwfast: error: --vectors needs --output\n"
 
 
+@pytest.mark.slow
 def test_stale_vectors_do_not_stay(run, files):
     arguments = ("align", "a.vec", "b.vec", "--quiet", "--output", "out")
     assert run(*arguments, "--vectors", "text")[0] == 0
@@ -166,6 +167,7 @@ def test_convert(run, files, name):
     assert len(read_embeddings(files / name)) == N
 
 
+@pytest.mark.slow
 def test_costs_can_be_scaled(run, files):
     arguments = ("align", "a.vec", "b.vec", "--quiet", "--output")
     assert run(*arguments, "plain")[0] == 0
@@ -227,6 +229,7 @@ def test_inputs_are_not_overwritten(run, files, name):
     assert (folder / name).read_bytes() == content
 
 
+@pytest.mark.slow
 def test_files_that_are_not_ours_stay(run, files):
     folder = files / "work"
     folder.mkdir()
@@ -236,6 +239,7 @@ def test_files_that_are_not_ours_stay(run, files):
     assert (folder / "target.vec").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_the_convention_of_the_paper_takes_the_first_translation(run, files):
     """Of each line; here it is the wrong one."""
     words = read_embeddings(files / "a.vec").words

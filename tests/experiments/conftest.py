@@ -7,8 +7,7 @@ from helpers.vector_files import write_vectors
 from gwfast.__main__ import main
 from gwfast.words import invert, load_sample
 
-# Words, and the columns of their vectors: solves take time by both.
-N, N_COLUMNS = 400, 128
+N = 400
 
 
 def write_pairs(path, dictionary):
@@ -19,6 +18,16 @@ def write_pairs(path, dictionary):
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
     """Spanish words as if they were English ones, so that the paper has numbers."""
+    return lay_out(tmp_path_factory, n_columns=300)
+
+
+@pytest.fixture(scope="session")
+def narrow_data(tmp_path_factory):
+    """The same where matches need not be good, for solves that take little time."""
+    return lay_out(tmp_path_factory, n_columns=16)
+
+
+def lay_out(tmp_path_factory, n_columns):
     spanish, french, dictionary = load_sample()
     words = sorted(dictionary)
     train = {word: dictionary[word] for word in words[::2]}
@@ -27,7 +36,7 @@ def data(tmp_path_factory):
     folder = muse / "crosslingual" / "dictionaries"
     folder.mkdir(parents=True)
     for language, side in (("en", spanish), ("fr", french), ("es", spanish)):
-        vectors = side.vectors[:N, :N_COLUMNS]
+        vectors = side.vectors[:N, :n_columns]
         if language == "es":  # another training
             noise = np.random.default_rng(0).standard_normal(vectors.shape)
             vectors = vectors + 0.3 * np.abs(vectors).mean() * noise
@@ -38,9 +47,9 @@ def data(tmp_path_factory):
     dinu = tmp_path_factory.mktemp("dinu")
     (dinu / "embeddings" / "original").mkdir(parents=True)
     name = "EN.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt"
-    write_vectors(dinu / name, french.words[:N], french.vectors[:N, :N_COLUMNS])
+    write_vectors(dinu / name, french.words[:N], french.vectors[:N, :n_columns])
     other = dinu / "embeddings" / "original" / "it.emb.txt"
-    write_vectors(other, spanish.words[:N], spanish.vectors[:N, :N_COLUMNS])
+    write_vectors(other, spanish.words[:N], spanish.vectors[:N, :n_columns])
     write_pairs(dinu / "OPUS_en_it_europarl_test.txt", invert(dictionary))
     return {"muse": muse, "dinu": dinu}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.experiments import results_of, without_times
 from helpers.files import tree
+from helpers.marks import mostly_slow
 from helpers.processes import environment
 from helpers.vector_files import write_vectors
 
@@ -35,7 +36,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", mostly_slow(COMMANDS, fast=["dynamics"]))
 def test_resumed_is_as_uninterrupted(run, data, tmp_path, monkeypatch, name):
     """Stopped by Ctrl-C half way; the second run does the rest only."""
     module, function, options, total = COMMANDS[name]
@@ -80,11 +81,11 @@ def test_resumed_is_as_uninterrupted(run, data, tmp_path, monkeypatch, name):
     ]
 
 
-def test_changed_files_and_settings_are_computed_anew(run, data, tmp_path):
+def test_changed_files_and_settings_are_computed_anew(run, narrow_data, tmp_path):
     muse = tmp_path / "muse"
     muse.mkdir()
     for name in ("en", "fr"):
-        text = (data["muse"] / f"wiki.{name}.vec").read_bytes()
+        text = (narrow_data["muse"] / f"wiki.{name}.vec").read_bytes()
         (muse / f"wiki.{name}.vec").write_bytes(text)
     arguments = "distances", "--data", muse, "--state", "kept", "--n-words"
     assert run(*arguments, 50)[0] == 0
@@ -142,11 +143,11 @@ def test_force_uses_a_folder_with_other_files(run, tmp_path):
     assert run(*arguments)[0] == 0  # now it is ours
 
 
-def test_failing_job_is_named(run, data, tmp_path):
+def test_failing_job_is_named(run, narrow_data, tmp_path):
     folder = tmp_path / "muse"
     folder.mkdir()
     for name in ("en", "fr"):
-        text = (data["muse"] / f"wiki.{name}.vec").read_bytes()
+        text = (narrow_data["muse"] / f"wiki.{name}.vec").read_bytes()
         (folder / f"wiki.{name}.vec").write_bytes(text)
     (folder / "en-fr.0-5000.txt").write_text("no pair\n")
     (folder / "en-fr.5000-6500.txt").write_text("no pair\n")
@@ -157,14 +158,14 @@ def test_failing_job_is_named(run, data, tmp_path):
 
 
 @pytest.mark.process
-def test_piped_and_narrow(data, tmp_path):
+def test_piped_and_narrow(narrow_data, tmp_path):
     """The real thing, in a process whose output is a file."""
     for width in ("80", "60"):
         with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
             status = subprocess.run(
                 [
                     sys.executable, "-m", "gwfast", "experiment", "distances",
-                    "--data", data["muse"], "--n-words", "60", "--state", "kept",
+                    "--data", narrow_data["muse"], "--n-words", "60", "--state", "kept",
                 ],
                 cwd=tmp_path,
                 env=environment(COLUMNS=width),
@@ -181,14 +182,14 @@ def test_piped_and_narrow(data, tmp_path):
 
 
 @pytest.mark.process
-def test_terminal_has_a_bar(data, tmp_path):
+def test_terminal_has_a_bar(narrow_data, tmp_path):
     """And stdout none of it."""
     pty = pytest.importorskip("pty")
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [
             sys.executable, "-m", "gwfast", "experiment", "distances",
-            "--data", data["muse"], "--n-words", "60",
+            "--data", narrow_data["muse"], "--n-words", "60",
         ],
         cwd=tmp_path,
         env=environment(COLUMNS="80", TERM="xterm"),

@@ -9,8 +9,8 @@ from gwfast.words.languages import language_distances
 
 
 @pytest.mark.process
-def test_distances(run, data, tmp_path):
-    muse = data["muse"]
+def test_distances(run, narrow_data, tmp_path):
+    muse = narrow_data["muse"]
     status, out, err = run(
         "distances", f"again={muse / 'wiki.en.vec'}", "--data", muse, "--n-words", 60,
         "--output", "out",

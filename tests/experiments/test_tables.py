@@ -11,6 +11,7 @@ import gwfast
 from gwfast.words import evaluate, read_dictionary, read_embeddings
 
 
+@pytest.mark.slow
 def test_table1(run, data, tmp_path):
     status, out, err = run(
         "table1", "--data", data["muse"], "--n-words", 300, "--output", "out"
@@ -96,6 +97,7 @@ def test_supervised_baseline_by_hand(run, data, tmp_path):
     assert score["P@1"] == pytest.approx(np.mean(hits), abs=1.5 / len(hits))
 
 
+@pytest.mark.slow
 def test_table1_without_training_dictionary(run, data, tmp_path):
     """Plain names below --data, compressed vectors; one direction only."""
     folder = tmp_path / "plain"
@@ -122,6 +124,7 @@ def test_table1_without_training_dictionary(run, data, tmp_path):
     assert accuracies(run(*command)[1]) == accuracies(out)
 
 
+@pytest.mark.slow
 def test_table2(run, data, tmp_path):
     status, out, err = run(
         "table2", "--data", data["dinu"], "--n-words", 200, "--epsilon", "auto",

@@ -1,6 +1,12 @@
-"""Which of many parameters the fast suite takes."""
+"""Which cases of a test with many the fast suite takes."""
+
+from collections import Counter, defaultdict
+from random import Random
 
 import pytest
+
+# How often the fast suite takes every value of a parameter, each time with others.
+CASES_OF_A_VALUE = 2
 
 
 def mostly_slow(values, fast):
@@ -9,3 +15,38 @@ def mostly_slow(values, fast):
         pytest.param(value, marks=() if value in fast else pytest.mark.slow)
         for value in values
     ]
+
+
+def thin(items):
+    """Mark cases of tests with several parameters slow, so that those that are left
+    have every value of every parameter, but not every combination of them."""
+    cases = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for name, group in cases.items():
+        fast = _cover(group, Random(name))
+        for item in group:
+            if item not in fast:
+                item.add_marker(pytest.mark.slow)
+
+
+def _cover(group, random):
+    """Cases, chosen one after the other, that have what was taken too rarely so far."""
+    # What pytest numbers them by is not the same in all of its versions.
+    values = {
+        item: [(name, id(value)) for name, value in item.callspec.params.items()]
+        for item in group
+    }
+    wanted = Counter(value for pairs in values.values() for value in pairs)
+    wanted = Counter({value: min(n, CASES_OF_A_VALUE) for value, n in wanted.items()})
+    left, fast = random.sample(group, len(group)), set()
+    while any(wanted.values()):
+        best = max(
+            left, key=lambda item: sum(wanted[pair] > 0 for pair in values[item])
+        )
+        left.remove(best)
+        fast.add(best)
+        for pair in values[best]:
+            wanted[pair] -= wanted[pair] > 0
+    return fast

@@ -394,6 +394,7 @@ def test_topk_refuses_an_impossible_k(k):
 # --- More than 2^31 entries -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_entries_beyond_two_to_the_31_are_found(isa):
     """The matrix is 8.7 GB of pages that nothing but a few entries are written to, so
     that little more than the sums is ever in memory."""

@@ -14,6 +14,7 @@ from helpers.kernel_cases import (
     potentials,
     run,
 )
+from helpers.marks import mostly_slow
 from helpers.problems import masses
 
 from gwfast.kernels import (
@@ -123,7 +124,7 @@ def read(rows, n_threads):
     return same, [v, error, col_lost, _kernels.entropy(rows, n_threads)]
 
 
-@pytest.mark.parametrize("kind", ["Product", "Gibbs"])
+@pytest.mark.parametrize("kind", mostly_slow(["Product", "Gibbs"], fast=["Gibbs"]))
 def test_rows_made_in_several_strips_give_what_stored_ones_give(kind, isa):
     n, m = 8443, 4001
     made = made_rows(kind, n, m, seed=16)

@@ -5,6 +5,7 @@ import os
 import re
 
 import pytest
+from helpers.marks import mostly_slow
 from helpers.processes import run_python
 
 from gwfast import kernels
@@ -34,7 +35,9 @@ print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=Tru
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize(
+    "setting", mostly_slow(SETTINGS, fast=SETTINGS[1:4:2]), ids=str
+)
 def test_environment_after_the_import_is_that_before(setting):
     child = json.loads(run_python(IMPORT, **{**UNSET, **setting}).stdout)
     # What the C library has, which children inherit, too.

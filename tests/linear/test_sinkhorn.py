@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.problems import masses
 from scipy.optimize import linprog
 from scipy.special import logsumexp
@@ -25,7 +26,7 @@ def exact_cost(cost, p, q):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 1), (7, 3), (33, 40), (130, 97)])
-@pytest.mark.parametrize("epsilon", [1.0, 0.05])
+@pytest.mark.parametrize("epsilon", mostly_slow([1.0, 0.05], fast=[1.0]))
 def test_plan_is_that_of_float64_log_domain_iterations(shape, epsilon):
     cost = np.random.default_rng(0).random(shape)
     p, q = masses(shape[0], 1), masses(shape[1], 2)

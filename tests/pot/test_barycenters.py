@@ -225,6 +225,7 @@ def test_table(capsys):
     assert lines[0] == "It.  |Err         "
 
 
+@pytest.mark.slow
 def test_a_barycenter_of_one_space_is_that_space():
     """Permuted, where there is next to no entropy and room for every point."""
     C = CS[1]

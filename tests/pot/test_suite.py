@@ -135,6 +135,7 @@ def checkout(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_plugin_swaps_chooses_and_records(ot, checkout, tmp_path):
     outcomes = pot_suite.run(checkout, tmp_path)
@@ -153,6 +154,7 @@ def test_plugin_swaps_chooses_and_records(ot, checkout, tmp_path):
     assert not list(checkout.rglob("__pycache__"))
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_run_without_tests_is_an_error(ot, checkout, tmp_path):
     for file in pot_suite.FILES:

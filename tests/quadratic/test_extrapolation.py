@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 
 import gwfast
 from gwfast import PointCloud
@@ -48,7 +49,7 @@ def problem(kind):
     return [cloud.to_dense() for cloud in clouds] if kind == "dense" else clouds
 
 
-@pytest.mark.parametrize("kind", ["factored", "dense"])
+@pytest.mark.parametrize("kind", mostly_slow(["factored", "dense"], fast=["factored"]))
 def test_extrapolation_saves_iterations_and_ends_in_the_same_optimum(kind, monkeypatch):
     solve = dict(epsilon=gwfast.Epsilon(relative=0.03), init="profile", tol=1e-5)
     fast = gwfast.gromov_wasserstein(*problem(kind), **solve)
@@ -60,7 +61,13 @@ def test_extrapolation_saves_iterations_and_ends_in_the_same_optimum(kind, monke
     assert fast.reg_cost <= plain.reg_cost + 1e-4 * abs(plain.reg_cost)
 
 
-@pytest.mark.parametrize("kind, cls", [("factored", Factored), ("dense", Dense)])
+@pytest.mark.parametrize(
+    "kind, cls",
+    [
+        ("factored", Factored),
+        pytest.param("dense", Dense, marks=pytest.mark.slow),
+    ],
+)
 def test_a_bad_extrapolation_is_taken_back(kind, cls, monkeypatch):
     """One that leads anywhere raises the objective or the change: the next step starts
     from the plan before, and the end is as good as without."""

@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.problems import (
     cloud,
     distances,
@@ -272,7 +273,7 @@ def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, kind):
 
 
 @pytest.mark.parametrize("kind", ["cosine", "matrix"])
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("n_threads", mostly_slow([1, 2, 3], fast=[2]))
 def test_threads_change_nothing(kind, n_threads):
     n, m = 300, 400
     if kind == "cosine":
@@ -398,6 +399,7 @@ def test_input_is_left_alone():
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_two_point_clouds_need_one_buffer():
     """Peak memory of a factored solve: the plan's buffer, inputs and little else."""

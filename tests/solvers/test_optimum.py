@@ -12,6 +12,8 @@ from scipy.sparse import csgraph
 import gwfast
 from gwfast import words
 
+pytestmark = pytest.mark.slow
+
 PAIRS = {
     # name: file pattern, languages, n_words, least P@1 of the plan and of CSLS
     "es-en": ("ubilexat/es-en/word2vec.{}", "es", "en", 2000, 0.78, 0.78),

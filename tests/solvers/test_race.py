@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, masses, orthogonal, rotated_pair
 
 import gwfast
@@ -28,7 +29,7 @@ def small_races(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["cosine", "sqeuclidean", "dense"])
-@pytest.mark.parametrize("n", [120, 400])
+@pytest.mark.parametrize("n", mostly_slow([120, 400], fast=[120]))
 def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
     x, y, where = noisy_pair(n, 3, 0)
     if kind == "dense":
@@ -48,7 +49,7 @@ def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
     assert result.gw_cost <= best.gw_cost * 1.005
 
 
-@pytest.mark.parametrize("data_seed", range(5))
+@pytest.mark.parametrize("data_seed", mostly_slow(range(5), fast=[0]))
 def test_search_beats_or_equals_many_random_starts(data_seed):
     rng = np.random.default_rng(data_seed)
     x = rng.standard_normal((60, 3)) * [1.0, 1.5, 2.0]
@@ -79,7 +80,7 @@ def reference(dense):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", mostly_slow(range(10), fast=[0]))
 def test_seeds_end_in_the_same_optimum(dense, seed):
     x, y, make, known = reference(dense)
     result = gwfast.gromov_wasserstein(make(x), make(y), seed=seed)
@@ -144,7 +145,7 @@ def test_asymmetric_costs_and_kl_are_searched_too(small_races, loss):
     assert (result.plan.argmax(axis=0) == order).mean() > 0.9
 
 
-@pytest.mark.parametrize("n", [100, 200])
+@pytest.mark.parametrize("n", mostly_slow([100, 200], fast=[100]))
 def test_an_epsilon_so_small_that_objectives_are_rounding_is_searched(n):
     x, y, where = rotated_pair(n, 3, 23)
     epsilon = gwfast.Epsilon(relative=0.001)
@@ -155,7 +156,7 @@ def test_an_epsilon_so_small_that_objectives_are_rounding_is_searched(n):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("max_outer", [1, 2, 5, 8, 30])
+@pytest.mark.parametrize("max_outer", mostly_slow([1, 2, 5, 8, 30], fast=[1, 8]))
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_no_more_iterations_than_asked_for(small_races, dense, max_outer):
     x, y, make = sides(dense)
@@ -193,7 +194,7 @@ def test_what_is_minimized_is_least_at_the_epsilon_it_was_minimized_for():
     assert np.argmin(values) == 2
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e18])
+@pytest.mark.parametrize("scale", mostly_slow([1e-12, 1e18], fast=[1e18]))
 @pytest.mark.parametrize("metric", ["sqeuclidean", "dot"])
 def test_the_unit_of_costs_does_not_matter(metric, scale):
     x, y, _ = noisy_pair(60, 3, 24)

@@ -321,6 +321,7 @@ def test_the_default_is_vecmaps_rule_where_no_word_comes_twice(sample):
     assert precision_at_k(found.indices, gold) == ours["csls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fold", ["", ".5000-6500"])
 def test_real_words(shared_data, fold):
     """The vectors of Zhang et al. with the dictionaries of MUSE."""

@@ -8,6 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -429,7 +430,10 @@ def test_numbers_are_floats_rounded(tmp_path, rows):
 # --- Memory ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["text", "no header", "gzip", "binary", "npz"])
+KINDS = ["text", "no header", "gzip", "binary", "npz"]
+
+
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, fast=["gzip", "npz"]))
 def test_memory(tmp_path, monkeypatch, kind):
     """Hardly more than what is returned, at any time."""
     monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1 << 16)

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.problems import orthogonal
 
 import gwfast
@@ -19,7 +20,7 @@ from gwfast.words.languages import (
 )
 
 # Words, and the columns of their vectors: solves take time by both.
-N, N_COLUMNS = 300, 64
+N, N_COLUMNS = 300, 100
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,7 @@ def test_nothing_depends_on_the_order_of_the_languages(languages, found):
         )
 
 
+@pytest.mark.slow
 def test_both_directions_of_a_pair_agree_where_both_are_computed():
     """With enough words for one optimum to be the best by far."""
     spanish, french, _ = load_sample()
@@ -171,7 +173,9 @@ def test_detours_repair_the_triangle_inequality(languages, found):
     assert direct.gw_cost == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("statistic", ["mean", "median", "max"])
+@pytest.mark.parametrize(
+    "statistic", mostly_slow(["mean", "median", "max"], fast=["mean"])
+)
 def test_scaled_costs(languages, found, statistic):
     some = {name: languages[name] for name in ("es", "fr")}
     scaled = language_distances(some, scale_costs=statistic)
@@ -196,6 +200,7 @@ def test_the_shortest_vocabulary_limits_all(languages):
     assert language_distances(some, n_words=60).n_words == 60
 
 
+@pytest.mark.slow
 def test_embeddings_are_taken_as_they_are():
     spanish, french, _ = load_sample()
     some = {"es": spanish, "fr": french}
@@ -311,6 +316,7 @@ def test_bad_arguments(case):
         language_distances(embeddings, **options)
 
 
+@pytest.mark.slow
 def test_real_languages(shared_data):
     """Those of one corpus each: novels, and the two comparable pairs of UBiLexAT."""
     n = 1000
