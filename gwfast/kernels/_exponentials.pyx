@@ -15,7 +15,7 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
-    is_wide,
+    holds_float64,
     isa,
     real,
     strip_of,
@@ -37,7 +37,7 @@ def exp(x, out, int n_threads=1):  # IN, OUT
 
     `out` may be `x`.
     """
-    if is_wide(x):
+    if holds_float64(x):
         exp_of[double](x, out, n_threads)
     else:
         exp_of[float](x, out, n_threads)
@@ -63,7 +63,7 @@ def log(x, out, int n_threads=1):  # IN, OUT
 
     ``log(0)`` is -infinity, of a negative number NaN. `out` may be `x`.
     """
-    if is_wide(x):
+    if holds_float64(x):
         log_of[double](x, out, n_threads)
     else:
         log_of[float](x, out, n_threads)
@@ -102,8 +102,8 @@ def logsumexp_rows(
     check("f", f.shape[0], source.n)
     check("g", g.shape[0], source.m)
     check("out", out.shape[0], source.n)
-    f_shifted, low = centered(f, g, source.wide)
-    if source.wide:
+    f_shifted, low = centered(f, g, source.is_float64)
+    if source.is_float64:
         logsumexp_rows_of[double](source, f_shifted, low, epsilon, out, n_threads)
     else:
         logsumexp_rows_of[float](source, f_shifted, low, epsilon, out, n_threads)
@@ -149,10 +149,10 @@ def logsumexp_cols(
     check("f", f.shape[0], n)
     check("g", g.shape[0], m)
     check("out", out.shape[0], m)
-    dtype = np.float64 if source.wide else np.float32
+    dtype = np.float64 if source.is_float64 else np.float32
     tops = np.full((chunks, m), -GWF_HUGE, dtype=dtype)
     sums = np.zeros((chunks, m), dtype=dtype)
-    if source.wide:
+    if source.is_float64:
         inverse = logsumexp_cols_of[double](source, f, epsilon, tops, sums, n_threads)
     else:
         inverse = logsumexp_cols_of[float](source, f, epsilon, tops, sums, n_threads)
@@ -204,7 +204,7 @@ def gibbs_kernel(
     A largest exponent above 88, in float64 above 709, means that `out` holds
     infinities: use the log domain.
     """
-    if is_wide(cost):
+    if holds_float64(cost):
         return gibbs_of[double](cost, f, g, epsilon, out, n_threads)
     return gibbs_of[float](cost, f, g, epsilon, out, n_threads)
 
@@ -250,7 +250,7 @@ def proximal_cost(
     What is below the smallest normal number counts as that: an entry of zero would be
     zero for ever.
     """
-    if is_wide(cost):
+    if holds_float64(cost):
         proximal_of[double](cost, plan, weight, n_threads)
     else:
         proximal_of[float](cost, plan, weight, n_threads)

@@ -27,7 +27,7 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
-    is_wide,
+    holds_float64,
     isa,
     real,
     strip_of,
@@ -85,7 +85,7 @@ def sinkhorn_passes(
     cdef Rows source = as_rows(kernel)
     if omega != 1.0 and cap != INFINITY:
         raise ValueError(f"omega must be 1 with a cap, got {omega}")
-    if source.wide:
+    if source.is_float64:
         return passes_of[double](
             source, p, q, u, v, work, omega, most, tol, n_threads, cap)
     return passes_of[float](source, p, q, u, v, work, omega, most, tol, n_threads, cap)
@@ -143,7 +143,7 @@ def rescale_columns(
     ColumnSums work not None,
 ):
     """``v = q / c`` for the column sums c that `work` has been left with."""
-    if is_wide(v):
+    if holds_float64(v):
         rescale_of[double](v, q, work)
     else:
         rescale_of[float](v, q, work)
@@ -169,7 +169,7 @@ def scale_to_plan(
     int n_threads=1,
 ):
     """``kernel_ij *= u_i v_j`` in place, with the marginals of the plan it becomes."""
-    if is_wide(kernel):
+    if holds_float64(kernel):
         scale_of[double](kernel, u, v, row_sums, col_sums, work, n_threads)
     else:
         scale_of[float](kernel, u, v, row_sums, col_sums, work, n_threads)
@@ -210,7 +210,7 @@ def marginals(
     int n_threads=1,
 ):
     """Row and column sums of `plan`."""
-    if is_wide(plan):
+    if holds_float64(plan):
         marginals_of[double](plan, row_sums, col_sums, work, n_threads)
     else:
         marginals_of[float](plan, row_sums, col_sums, work, n_threads)
@@ -244,7 +244,7 @@ cdef marginals_of(
 
 def dot(plan, cost, int n_threads=1):  # IN (n, m), IN (n, m)
     """``sum_ij plan_ij cost_ij``."""
-    if is_wide(plan):
+    if holds_float64(plan):
         return dot_of[double](plan, cost, n_threads)
     return dot_of[float](plan, cost, n_threads)
 
@@ -270,7 +270,7 @@ cdef dot_of(const real[:, ::1] plan, const real[:, ::1] cost, int n_threads):
 
 def distance(a, b, int n_threads=1):  # IN (n, m), IN (n, m)
     """``sum_ij |a_ij - b_ij|`` and ``sqrt(sum_ij (a_ij - b_ij)^2)``, in one read."""
-    if is_wide(a):
+    if holds_float64(a):
         return distance_of[double](a, b, n_threads)
     return distance_of[float](a, b, n_threads)
 
@@ -312,7 +312,7 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
             i = chunk * size
             while i < end:
                 made = source.at(i, min(strip, end - i), &scratch[threadid(), 0])
-                if source.wide:
+                if source.is_float64:
                     part[chunk] = part[chunk] + isa.f64.entropy_rows(
                         <const double *>made, min(strip, end - i), m)
                 else:
@@ -355,7 +355,7 @@ def topk_rows(
     NaN never wins over a number: rows are assumed to be free of it.
     """
     cdef Rows source = as_rows(x)
-    if source.wide:
+    if source.is_float64:
         topk_of[double](source, indices, values, n_threads)
     else:
         topk_of[float](source, indices, values, n_threads)

@@ -50,7 +50,7 @@ def matmul(
     int n_threads=1,
 ):
     """``out = a @ b``, and ``dots = a @ x`` in the same read of `a`."""
-    if b.wide:
+    if b.is_float64:
         multiply[double](as_rows(a), b, out, x, dots, n_threads)
     else:
         multiply[float](as_rows(a), b, out, x, dots, n_threads)
@@ -74,7 +74,7 @@ cdef multiply(
         # No row depends on what is in its chunk, which may so depend on the threads.
         size = max(size, min(PRODUCT_ROWS, (n + n_threads - 1) // n_threads))
     chunks = count_chunks(n, size)
-    b.check(source.wide)
+    b.check(source.is_float64)
     check("inner side of b", b.k, k)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
     if with_dots != (dots is not None):

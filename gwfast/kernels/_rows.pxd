@@ -139,7 +139,7 @@ cdef inline int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
 cdef class Rows:
     cdef readonly ptrdiff_t n, m
     cdef readonly ptrdiff_t strip
-    cdef readonly bint wide
+    cdef readonly bint is_float64
     cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil
@@ -153,10 +153,10 @@ cdef class Stored(Rows):
 
 cdef class Panels:
     cdef readonly ptrdiff_t k, m
-    cdef readonly bint wide
+    cdef readonly bint is_float64
     cdef unsigned char[::1] packed
     cdef const gwf_isa *packed_for
-    cdef int check(self, bint wide) except -1
+    cdef int check(self, bint is_float64) except -1
 
 
 cdef class Product(Rows):
@@ -173,10 +173,10 @@ cdef class Gibbs(Product):
 
 cdef class ColumnSums:
     cdef readonly ptrdiff_t n, m
-    cdef readonly bint wide
+    cdef readonly bint is_float64
     cdef double[:, ::1] totals
     cdef unsigned char[:, ::1] blocks
-    cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint wide) except -1
+    cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1
     cdef void reduce(self, int n_threads) noexcept nogil
 
 
@@ -185,12 +185,12 @@ cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:
     return min(source.strip, size) if source.strip else size
 
 
-cdef bint is_wide(x) except -1
+cdef bint holds_float64(x) except -1
 cdef Rows as_rows(matrix)
 cdef Rows narrow_rows(matrix)
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
-cdef tuple centered(const double[::1] f, const double[::1] g, bint wide)
+cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
 cdef rounded_off(const double[::1] g, centered_g, double epsilon)

@@ -19,7 +19,7 @@ class Rows:
     n: int
     m: int
     strip: int
-    wide: bool
+    is_float64: bool
 
 class Stored(Rows):
     def __init__(self, matrix: FloatArray) -> None: ...
@@ -27,7 +27,7 @@ class Stored(Rows):
 class Panels:
     k: int
     m: int
-    wide: bool
+    is_float64: bool
     def __init__(
         self,
         matrix: FloatArray,
@@ -55,7 +55,7 @@ class Gibbs(Product):
 class ColumnSums:
     n: int
     m: int
-    wide: bool
+    is_float64: bool
     def __init__(self, n: int, m: int, dtype: DTypeLike = ...) -> None: ...
     @property
     def nbytes(self) -> int: ...

@@ -5,8 +5,9 @@
   result is the same to the last bit for any number of threads;
 - a matrix is a `Rows`: stored, or made strip by strip when a loop asks for it;
 - the right factor of a product is a `Panels`, packed as the kernels in C read it;
-- what is stored may be float32 or float64 (`wide`), all of it in one call; rows that
-  are made when asked for are float32, since what is made of them need not fit memory.
+- what is stored may be float32 or float64 (`is_float64`), all of it in one call; rows
+  that are made when asked for are float32, since what is made of them need not fit
+  memory.
 """
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
@@ -106,7 +107,7 @@ cdef class Rows:
     ----------
     strip : int
         As many at a time as `scratch` has room for; 0 where all are stored.
-    wide : bool
+    is_float64 : bool
         Whether it is of float64.
     """
 
@@ -128,8 +129,8 @@ cdef class Stored(Rows):
     """A matrix in memory."""
 
     def __init__(self, matrix):
-        self.wide, self.strip = is_wide(matrix), 0
-        if self.wide:
+        self.is_float64, self.strip = holds_float64(matrix), 0
+        if self.is_float64:
             self.doubles = matrix
             self.n, self.m = self.doubles.shape[0], self.doubles.shape[1]
         else:
@@ -139,10 +140,12 @@ cdef class Stored(Rows):
     cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
-        return <const void *>&self.doubles[i, 0] if self.wide else &self.floats[i, 0]
+        if self.is_float64:
+            return &self.doubles[i, 0]
+        return &self.floats[i, 0]
 
 
-cdef bint is_wide(x) except -1:
+cdef bint holds_float64(x) except -1:
     """Whether `x` is an array of float64. What is of neither type counts as float32,
     and is refused as such when it is read."""
     dtype = getattr(x, "dtype", None)
@@ -155,7 +158,7 @@ cdef Rows as_rows(matrix):
 
 cdef Rows narrow_rows(matrix):
     cdef Rows rows = as_rows(matrix)
-    if rows.wide:
+    if rows.is_float64:
         raise ValueError("kernels of which some entries are kept must be of float32")
     return rows
 
@@ -173,17 +176,18 @@ cdef class Panels:
     """
 
     def __init__(self, matrix, bint transposed=False, scale=None, int n_threads=1):
-        self.wide, self.packed_for = is_wide(matrix), isa
-        if self.wide:
+        self.is_float64, self.packed_for = holds_float64(matrix), isa
+        if self.is_float64:
             pack[double](self, matrix, transposed, scale, n_threads)
         else:
             pack[float](self, matrix, transposed, scale, n_threads)
 
-    cdef int check(self, bint wide) except -1:
+    cdef int check(self, bint is_float64) except -1:
         if self.packed_for != isa:
             raise ValueError("panels must be packed for the instruction set in use")
-        if self.wide != wide:
-            raise ValueError(f"panels must be of {_of(wide)}, got {_of(self.wide)}")
+        if self.is_float64 != is_float64:
+            expected, came = _of(is_float64), _of(self.is_float64)
+            raise ValueError(f"panels must be of {expected}, got {came}")
         return 0
 
     @property
@@ -227,7 +231,7 @@ cdef class Product(Rows):
     def __init__(self, const float[:, ::1] left, Panels right not None):
         check("inner side of right", right.k, left.shape[1])
         right.check(False)
-        self.left, self.right, self.wide = left, right, False
+        self.left, self.right, self.is_float64 = left, right, False
         self.n, self.m, self.k = left.shape[0], right.m, right.k
         self.strip = max(STRIP_FLOATS // self.m // 8 * 8, LEAST_STRIP)
 
@@ -288,7 +292,7 @@ cdef class ColumnSums:
             raise ValueError(f"dtype must be float32 or float64, got {dtype}")
         chunks = max(count_chunks(n, chunk_rows(n)), 1)
         padded = (m + row_floats - 1) // row_floats * row_floats
-        self.n, self.m, self.wide = n, m, dtype == FLOAT64
+        self.n, self.m, self.is_float64 = n, m, dtype == FLOAT64
         self.totals = aligned_empty((chunks, padded), np.float64)
         self.blocks = aligned_empty((chunks, padded * dtype.itemsize), np.uint8)
 
@@ -301,10 +305,11 @@ cdef class ColumnSums:
         """What `reduce` has left, (m,) float64."""
         return np.asarray(self.totals)[0, :self.m]
 
-    cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint wide) except -1:
+    cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1:
         check_matrix("work", self.n, self.m, n, m)
-        if self.wide != wide:
-            raise ValueError(f"work must be for {_of(wide)}, got {_of(self.wide)}")
+        if self.is_float64 != is_float64:
+            expected, came = _of(is_float64), _of(self.is_float64)
+            raise ValueError(f"work must be for {expected}, got {came}")
         return 0
 
     cdef void reduce(self, int n_threads) noexcept nogil:
@@ -328,8 +333,8 @@ cdef class ColumnSums:
                     into[j] += more[j]
 
 
-def _of(bint wide):
-    return "float64" if wide else "float32"
+def _of(bint is_float64):
+    return "float64" if is_float64 else "float32"
 
 
 def _refuse(name, expected, came):
@@ -350,9 +355,9 @@ cdef int check_matrix(
     return 0
 
 
-cdef tuple centered(const double[::1] f, const double[::1] g, bint wide):
+cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
     """`f + shift` and `g - shift` with the finite part of `g` around zero, the latter
-    in float32 unless `wide`.
+    in float32 unless `is_float64`.
 
     The sum f_i + g_j is what counts; with small g_j the difference f_i - c_ij is small
     as well wherever there is mass, and little is lost to rounding.
@@ -361,7 +366,7 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint wide):
     finite = g_array[g_array > -GWF_HUGE]
     shift = finite.mean() if finite.size else 0.0
     low = np.maximum(g_array - shift, -GWF_HUGE)
-    return np.asarray(f) + shift, low if wide else low.astype(np.float32)
+    return np.asarray(f) + shift, low if is_float64 else low.astype(np.float32)
 
 
 cdef rounded_off(const double[::1] g, centered_g, double epsilon):
