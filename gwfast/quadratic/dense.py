@@ -98,8 +98,7 @@ class Dense(Linearization):
         """The same in a lower precision."""
         other = copy.copy(self)
         other.precision = precision
-        if self._fused is not None:
-            other._fused = self._fused.astype(precision.dtype)
+        other._fused = self._fused and self._fused.astype(precision.dtype)
         other._use(self.bilinear.astype(precision.dtype))
         return other
 
