@@ -311,6 +311,7 @@ def test_demo(run, files):
     assert accuracy["csls"]["P@1"] >= 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_piped_output_is_plain_and_fits(files):
     done = command(

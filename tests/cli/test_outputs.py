@@ -149,6 +149,7 @@ def test_vectors(tmp_path, kind, suffix):
     assert (nearest == np.arange(N)).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_words_stay_distinct_without_their_spaces(tmp_path):
     source, target = sides(hard=False)
     words = ("a b", "a_b", "a\tb", "a_b_", " ", "_", *source.words[6:])

@@ -14,6 +14,7 @@ def accuracy(folder):
     return json.loads((folder / "result.json").read_text())["accuracy"]
 
 
+@pytest.mark.slow
 def test_refinement_is_told_of_and_can_be_left_out(run, files):
     status, out, _ = run("align", "a.vec", "b.vec", "--quiet", "--output", "refined")
     assert status == 0
@@ -35,7 +36,7 @@ def test_refinement_is_told_of_and_can_be_left_out(run, files):
     "options, two_sided",
     [
         ([], True),
-        (["--no-whiten"], False),
+        pytest.param(["--no-whiten"], False, marks=pytest.mark.slow),
         pytest.param(["--no-whiten", "--reweight", 0.5], True, marks=pytest.mark.slow),
         pytest.param(["--reweight", 0], True, marks=pytest.mark.slow),
     ],
@@ -47,7 +48,10 @@ def test_the_kind_of_refinement(run, files, options, two_sided):
         assert ("target_mapping" in arrays) == two_sided
 
 
-@pytest.mark.parametrize("kind, suffix", [("text", "vec"), ("binary", "bin")])
+KINDS = [("text", "vec"), pytest.param("binary", "bin", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("kind, suffix", KINDS)
 def test_mapped_vectors_are_written_and_lie_together(run, files, kind, suffix):
     status, _, err = run(
         "align", "a.vec", "b.vec", "--quiet", "--output", "out", "--vectors", kind
@@ -86,6 +90,7 @@ def test_stale_vectors_do_not_stay(run, files):
     assert "source.vec" not in names
 
 
+@pytest.mark.slow
 def test_methods_are_those_asked_for(run, files):
     methods = "barycentric,inverted_softmax,csls"
     status, out, _ = run(

@@ -157,6 +157,7 @@ def test_failing_job_is_named(run, narrow_data, tmp_path):
     assert "no pair is in both vocabularies" in err
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_piped_and_narrow(narrow_data, tmp_path):
     """The real thing, in a process whose output is a file."""

@@ -8,6 +8,7 @@ from gwfast.words import read_embeddings
 from gwfast.words.languages import language_distances
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_distances(run, narrow_data, tmp_path):
     muse = narrow_data["muse"]

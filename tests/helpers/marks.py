@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
-# How often the fast suite takes every value of a parameter, each time with others.
-CASES_OF_A_VALUE = 2
+# How often the fast suite takes every value of a parameter, each time with others: of
+# solves, which take a tenth of a second or more, and of kernels, which take no time.
+CASES_OF_A_VALUE, CASES_OF_A_KERNEL = 1, 3
 
 
 def mostly_slow(values, fast):
@@ -25,13 +26,15 @@ def thin(items):
         if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for name, group in cases.items():
-        fast = _cover(group, Random(name))
+        of_kernels = group[0].path.parent.name == "kernels"
+        n_cases = CASES_OF_A_KERNEL if of_kernels else CASES_OF_A_VALUE
+        fast = _cover(group, n_cases, Random(name))
         for item in group:
             if item not in fast:
                 item.add_marker(pytest.mark.slow)
 
 
-def _cover(group, random):
+def _cover(group, n_cases, random):
     """Cases, chosen one after the other, that have what was taken too rarely so far."""
     # What pytest numbers them by is not the same in all of its versions.
     values = {
@@ -39,7 +42,7 @@ def _cover(group, random):
         for item in group
     }
     wanted = Counter(value for pairs in values.values() for value in pairs)
-    wanted = Counter({value: min(n, CASES_OF_A_VALUE) for value, n in wanted.items()})
+    wanted = Counter({value: min(n, n_cases) for value, n in wanted.items()})
     left, fast = random.sample(group, len(group)), set()
     while any(wanted.values()):
         best = max(

@@ -1,5 +1,6 @@
 """An alignment of words that are hard to write, made by hand as the report gets it."""
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,6 +45,27 @@ def csls_best(x, y, hood=10):
     return csls.argmax(axis=1), csls.argmax(axis=0)
 
 
+class Vectors:
+    """Told apart by what is in them, so that no alignment is computed twice."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __hash__(self):
+        return hash(self.array.tobytes())
+
+    def __eq__(self, other):
+        return np.array_equal(self.array, other.array)
+
+
+@functools.cache
+def aligned(source, target, n_words, refine, whiten):
+    refinement = gwfast.Refinement(refine, whiten=whiten) if refine else None
+    return gwfast.align(
+        source.array, target.array, n_words=n_words, epsilon=0.01, refine=refinement
+    )
+
+
 def outcome(
     *,
     source=None,
@@ -59,10 +81,8 @@ def outcome(
     """As `gwfast.cli.report` makes it; every other word is in the dictionary."""
     if source is None:
         source, target = sides()
-    refinement = gwfast.Refinement(refine, whiten=whiten) if refine else None
-    result = gwfast.align(
-        source.vectors, target.vectors, n_words=n_words, epsilon=0.01, refine=refinement
-    )
+    sides_given = Vectors(source.vectors), Vectors(target.vectors)
+    result = aligned(*sides_given, n_words, refine, whiten)
     forward, backward = csls_best(result.mapped_source, result.mapped_target)
     mutual = backward[forward] == np.arange(len(source))
     standard, precision = None, {}

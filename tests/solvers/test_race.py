@@ -49,6 +49,7 @@ def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
     assert result.gw_cost <= best.gw_cost * 1.005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_seed", mostly_slow(range(5), fast=[0]))
 def test_search_beats_or_equals_many_random_starts(data_seed):
     rng = np.random.default_rng(data_seed)
@@ -87,7 +88,7 @@ def test_seeds_end_in_the_same_optimum(dense, seed):
     np.testing.assert_allclose(result.gw_cost, known.gw_cost, rtol=1e-3)
 
 
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("dense", mostly_slow([False, True], fast=[False]))
 def test_order_rotation_and_sides_do_not_matter(small_races, dense):
     x, y, make = sides(dense)
     known = gwfast.gromov_wasserstein(make(x), make(y))
@@ -145,6 +146,7 @@ def test_asymmetric_costs_and_kl_are_searched_too(small_races, loss):
     assert (result.plan.argmax(axis=0) == order).mean() > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", mostly_slow([100, 200], fast=[100]))
 def test_an_epsilon_so_small_that_objectives_are_rounding_is_searched(n):
     x, y, where = rotated_pair(n, 3, 23)

@@ -103,6 +103,7 @@ def test_plan_cost_is_that_of_align(languages, found):
     assert found.pairs[0].epsilon == pytest.approx(gw.epsilon, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_the_order_of_the_languages(languages, found):
     names = list(reversed(found.names))
     again = language_distances({name: languages[name] for name in names})
@@ -190,6 +191,7 @@ def test_scaled_costs(languages, found, statistic):
     assert np.mean(pair.matches == found.pairs[0].matches) > 0.9
 
 
+@pytest.mark.slow
 def test_the_shortest_vocabulary_limits_all(languages):
     some = {"es": languages["es"], "fr": languages["fr"][:120, :30]}
     few = language_distances(some)
@@ -217,6 +219,7 @@ def test_processes_give_the_same(languages, found):
     assert np.array_equal(shared.matrix, found.matrix)
 
 
+@pytest.mark.slow
 def test_joblib_decides_who_computes(languages, found):
     joblib = pytest.importorskip("joblib")
     with joblib.parallel_config(backend="threading", n_jobs=2):
@@ -224,6 +227,7 @@ def test_joblib_decides_who_computes(languages, found):
     assert np.array_equal(shared.matrix, found.matrix)
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_backends_that_return_lists_only_will_do(languages, found):
     """Such as Ray's, which derives from this one."""
@@ -233,6 +237,7 @@ def test_backends_that_return_lists_only_will_do(languages, found):
     assert np.array_equal(shared.matrix, found.matrix)
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_dask_computes_them(languages, found):
     joblib = pytest.importorskip("joblib")
