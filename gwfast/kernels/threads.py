@@ -30,16 +30,10 @@ def resolve_n_threads(n_threads=None, *, work=None):
         Number of matrix entries a pass touches. Too few of them run on one thread
         whatever `n_threads` is.
 
-    Returns
-    -------
-    int
-
     Raises
     ------
-    TypeError
-        If `n_threads` is not an integer.
-    ValueError
-        If `n_threads` is zero or larger than any machine's.
+    TypeError, ValueError
+        If `n_threads` is not an integer, zero or larger than any machine's.
     """
     if n_threads is not None:
         if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):
@@ -113,11 +107,6 @@ def single_threaded_blas():
         yield
 
 
-def blas_info():
-    """Facts about the BLAS libraries in this process, for `show_config`."""
-    return [lib for lib in ThreadpoolController().info() if lib["user_api"] == "blas"]
-
-
-def openmp_info():
-    """Facts about the OpenMP runtimes in this process, for `show_config`."""
-    return [lib for lib in ThreadpoolController().info() if lib["user_api"] == "openmp"]
+def libraries(kind):
+    """Facts about the libraries in this process of a kind, "blas" or "openmp"."""
+    return [lib for lib in ThreadpoolController().info() if lib["user_api"] == kind]

@@ -43,6 +43,7 @@ class Coupling:
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
     # What the forms know: all rows, some as an array, and ``plan @ y`` with row sums.
+    _transposed: Callable[[], "Coupling"]
     _toarray: Callable[[], FloatArray]
     _rows: Callable[[slice], FloatArray]
     _topk: Callable[[int, Any], Neighbors]
@@ -162,7 +163,7 @@ class Coupling:
     @property
     def T(self) -> "Coupling":
         """The coupling of the other side with this one."""
-        raise NotImplementedError
+        return self._transposed().with_limit(self.limit)
 
     @property
     def nbytes(self) -> int:
@@ -184,9 +185,7 @@ class Coupling:
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Pairs of a slice of rows and these as an array."""
-        step = max(BLOCK_FLOATS // self.shape[1], 1)
-        for i in range(0, self.shape[0], step):
-            rows = slice(i, min(i + step, self.shape[0]))
+        for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
             yield rows, self._rows(rows)
 
 
@@ -203,10 +202,8 @@ class ArrayCoupling(Coupling):
     def nbytes(self):
         return self.array.nbytes
 
-    @property
-    def T(self):
-        swapped = np.ascontiguousarray(self.array.T)
-        return ArrayCoupling(swapped, self.n_threads).with_limit(self.limit)
+    def _transposed(self):
+        return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)
 
     @property
     def marginals(self):
@@ -249,10 +246,9 @@ class FactoredCoupling(Coupling):
         arrays = self.left, self.right, self.f, self.g, self._panels
         return sum(array.nbytes for array in arrays)
 
-    @property
-    def T(self):
-        swapped = self.right, self.left, self.g, self.f, self.epsilon
-        return FactoredCoupling(*swapped, self.n_threads).with_limit(self.limit)
+    def _transposed(self):
+        swapped = self.right, self.left, self.g, self.f
+        return FactoredCoupling(*swapped, self.epsilon, self.n_threads)
 
     def entropy(self):
         return _kernels.entropy(self._made(), self.n_threads)
@@ -277,12 +273,7 @@ class FactoredCoupling(Coupling):
 
 
 class SparseCoupling(Coupling):
-    """A plan most of whose entries are zero.
-
-    Attributes
-    ----------
-    csr : (n, m) scipy.sparse.csr_array
-    """
+    """A plan most of whose entries are zero, as a `scipy.sparse.csr_array`."""
 
     form = "sparse"
 
@@ -292,13 +283,10 @@ class SparseCoupling(Coupling):
 
     @property
     def nbytes(self):
-        parts = self.csr.data, self.csr.indices, self.csr.indptr
-        return sum(part.nbytes for part in parts)
+        return self.csr.data.nbytes + self.csr.indices.nbytes + self.csr.indptr.nbytes
 
-    @property
-    def T(self):
-        swapped = self.csr.T.tocsr()
-        return SparseCoupling(swapped, self.n_threads).with_limit(self.limit)
+    def _transposed(self):
+        return SparseCoupling(self.csr.T.tocsr(), self.n_threads)
 
     @property
     def marginals(self):

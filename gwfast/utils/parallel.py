@@ -23,16 +23,9 @@ def in_parallel(
 
     Yields
     ------
-    number : int
-        Which of `arguments`.
-    result
-        As soon as it is there, in any order (all at the end with backends that cannot
-        do better, such as Ray's).
-
-    Raises
-    ------
-    ImportError
-        If joblib is not installed.
+    (int, result)
+        Which of `arguments`, and what it gave: as soon as it is there, in any order
+        (all at the end with backends that cannot do better, such as Ray's).
     """
     try:
         import joblib

@@ -47,20 +47,8 @@ class ProgressListener:
 
 @contextlib.contextmanager
 def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
-    """A function to report `ProgressEvent` to.
-
-    Parameters
-    ----------
-    progress : bool, callable or ProgressListener
-        False: reports are dropped. True: a bar on stderr. A function is called as
-        ``progress(text, done, total)``.
-
-    Raises
-    ------
-    TypeError
-        If it is none of them.
-    ImportError
-        If it is True and rich is not installed.
+    """A function to report `ProgressEvent` to: False drops them, True shows a bar on
+    stderr, and a function is called as ``progress(text, done, total)``.
     """
     if isinstance(progress, ProgressListener):
         yield progress.report

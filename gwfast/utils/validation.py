@@ -43,14 +43,7 @@ def as_matrix(
     """`x` as a 2-D array of finite real numbers, its float dtype kept.
 
     Integers and booleans become float64. Any memory order is taken, read-only arrays
-    too.
-
-    Raises
-    ------
-    TypeError
-        If `x` is sparse or its entries are not real numbers.
-    ValueError
-        If it has the wrong shape, no rows, no columns, or NaN or infinite entries.
+    too; no rows or no columns are refused.
     """
     x = as_array(x, name)
     if x.dtype.kind in "biu" or x.dtype.itemsize > 8:
