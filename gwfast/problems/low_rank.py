@@ -27,20 +27,8 @@ TINY = 1e-30
 class LowRankCost(PointCloud):
     """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors, found
     by a power of the matrix on random vectors (Halko, Martinsson and Tropp, SIAM Review
-    2011).
-
-    Parameters
-    ----------
-    cost : DenseCost
-    shift : float
-        Taken from all costs.
-    n_threads : int
-
-    Attributes
-    ----------
-    left_out : float
-        Fraction of the costs, less `shift`, that these do not make up, in the
-        Frobenius norm.
+    2011). Of the costs, less `shift`, these do not make up the fraction `left_out`, in
+    the Frobenius norm.
     """
 
     metric = None

@@ -1,5 +1,6 @@
 """Many small problems at once, one thread each."""
 
+import contextlib
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,7 +83,8 @@ def gromov_wasserstein_batch(
         try:
             for done, k in enumerate(order):
                 report(ProgressEvent("solve", "solving", done + 1, done, total))
-                solved[k] = _result_of(running[k], k)
+                with _numbered(k):
+                    solved[k] = running[k].result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -110,14 +112,15 @@ def _as_problem(number, problem):
             f"problems[{number}] must be a QuadraticProblem or a tuple (cost_x, "
             f"cost_y) or (cost_x, cost_y, p, q), got {came}"
         )
-    try:
+    with _numbered(number):
         return QuadraticProblem(*problem)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"problems[{number}]: {error}") from error
 
 
-def _result_of(future, number):
+@contextlib.contextmanager
+def _numbered(number):
+    """Messages of errors inside begin with the number of the problem."""
     try:
-        return future.result()
+        yield
     except (TypeError, ValueError, MemoryError) as error:
-        raise type(error)(f"problems[{number}]: {error}") from error
+        error.args = (f"problems[{number}]: {error}",)
+        raise

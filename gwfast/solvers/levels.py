@@ -58,25 +58,8 @@ def needs(problem, n_threads, *, method=PGD, itemsize=4, scale=1.0):
 
 
 def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
-    """The tier to use.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    tier : {"auto", "dense", "sparse", "tiled"}
-    limit : float
-        Bytes.
-    n_threads : int
-    method : Method, default=PGD
-    itemsize : int, default=4
-        Bytes of a number in its matrices.
-
-    Raises
-    ------
-    ValueError
-        If the problem cannot be solved in that tier.
-    MemoryError
-        If it does not fit; the message has the sizes.
+    """The tier to use within a limit of bytes: "auto" is the first that fits. A
+    MemoryError, which has the sizes, says that none does.
     """
     one_of(tier, "tier", ("auto", *TIERS))
     kind = dict(method=method, itemsize=itemsize)

@@ -46,7 +46,7 @@ def multistart(
     Costs, their products with the marginals and the buffers are made once; what each
     start has of its own is, for point clouds, a small matrix, for dense costs a plan.
     What ``init="auto"`` does on few points, this does on all of them, with starts of
-    your own.
+    your own. Errors and warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -67,16 +67,6 @@ def multistart(
     -------
     GWResult
         The best, with a row of `candidates` for every start.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
-    Warns
-    -----
-    ConvergenceWarning
-        As `gromov_wasserstein`.
     """
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol),
@@ -106,7 +96,8 @@ def tune_epsilon(
     """Solve one problem for many epsilons, each from many starts.
 
     Goes from large to small epsilon, and the best plan of each is one more start for
-    the next: annealing, beside fresh starts in case it has been led astray.
+    the next: annealing, beside fresh starts in case it has been led astray. Errors and
+    warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -128,16 +119,6 @@ def tune_epsilon(
     -------
     GWResult
         The best, with a row of `candidates` for every start at every epsilon.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
-    Warns
-    -----
-    ConvergenceWarning
-        As `gromov_wasserstein`, of the best.
     """
     if epsilons is None:
         epsilons = [Epsilon(relative=fraction) for fraction in FRACTIONS]

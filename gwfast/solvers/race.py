@@ -50,24 +50,13 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contestant:
-    """A start and how far it has come.
-
-    Attributes
-    ----------
-    label : str
-    loop : OuterLoop
-    seconds : float
-        That making the start took.
-    solution : Solution or None
-        None as long as the loop has not run.
-    outcome : str
-        See `Candidate.fate`.
-    """
+    """A start, the seconds that making it took, and how far it has come."""
 
     label: str
     loop: OuterLoop
     seconds: float
     solution: Solution | None = None
+    # See `Candidate.fate`.
     outcome: str = "ahead"
 
     @classmethod
@@ -117,27 +106,12 @@ class Contestant:
 
 
 def search(problem, options, report):
-    """Solve a problem from the best of the default starts.
+    """Solve a problem from the best of the default starts: the winner, `is_tie` and the
+    `Candidates`.
 
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    options : SolveOptions
-        Its tier, chosen, is that of the last level; levels before are dense, and left
-        out where that takes more bytes than its `memory_limit`. With the order "given"
-        the first levels have the first points, with "mass" those with most mass: among
-        equal masses these are spread evenly over the mean squared costs of points,
-        which do not depend on the order of rows either. The callback is for the outer
-        iterations of the last descent.
-    report : callable
-        Takes a `ProgressEvent`.
-
-    Returns
-    -------
-    winner : Contestant
-    tie : bool
-        Whether another one ended in another optimum that is as good.
-    candidates : Candidates
+    The tier of the options, chosen, is that of the last level; levels before are dense,
+    and left out where that takes more bytes than their `memory_limit`. The callback is
+    for the outer iterations of the last descent.
     """
     limits, candidates, left, inside = options.limits, [], [], None
     sides = (problem.x, problem.p), (problem.y, problem.q)
@@ -203,7 +177,7 @@ def resume(last, epsilon):
     return Contestant.at_start(
         f"epsilon {last.loop.epsilons.last:.3g}",
         last.loop.linearization,
-        Schedule.constant(epsilon),
+        Schedule(epsilon, epsilon),
         lambda fork: last.gw_cost,
     )
 
@@ -211,15 +185,10 @@ def resume(last, epsilon):
 def successive_halving(
     field, max_outer, max_inner, report, *, keep_all_in_first_round=False
 ):
-    """Advance all in rounds, dropping the worse half, until one is left.
+    """Advance all in rounds, dropping the worse half, until one is left, or others that
+    are different and nearly as good: those left, by `gw_cost`, and those dropped.
 
     With `keep_all_in_first_round` that only drops what comes to the same optimum.
-
-    Returns
-    -------
-    left : list of Contestant
-        By `gw_cost`; more than one where the others are different and nearly as good.
-    ended : list of Contestant
     """
     left, ended, max_inner = field, [], min(RACE.max_inner, max_inner)
     for number, n_outer in enumerate(ROUNDS, start=1):
@@ -292,7 +261,7 @@ def _promote(coarse, linearization, schedule, at):
     return Contestant.at_start(
         coarse.label,
         linearization,
-        Schedule.constant(schedule.last),
+        Schedule(schedule.last, schedule.last),
         lambda fork: fork.start_from(coarse.loop.linearization, *at),
         (coarse.solution, *at),
     )
@@ -350,7 +319,10 @@ def _distance(one, other):
 
 
 def _order(geometry, masses, order):
-    """All points, those that the first levels should have first."""
+    """All points, those that the first levels should have first: in the order "given",
+    or those with most mass; equal masses are spread evenly over the mean squared costs
+    of points, which do not depend on the order of rows either.
+    """
     if order == "given":
         return np.argsort(masses == 0, kind="stable")
     ranked = np.argsort(geometry.square_times(masses), kind="stable")

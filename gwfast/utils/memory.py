@@ -22,12 +22,7 @@ UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
 
 
 def as_memory_limit(memory_limit: MemoryLimit) -> float:
-    """Bytes: of a number, of text such as "2.4GB", or of None, what is free.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Bytes: of a number, of text such as "2.4GB", or of None, what is free."""
     if memory_limit is None:
         free = free_memory()
         return math.inf if free is None else USABLE * free
@@ -80,10 +75,8 @@ def _free_of_groups(root: str | Path = "/sys/fs/cgroup") -> Iterator[int]:
             used_bytes = int((group / used).read_text())
         except (OSError, ValueError):
             continue
-        cache_bytes = (
-            _statistic(group / "memory.stat", cache) or 0
-        )  # given up on demand
-        yield max(limit_bytes - used_bytes + cache_bytes, 0)
+        given_up_on_demand = _statistic(group / "memory.stat", cache) or 0
+        yield max(limit_bytes - used_bytes + given_up_on_demand, 0)
 
 
 def _statistic(path, name):
