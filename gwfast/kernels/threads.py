@@ -24,8 +24,7 @@ def resolve_n_threads(n_threads=None, *, work=None):
     n_threads : int or None, default=None
         None means ``OMP_NUM_THREADS`` where that is set, else the physical cores this
         process may use (affinity and container quota counted). Negative numbers count
-        back from that as in joblib: -1 is all, -2 all but one. A positive number is
-        taken as it is, also above the number of cores.
+        back from that as in joblib: -1 is all, -2 all but one.
     work : int or None, default=None
         Number of matrix entries a pass touches. Too few of them run on one thread
         whatever `n_threads` is.
@@ -89,11 +88,9 @@ def _quota():
         return os.cpu_count() or 1
 
 
-@functools.cache
-def _controller():
-    # Scanning the loaded libraries takes milliseconds: once is enough, since the only
-    # BLAS that matters, SciPy's, is loaded above.
-    return ThreadpoolController()
+# Scanning the loaded libraries takes milliseconds: once is enough, since the only BLAS
+# that matters, SciPy's, is loaded above.
+_controller = functools.cache(ThreadpoolController)
 
 
 @contextlib.contextmanager

@@ -142,10 +142,6 @@ class PointCloud:
             point with itself included. Of ``1 - cos`` for the metric "cosine", as in
             the paper's experiments: a similarity may well have a mean of zero.
 
-        Returns
-        -------
-        PointCloud
-
         Raises
         ------
         ValueError

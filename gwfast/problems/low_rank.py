@@ -59,12 +59,12 @@ class LowRankCost(PointCloud):
 def low_rank_problem(problem, n_threads):
     """The problem with low-rank costs, or None where these would not do."""
     sides = problem.x, problem.y
-    small = min(problem.shape) < MIN_POINTS or not LOSSES[problem.loss].keeps_factors
-    if small or not problem.is_plain:
+    if min(problem.shape) < MIN_POINTS or not problem.is_plain:
         return None
-    if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
-        return None
-    if any(side.is_constant for side in sides):
+    if not LOSSES[problem.loss].keeps_factors or not all(
+        isinstance(side, DenseCost) and side.symmetric and not side.is_constant
+        for side in sides
+    ):
         return None
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     made = []

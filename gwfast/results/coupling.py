@@ -53,9 +53,7 @@ class Coupling:
         self.shape, self.n_threads = shape, n_threads
 
     def with_limit(self, limit: float | None) -> "Coupling":
-        """The same plan over the same memory, whose `toarray` may take so many bytes;
-        None is any number.
-        """
+        """The same plan, not copied, whose `toarray` may take so many bytes."""
         other = copy.copy(self)
         other.limit = limit
         return other
@@ -120,16 +118,7 @@ class Coupling:
         return self._topk(k, np.arange(self.shape[0])[rows])
 
     def apply(self, y: ArrayLike) -> FloatArray:
-        """``plan @ y``.
-
-        Parameters
-        ----------
-        y : array-like of shape (m,) or (m, e)
-
-        Returns
-        -------
-        (n,) or (n, e) ndarray of `dtype`
-        """
+        """``plan @ y``, (n,) or (n, e) of `dtype`, for a `y` of (m,) or (m, e)."""
         y = as_array(y, "y")
         if y.ndim not in (1, 2) or len(y) != self.shape[1]:
             raise ValueError(
@@ -142,12 +131,7 @@ class Coupling:
 
     def transform(self, y: ArrayLike) -> FloatArray:
         """The barycentric projection ``plan @ y / plan @ 1``: to every row the mean of
-        the rows of `y` that its mass goes to.
-
-        Returns
-        -------
-        (n,) or (n, e) ndarray of `dtype`
-            Zero for rows without mass.
+        the rows of `y` that its mass goes to, zero for rows without mass.
         """
         moved = self.apply(y)
         masses = self.marginals[0].astype(self.dtype)

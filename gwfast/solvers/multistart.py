@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+import operator
 import time
 from collections.abc import Callable, Iterable
 
@@ -25,6 +26,7 @@ from .starts import as_start, default_starts, shared_profiles
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
 FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
+LOWEST_COST = operator.attrgetter("gw_cost")
 
 
 def multistart(
@@ -75,7 +77,7 @@ def multistart(
         seed=seed,
         progress=progress,
     )
-    return _tune(problem, [options.epsilon], starts, prune, _lowest_cost, options)
+    return _tune(problem, [options.epsilon], starts, prune, LOWEST_COST, options)
 
 
 def tune_epsilon(
@@ -140,11 +142,7 @@ def tune_epsilon(
         seed=seed,
         progress=progress,
     )
-    return _tune(problem, epsilons, starts, prune, key or _lowest_cost, options)
-
-
-def _lowest_cost(result):
-    return result.gw_cost
+    return _tune(problem, epsilons, starts, prune, key or LOWEST_COST, options)
 
 
 def _number(value):

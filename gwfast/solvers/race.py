@@ -167,19 +167,20 @@ def candidates_from_starts(linearization, schedule, starts, report, profiles=Non
         def set_state(fork, start=start):
             return fork.start(start_plan(start, problem, n_threads, profiles))
 
-        epsilons = _annealed(schedule, linearization) if annealed else schedule
+        epsilons = schedule
+        if annealed:
+            first = ANNEAL_FROM_RELATIVE * linearization.product_cost
+            first = max(ANNEAL_FROM * schedule.last, first)
+            epsilons = hurried(Schedule(schedule.last, first))
         made.append(Contestant.at_start(label, linearization, epsilons, set_state))
     return made
 
 
 def resume(last, epsilon):
     """A contestant at another epsilon from where one ended, whose state it takes."""
-    return Contestant.at_start(
-        f"epsilon {last.loop.epsilons.last:.3g}",
-        last.loop.linearization,
-        Schedule(epsilon, epsilon),
-        lambda fork: last.gw_cost,
-    )
+    before, epsilons = last.loop.linearization, Schedule(epsilon, epsilon)
+    label = f"epsilon {last.loop.epsilons.last:.3g}"
+    return Contestant.at_start(label, before, epsilons, lambda fork: last.gw_cost)
 
 
 def successive_halving(
@@ -204,8 +205,7 @@ def successive_halving(
                 )
             moved.append(one)
         left, same = _distinct(sorted(moved, key=_rank))
-        keep = sum(_as_good(one, left[0], CLOSE) for one in left)
-        keep = min(keep, MAX_CLOSE)
+        keep = min(sum(_as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
         if keep_all_in_first_round and number == 1:
             keep = len(left)
         elif number < len(ROUNDS):
@@ -248,12 +248,6 @@ def hurried(schedule):
     """The schedule so steep that it is over before candidates are compared."""
     factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
-
-
-def _annealed(schedule, linearization):
-    first = ANNEAL_FROM_RELATIVE * linearization.product_cost
-    first = max(ANNEAL_FROM * schedule.last, first)
-    return hurried(Schedule(schedule.last, first))
 
 
 def _promote(coarse, linearization, schedule, at):

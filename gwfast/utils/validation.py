@@ -146,9 +146,3 @@ def one_of(x: T, name: str, choices: Collection[str]) -> T:
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"{name} must be one of {sorted(choices)}, got {x!r}")
     return x
-
-
-def as_callback(x: T, name: str = "callback") -> T:
-    if x is not None and not callable(x):
-        raise TypeError(f"{name} must be callable or None, got {type(x).__name__}")
-    return x
