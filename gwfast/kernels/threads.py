@@ -19,20 +19,10 @@ MOST_THREADS = 4096
 def resolve_n_threads(n_threads=None, *, work=None):
     """Number of threads to use.
 
-    Parameters
-    ----------
-    n_threads : int or None, default=None
-        None means ``OMP_NUM_THREADS`` where that is set, else the physical cores this
-        process may use (affinity and container quota counted). Negative numbers count
-        back from that as in joblib: -1 is all, -2 all but one.
-    work : int or None, default=None
-        Number of matrix entries a pass touches. Too few of them run on one thread
-        whatever `n_threads` is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_threads` is not an integer, zero or larger than any machine's.
+    None is ``OMP_NUM_THREADS`` where that is set, else the physical cores that this
+    process may use (affinity and container quota counted). Negative numbers count back
+    from that as in joblib: -1 is all, -2 all but one. A pass that touches only few
+    matrix entries, its `work`, runs on one thread whatever `n_threads` is.
     """
     if n_threads is not None:
         if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):

@@ -42,12 +42,12 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
-    # What the forms know: all rows, some as an array, and ``plan @ y`` with row sums.
+    # What the forms know: the other side, all rows, some as an array or as kernels take
+    # them.
     _transposed: Callable[[], "Coupling"]
     _toarray: Callable[[], FloatArray]
     _rows: Callable[[slice], FloatArray]
-    _topk: Callable[[int, Any], Neighbors]
-    _apply: Callable[[FloatArray], tuple[FloatArray, Float64Array]]
+    _made: Callable[..., Any]
 
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
@@ -83,10 +83,6 @@ class Coupling:
         left_out : float, default=1e-4
             Fraction of the mass of every row that its smallest entries, which are left
             out, have together at most.
-
-        Returns
-        -------
-        (n, m) scipy.sparse.csr_array
         """
         left_out = _as_fraction(left_out)
         parts = []
@@ -96,7 +92,7 @@ class Coupling:
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def topk(self, k: int, rows: ArrayLike | None = None) -> Neighbors:
-        """The k largest entries of every row, largest first.
+        """`Neighbors` by the k largest entries of every row, largest first.
 
         Parameters
         ----------
@@ -104,10 +100,6 @@ class Coupling:
             At most the number of columns is returned.
         rows : (r,) int ndarray or None, default=None
             Which rows; None is all.
-
-        Returns
-        -------
-        Neighbors
         """
         k = min(as_count(k, "k"), self.shape[1])
         if rows is None:
@@ -155,7 +147,7 @@ class Coupling:
 
     def entropy(self) -> float:
         """``-sum plan log plan``."""
-        raise NotImplementedError
+        return _kernels.entropy(self._made(), self.n_threads)
 
     def copy(self) -> "Coupling":
         """One that no later solve can overwrite."""
@@ -171,6 +163,13 @@ class Coupling:
         """Pairs of a slice of rows and these as an array."""
         for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
             yield rows, self._rows(rows)
+
+    def _topk(self, k: int, rows: Any) -> Neighbors:
+        return largest(self._made(rows), k, self.n_threads)
+
+    def _apply(self, y: FloatArray) -> tuple[FloatArray, Float64Array]:
+        """``plan @ y``, and the row sums."""
+        return _multiply(self._made(), y, self.n_threads)
 
 
 class ArrayCoupling(Coupling):
@@ -193,23 +192,16 @@ class ArrayCoupling(Coupling):
     def marginals(self):
         return tuple(self.array.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
 
-    def entropy(self):
-        return _kernels.entropy(self.array, self.n_threads)
-
     def copy(self):
         return ArrayCoupling(self.array.copy(), self.n_threads).with_limit(self.limit)
 
     def _toarray(self):
         return self.array
 
-    def _rows(self, rows):
-        return self.array[rows]
+    def _made(self, rows=slice(None)):
+        return np.ascontiguousarray(self.array[rows])
 
-    def _topk(self, k, rows):
-        return largest(np.ascontiguousarray(self.array[rows]), k, self.n_threads)
-
-    def _apply(self, y):
-        return _multiply(self.array, y, self.n_threads)
+    _rows = _made
 
 
 class FactoredCoupling(Coupling):
@@ -234,9 +226,6 @@ class FactoredCoupling(Coupling):
         swapped = self.right, self.left, self.g, self.f
         return FactoredCoupling(*swapped, self.epsilon, self.n_threads)
 
-    def entropy(self):
-        return _kernels.entropy(self._made(), self.n_threads)
-
     def _made(self, rows=slice(None)):
         return Gibbs(self.left[rows], self._panels, self.f[rows], self.g, self.epsilon)
 
@@ -248,12 +237,6 @@ class FactoredCoupling(Coupling):
         out = aligned_empty((made.n, made.m))
         _kernels.copy_rows(made, out, self.n_threads)
         return out
-
-    def _topk(self, k, rows):
-        return largest(self._made(rows), k, self.n_threads)
-
-    def _apply(self, y):
-        return _multiply(self._made(), y, self.n_threads)
 
 
 class SparseCoupling(Coupling):

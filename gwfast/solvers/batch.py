@@ -55,8 +55,7 @@ def gromov_wasserstein_batch(
     Raises
     ------
     TypeError, ValueError
-        If an argument, or one of a problem, has the wrong type, shape or value; the
-        message names it, and the problem by its number.
+        As `gromov_wasserstein`; the message has the number of the problem.
 
     Warns
     -----
@@ -73,22 +72,21 @@ def gromov_wasserstein_batch(
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
     made = [_as_problem(*numbered) for numbered in enumerate(problems)]
-    n_threads = resolve_n_threads(n_threads)
-    solved, total = {}, len(made)
+    total = len(made)
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -made[k].shape[0])
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast")
+    pool = ThreadPoolExecutor(resolve_n_threads(n_threads), thread_name_prefix="gwfast")
     with single_threaded_blas(), reporting(progress) as report, pool:
         running = {k: pool.submit(solve, made[k], options) for k in order}
         try:
             for done, k in enumerate(order):
                 report(ProgressEvent("solve", "solving", done + 1, done, total))
                 with _numbered(k):
-                    solved[k] = running[k].result()
+                    running[k].result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    results = [solved[k] for k in range(total)]
+    results = [running[k].result() for k in range(total)]
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
         shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])

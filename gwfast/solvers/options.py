@@ -27,11 +27,6 @@ class SolveOptions:
     What depends on the problem is checked when that is solved: `init`, `method` (a name
     until then), `n_threads`, `memory_limit` and `tier`. With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
     """
 
     limits: Limits

@@ -12,25 +12,16 @@ if TYPE_CHECKING:
 
 
 class ProgressEvent(NamedTuple):
-    """What is going on.
+    """What is going on."""
 
-    Attributes
-    ----------
-    stage : str
-        Kind of work that begins; of "iteration" and "finished" (a job), that ended.
-    text : str
-        For people.
-    number : int
-        Within its stage, from 1.
-    done, total : int or None
-        How much of the whole is done, and of how much; None is unknown.
-    """
-
+    # The kind of work that begins; of "iteration" and "finished" (a job), that ended.
     stage: Literal[
         "start", "round", "solve", "iteration", "refinement", "match", "job", "finished"
     ]
     text: str
+    # Within its stage.
     number: int = 1
+    # How much of the whole is done, and of how much; None is unknown.
     done: int | None = None
     total: int | None = None
 
