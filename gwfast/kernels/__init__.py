@@ -50,18 +50,17 @@ PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 
 
 @contextlib.contextmanager
-def _patient(names=("OMP_WAIT_POLICY", *PATIENCE)):
+def _patient():
     """Have OpenMP loaded inside with threads that wait asleep, unless the user has said
     how they should; the environment is as before after it.
     """
-    if any(name in os.environ for name in names):
-        yield
-        return
-    os.environ.update(PATIENCE)
+    said = not os.environ.keys().isdisjoint(["OMP_WAIT_POLICY", *PATIENCE])
+    settings = {} if said else PATIENCE
+    os.environ.update(settings)
     try:
         yield
     finally:
-        for name in PATIENCE:
+        for name in settings:
             del os.environ[name]
 
 

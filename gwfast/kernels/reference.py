@@ -29,9 +29,6 @@ def Gibbs(left, right, f, g, epsilon):
         return np.exp(_exponent(Product(left, right), f, g, epsilon))
 
 
-# --- Elementwise ----------------------------------------------------------------------
-
-
 def exp(x, out, n_threads=1):
     with np.errstate(over="ignore", under="ignore"):
         np.copyto(out, np.exp(x.astype(np.float64)), casting="same_kind")
@@ -40,9 +37,6 @@ def exp(x, out, n_threads=1):
 def log(x, out, n_threads=1):
     with np.errstate(divide="ignore", invalid="ignore"):
         np.copyto(out, np.log(x.astype(np.float64)), casting="same_kind")
-
-
-# --- The log domain -------------------------------------------------------------------
 
 
 def _exponent(cost, f, g, epsilon):
@@ -59,17 +53,13 @@ def logsumexp_cols(cost, f, g, epsilon, out, n_threads=1):
 
 def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
     exponent = _exponent(cost, f, g, epsilon)
-    with np.errstate(over="ignore", under="ignore"):
-        np.copyto(out, np.exp(exponent), casting="same_kind")
+    exp(exponent, out)
     return float(exponent.max())
 
 
 def proximal_cost(cost, plan, weight, n_threads=1):
     least = np.finfo(plan.dtype).tiny
     cost -= weight * np.log(np.maximum(plan, least).astype(np.float64))
-
-
-# --- The scaling domain ---------------------------------------------------------------
 
 
 def _rescale(scaling, mass, total, omega, most):
@@ -117,9 +107,6 @@ def marginals(plan, row_sums, col_sums, work, n_threads=1):
     col_sums[:] = work.values[:] = plan.sum(axis=0, dtype=np.longdouble)
 
 
-# --- Reading a matrix -----------------------------------------------------------------
-
-
 def dot(plan, cost, n_threads=1):
     return float((plan.astype(np.float64) * cost).sum(dtype=np.longdouble))
 
@@ -144,9 +131,6 @@ def topk_rows(x, indices, values, n_threads=1):
     values[:] = np.take_along_axis(x, indices, axis=1)
 
 
-# --- Products -------------------------------------------------------------------------
-
-
 def matmul(a, b, out, x=None, dots=None, n_threads=1):
     out[:] = a.astype(np.float64) @ b
     if x is not None:
@@ -161,9 +145,6 @@ def gibbs_product(a, b, f, g, epsilon, out, work, n_threads=1):
 
 def gram(x, y, out, n_threads=1):
     out[:] = x.T.astype(np.float64) @ y.astype(np.float64)
-
-
-# --- Of which only some entries are kept ----------------------------------------------
 
 
 def _plan_and_kept(kernel, u, v, row, col):
@@ -194,8 +175,7 @@ def _dense(start, index, kernel, m):
 def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
     kept = _rows_of(start), index
     exponent = _exponent(Product(x, Panels(y, transposed=True)), f, g, epsilon)[kept]
-    with np.errstate(over="ignore", under="ignore"):
-        np.copyto(out, np.exp(exponent), casting="same_kind")
+    exp(exponent, out)
     return float(exponent.max(initial=-np.inf))
 
 

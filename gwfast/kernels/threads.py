@@ -19,27 +19,10 @@ MOST_THREADS = 4096
 def resolve_n_threads(n_threads=None, *, work=None):
     """Number of threads to use.
 
-    Parameters
-    ----------
-    n_threads : int or None, default=None
-        None means ``OMP_NUM_THREADS`` where that is set, else the physical cores this
-        process may use (affinity and container quota counted). Negative numbers count
-        back from that as in joblib: -1 is all, -2 all but one. A positive number is
-        taken as it is, also above the number of cores.
-    work : int or None, default=None
-        Number of matrix entries a pass touches. Too few of them run on one thread
-        whatever `n_threads` is.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    TypeError
-        If `n_threads` is not an integer.
-    ValueError
-        If `n_threads` is zero or larger than any machine's.
+    None is ``OMP_NUM_THREADS`` where that is set, else the physical cores that this
+    process may use (affinity and container quota counted). Negative numbers count back
+    from that as in joblib: -1 is all, -2 all but one. A pass that touches only few
+    matrix entries, its `work`, runs on one thread whatever `n_threads` is.
     """
     if n_threads is not None:
         if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):
@@ -95,11 +78,9 @@ def _quota():
         return os.cpu_count() or 1
 
 
-@functools.cache
-def _controller():
-    # Scanning the loaded libraries takes milliseconds: once is enough, since the only
-    # BLAS that matters, SciPy's, is loaded above.
-    return ThreadpoolController()
+# Scanning the loaded libraries takes milliseconds: once is enough, since the only BLAS
+# that matters, SciPy's, is loaded above.
+_controller = functools.cache(ThreadpoolController)
 
 
 @contextlib.contextmanager
@@ -113,11 +94,6 @@ def single_threaded_blas():
         yield
 
 
-def blas_info():
-    """Facts about the BLAS libraries in this process, for `show_config`."""
-    return [lib for lib in ThreadpoolController().info() if lib["user_api"] == "blas"]
-
-
-def openmp_info():
-    """Facts about the OpenMP runtimes in this process, for `show_config`."""
-    return [lib for lib in ThreadpoolController().info() if lib["user_api"] == "openmp"]
+def libraries(kind):
+    """Facts about the libraries in this process of a kind, "blas" or "openmp"."""
+    return [lib for lib in ThreadpoolController().info() if lib["user_api"] == kind]

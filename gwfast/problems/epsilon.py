@@ -90,18 +90,9 @@ class Schedule:
         """Epsilon of an iteration, counted from 0."""
         return max(self.last, self.first * self.factor**iteration)
 
-    @classmethod
-    def constant(cls, epsilon: float) -> "Schedule":
-        return cls(epsilon, epsilon)
-
 
 def as_epsilon(epsilon: EpsilonLike) -> Epsilon:
-    """`Epsilon` of a number, "auto" or an `Epsilon`.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """`Epsilon` of a number, "auto" or an `Epsilon`."""
     if isinstance(epsilon, Epsilon):
         return epsilon
     if isinstance(epsilon, str):
@@ -114,12 +105,7 @@ def as_epsilon(epsilon: EpsilonLike) -> Epsilon:
 
 
 def parse_epsilon(text: str) -> EpsilonLike:
-    """What `gwfast.align` takes, of the text "auto", a number or a percentage.
-
-    Raises
-    ------
-    ValueError
-    """
+    """What `gwfast.align` takes, of the text "auto", a number or a percentage."""
     if text == "auto":
         return "auto"
     relative = text.endswith("%")

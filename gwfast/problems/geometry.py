@@ -30,12 +30,7 @@ CONSTANT = 1e-6
 
 
 def within_range(x: NDArray[Any], name: str) -> NDArray[Any]:
-    """`x`, if fourth powers of its entries (squared squared distances) stay finite.
-
-    Raises
-    ------
-    ValueError
-    """
+    """`x`, if fourth powers of its entries (squared squared distances) stay finite."""
     top = max(float(x.max()), -float(x.min()))
     if not (top == 0 or 1e-60 < top < 1e60):
         raise ValueError(
@@ -45,13 +40,7 @@ def within_range(x: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def unit_rows(x: ArrayLike, name: str) -> Float64Array:
-    """`x` in float64 with rows of length one.
-
-    Raises
-    ------
-    ValueError
-        If rows are zero; they are named.
-    """
+    """`x` in float64 with rows of length one; a ValueError names those of zeros."""
     x = np.asarray(x, dtype=np.float64)
     # Dividing by the largest entry first keeps the squares of very large and very
     # small rows within range.
@@ -152,10 +141,6 @@ class PointCloud:
             Over all pairs of points (the median: of 2000 points, spread evenly), a
             point with itself included. Of ``1 - cos`` for the metric "cosine", as in
             the paper's experiments: a similarity may well have a mean of zero.
-
-        Returns
-        -------
-        PointCloud
 
         Raises
         ------

@@ -15,29 +15,20 @@ LOG_FLOOR = 1e-18
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """The four functions of a loss, and what holds for it.
-
-    Attributes
-    ----------
-    name : str
-    f1, f2, h1, h2 : callable
-        Of ndarrays, elementwise. The `f` are convex, the `h` monotone.
-    domain_min : float
-        Smallest cost that it is defined for.
-    shift_invariant : bool
-        Whether adding one number to the costs of both sides changes nothing.
-    keeps_factors : bool
-        Whether the linearized cost of costs that are products is a product: `h` linear
-        and `f` the square.
-    """
+    """The four functions of a loss, and what holds for it."""
 
     name: LossName
+    # Of ndarrays, elementwise. The `f` are convex, the `h` monotone.
     f1: Callable
     f2: Callable
     h1: Callable
     h2: Callable
+    # Smallest cost that it is defined for.
     domain_min: float = -np.inf
+    # Whether adding one number to the costs of both sides changes nothing.
     shift_invariant: bool = False
+    # Whether the linearized cost of costs that are products is a product: `h` linear
+    # and `f` the square.
     keeps_factors: bool = False
 
     def check(self, cost, name):
@@ -52,27 +43,21 @@ def _identity(x):
     return x
 
 
-def _twice(x):
-    return 2.0 * x
-
-
-def _x_log_x(x):
-    return x * np.log(x + LOG_FLOOR) - x
-
-
-def _log(x):
-    return np.log(x + LOG_FLOOR)
-
-
 SQUARE = Loss(  # (a - b)^2
     "square",
-    np.square,
-    np.square,
-    _identity,
-    _twice,
+    f1=np.square,
+    f2=np.square,
+    h1=_identity,
+    h2=lambda b: 2.0 * b,
     shift_invariant=True,
     keeps_factors=True,
 )
-# a log(a / b) - a + b
-KL = Loss("kl", _x_log_x, _identity, _identity, _log, domain_min=0.0)
+KL = Loss(  # a log(a / b) - a + b
+    "kl",
+    f1=lambda a: a * np.log(a + LOG_FLOOR) - a,
+    f2=_identity,
+    h1=_identity,
+    h2=lambda b: np.log(b + LOG_FLOOR),
+    domain_min=0.0,
+)
 LOSSES = {loss.name: loss for loss in (SQUARE, KL)}

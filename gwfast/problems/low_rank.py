@@ -27,20 +27,8 @@ TINY = 1e-30
 class LowRankCost(PointCloud):
     """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors, found
     by a power of the matrix on random vectors (Halko, Martinsson and Tropp, SIAM Review
-    2011).
-
-    Parameters
-    ----------
-    cost : DenseCost
-    shift : float
-        Taken from all costs.
-    n_threads : int
-
-    Attributes
-    ----------
-    left_out : float
-        Fraction of the costs, less `shift`, that these do not make up, in the
-        Frobenius norm.
+    2011). Of the costs, less `shift`, these do not make up the fraction `left_out`, in
+    the Frobenius norm.
     """
 
     metric = None
@@ -71,12 +59,12 @@ class LowRankCost(PointCloud):
 def low_rank_problem(problem, n_threads):
     """The problem with low-rank costs, or None where these would not do."""
     sides = problem.x, problem.y
-    small = min(problem.shape) < MIN_POINTS or not LOSSES[problem.loss].keeps_factors
-    if small or not problem.is_plain:
+    if min(problem.shape) < MIN_POINTS or not problem.is_plain:
         return None
-    if not all(isinstance(side, DenseCost) and side.symmetric for side in sides):
-        return None
-    if any(side.is_constant for side in sides):
+    if not LOSSES[problem.loss].keeps_factors or not all(
+        isinstance(side, DenseCost) and side.symmetric and not side.is_constant
+        for side in sides
+    ):
         return None
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     made = []

@@ -1,5 +1,6 @@
 """The quadratic problem: two geometries, their marginals and a loss, no algorithm."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,6 @@ from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .geometry import CostLike, DenseCost, Geometry, PointCloud
 from .losses import LOSSES, LossName
-
-
-def as_geometry(cost: CostLike, name: str) -> Geometry:
-    """A geometry as it is, anything else as a matrix of costs."""
-    if isinstance(cost, PointCloud | DenseCost):
-        return cost
-    return DenseCost(cost, name)
 
 
 class QuadraticProblem:
@@ -58,7 +52,10 @@ class QuadraticProblem:
         marginals: Marginals = "balanced",
         mass: float | None = None,
     ) -> None:
-        x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
+        x, y = (
+            side if isinstance(side, PointCloud | DenseCost) else DenseCost(side, name)
+            for side, name in ((x, "cost_x"), (y, "cost_y"))
+        )
         rule = as_rule(marginals, p, q, mass, (x.n, y.n))
         one_of(loss, "loss", LOSSES)
         if as_positive(alpha, "alpha", zero=True) > 1.0:
@@ -92,28 +89,17 @@ class QuadraticProblem:
 
     def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> "QuadraticProblem":
         """The same problem on some of the points, their masses scaled to one."""
-        linear_cost = self.linear_cost
-        if linear_cost is not None:
-            linear_cost = linear_cost[np.ix_(rows, cols)]
-        return QuadraticProblem.from_checked(
-            self.x.take(rows),
-            self.y.take(cols),
-            self.rule.take(rows, cols),
-            loss=self.loss,
-            linear_cost=linear_cost,
-            alpha=self.alpha,
-        )
+        part = self.with_geometries(self.x.take(rows), self.y.take(cols))
+        part.rule = self.rule.take(rows, cols)
+        if self.linear_cost is not None:
+            part.linear_cost = self.linear_cost[np.ix_(rows, cols)]
+        return part
 
     def with_geometries(self, x: Geometry, y: Geometry) -> "QuadraticProblem":
         """The same problem with other costs between as many points."""
-        return QuadraticProblem.from_checked(
-            x,
-            y,
-            self.rule,
-            loss=self.loss,
-            linear_cost=self.linear_cost,
-            alpha=self.alpha,
-        )
+        other = copy.copy(self)
+        other.x, other.y = x, y
+        return other
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -42,19 +42,18 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
-    # What the forms know: all rows, some as an array, and ``plan @ y`` with row sums.
+    # What the forms know: the other side, all rows, some as an array or as kernels take
+    # them.
+    _transposed: Callable[[], "Coupling"]
     _toarray: Callable[[], FloatArray]
     _rows: Callable[[slice], FloatArray]
-    _topk: Callable[[int, Any], Neighbors]
-    _apply: Callable[[FloatArray], tuple[FloatArray, Float64Array]]
+    _made: Callable[..., Any]
 
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
 
     def with_limit(self, limit: float | None) -> "Coupling":
-        """The same plan over the same memory, whose `toarray` may take so many bytes;
-        None is any number.
-        """
+        """The same plan, not copied, whose `toarray` may take so many bytes."""
         other = copy.copy(self)
         other.limit = limit
         return other
@@ -84,10 +83,6 @@ class Coupling:
         left_out : float, default=1e-4
             Fraction of the mass of every row that its smallest entries, which are left
             out, have together at most.
-
-        Returns
-        -------
-        (n, m) scipy.sparse.csr_array
         """
         left_out = _as_fraction(left_out)
         parts = []
@@ -97,7 +92,7 @@ class Coupling:
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def topk(self, k: int, rows: ArrayLike | None = None) -> Neighbors:
-        """The k largest entries of every row, largest first.
+        """`Neighbors` by the k largest entries of every row, largest first.
 
         Parameters
         ----------
@@ -105,10 +100,6 @@ class Coupling:
             At most the number of columns is returned.
         rows : (r,) int ndarray or None, default=None
             Which rows; None is all.
-
-        Returns
-        -------
-        Neighbors
         """
         k = min(as_count(k, "k"), self.shape[1])
         if rows is None:
@@ -119,16 +110,7 @@ class Coupling:
         return self._topk(k, np.arange(self.shape[0])[rows])
 
     def apply(self, y: ArrayLike) -> FloatArray:
-        """``plan @ y``.
-
-        Parameters
-        ----------
-        y : array-like of shape (m,) or (m, e)
-
-        Returns
-        -------
-        (n,) or (n, e) ndarray of `dtype`
-        """
+        """``plan @ y``, (n,) or (n, e) of `dtype`, for a `y` of (m,) or (m, e)."""
         y = as_array(y, "y")
         if y.ndim not in (1, 2) or len(y) != self.shape[1]:
             raise ValueError(
@@ -141,12 +123,7 @@ class Coupling:
 
     def transform(self, y: ArrayLike) -> FloatArray:
         """The barycentric projection ``plan @ y / plan @ 1``: to every row the mean of
-        the rows of `y` that its mass goes to.
-
-        Returns
-        -------
-        (n,) or (n, e) ndarray of `dtype`
-            Zero for rows without mass.
+        the rows of `y` that its mass goes to, zero for rows without mass.
         """
         moved = self.apply(y)
         masses = self.marginals[0].astype(self.dtype)
@@ -162,7 +139,7 @@ class Coupling:
     @property
     def T(self) -> "Coupling":
         """The coupling of the other side with this one."""
-        raise NotImplementedError
+        return self._transposed().with_limit(self.limit)
 
     @property
     def nbytes(self) -> int:
@@ -170,7 +147,7 @@ class Coupling:
 
     def entropy(self) -> float:
         """``-sum plan log plan``."""
-        raise NotImplementedError
+        return _kernels.entropy(self._made(), self.n_threads)
 
     def copy(self) -> "Coupling":
         """One that no later solve can overwrite."""
@@ -184,10 +161,15 @@ class Coupling:
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Pairs of a slice of rows and these as an array."""
-        step = max(BLOCK_FLOATS // self.shape[1], 1)
-        for i in range(0, self.shape[0], step):
-            rows = slice(i, min(i + step, self.shape[0]))
+        for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
             yield rows, self._rows(rows)
+
+    def _topk(self, k: int, rows: Any) -> Neighbors:
+        return largest(self._made(rows), k, self.n_threads)
+
+    def _apply(self, y: FloatArray) -> tuple[FloatArray, Float64Array]:
+        """``plan @ y``, and the row sums."""
+        return _multiply(self._made(), y, self.n_threads)
 
 
 class ArrayCoupling(Coupling):
@@ -203,17 +185,12 @@ class ArrayCoupling(Coupling):
     def nbytes(self):
         return self.array.nbytes
 
-    @property
-    def T(self):
-        swapped = np.ascontiguousarray(self.array.T)
-        return ArrayCoupling(swapped, self.n_threads).with_limit(self.limit)
+    def _transposed(self):
+        return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)
 
     @property
     def marginals(self):
         return tuple(self.array.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
-
-    def entropy(self):
-        return _kernels.entropy(self.array, self.n_threads)
 
     def copy(self):
         return ArrayCoupling(self.array.copy(), self.n_threads).with_limit(self.limit)
@@ -221,14 +198,10 @@ class ArrayCoupling(Coupling):
     def _toarray(self):
         return self.array
 
-    def _rows(self, rows):
-        return self.array[rows]
+    def _made(self, rows=slice(None)):
+        return np.ascontiguousarray(self.array[rows])
 
-    def _topk(self, k, rows):
-        return largest(np.ascontiguousarray(self.array[rows]), k, self.n_threads)
-
-    def _apply(self, y):
-        return _multiply(self.array, y, self.n_threads)
+    _rows = _made
 
 
 class FactoredCoupling(Coupling):
@@ -249,13 +222,9 @@ class FactoredCoupling(Coupling):
         arrays = self.left, self.right, self.f, self.g, self._panels
         return sum(array.nbytes for array in arrays)
 
-    @property
-    def T(self):
-        swapped = self.right, self.left, self.g, self.f, self.epsilon
-        return FactoredCoupling(*swapped, self.n_threads).with_limit(self.limit)
-
-    def entropy(self):
-        return _kernels.entropy(self._made(), self.n_threads)
+    def _transposed(self):
+        swapped = self.right, self.left, self.g, self.f
+        return FactoredCoupling(*swapped, self.epsilon, self.n_threads)
 
     def _made(self, rows=slice(None)):
         return Gibbs(self.left[rows], self._panels, self.f[rows], self.g, self.epsilon)
@@ -269,20 +238,9 @@ class FactoredCoupling(Coupling):
         _kernels.copy_rows(made, out, self.n_threads)
         return out
 
-    def _topk(self, k, rows):
-        return largest(self._made(rows), k, self.n_threads)
-
-    def _apply(self, y):
-        return _multiply(self._made(), y, self.n_threads)
-
 
 class SparseCoupling(Coupling):
-    """A plan most of whose entries are zero.
-
-    Attributes
-    ----------
-    csr : (n, m) scipy.sparse.csr_array
-    """
+    """A plan most of whose entries are zero, as a `scipy.sparse.csr_array`."""
 
     form = "sparse"
 
@@ -292,13 +250,10 @@ class SparseCoupling(Coupling):
 
     @property
     def nbytes(self):
-        parts = self.csr.data, self.csr.indices, self.csr.indptr
-        return sum(part.nbytes for part in parts)
+        return self.csr.data.nbytes + self.csr.indices.nbytes + self.csr.indptr.nbytes
 
-    @property
-    def T(self):
-        swapped = self.csr.T.tocsr()
-        return SparseCoupling(swapped, self.n_threads).with_limit(self.limit)
+    def _transposed(self):
+        return SparseCoupling(self.csr.T.tocsr(), self.n_threads)
 
     @property
     def marginals(self):

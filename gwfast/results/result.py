@@ -221,15 +221,11 @@ class GWResult:
         Linearizations, and Sinkhorn iterations in all of them together, of the last
         descent.
     status : Status
-        Why the solver stopped, a `str`. ``"converged"``: objective, plan and marginals
-        are within tolerance. ``"max_outer"``: the limit of outer iterations was
-        reached. ``"max_inner"``: objective and plan stand still, the marginal tolerance
-        was not reached within the limit of Sinkhorn iterations. ``"precision"``:
-        nothing gets any better, above a tolerance that float32 cannot meet.
-        ``"stopped"``: by the callback. And of what converged, but should not be trusted
-        as it is: ``"near_product"``, the plan hardly differs from the product plan and
-        matches nothing; ``"lost_mass"``, points have lost their mass; ``"tie"``,
-        another plan is as good (the spaces are symmetric, or do not say enough).
+        Why the solver stopped, a `str` whose `meaning` says it in words:
+        ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
+        any better), ``"stopped"`` (by the callback), and of what converged, but should
+        not be trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"``
+        (another plan is as good).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`); 0 where it was

@@ -1,5 +1,6 @@
 """Many small problems at once, one thread each."""
 
+import contextlib
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,8 +55,7 @@ def gromov_wasserstein_batch(
     Raises
     ------
     TypeError, ValueError
-        If an argument, or one of a problem, has the wrong type, shape or value; the
-        message names it, and the problem by its number.
+        As `gromov_wasserstein`; the message has the number of the problem.
 
     Warns
     -----
@@ -72,21 +72,21 @@ def gromov_wasserstein_batch(
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
     made = [_as_problem(*numbered) for numbered in enumerate(problems)]
-    n_threads = resolve_n_threads(n_threads)
-    solved, total = {}, len(made)
+    total = len(made)
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -made[k].shape[0])
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast")
+    pool = ThreadPoolExecutor(resolve_n_threads(n_threads), thread_name_prefix="gwfast")
     with single_threaded_blas(), reporting(progress) as report, pool:
         running = {k: pool.submit(solve, made[k], options) for k in order}
         try:
             for done, k in enumerate(order):
                 report(ProgressEvent("solve", "solving", done + 1, done, total))
-                solved[k] = _result_of(running[k], k)
+                with _numbered(k):
+                    running[k].result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    results = [solved[k] for k in range(total)]
+    results = [running[k].result() for k in range(total)]
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
         shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])
@@ -110,14 +110,15 @@ def _as_problem(number, problem):
             f"problems[{number}] must be a QuadraticProblem or a tuple (cost_x, "
             f"cost_y) or (cost_x, cost_y, p, q), got {came}"
         )
-    try:
+    with _numbered(number):
         return QuadraticProblem(*problem)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"problems[{number}]: {error}") from error
 
 
-def _result_of(future, number):
+@contextlib.contextmanager
+def _numbered(number):
+    """Messages of errors inside begin with the number of the problem."""
     try:
-        return future.result()
+        yield
     except (TypeError, ValueError, MemoryError) as error:
-        raise type(error)(f"problems[{number}]: {error}") from error
+        error.args = (f"problems[{number}]: {error}",)
+        raise

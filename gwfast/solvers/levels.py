@@ -8,6 +8,8 @@ is kept, and what that takes.
   anew, which costs a product of 2 n m d flops.
 """
 
+import functools
+
 from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
@@ -58,29 +60,13 @@ def needs(problem, n_threads, *, method=PGD, itemsize=4, scale=1.0):
 
 
 def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
-    """The tier to use.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    tier : {"auto", "dense", "sparse", "tiled"}
-    limit : float
-        Bytes.
-    n_threads : int
-    method : Method, default=PGD
-    itemsize : int, default=4
-        Bytes of a number in its matrices.
-
-    Raises
-    ------
-    ValueError
-        If the problem cannot be solved in that tier.
-    MemoryError
-        If it does not fit; the message has the sizes.
+    """The tier to use within a limit of bytes: "auto" is the first that fits. A
+    MemoryError, which has the sizes, says that none does.
     """
     one_of(tier, "tier", ("auto", *TIERS))
     kind = dict(method=method, itemsize=itemsize)
-    takes = needs(problem, n_threads, **kind)
+    sized = functools.partial(needs, problem, n_threads, **kind)
+    takes = sized()
     if tier != "auto" and tier not in takes:
         raise ValueError(
             f"tier must be 'dense' for costs that are not two point clouds under the "
@@ -91,26 +77,22 @@ def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
         if size <= limit:
             return name
     n, m = problem.shape
-
-    def sized(scale):
-        takes = needs(problem, n_threads, scale=scale, **kind)
-        return min(takes[name] for name in allowed)
-
     sizes = ", ".join(f"{size / 1e9:.3g} GB ({name})" for name, size in takes.items())
     asked = "" if tier == "auto" else f" with tier={tier!r}"
     raise MemoryError(
         f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} "
-        f"GB{asked}; {_advice(problem, takes, limit, sized)}"
+        f"GB{asked}; {_advice(problem, sized, allowed, limit)}"
     )
 
 
-def _advice(problem, takes, limit, sized):
-    fitting = [name for name, size in takes.items() if size <= limit]
+def _advice(problem, sized, allowed, limit):
+    fitting = [name for name, size in sized().items() if size <= limit]
     if fitting:
         return f"tier={fitting[0]!r} would fit"
     low, high = 0.0, 1.0
     for _ in range(20):
         scale = (low + high) / 2
-        low, high = (scale, high) if sized(scale) <= limit else (low, scale)
+        fits = min(map(sized(scale=scale).get, allowed)) <= limit
+        low, high = (scale, high) if fits else (low, scale)
     n, m = (int(low * size) for size in problem.shape)
     return f"about {n} x {m} would fit" if min(n, m) > 1 else "nothing would fit"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+import operator
 import time
 from collections.abc import Callable, Iterable
 
@@ -25,6 +26,7 @@ from .starts import as_start, default_starts, shared_profiles
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
 FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
+LOWEST_COST = operator.attrgetter("gw_cost")
 
 
 def multistart(
@@ -46,7 +48,7 @@ def multistart(
     Costs, their products with the marginals and the buffers are made once; what each
     start has of its own is, for point clouds, a small matrix, for dense costs a plan.
     What ``init="auto"`` does on few points, this does on all of them, with starts of
-    your own.
+    your own. Errors and warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -67,16 +69,6 @@ def multistart(
     -------
     GWResult
         The best, with a row of `candidates` for every start.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
-    Warns
-    -----
-    ConvergenceWarning
-        As `gromov_wasserstein`.
     """
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol),
@@ -85,7 +77,7 @@ def multistart(
         seed=seed,
         progress=progress,
     )
-    return _tune(problem, [options.epsilon], starts, prune, _lowest_cost, options)
+    return _tune(problem, [options.epsilon], starts, prune, LOWEST_COST, options)
 
 
 def tune_epsilon(
@@ -106,7 +98,8 @@ def tune_epsilon(
     """Solve one problem for many epsilons, each from many starts.
 
     Goes from large to small epsilon, and the best plan of each is one more start for
-    the next: annealing, beside fresh starts in case it has been led astray.
+    the next: annealing, beside fresh starts in case it has been led astray. Errors and
+    warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -128,16 +121,6 @@ def tune_epsilon(
     -------
     GWResult
         The best, with a row of `candidates` for every start at every epsilon.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
-    Warns
-    -----
-    ConvergenceWarning
-        As `gromov_wasserstein`, of the best.
     """
     if epsilons is None:
         epsilons = [Epsilon(relative=fraction) for fraction in FRACTIONS]
@@ -159,11 +142,7 @@ def tune_epsilon(
         seed=seed,
         progress=progress,
     )
-    return _tune(problem, epsilons, starts, prune, key or _lowest_cost, options)
-
-
-def _lowest_cost(result):
-    return result.gw_cost
+    return _tune(problem, epsilons, starts, prune, key or LOWEST_COST, options)
 
 
 def _number(value):

@@ -12,7 +12,7 @@ from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
 from ..utils.precision import Dtype, as_precision
 from ..utils.types import MemoryLimit, Progress
-from ..utils.validation import as_callback, as_count
+from ..utils.validation import as_count
 from .starts import MakesPlan
 
 Callback = Callable[[LiveStep], object]
@@ -27,11 +27,6 @@ class SolveOptions:
     What depends on the problem is checked when that is solved: `init`, `method` (a name
     until then), `n_threads`, `memory_limit` and `tier`. With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
     """
 
     limits: Limits
@@ -49,7 +44,9 @@ class SolveOptions:
 
     def __post_init__(self):
         object.__setattr__(self, "seed", as_count(self.seed, "seed", least=0))
-        as_callback(self.callback)
+        if self.callback is not None and not callable(self.callback):
+            came = type(self.callback).__name__
+            raise TypeError(f"callback must be callable or None, got {came}")
         object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
         as_precision(self.dtype)
 

@@ -50,24 +50,13 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contestant:
-    """A start and how far it has come.
-
-    Attributes
-    ----------
-    label : str
-    loop : OuterLoop
-    seconds : float
-        That making the start took.
-    solution : Solution or None
-        None as long as the loop has not run.
-    outcome : str
-        See `Candidate.fate`.
-    """
+    """A start, the seconds that making it took, and how far it has come."""
 
     label: str
     loop: OuterLoop
     seconds: float
     solution: Solution | None = None
+    # See `Candidate.fate`.
     outcome: str = "ahead"
 
     @classmethod
@@ -117,27 +106,12 @@ class Contestant:
 
 
 def search(problem, options, report):
-    """Solve a problem from the best of the default starts.
+    """Solve a problem from the best of the default starts: the winner, `is_tie` and the
+    `Candidates`.
 
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    options : SolveOptions
-        Its tier, chosen, is that of the last level; levels before are dense, and left
-        out where that takes more bytes than its `memory_limit`. With the order "given"
-        the first levels have the first points, with "mass" those with most mass: among
-        equal masses these are spread evenly over the mean squared costs of points,
-        which do not depend on the order of rows either. The callback is for the outer
-        iterations of the last descent.
-    report : callable
-        Takes a `ProgressEvent`.
-
-    Returns
-    -------
-    winner : Contestant
-    tie : bool
-        Whether another one ended in another optimum that is as good.
-    candidates : Candidates
+    The tier of the options, chosen, is that of the last level; levels before are dense,
+    and left out where that takes more bytes than their `memory_limit`. The callback is
+    for the outer iterations of the last descent.
     """
     limits, candidates, left, inside = options.limits, [], [], None
     sides = (problem.x, problem.p), (problem.y, problem.q)
@@ -193,33 +167,29 @@ def candidates_from_starts(linearization, schedule, starts, report, profiles=Non
         def set_state(fork, start=start):
             return fork.start(start_plan(start, problem, n_threads, profiles))
 
-        epsilons = _annealed(schedule, linearization) if annealed else schedule
+        epsilons = schedule
+        if annealed:
+            first = ANNEAL_FROM_RELATIVE * linearization.product_cost
+            first = max(ANNEAL_FROM * schedule.last, first)
+            epsilons = hurried(Schedule(schedule.last, first))
         made.append(Contestant.at_start(label, linearization, epsilons, set_state))
     return made
 
 
 def resume(last, epsilon):
     """A contestant at another epsilon from where one ended, whose state it takes."""
-    return Contestant.at_start(
-        f"epsilon {last.loop.epsilons.last:.3g}",
-        last.loop.linearization,
-        Schedule.constant(epsilon),
-        lambda fork: last.gw_cost,
-    )
+    before, epsilons = last.loop.linearization, Schedule(epsilon, epsilon)
+    label = f"epsilon {last.loop.epsilons.last:.3g}"
+    return Contestant.at_start(label, before, epsilons, lambda fork: last.gw_cost)
 
 
 def successive_halving(
     field, max_outer, max_inner, report, *, keep_all_in_first_round=False
 ):
-    """Advance all in rounds, dropping the worse half, until one is left.
+    """Advance all in rounds, dropping the worse half, until one is left, or others that
+    are different and nearly as good: those left, by `gw_cost`, and those dropped.
 
     With `keep_all_in_first_round` that only drops what comes to the same optimum.
-
-    Returns
-    -------
-    left : list of Contestant
-        By `gw_cost`; more than one where the others are different and nearly as good.
-    ended : list of Contestant
     """
     left, ended, max_inner = field, [], min(RACE.max_inner, max_inner)
     for number, n_outer in enumerate(ROUNDS, start=1):
@@ -235,8 +205,7 @@ def successive_halving(
                 )
             moved.append(one)
         left, same = _distinct(sorted(moved, key=_rank))
-        keep = sum(_as_good(one, left[0], CLOSE) for one in left)
-        keep = min(keep, MAX_CLOSE)
+        keep = min(sum(_as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
         if keep_all_in_first_round and number == 1:
             keep = len(left)
         elif number < len(ROUNDS):
@@ -281,18 +250,12 @@ def hurried(schedule):
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 
-def _annealed(schedule, linearization):
-    first = ANNEAL_FROM_RELATIVE * linearization.product_cost
-    first = max(ANNEAL_FROM * schedule.last, first)
-    return hurried(Schedule(schedule.last, first))
-
-
 def _promote(coarse, linearization, schedule, at):
     """The contestant on more points, among which `at` are those it had."""
     return Contestant.at_start(
         coarse.label,
         linearization,
-        Schedule.constant(schedule.last),
+        Schedule(schedule.last, schedule.last),
         lambda fork: fork.start_from(coarse.loop.linearization, *at),
         (coarse.solution, *at),
     )
@@ -350,7 +313,10 @@ def _distance(one, other):
 
 
 def _order(geometry, masses, order):
-    """All points, those that the first levels should have first."""
+    """All points, those that the first levels should have first: in the order "given",
+    or those with most mass; equal masses are spread evenly over the mean squared costs
+    of points, which do not depend on the order of rows either.
+    """
     if order == "given":
         return np.argsort(masses == 0, kind="stable")
     ranked = np.argsort(geometry.square_times(masses), kind="stable")

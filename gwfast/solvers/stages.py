@@ -3,11 +3,9 @@ the largest eigenvalues of the costs, then float32.
 """
 
 import dataclasses
-from typing import NamedTuple
 
 from ..problems.low_rank import low_rank_problem
 from ..quadratic.factory import is_factored, linearize
-from ..quadratic.linearization import Linearization
 from ..quadratic.methods import PGD
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits
@@ -24,16 +22,6 @@ MIN_FLOAT32_ENTRIES = 1 << 16
 MIN_OUTER = 50
 
 
-class Stage(NamedTuple):
-    """Costs near those of the problem (those of a float64 problem, rounded, if
-    `is_float32`) and how far to go on them.
-    """
-
-    linearization: Linearization
-    limits: Limits
-    is_float32: bool
-
-
 def descend(problem, plan, options):
     """The `Solution` of a problem from one plan, None for the product plan; `options`
     have the tier chosen and the method made.
@@ -42,11 +30,12 @@ def descend(problem, plan, options):
     kind = dict(method=options.method, precision=options.precision)
     linearization = linearize(problem, threads, options.tier, **kind)
     epsilons, last = options.epsilon.resolve(linearization), None
-    for stage in _warm_starts(problem, linearization, epsilons, options):
-        last = _run(*stage[:2], epsilons, plan, options.callback, last)
+    stages = _warm_starts(problem, linearization, epsilons, options)
+    for costs, stage_limits, is_float32 in stages:
+        last = _run(costs, stage_limits, epsilons, plan, options.callback, last)
         plan = last.coupling.toarray()
-        if stage.is_float32:
-            linearization.use_increments(stage.linearization)
+        if is_float32:
+            linearization.use_increments(costs)
         if last.status == Status.STOPPED:
             # One iteration, unseen, makes a plan of the problem itself.
             limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
@@ -76,24 +65,23 @@ def go_on(solution, epsilons, problem, options):
 
 
 def _warm_starts(problem, linearization, epsilons, options):
-    """The stages before the problem itself."""
+    """The stages before the problem itself: costs near its own, how far to go on them,
+    and whether they are those of a float64 problem, rounded.
+    """
     if (
         is_factored(problem, options.method)
         or options.method is not PGD
         or epsilons.last < SINGLE.min_epsilon * linearization.cost_scale
         or options.limits.max_outer < MIN_OUTER
     ):
-        return []
-    stages = []
+        return
     low_rank = low_rank_problem(problem, linearization.n_threads)
     if low_rank is not None:
         costs = linearize(low_rank, linearization.n_threads)
-        stages.append(Stage(costs, near(options.limits, LOW_RANK), False))
+        yield costs, near(options.limits, LOW_RANK), False
     n, m = problem.shape
     if options.precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES:
-        rounded = linearization.rounded(SINGLE)
-        stages.append(Stage(rounded, near(options.limits, FLOAT32), True))
-    return stages
+        yield linearization.rounded(SINGLE), near(options.limits), True
 
 
 def _run(linearization, limits, epsilons, start, callback, last, *, method=PGD):

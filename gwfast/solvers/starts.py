@@ -59,6 +59,9 @@ class Start:
     name: ClassVar[str | None] = None
     is_random: ClassVar[bool] = False
 
+    def __str__(self) -> str:
+        return self.name or "plan"
+
 
 @dataclasses.dataclass(frozen=True)
 class Product(Start):
@@ -69,30 +72,21 @@ class Product(Start):
     def plan(self, problem, n_threads, profiles=None):
         return None
 
-    def __str__(self):
-        return "product"
-
 
 @dataclasses.dataclass(frozen=True)
 class Random(Start):
-    """Independent exponential entries, scaled to the marginals.
-
-    Parameters
-    ----------
-    seed : int
-    """
+    """Independent exponential entries, scaled to the marginals."""
 
     seed: int = 0
     name, is_random = "random", True
 
     def plan(self, problem, n_threads, profiles=None):
         rng = np.random.default_rng(self.seed)
-        plan = aligned_empty(problem.shape)
 
         def fill(out):
             rng.standard_exponential(out=out, dtype=np.float32)
 
-        return _couple(problem, plan, fill, 1.0, n_threads)
+        return _couple(problem, fill, 1.0, n_threads)
 
     def __str__(self):
         return f"random {self.seed}"
@@ -106,9 +100,6 @@ class Given(Start):
 
     def plan(self, problem, n_threads, profiles=None):
         return self.matrix
-
-    def __str__(self):
-        return "plan"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,8 +149,6 @@ class Profile(Start):
         left = np.ascontiguousarray(left / unit, dtype=np.float32)
         right = np.ascontiguousarray(right / unit, dtype=np.float32)
         col_cost = (squares[1] / mean).astype(np.float32)
-        plan = aligned_empty(problem.shape)
-
         panels = Panels(right, True, n_threads=n_threads)
 
         def fill(out):
@@ -167,7 +156,7 @@ class Profile(Start):
             _products.matmul(-2.0 * left, panels, out, n_threads=n_threads)
             np.add(out, col_cost, out=out)
 
-        return _couple(problem, plan, fill, self.width, n_threads)
+        return _couple(problem, fill, self.width, n_threads)
 
     def __str__(self) -> str:
         return f"{'root ' * self.root}profile {self.width:g}"
@@ -268,13 +257,7 @@ def _is_start(init):
 
 
 def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
-    """A start from what a caller may pass; a plan is one of that `dtype`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
-    """
+    """A start from what a caller may pass; a plan is one of that `dtype`."""
     if _is_start(init):
         return init
     if isinstance(init, str):
@@ -292,13 +275,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
 
 
 def as_plan(plan, name, shape, dtype=np.float32):
-    """A plan of mass one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
-    """
+    """A plan of mass one."""
     plan = as_matrix(plan, name, shape=shape)
     if plan.min() < 0:
         raise ValueError(f"{name} must not be negative, got {plan.min()}")
@@ -309,52 +286,32 @@ def as_plan(plan, name, shape, dtype=np.float32):
 
 
 def start_plan(start, problem, n_threads, profiles=None):
-    """The plan of a start, also of a caller's class: checked, or None for the product.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """The plan of a start, also of a caller's class (checked); None is the product."""
     if type(start) in OWN:
         return start.plan(problem, n_threads, profiles)
     plan = start.plan(problem, n_threads)
-    return (
-        plan if plan is None else as_plan(plan, f"the plan of {start}", problem.shape)
-    )
+    if plan is None:
+        return None
+    return as_plan(plan, f"the plan of {start}", problem.shape)
 
 
 def shared_profiles(problem):
     """A function of `Profile.root` that returns the profiles of both sides, made once
     for all starts that are given it, and kept as long as it is.
     """
+    sides = (problem.x, problem.p), (problem.y, problem.q)
+    asymmetric = not (problem.x.symmetric and problem.y.symmetric)
 
     @functools.cache
     def of_both(root):
-        asymmetric = not (problem.x.symmetric and problem.y.symmetric)
-        return (
-            profiles(problem.x, problem.p, root, asymmetric),
-            profiles(problem.y, problem.q, root, asymmetric),
-        )
+        return [profiles(*side, root, asymmetric) for side in sides]
 
     return of_both
 
 
 def profiles(geometry, weights, root=False, both=False):
-    """Quantiles of the costs from every point to all others.
-
-    Parameters
-    ----------
-    geometry : PointCloud or DenseCost
-    weights : (n,) ndarray
-        Masses of the points.
-    root : bool
-        See `Profile`.
-    both : bool
-        Costs to all others and, beside them, from all others.
-
-    Returns
-    -------
-    (n, QUANTILES) float64 ndarray, twice as wide if `both`
+    """Quantiles (n, QUANTILES) of the costs from every point to all others; `both` has
+    those to every point beside them.
     """
     left, right, scale = (_root_factors if root else _factors)(geometry)
     made = _row_quantiles(left, right, weights)
@@ -428,9 +385,9 @@ def _quantiles(ordered, levels):
     return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
-def _couple(problem, plan, fill, epsilon, n_threads):
-    """The plan of a linear problem whose cost `fill` writes, in `plan`."""
+def _couple(problem, fill, epsilon, n_threads):
+    """The plan of a linear problem whose cost `fill` writes."""
     solver = SinkhornSolver(problem.p, problem.q, n_threads)
-    kernel = StoredKernel(Buffer(plan), fill, n_threads)
+    kernel = StoredKernel(Buffer(aligned_empty(problem.shape)), fill, n_threads)
     limits = dict(tol=START_TOL, max_iter=START_ITERATIONS)
     return kernel.coupling(solver.solve(kernel, epsilon, **limits)).toarray()

@@ -24,23 +24,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with open(temporary, "xb") as stream:
             yield stream
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if error.filename == str(temporary):
+        if isinstance(error, OSError) and error.filename == str(temporary):
             error.filename = str(path)  # the name that the caller knows
-        raise
-    except BaseException:
-        temporary.unlink(missing_ok=True)
         raise
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Refuse what is no folder, and cannot be made as one.
-
-    Raises
-    ------
-    ValueError
-    """
+    """A ValueError for what is no folder, and cannot be made as one."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{name} must be a folder, got the file {folder}")
     if not folder.is_dir() and not folder.absolute().parent.is_dir():

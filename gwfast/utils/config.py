@@ -21,8 +21,7 @@ def versions() -> dict[str, str]:
 
 def config() -> dict[str, str]:
     """Build and run-time facts."""
-    blas = "; ".join(_library(info) for info in threads.blas_info())
-    runtimes = "; ".join(_library(info) for info in threads.openmp_info())
+    blas, runtimes = map(_libraries, ("blas", "openmp"))
     version = _rows.openmp_version()
     return {
         **versions(),
@@ -51,7 +50,11 @@ def show_config() -> None:
     print("\n".join(f"{name:<{width}}  {fact}" for name, fact in facts.items()))
 
 
-def _library(info):
-    name = info["filepath"].replace("\\", "/").rsplit("/", 1)[-1]
-    version = f" {info['version']}" if info["version"] else ""
-    return f"{info['internal_api']}{version} ({name}, {info['num_threads']} threads)"
+def _libraries(kind):
+    shown = []
+    for info in threads.libraries(kind):
+        name = info["filepath"].replace("\\", "/").rsplit("/", 1)[-1]
+        version = f" {info['version']}" if info["version"] else ""
+        n_threads = info["num_threads"]
+        shown.append(f"{info['internal_api']}{version} ({name}, {n_threads} threads)")
+    return "; ".join(shown)

@@ -11,17 +11,18 @@ from .types import MemoryLimit
 
 # Of what is free, the fraction that a solve may plan with.
 USABLE = 0.9
+# Of control groups of versions 2 and 1: the folder, and the names of what they limit,
+# what is taken, and the part of that in files read and not used since.
+GROUPS = (
+    ". memory.max memory.current inactive_file",
+    "memory memory.limit_in_bytes memory.usage_in_bytes total_inactive_file",
+)
 UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
 UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
 
 
 def as_memory_limit(memory_limit: MemoryLimit) -> float:
-    """Bytes: of a number, of text such as "2.4GB", or of None, what is free.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Bytes: of a number, of text such as "2.4GB", or of None, what is free."""
     if memory_limit is None:
         free = free_memory()
         return math.inf if free is None else USABLE * free
@@ -56,12 +57,9 @@ def free_memory() -> int | None:
 
 
 def _free_of_machine():
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    except (OSError, ValueError):
-        pass
+    available = _statistic(Path("/proc/meminfo"), "MemAvailable:")
+    if available is not None:
+        return 1024 * available
     try:  # not Linux: all there is
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -70,32 +68,21 @@ def _free_of_machine():
 
 def _free_of_groups(root: str | Path = "/sys/fs/cgroup") -> Iterator[int]:
     """What control groups, of both versions, leave."""
-    for folder, limit, used, cache in (
-        (".", "memory.max", "memory.current", "inactive_file"),
-        (
-            "memory",
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-            "total_inactive_file",
-        ),
-    ):
+    for folder, limit, used, cache in map(str.split, GROUPS):
         group = Path(root, folder)
         try:
             limit_bytes = int((group / limit).read_text())  # "max": no limit
             used_bytes = int((group / used).read_text())
         except (OSError, ValueError):
             continue
-        # Files read and not used since are counted as taken, and given up on demand.
-        cache_bytes = _statistic(group / "memory.stat", cache)
-        yield max(limit_bytes - used_bytes + cache_bytes, 0)
+        given_up_on_demand = _statistic(group / "memory.stat", cache) or 0
+        yield max(limit_bytes - used_bytes + given_up_on_demand, 0)
 
 
 def _statistic(path, name):
+    """The number after a name in a file of lines, or None."""
     try:
-        return next(
-            int(line.split()[1])
-            for line in path.read_text().splitlines()
-            if line.split()[:1] == [name]
-        )
-    except (OSError, ValueError, IndexError, StopIteration):
-        return 0
+        found = re.search(rf"^{name}\s+(\d+)", path.read_text(), re.MULTILINE)
+    except (OSError, ValueError):
+        return None
+    return int(found[1]) if found else None

@@ -9,30 +9,13 @@ def in_parallel(
     arguments: Sequence[tuple[Any, ...]],
     n_jobs: int | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Call a function with each of several lists of arguments.
+    """Call a function of a module with each of several tuples of arguments, `n_jobs` at
+    a time as joblib has it (None: what ``joblib.parallel_config`` says, or one). Yields
+    the number of a tuple and its result as soon as it is there, in any order (all at
+    the end with backends that cannot do better, such as Ray's).
 
-    Parameters
-    ----------
-    function : callable
-        Of a module, as it may be sent to another process.
-    arguments : sequence of tuple
-        Arrays belong at the top of a tuple: there joblib and Dask see them, and send
-        one that comes in many tuples to each process once.
-    n_jobs : int or None, default=None
-        As joblib has it; None is what ``joblib.parallel_config`` says, or one.
-
-    Yields
-    ------
-    number : int
-        Which of `arguments`.
-    result
-        As soon as it is there, in any order (all at the end with backends that cannot
-        do better, such as Ray's).
-
-    Raises
-    ------
-    ImportError
-        If joblib is not installed.
+    Arrays belong at the top of a tuple: there joblib and Dask see them, and send one
+    that comes in many tuples to each process once.
     """
     try:
         import joblib

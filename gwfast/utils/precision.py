@@ -12,46 +12,30 @@ Dtype: TypeAlias = Literal["float32", "float64"]
 
 @dataclasses.dataclass(frozen=True)
 class FloatPrecision:
-    """A floating point type and the limits that come with it.
+    """A floating point type and the limits that come with it."""
 
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Of matrices and scalings; potentials, marginals and sums are always float64.
-    rounding : float
-        Relative, of one operation.
-    peak : float
-        Largest exponent in a Gibbs kernel that no sum overflows with.
-    drift : float
-        How far scalings may wander (in natural logarithms) before they are absorbed.
-    direct : float
-        Costs that differ by less than this many epsilons need no potentials to start
-        from: all entries of their kernel are numbers of this type.
-    standstill : float
-        Error of the marginals below which rounding may keep it from falling.
-    inner_tol : float
-        Error of the marginals that is reached on any problem.
-    rough : float
-        Error of the marginals that no inner solution exceeds.
-    cost_rounding : float
-        Relative, of the objective, a difference of larger terms.
-    stalled : float
-        Change of an outer iteration that may be rounding at any epsilon.
-    min_epsilon : float
-        Fraction of the costs below which epsilon is refused: rounding these would move
-        what is exponentiated by tens.
-    """
-
+    # Of matrices and scalings; potentials, marginals and sums are always float64.
     dtype: np.dtype
+    # Relative, of one operation.
     rounding: float
+    # Largest exponent in a Gibbs kernel that no sum overflows with.
     peak: float
+    # How far scalings may wander (in natural logarithms) before they are absorbed.
     drift: float
+    # Costs that differ by less than this many epsilons need no potentials to start
+    # from: all entries of their kernel are numbers of this type.
     direct: float
+    # Error of the marginals below which rounding may keep it from falling, that is
+    # reached on any problem, and that no inner solution exceeds.
     standstill: float
     inner_tol: float
     rough: float
+    # Relative, of the objective, a difference of larger terms.
     cost_rounding: float
+    # Change of an outer iteration that may be rounding at any epsilon.
     stalled: float
+    # Fraction of the costs below which epsilon is refused: rounding these would move
+    # what is exponentiated by tens.
     min_epsilon: float
 
     @property
@@ -92,9 +76,7 @@ PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
 
 
 def as_precision(dtype):
-    """The `FloatPrecision` of ``"float32"``, ``"float64"`` or what NumPy takes for
-    them.
-    """
+    """The `FloatPrecision` of a name or of what NumPy takes for one."""
     try:
         name = dtype if dtype is None else np.dtype(dtype).name
     except (SyntaxError, TypeError, ValueError):

@@ -12,25 +12,16 @@ if TYPE_CHECKING:
 
 
 class ProgressEvent(NamedTuple):
-    """What is going on.
+    """What is going on."""
 
-    Attributes
-    ----------
-    stage : str
-        Kind of work that begins; of "iteration" and "finished" (a job), that ended.
-    text : str
-        For people.
-    number : int
-        Within its stage, from 1.
-    done, total : int or None
-        How much of the whole is done, and of how much; None is unknown.
-    """
-
+    # The kind of work that begins; of "iteration" and "finished" (a job), that ended.
     stage: Literal[
         "start", "round", "solve", "iteration", "refinement", "match", "job", "finished"
     ]
     text: str
+    # Within its stage.
     number: int = 1
+    # How much of the whole is done, and of how much; None is unknown.
     done: int | None = None
     total: int | None = None
 
@@ -47,20 +38,8 @@ class ProgressListener:
 
 @contextlib.contextmanager
 def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
-    """A function to report `ProgressEvent` to.
-
-    Parameters
-    ----------
-    progress : bool, callable or ProgressListener
-        False: reports are dropped. True: a bar on stderr. A function is called as
-        ``progress(text, done, total)``.
-
-    Raises
-    ------
-    TypeError
-        If it is none of them.
-    ImportError
-        If it is True and rich is not installed.
+    """A function to report `ProgressEvent` to: False drops them, True shows a bar on
+    stderr, and a function is called as ``progress(text, done, total)``.
     """
     if isinstance(progress, ProgressListener):
         yield progress.report

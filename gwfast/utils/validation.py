@@ -43,14 +43,7 @@ def as_matrix(
     """`x` as a 2-D array of finite real numbers, its float dtype kept.
 
     Integers and booleans become float64. Any memory order is taken, read-only arrays
-    too.
-
-    Raises
-    ------
-    TypeError
-        If `x` is sparse or its entries are not real numbers.
-    ValueError
-        If it has the wrong shape, no rows, no columns, or NaN or infinite entries.
+    too; no rows or no columns are refused.
     """
     x = as_array(x, name)
     if x.dtype.kind in "biu" or x.dtype.itemsize > 8:
@@ -152,10 +145,4 @@ def one_of(x: T, name: str, choices: Collection[str]) -> T:
     """`x` if it is among `choices`."""
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"{name} must be one of {sorted(choices)}, got {x!r}")
-    return x
-
-
-def as_callback(x: T, name: str = "callback") -> T:
-    if x is not None and not callable(x):
-        raise TypeError(f"{name} must be callable or None, got {type(x).__name__}")
     return x

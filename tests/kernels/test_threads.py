@@ -107,7 +107,7 @@ def test_little_work_runs_on_one_thread():
 
 
 def blas_threads():
-    return [library["num_threads"] for library in threads.blas_info()]
+    return [library["num_threads"] for library in threads.libraries("blas")]
 
 
 @pytest.fixture
