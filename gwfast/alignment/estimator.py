@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,11 +40,11 @@ except ImportError:
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
 # For scikit-learn's checks: other numbers become float64.
 FLOATS = {"dtype": ("float64", "float32")}
 
 
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     """Learn a map from one embedding space to another without any pairs.
 
@@ -72,44 +73,23 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     >>> rows_of_y = aligner.predict(x)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        n_words: int | None = None,
-        metric: Metric = "cosine",
-        normalize: Sequence[NormalizeStep] = ("unit", "center", "unit"),
-        epsilon: EpsilonLike = "auto",
-        init: InitLike = "auto",
-        loss: LossName = "square",
-        max_outer: int = 1000,
-        max_inner: int = 10_000,
-        tol: float = 1e-5,
-        marginal_tol: float = 1e-5,
-        n_threads: int | None = None,
-        memory_limit: MemoryLimit = None,
-        tier: Tier = "auto",
-        seed: int = 0,
-        refine: Refinement | int | None = None,
-        scale_costs: Statistic | None = None,
-        retrieval: Retrieval = "csls",
-    ) -> None:
-        self.n_words = n_words
-        self.metric = metric
-        self.normalize = normalize
-        self.epsilon = epsilon
-        self.init = init
-        self.loss = loss
-        self.max_outer = max_outer
-        self.max_inner = max_inner
-        self.tol = tol
-        self.marginal_tol = marginal_tol
-        self.n_threads = n_threads
-        self.memory_limit = memory_limit
-        self.tier = tier
-        self.seed = seed
-        self.refine = refine
-        self.scale_costs = scale_costs
-        self.retrieval = retrieval
+    n_words: int | None = None
+    metric: Metric = "cosine"
+    normalize: Sequence[NormalizeStep] = ("unit", "center", "unit")
+    epsilon: EpsilonLike = "auto"
+    init: InitLike = "auto"
+    loss: LossName = "square"
+    max_outer: int = 1000
+    max_inner: int = 10_000
+    tol: float = 1e-5
+    marginal_tol: float = 1e-5
+    n_threads: int | None = None
+    memory_limit: MemoryLimit = None
+    tier: Tier = "auto"
+    seed: int = 0
+    refine: Refinement | int | None = None
+    scale_costs: Statistic | None = None
+    retrieval: Retrieval = "csls"
 
     def fit(
         self, X: ArrayLike, Y: ArrayLike, *, p: Masses = None, q: Masses = None
@@ -168,9 +148,8 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
         -------
         (n,) int64 ndarray
         """
-        mapped = self.transform(X)
         found = nearest_neighbors(
-            mapped,
+            self.transform(X),
             self.result_.mapped_target,
             method=self.retrieval,
             k=1,

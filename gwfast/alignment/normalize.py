@@ -88,12 +88,10 @@ def _apply(x, name, steps, means):
 def _check_steps(steps: object) -> tuple[NormalizeStep, ...]:
     if steps is None or isinstance(steps, str):
         steps = () if steps is None else (steps,)
+    expected = f"normalize must be a sequence of {list(STEPS)}"
     if not isinstance(steps, Sequence):
-        came = type(steps).__name__
-        raise TypeError(f"normalize must be a sequence of {list(STEPS)}, got {came}")
+        raise TypeError(f"{expected}, got {type(steps).__name__}")
     for step in steps:
         if step not in STEPS:
-            raise ValueError(
-                f"normalize must be a sequence of {list(STEPS)}, got {step!r}"
-            )
+            raise ValueError(f"{expected}, got {step!r}")
     return tuple(steps)

@@ -15,17 +15,12 @@ MIN_SINGULAR_VALUE = 1e-5
 
 
 class Maps(NamedTuple):
-    """What takes both sides to a common space.
-
-    Attributes
-    ----------
-    source : (d, e) float32 ndarray
-    target : (d', e) float32 ndarray or None
-        None where the common space is the target's.
+    """What takes both sides to a common space; `target` is None where that is the
+    target's.
     """
 
-    source: Float32Array
-    target: Float32Array | None
+    source: Float32Array  # (d, e)
+    target: Float32Array | None  # (d', e)
 
 
 def procrustes(

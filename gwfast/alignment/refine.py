@@ -90,13 +90,7 @@ class RefineStep(NamedTuple):
 
 
 def as_refinement(refine: Refinement | int | None) -> Refinement | None:
-    """A `Refinement` from what `align` takes: None, a number of iterations, or one.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
+    """A `Refinement` from what `align` takes: None, a number of iterations, or one."""
     if refine is None or isinstance(refine, Refinement):
         return refine
     try:
@@ -116,23 +110,8 @@ def refine_maps(
     n_threads: int,
     report_progress: Reporter,
 ) -> tuple[Maps, tuple[RefineStep, ...]]:
-    """Maps fitted to mutual matches, again and again.
-
-    Parameters
-    ----------
-    x, y : (n, d) and (m, d') float32 ndarrays
-        Normalized rows, most frequent first.
-    maps : Maps
-        To start from.
-    refinement : Refinement
-    n_threads : int
-    report_progress : callable
-        Takes a `ProgressEvent`.
-
-    Returns
-    -------
-    maps : Maps
-    steps : tuple of RefineStep
+    """Maps fitted to mutual matches of normalized rows, most frequent first, again and
+    again.
     """
     began = time.perf_counter()
     x, y = x[: refinement.vocabulary], y[: refinement.vocabulary]

@@ -124,21 +124,8 @@ def hubness(
     """How near every target is to the sources in general: its cosines are reduced by
     this before they are ranked.
 
-    For CSLS half the mean cosine to the nearest sources, for the inverted softmax the
-    logarithm of its denominator.
-
-    Parameters
-    ----------
-    targets : array-like of shape (m, d)
-    sources : array-like of shape (n, d)
-    method, inverse_temperature, n_threads
-        See `nearest_neighbors`.
-    n_neighbors : int, default=10
-        Its `hood`.
-
-    Returns
-    -------
-    (m,) float32 ndarray
+    For CSLS half the mean cosine to the `n_neighbors` nearest sources, for the inverted
+    softmax the logarithm of its denominator; see `nearest_neighbors`.
     """
     targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
     _same_columns(targets, sources, "sources")
@@ -188,22 +175,8 @@ def best_matches(
     penalty: Float32Array | None = None,
     n_threads: int | None = None,
 ) -> BestMatches:
-    """Best matches by CSLS, both ways.
-
-    Parameters
-    ----------
-    x : array-like of shape (n, d)
-    y : array-like of shape (m, d)
-    k : int, default=1
-        Of the targets of a source.
-    n_neighbors : int, default=10
-    penalty : (m,) ndarray or None, default=None
-        `hubness` of `y`, where it is known already.
-    n_threads : int or None, default=None
-
-    Returns
-    -------
-    BestMatches
+    """Best matches by CSLS, both ways: `k` rows of `y` for each of `x`, one of `x` for
+    each of `y`. `penalty` is the `hubness` of `y`, where it is known already.
     """
     n_threads = resolve_n_threads(n_threads)
     x, y = as_matrix(x, "x"), as_matrix(y, "y")
@@ -233,9 +206,9 @@ def best_matches(
 
 def _same_columns(x, other, name):
     if other.shape[1] != x.shape[1]:
+        whose = "queries" if name == "targets" else "targets"
         raise ValueError(
-            f"{name} must have as many columns as "
-            f"{'queries' if name == 'targets' else 'targets'}, {x.shape[1]}, "
+            f"{name} must have as many columns as {whose}, {x.shape[1]}, "
             f"got {other.shape[1]}"
         )
 

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -67,30 +66,9 @@ def random_generator(seed):
 class Problem:
     """The data of one call, in NumPy arrays of one dtype.
 
-    Parameters
-    ----------
-    C1, C2 : array-like of shape (n, n) and (m, m)
-    p, q : array-like of shape (n,) and (m,) or None
-        None is uniform.
-    M : array-like of shape (n, m) or None, default=None
-        Costs between the two spaces; with them the problem is fused.
-    alpha : float, default=1.0
-        Weight of the structures; ``1 - alpha`` is that of `M`.
-    loss_fun : {"square_loss", "kl_loss"}
-    symmetric : bool or None
-        None finds out.
-    G0 : array-like of shape (n, m) or None
-        None is the product plan.
-    marginals : {"balanced", "semirelaxed", "partial"}
-    mass : float or None, default=None
-        Mass of a partial plan; None is the smaller total of `p` and `q`.
-    names : dict of str to str, default={}
-        What messages call an argument that has another name in the caller's signature.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
+    Arguments are those of POT's functions, where None is uniform `p` and `q`, and no
+    costs `M` between the spaces. `names` is what messages call those that have another
+    name in the caller's signature.
     """
 
     def __init__(
@@ -220,10 +198,7 @@ class Problem:
         warn=True,
         **options,
     ):
-        """The `Answer`.
-
-        `start` goes before `G0`; `method` and `options` are those of the solver.
-        """
+        """The `Answer`; `start` goes before `G0`, `options` are those of the solver."""
         epsilon = as_number(epsilon, self.name("epsilon"))
         solved = solve(
             self.C1,
@@ -243,12 +218,12 @@ class Problem:
             tol=as_number(tol, self.name("tol"), zero=True),
             max_inner=as_limit(max_inner, "numItermax"),
             inner_tol=as_number(inner_tol, "stopThr", zero=True),
-            report=_printer() if verbose else None,
+            report=table(every=10) if verbose else None,
             **options,
         )
         if warn and (solved.advice or solved.status not in EXPECTED):
-            message = f"Gromov-Wasserstein ended as {solved.status!r}"
-            message += f": {solved.advice}" if solved.advice else ""
+            advice = f": {solved.advice}" if solved.advice else ""
+            message = f"Gromov-Wasserstein ended as {solved.status!r}{advice}"
             warnings.warn(message, ConvergenceWarning, stacklevel=outside())
         return Answer(self, solved, epsilon)
 
@@ -276,56 +251,43 @@ class Answer:
         """The loss."""
         return self.linear + self.quadratic
 
-    @property
-    def plan(self) -> Plan:
-        """The plan, an array like those that came."""
-        plan, start = self.solved.plan, self.problem.G0
-        if start is not None and np.may_share_memory(plan, start):
-            plan = plan.copy()
-        return self.back(plan)
-
-    @property
-    def back(self) -> Callable[[Any], Any]:
-        """See `Arrays.back`."""
-        return self.problem.arrays.back
-
     def result(self, log: bool, *, marginal_loss: bool = True) -> Plan:
         """The plan, or with `log` the plan and POT's log."""
+        problem, solved, back = self.problem, self.solved, self.problem.arrays.back
+        plan = solved.plan
+        if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
+            plan = plan.copy()
         if not log:
-            return self.plan
+            return back(plan)
         entries = {
-            "err": [self.back(error) for error in self.solved.errors],
-            self.problem.value_name: self.back(self.value),
+            "err": [back(error) for error in solved.errors],
+            problem.value_name: back(self.value),
         }
-        if self.problem.M is not None:
-            entries["lin_loss"] = self.back(self.linear)
-            entries["quad_loss"] = self.back(self.quadratic)
+        if problem.M is not None:
+            entries["lin_loss"] = back(self.linear)
+            entries["quad_loss"] = back(self.quadratic)
         if not marginal_loss:
-            left = self.problem.alpha * self.solved.separable
-            entries["loss"] = self.back(self.value - left)
-        entries["status"] = self.solved.status
-        return self.plan, entries
+            entries["loss"] = back(self.value - problem.alpha * solved.separable)
+        entries["status"] = solved.status
+        return back(plan), entries
 
 
-class Table:
-    """POT's table of errors, of which every `every`-th row is printed."""
+def table(every=1):
+    """A function that prints POT's table of errors: every `every`-th time it is called,
+    those it is called with.
+    """
+    rows = itertools.count()
 
-    def __init__(self, every=1):
-        self.every, self._rows = every, itertools.count()
-
-    def add(self, *errors):
-        row = next(self._rows)
-        if row % self.every:
+    def add(*errors):
+        row = next(rows)
+        if row % every:
             return
         if row % 200 == 0:
             print(f"{'It.':5s}|{'Err':12s}\n" + "-" * 19)
         for error in errors:
             print(f"{row:5d}|{error:8e}|")
 
-
-def _printer():
-    table = Table(every=10)
-    return lambda _iteration, error: table.add(error)
+    return add
 
 
 def outside():

@@ -14,13 +14,12 @@ from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.methods import BAPG, as_method
-from ..quadratic.stopping import Limits
+from ..quadratic.stopping import Limits, RelativeChange
 from ..results.status import Status
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
-from .stopping import FrobeniusChange
 
 # Fraction of the mass that may be in the wrong rows of a plan by alternating
 # projections, which fit the columns last, unremarked.
@@ -35,30 +34,39 @@ MIN_TOL = 1e-300
 MAX_MARGINAL_ERROR = 1e-6
 
 
+class FrobeniusChange(RelativeChange):
+    """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
+    objective does.
+
+    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, and
+    nothing is extrapolated before the second look.
+    """
+
+    def inner_tol(self, tol, rough, precision):
+        # A small step is no end while the error may be as large.
+        exact = super().inner_tol(tol, rough, precision)
+        return max(precision.inner_tol, min(exact, rough))
+
+    def judge(self, seen):
+        settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor
+        # What moves that little is left to show whether it grows.
+        hidden = settled or seen.iteration <= CHECKED_EVERY
+        looked_at = seen.confirming or (seen.iteration - 1) % CHECKED_EVERY == 0
+        grows = seen.moved_before < seen.moved > seen.precision.inner_tol
+        return settled and looked_at and not grows, hidden
+
+
 @dataclasses.dataclass(frozen=True)
 class Solved:
-    """A plan and what it costs, in POT's conventions.
-
-    Attributes
-    ----------
-    plan : (n, m) ndarray
-    quad : float
-        The Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``.
-    linear : float
-        ``<linear_cost, T>``.
-    separable : float
-        ``sum(constC * T)``; NaN where no one asked.
-    errors : list of float
-        Frobenius norms of the changes of all outer iterations that made a plan.
-    status, advice : str
-        See `GWResult`.
+    """A plan and what it costs, in POT's conventions; status and advice as in
+    `GWResult`.
     """
 
     plan: np.ndarray
-    quad: float
-    linear: float
-    separable: float
-    errors: list
+    quad: float  # the Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``
+    linear: float  # ``<linear_cost, T>``
+    separable: float  # ``sum(constC * T)``; NaN where no one asked
+    errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     status: Status
     advice: str
 
@@ -99,25 +107,10 @@ def solve(
 ):
     """Solve a problem as POT states it; all arrays of one float dtype.
 
-    Parameters
-    ----------
-    cost_x, cost_y : (n, n) and (m, m) ndarrays
-    p : (n,) ndarray
-    q : (m,) ndarray or None
-    epsilon : float
-        POT's.
-    start : (n, m) ndarray or None
-        Taken as it is; None is the product plan.
-    marginal_loss : bool
-        Whether ``method="bapg"`` sees the terms of the marginals.
-    tol, inner_tol : float
-        Frobenius norm of the change of the plan, norm of the error of a marginal.
-    report : callable or None
-        ``report(iteration, error)`` after each outer iteration.
-
-    Returns
-    -------
-    Solved
+    `start` is taken as it is, None is the product plan. `tol` is the Frobenius norm of
+    the change of the plan, `inner_tol` the norm of the error of a marginal.
+    `marginal_loss` says whether ``method="bapg"`` sees the terms of the marginals, and
+    ``report(error)`` is called after each outer iteration.
     """
     asked, total = cost_x.dtype, float(p.sum(dtype=np.float64))
     if method != "pgd" and asked == np.float32:
@@ -166,7 +159,7 @@ def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
         tol=max(tol / total, MIN_TOL),
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
         marginal_tol=max(inner_tol / total * np.sqrt(min(shape)) / 2, MIN_TOL),
-        rule=FrobeniusChange(CHECKED_EVERY),
+        rule=FrobeniusChange(),
     )
 
 
@@ -175,7 +168,7 @@ def _reporter(report, total):
 
     def callback(step):
         if not np.isnan(step.moved):
-            report(step.iteration, total * step.moved)
+            report(total * step.moved)
 
     return callback
 

@@ -93,18 +93,7 @@ def entropic_gromov_wasserstein(
         If the plan should not be trusted as it is. Having reached `max_iter` is no
         reason, as in POT.
     """
-    problem = Problem(C1, C2, p, q, loss_fun=loss_fun, symmetric=symmetric, G0=G0)
-    answer = problem.solve(
-        method=method_of(solver),
-        epsilon=epsilon,
-        max_iter=max_iter,
-        tol=tol,
-        verbose=verbose,
-        max_inner=numItermax,
-        inner_tol=stopThr,
-        warn=warn,
-    )
-    return answer.result(log)
+    return entropic_fused_gromov_wasserstein(**dict(locals(), M=None))
 
 
 entropic_gromov_wasserstein2 = valued(entropic_gromov_wasserstein, "gw_dist")

@@ -49,16 +49,7 @@ def BAPG_gromov_wasserstein(
         If asked for: "err", "gw_dist", without `marginal_loss` also "loss", what is
         left of it without those terms, and "status".
     """
-    problem = Problem(C1, C2, p, q, loss_fun=loss_fun, symmetric=symmetric, G0=G0)
-    answer = problem.solve(
-        method="bapg",
-        marginal_loss=bool(marginal_loss),
-        epsilon=epsilon,
-        max_iter=max_iter,
-        tol=tol,
-        verbose=verbose,
-    )
-    return answer.result(log, marginal_loss=marginal_loss)
+    return BAPG_fused_gromov_wasserstein(**dict(locals(), M=None))
 
 
 BAPG_gromov_wasserstein2 = valued(BAPG_gromov_wasserstein, "gw_dist")
@@ -86,10 +77,8 @@ def BAPG_fused_gromov_wasserstein(
 
     Parameters
     ----------
-    M : array-like of shape (ns, nt)
-        Costs between the two spaces.
-    alpha : float, default=0.5
-        Weight of the structures; ``1 - alpha`` is that of `M`.
+    M, alpha
+        See `entropic_fused_gromov_wasserstein`.
     C1, C2, p, q, loss_fun, epsilon, symmetric, G0, max_iter, tol, marginal_loss, \
 verbose, log
         See `BAPG_gromov_wasserstein`.

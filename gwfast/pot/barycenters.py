@@ -18,10 +18,10 @@ from ._problem import (
     Plan,
     Problem,
     Solver,
-    Table,
     method_of,
     pots_choice,
     random_generator,
+    table,
 )
 from .arrays import Arrays, as_limit, as_number
 
@@ -217,7 +217,7 @@ def _updates(
 
     `data` is that of a `Problem` but for its arrays, `options` how to solve it.
     """
-    tol, table = as_number(tol, "tol", zero=True), Table()
+    tol, print_row = as_number(tol, "tol", zero=True), table()
     C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
     no_plans = [None] * len(spaces.Cs)
     plans, loss = no_plans, 1e15
@@ -237,7 +237,7 @@ def _updates(
         else:
             changes = _distance(C, former_C), _distance(Y, former_Y)
         if options["verbose"]:
-            table.add(*changes)
+            print_row(*changes)
         yield _Step(C, Y, Ms, plans, loss, changes)
         # As in POT, nan stops too.
         if not max(changes) > tol:

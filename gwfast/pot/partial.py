@@ -55,20 +55,7 @@ def entropic_partial_gromov_wasserstein(
     log : dict
         If asked for: "err", "partial_gw_dist" and "status".
     """
-    problem = Problem(
-        C1,
-        C2,
-        p,
-        q,
-        loss_fun=loss_fun,
-        symmetric=symmetric,
-        G0=G0,
-        marginals="partial",
-        mass=m,
-        names=ARGUMENTS,
-    )
-    answer = problem.solve(epsilon=reg, max_iter=numItermax, tol=tol, verbose=verbose)
-    return answer.result(log)
+    return entropic_partial_fused_gromov_wasserstein(**dict(locals(), M=None))
 
 
 entropic_partial_gromov_wasserstein2 = valued(
@@ -99,10 +86,8 @@ def entropic_partial_fused_gromov_wasserstein(
 
     Parameters
     ----------
-    M : array-like of shape (ns, nt)
-        Costs between the two spaces.
-    alpha : float, default=0.5
-        Weight of the structures; ``1 - alpha`` is that of `M`.
+    M, alpha
+        See `entropic_fused_gromov_wasserstein`.
     C1, C2, p, q, reg, m, loss_fun, G0, numItermax, tol, symmetric, log, verbose
         See `entropic_partial_gromov_wasserstein`.
 

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 
 from . import balanced, bapg, barycenters, partial, semirelaxed, unified
-from ._originals import originals
+from .unified import originals
 
 __all__ = ["patch", "patched", "unpatch"]
 FAMILIES = (balanced, bapg, barycenters, partial, semirelaxed, unified)

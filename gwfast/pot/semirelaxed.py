@@ -63,10 +63,7 @@ def entropic_semirelaxed_gromov_wasserstein(
     ImportError
         If `G0` is the name of one that POT makes, and it is not installed.
     """
-    data = dict(C1=C1, C2=C2, p=p, loss_fun=loss_fun, symmetric=symmetric)
-    options = dict(epsilon=epsilon, max_iter=max_iter, tol=tol, verbose=verbose)
-    answer = solve_semirelaxed(data, G0, random_state, **options)
-    return answer.result(log)
+    return entropic_semirelaxed_fused_gromov_wasserstein(**dict(locals(), M=None))
 
 
 entropic_semirelaxed_gromov_wasserstein2 = valued(
@@ -95,10 +92,8 @@ def entropic_semirelaxed_fused_gromov_wasserstein(
 
     Parameters
     ----------
-    M : array-like of shape (ns, nt)
-        Costs between the two spaces.
-    alpha : float, default=0.5
-        Weight of the structures; ``1 - alpha`` is that of `M`.
+    M, alpha
+        See `entropic_fused_gromov_wasserstein`.
     C1, C2, p, loss_fun, symmetric, epsilon, G0, max_iter, tol, log, verbose, \
 random_state
         See `entropic_semirelaxed_gromov_wasserstein`. A `G0` by name is mixed with the

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._originals import originals
 from ._problem import Problem, Solver, method_of, outside
 from .semirelaxed import solve_semirelaxed
 
 __all__ = ["OTResult", "solve_gromov"]
+# POT's own functions by name, while `patching` has swapped them; else empty.
+originals: dict[str, Callable[..., Any]] = {}
 # What other functions call the arguments of this one.
 ARGUMENTS = {
     "C1": "Ca",
@@ -218,16 +220,16 @@ def _result(answer):
     log["T"] = plan
     T = answer.solved.plan.astype(np.float64)
     entropy = (T * np.log(T + 1e-16)).sum()
-    problem, linear = answer.problem, None
+    problem, back, linear = answer.problem, answer.problem.arrays.back, None
     if problem.M is not None:
-        linear = answer.back(answer.linear)
+        linear = back(answer.linear)
     elif problem.marginals != "partial":
         linear = 0
     attributes = dict(
         plan=plan,
-        value=answer.back(answer.value + answer.epsilon * entropy),
+        value=back(answer.value + answer.epsilon * entropy),
         value_linear=linear,
-        value_quad=answer.back(answer.quadratic),
+        value_quad=back(answer.quadratic),
         status=answer.solved.status,
         log=log,
     )

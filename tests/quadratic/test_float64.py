@@ -388,9 +388,6 @@ def test_a_start_of_other_mass_is_scaled():
 def test_report_is_told_what_is_returned():
     cost_x, cost_y, p, q = problem(12, 9)
     told = []
-    solved = solve_for_pot(
-        cost_x, cost_y, p, q, epsilon=0.4, report=lambda *args: told.append(args)
-    )
-    assert [iteration for iteration, _ in told] == list(range(1, len(told) + 1))
-    assert [error for _, error in told] == solved.errors
+    solved = solve_for_pot(cost_x, cost_y, p, q, epsilon=0.4, report=told.append)
+    assert told == solved.errors
     assert solved.errors[-1] <= 1e-9
