@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...utils.atomic_files import replacing
-from ..embeddings import EmbeddingsFileError
 from ..vocabulary import Options
 from .arrays import read_npz, readable
 
@@ -39,7 +38,7 @@ def read_cache(path, options):
         if limit is not None and (options.max_words or np.inf) > limit:
             return None
         embeddings = read_npz(cached, Options(options.max_words))
-    except (OSError, EmbeddingsFileError):
+    except (OSError, ValueError):
         return None
     n_words = len(embeddings)
     # Those after the last word that was asked for are not met.

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..embeddings import EmbeddingsFileError, from_arrays
-from .arrays import readable, refused
+from .arrays import readable
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The last two are older versions'.
@@ -108,9 +108,8 @@ def read_saved(source, options):
         raise source.damage(None, error) from error
     except Exception as error:  # of any kind, where a pickle is damaged
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EmbeddingsFileError(
-            path, None, f"cannot be unpickled: {reason}"
-        ) from error
+        message = f"cannot be unpickled: {reason}"
+        raise EmbeddingsFileError(path, None, message) from error
     stem, state = str(path), getattr(saved, "__dict__", {})
     if "wv" in state:  # a model, which has its vectors with its own
         stem, state = f"{path}.wv", getattr(state["wv"], "__dict__", {})
@@ -120,17 +119,14 @@ def read_saved(source, options):
         vectors = _read_beside(path, stem)
     if not isinstance(words, list) or not isinstance(vectors, np.ndarray):
         # FastText's, for one, are made of those of parts of words when they are loaded.
-        raise EmbeddingsFileError(
-            path,
-            None,
+        raise ValueError(
             "expected a pickle of gensim's with words and vectors, got another: use"
-            " its save_word2vec_format",
+            " its save_word2vec_format"
         )
     for word in words:
         if not isinstance(word, str):
-            raise EmbeddingsFileError(path, None, f"expected words, got {word!r}")
-    with refused(path):
-        return from_arrays(words, vectors, options)
+            raise ValueError(f"expected words, got {word!r}")
+    return from_arrays(words, vectors, options)
 
 
 def _read_beside(path, stem):
@@ -138,9 +134,7 @@ def _read_beside(path, stem):
     compressed = path.suffix in (".gz", ".bz2")
     name = Path(f"{stem}.vectors.{'npz' if compressed else 'npy'}")
     if not name.is_file():
-        raise EmbeddingsFileError(
-            path, None, f"expected its vectors in {name.name} beside it, got no file"
-        )
+        raise ValueError(f"expected its vectors in {name.name} beside it, got no file")
     with readable(name):
         if not compressed:
             return np.load(name, mmap_mode="r", allow_pickle=False)
