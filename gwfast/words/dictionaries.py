@@ -213,11 +213,12 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
     Parameters
     ----------
     *dictionaries : mapping of str to set of str
+        Unchanged.
 
     Returns
     -------
     dict of str to set of str
-        The union of the translations of every word. The arguments are unchanged.
+        The union of the translations of every word.
     """
     merged: dict[str, set[str]] = {}
     for dictionary in dictionaries:
@@ -243,7 +244,7 @@ def _read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
         raise DictionaryFileError(path, None, "expected words, got an empty file")
 
 
-def _decode(raw: bytes, path: Path, number: int) -> str:
+def _decode(raw, path, number):
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
