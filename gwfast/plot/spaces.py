@@ -168,10 +168,8 @@ def plot_dendrogram(
     ----------
     matrix : array-like of shape (n, n)
         Distances: symmetric and zero on the diagonal up to one percent of the largest.
-    names : sequence of str, length n
-    title : str
-    path, figure
-        See `plot_dynamics`.
+    names, title, path, figure
+        See `plot_distances`.
 
     Returns
     -------

@@ -117,9 +117,9 @@ def as_embeddings(obj: Any, *, max_words: int | None = None) -> Embeddings:
     if isinstance(obj, Embeddings):
         if max_words is None or max_words >= len(obj):
             return obj
+        kept, vectors = obj.words[:max_words], obj.vectors[:max_words]
         counts = None if obj.counts is None else obj.counts[:max_words]
-        kept = obj.words[:max_words], obj.vectors[:max_words], counts
-        return replace(obj, words=kept[0], vectors=kept[1], counts=kept[2])
+        return replace(obj, words=kept, vectors=vectors, counts=counts)
     words, vectors = _parts(obj, max_words)
     words = words.tolist() if isinstance(words, np.ndarray) else list(words)
     for word in words:
@@ -145,11 +145,9 @@ def _parts(obj, max_words):
                 )
         return words, vectors
     if isinstance(obj, (tuple, list)):
-        if len(obj) != 2:
-            raise TypeError(
-                f"obj must be a pair (words, vectors), got {len(obj)} items"
-            )
-        return obj
+        if len(obj) == 2:
+            return obj
+        raise TypeError(f"obj must be a pair (words, vectors), got {len(obj)} items")
     vectors = getattr(obj, "wv", obj)
     if not (hasattr(vectors, "index_to_key") and hasattr(vectors, "vectors")):
         raise TypeError(

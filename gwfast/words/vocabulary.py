@@ -51,10 +51,8 @@ class Vocabulary:
 
     def add(self, word):
         """Add `word`, str or bytes; whether its row is kept."""
-        if isinstance(word, bytes):
-            word = self._decode(word)
-            if word is None:
-                return False
+        if isinstance(word, bytes) and (word := self._decode(word)) is None:
+            return False
         if not word:
             raise ValueError("expected a word")
         if self.options.lower:

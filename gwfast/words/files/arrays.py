@@ -19,8 +19,7 @@ _BLOCK_BYTES = 1 << 22
 def read_npz(path, options):
     """Embeddings of an archive with arrays ``words`` and ``vectors``.
 
-    Words are strings, UTF-8 as bytes, or one array of uint8: UTF-8 text with line
-    feeds between the words.
+    Words are strings, UTF-8 as bytes, or uint8: UTF-8 text, a line feed between words.
     """
     with open(path, "rb") as stream, readable(path):
         with np.load(stream, allow_pickle=False) as arrays, refused(path):
@@ -91,19 +90,15 @@ def read_npy(path, words, options):
     if lines:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     if b"" in lines:
-        raise EmbeddingsFileError(
-            words, lines.index(b"") + 1, "expected a word, got a blank line"
-        )
+        blank = lines.index(b"") + 1
+        raise EmbeddingsFileError(words, blank, "expected a word, got a blank line")
     return embeddings.from_arrays(lines, vectors, options, words)
 
 
 @contextmanager
 def readable(path):
-    """Turn what NumPy says of an open file that it cannot read into our error.
-
-    That is of many kinds: of zip files and compression, of the tokenizer of headers,
-    and where offsets are wrong, of the system.
-    """
+    """Turn what NumPy says of an open file that it cannot read into our error: it is of
+    zip files, of compression, of the tokenizer of headers, and of the system."""
     try:
         yield
     except (EmbeddingsFileError, MemoryError):

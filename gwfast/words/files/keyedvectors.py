@@ -24,21 +24,14 @@ class _Inert:
     def __init__(self, *arguments):
         pass
 
+    __setitem__ = append = extend = __init__
+
     def __setstate__(self, state):
         if isinstance(state, dict):
             self.__dict__.update(state)
 
-    def __setitem__(self, key, value):
-        pass
-
     def __call__(self, *arguments):
         return _Inert()
-
-    def append(self, item):
-        pass
-
-    def extend(self, items):
-        pass
 
 
 class _Type:
@@ -70,20 +63,12 @@ class _Array:
         return self
 
 
-def _from_buffer(data, kind, shape, order):
-    return _Array().fill(data, kind, shape, order)
-
-
-def _bytes(text, encoding):
-    """Bytes as protocols before 3 have them, as the first 256 characters."""
-    return text.encode("latin-1")
-
-
 _MAKERS = {
-    ("_codecs", "encode"): _bytes,
+    # Protocols before 3 have bytes as the first 256 characters.
+    ("_codecs", "encode"): lambda text, encoding: text.encode("latin-1"),
     ("numpy", "dtype"): _Type,
     ("numpy", "_reconstruct"): _Array,
-    ("numpy", "_frombuffer"): _from_buffer,
+    ("numpy", "_frombuffer"): lambda *parts: _Array().fill(*parts),
 }
 
 
