@@ -92,19 +92,15 @@ def plot_couplings(
     shapes = {plan.shape for plan in plans.values()}
     if len(shapes) != 1:
         raise ValueError(f"couplings must be of one shape, got {sorted(shapes)}")
-    (shape,) = shapes
-    labels = [
-        labels if labels is None else _style.as_labels(labels, name, size)
-        for labels, name, size in zip(
-            (row_labels, col_labels), ("row_labels", "col_labels"), shape, strict=True
-        )
-    ]
+    ((n, m),) = shapes
+    rows = _labels(row_labels, "row_labels", n)
+    columns = _labels(col_labels, "col_labels", m)
     images = {name: _shares(plan) for name, plan in plans.items()}
-    top = max(float(image.max()) for image in images.values())
+    top = float(max(map(np.max, images.values())))
 
-    height = 4.2 if max(shape) <= 20 else 5.6
-    width = min(max(height * shape[1] / shape[0], 3), 7, _MAX_WIDTH / len(plans))
-    height = min(height, width * max(shape[0] / shape[1], 0.5) + 0.6)
+    height = 4.2 if max(n, m) <= 20 else 5.6
+    width = min(max(height * m / n, 3), 7, _MAX_WIDTH / len(plans))
+    height = min(height, width * max(n / m, 0.5) + 0.6)
     figure = _style.start(figure, (len(plans) * width + 1.2, height))
     panels = figure.subplots(1, len(plans), squeeze=False, sharey=True)[0]
     for axes, (name, image) in zip(panels, images.items(), strict=True):
@@ -115,20 +111,26 @@ def plot_couplings(
             norm=PowerNorm(0.5, 0, top or 1),
             aspect="auto",
             interpolation="nearest",
-            extent=(-0.5, shape[1] - 0.5, shape[0] - 0.5, -0.5),
+            extent=(-0.5, m - 0.5, n - 0.5, -0.5),
         )
         _style.entitle(axes, name)
         axes.set_xlabel("target")
-        if labels[1] is not None and shape[1] <= _MAX_LABELS:
-            _style.name_ticks(axes.xaxis, labels[1], rotation=90, fontsize="small")
+        if columns:
+            _style.name_ticks(axes.xaxis, columns, rotation=90, fontsize="small")
     panels[0].set_ylabel("source")
-    if labels[0] is not None and shape[0] <= _MAX_LABELS:
-        _style.name_ticks(panels[0].yaxis, labels[0], fontsize="small")
+    if rows:
+        _style.name_ticks(panels[0].yaxis, rows, fontsize="small")
     bar = figure.colorbar(
         shown, ax=list(panels), shrink=0.8, pad=0.02, label="share of the row's mass"
     )
     bar.outline.set_visible(False)
     return _style.finish(figure, path)
+
+
+def _labels(labels, name, size):
+    """As they are drawn: none where they have no room."""
+    labels = [] if labels is None else _style.as_labels(labels, name, size)
+    return labels if size <= _MAX_LABELS else []
 
 
 def _as_plan(plan):
@@ -143,19 +145,16 @@ def _as_plan(plan):
 def _shares(plan):
     """Shares of every row's mass in every column, both added up to so few that they
     can be seen."""
-    columns = np.arange(plan.shape[1]) * _cells(plan.shape[1]) // plan.shape[1]
-    indicator = np.zeros((plan.shape[1], _cells(plan.shape[1])), dtype=np.float32)
-    indicator[np.arange(len(columns)), columns] = 1
-    if isinstance(plan, Coupling):
-        image = plan.apply(indicator)
-    else:
-        image = plan @ indicator
-    n = len(image)
-    starts = np.searchsorted(np.arange(n) * _cells(n) // n, np.arange(_cells(n)))
+    (rows, n), (columns, m) = map(_cells, plan.shape)
+    indicator = (columns[:, None] == np.arange(m)).astype(np.float32)
+    image = plan.apply(indicator) if isinstance(plan, Coupling) else plan @ indicator
+    starts = np.searchsorted(rows, np.arange(n))
     image = np.add.reduceat(np.asarray(image, dtype=np.float64), starts, axis=0)
     mass = image.sum(axis=1, keepdims=True)
     return np.divide(image, mass, out=np.zeros_like(image), where=mass > 0)
 
 
 def _cells(n):
-    return min(n, _MAX_CELLS)
+    """In which cell each of `n` rows or columns is, and how many cells there are."""
+    n_cells = min(n, _MAX_CELLS)
+    return np.arange(n) * n_cells // n, n_cells

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -89,7 +90,9 @@ def plot_dynamics(
     if single:
         for line, color in zip(lines, (_style.ORANGE, _style.GREEN), strict=True):
             line.set(color=color, linestyle="-")
-        _label_end(top)
+        end = [values[-1] for values in top.lines[0].get_data()]
+        style = {"textcoords": "offset points", "ha": "right", "color": _style.BLUE}
+        top.annotate(f"{end[1]:.5g}", end, (0, 8), **style)
     else:
         _style.legend(top, top.lines, list(runs))
         lines = [Line2D([], [], color=_style.GREY, linestyle=s) for s in ("-", ":")]
@@ -118,19 +121,6 @@ def _draw_solve(panels, steps, curve, style):
     for name, line in (("change", "-"), ("marginal_error", ":")):
         values = _of_log_axis(steps, name)
         panels[-1].plot(iterations, values, linestyle=line, **style)
-
-
-def _label_end(axes):
-    """Write the last value of the line beside its end."""
-    at = [values[-1] for values in axes.lines[0].get_data()]
-    axes.annotate(
-        f"{at[1]:.5g}",
-        at,
-        xytext=(0, 8),
-        textcoords="offset points",
-        ha="right",
-        color=_style.BLUE,
-    )
 
 
 def _title(accuracy):
@@ -173,51 +163,37 @@ def plot_candidates(
     candidates = list(candidates)
     if not candidates:
         raise ValueError("candidates must hold at least one, got none")
-    levels = [
-        (level, list(rows))
-        for level, rows in groupby(
-            candidates, lambda row: f"{row.n_points} points, epsilon {row.epsilon:.3g}"
-        )
-    ]
-    n_lines = len(candidates) + len(levels)
-    figure = _style.start(figure, (7, 1.4 + 0.24 * n_lines))
+    lines: list[Any] = []  # headings of levels, which are str, and candidates
+    for level, rows in groupby(
+        candidates, lambda row: f"{row.n_points} points, epsilon {row.epsilon:.3g}"
+    ):
+        lines += [level, *rows]
+    figure = _style.start(figure, (7, 1.4 + 0.24 * len(lines)))
     axes = figure.subplots()
-    y, names, headings, used = 0, {}, [], {}
-    for level, rows in levels:
-        headings.append(y)
-        names[y] = level
-        for row in rows:
-            y += 1
-            names[y] = row.start
-            fate = next(fate for fate in _FATES if row.fate.startswith(fate[0]))
-            _, _, shape, color = fate
-            filled = fate in _FATES[:3]
-            used[fate] = axes.scatter(
-                row.gw_cost,
-                y,
-                s=110 if shape == "*" else 36,
-                marker=shape,
-                color=color if filled else "none",
-                edgecolors=color,
-                zorder=3,
-            )
-        y += 1
-    _style.name_ticks(axes.yaxis, list(names.values()), positions=list(names))
-    for label, at in zip(axes.get_yticklabels(), names, strict=True):
-        if at in headings:
+    _style.name_ticks(axes.yaxis, [getattr(line, "start", line) for line in lines])
+    used = {}
+    for y, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
+        if isinstance(line, str):
             label.set_fontstyle("italic")
-    for at in headings[1:]:
-        axes.axhline(at - 0.5, color=_style.GREY, linewidth=0.6)
-    axes.set_ylim(y - 0.4, -0.6)
+            if y:
+                axes.axhline(y - 0.5, color=_style.GREY, linewidth=0.6)
+            continue
+        fate = next(fate for fate in _FATES if line.fate.startswith(fate[0]))
+        _, _, shape, color = fate
+        used[fate] = axes.scatter(
+            line.gw_cost,
+            y,
+            s=110 if shape == "*" else 36,
+            marker=shape,
+            color=color if fate in _FATES[:3] else "none",
+            edgecolors=color,
+            zorder=3,
+        )
+    axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.margins(x=0.08)
     shown = [fate for fate in _FATES if fate in used]
-    _style.legend(
-        figure,
-        [used[fate] for fate in shown],
-        [fate[1] for fate in shown],
-        loc="outside lower center",
-        ncols=2,
-    )
+    marks, names = [used[fate] for fate in shown], [fate[1] for fate in shown]
+    _style.legend(figure, marks, names, loc="outside lower center", ncols=2)
     _style.frame(axes, "Starts that were tried", grid="x")
     axes.set_xlabel("gw_cost when it was stopped")
     axes.xaxis.set_major_locator(MaxNLocator(6))

@@ -66,20 +66,18 @@ def plot_distance_histograms(
         n = len(side)
         if n < 2:
             raise ValueError(f"{name} must have at least two rows, got {n}")
+        taken = f"{n:,} rows"
         if n > max_rows:
             rows = np.linspace(0, n - 1, max_rows).astype(np.int64)
-            side, taken = side[rows], f"{max_rows:,} of {n:,} rows"
-        else:
-            taken = f"{n:,} rows"
+            side, taken = side[rows], f"{max_rows:,} of {taken}"
         cosine = cosine_similarity(side)[np.triu_indices(len(side), 1)]
         samples.append(cosine)
         mean, spread = cosine.mean(dtype=np.float64), cosine.std(dtype=np.float64)
         mean = round(mean, 3) + 0.0  # no "-0.000"
-        notes.append(
-            f"{label}\nmean {mean:.3f}, standard deviation {spread:.3f} ({taken})"
-        )
-    low = min(float(sample.min()) for sample in samples)
-    high = max(float(sample.max()) for sample in samples)
+        numbers = f"mean {mean:.3f}, standard deviation {spread:.3f}"
+        notes.append(f"{label}\n{numbers} ({taken})")
+    low = float(min(map(np.min, samples)))
+    high = float(max(map(np.max, samples)))
     edges = np.linspace(low, max(high, low + 1e-6), bins + 1)
 
     figure = _style.start(figure, (7, 4))
@@ -90,12 +88,10 @@ def plot_distance_histograms(
     ):
         density = np.histogram(sample, edges, density=True)[0]
         axes.stairs(density, edges, fill=True, color=color, alpha=0.15)
-        handles.append(
-            axes.stairs(density, edges, color=color, linestyle=line, linewidth=1.5)
-        )
-        axes.axvline(
-            sample.mean(dtype=np.float64), color=color, linestyle=line, linewidth=0.8
-        )
+        outline = axes.stairs(density, edges, color=color, ls=line, linewidth=1.5)
+        handles.append(outline)
+        mean = sample.mean(dtype=np.float64)
+        axes.axvline(mean, color=color, ls=line, linewidth=0.8)
     _style.frame(axes, "Cosine similarities within each space")
     _style.legend(figure, handles, notes, loc="outside lower center")
     axes.set_xlabel("cosine similarity of two rows of one space")
@@ -172,10 +168,8 @@ def plot_dendrogram(
     ----------
     matrix : array-like of shape (n, n)
         Distances: symmetric and zero on the diagonal up to one percent of the largest.
-    names : sequence of str, length n
-    title : str
-    path, figure
-        See `plot_dynamics`.
+    names, title, path, figure
+        See `plot_distances`.
 
     Returns
     -------
@@ -195,31 +189,28 @@ def plot_dendrogram(
     limit = _ASYMMETRY * matrix.max()
     if matrix.min() < -limit:
         raise ValueError(f"matrix must not be negative, got {matrix.min():.6g}")
-    if np.abs(matrix - matrix.T).max() > limit:
-        i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+    i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+    if abs(matrix[i, j] - matrix[j, i]) > limit:
         raise ValueError(
             f"matrix must be symmetric, got {matrix[i, j]:.6g} at [{i}, {j}] and"
             f" {matrix[j, i]:.6g} at [{j}, {i}]"
         )
-    if np.abs(matrix.diagonal()).max() > limit:
-        at = int(np.abs(matrix.diagonal()).argmax())
+    i = np.abs(matrix.diagonal()).argmax()
+    if abs(matrix[i, i]) > limit:
         raise ValueError(
-            f"matrix must be zero on its diagonal, got {matrix[at, at]:.6g} at"
-            f" [{at}, {at}]"
+            f"matrix must be zero on its diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]"
         )
     matrix = np.maximum((matrix + matrix.T) / 2, 0)
     # SciPy would draw through pyplot; it tells where the lines go.
-    tree = dendrogram(
-        linkage(squareform(matrix, checks=False), method="average"), no_plot=True
-    )
+    merges = linkage(squareform(matrix, checks=False), method="average")
+    tree = dendrogram(merges, no_plot=True)
     figure = _style.start(figure, (6, 1.2 + 0.34 * n))
     axes = figure.subplots()
     for leaves, heights in zip(tree["icoord"], tree["dcoord"], strict=True):
         axes.plot(heights, leaves, color=_style.BLUE, linewidth=1.6)
     # Leaves are at 5, 15, 25, ...
     ordered = [names[leaf] for leaf in tree["leaves"]]
-    positions = 5 + 10 * np.arange(n)
-    _style.name_ticks(axes.yaxis, ordered, positions=positions)
+    _style.name_ticks(axes.yaxis, ordered, positions=range(5, 10 * n, 10))
     axes.set_ylim(0, 10 * n)
     axes.set_xlim(left=0)
     _style.frame(axes, title, grid="x")

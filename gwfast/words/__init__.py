@@ -8,11 +8,7 @@ from .dictionaries import (
     read_dictionary,
     write_dictionary,
 )
-from .embeddings import (
-    Embeddings,
-    EmbeddingsFileError,
-    as_embeddings,
-)
+from .embeddings import Embeddings, EmbeddingsFileError, as_embeddings
 from .evaluation import (
     CONVENTIONS,
     Convention,

@@ -213,11 +213,12 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
     Parameters
     ----------
     *dictionaries : mapping of str to set of str
+        Unchanged.
 
     Returns
     -------
     dict of str to set of str
-        The union of the translations of every word. The arguments are unchanged.
+        The union of the translations of every word.
     """
     merged: dict[str, set[str]] = {}
     for dictionary in dictionaries:
@@ -233,20 +234,16 @@ def _read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     try:
         with source.open() as stream:
             for number, raw in enumerate(stream, 1):
-                line = _decode(raw, path, number).strip(" \r\n")
+                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                line = raw.decode(encoding).strip(" \r\n")
                 if line.strip("\t"):
                     empty = False
                     yield number, line
     except source.damaged as error:
         raise source.damage(number + 1, error, DictionaryFileError) from error
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        message = f"expected UTF-8, got byte {byte:#04x}"
+        raise DictionaryFileError(path, number, message) from None
     if empty:
         raise DictionaryFileError(path, None, "expected words, got an empty file")
-
-
-def _decode(raw: bytes, path: Path, number: int) -> str:
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise DictionaryFileError(
-            path, number, f"expected UTF-8, got byte {raw[error.start]:#04x}"
-        ) from None

@@ -31,14 +31,6 @@ class EmbeddingsFileError(ValueError):
         self.path, self.line = Path(path), line
 
 
-class RowError(ValueError):
-    """A row of arrays, counted from 0, is not what it should be."""
-
-    def __init__(self, message, row):
-        super().__init__(f"{message} in row {row}")
-        self.message, self.row = message, row
-
-
 @dataclass(frozen=True, eq=False)
 class Embeddings:
     """Words and their vectors, most frequent word first.
@@ -125,9 +117,9 @@ def as_embeddings(obj: Any, *, max_words: int | None = None) -> Embeddings:
     if isinstance(obj, Embeddings):
         if max_words is None or max_words >= len(obj):
             return obj
+        kept, vectors = obj.words[:max_words], obj.vectors[:max_words]
         counts = None if obj.counts is None else obj.counts[:max_words]
-        kept = obj.words[:max_words], obj.vectors[:max_words], counts
-        return replace(obj, words=kept[0], vectors=kept[1], counts=kept[2])
+        return replace(obj, words=kept, vectors=vectors, counts=counts)
     words, vectors = _parts(obj, max_words)
     words = words.tolist() if isinstance(words, np.ndarray) else list(words)
     for word in words:
@@ -153,11 +145,9 @@ def _parts(obj, max_words):
                 )
         return words, vectors
     if isinstance(obj, (tuple, list)):
-        if len(obj) != 2:
-            raise TypeError(
-                f"obj must be a pair (words, vectors), got {len(obj)} items"
-            )
-        return obj
+        if len(obj) == 2:
+            return obj
+        raise TypeError(f"obj must be a pair (words, vectors), got {len(obj)} items")
     vectors = getattr(obj, "wv", obj)
     if not (hasattr(vectors, "index_to_key") and hasattr(vectors, "vectors")):
         raise TypeError(
@@ -167,16 +157,10 @@ def _parts(obj, max_words):
     return vectors.index_to_key, vectors.vectors
 
 
-def from_arrays(words, vectors, options):
-    """Embeddings of a sequence of words, str or bytes, and an array.
-
-    Raises
-    ------
-    ValueError
-        If they are not n words and n vectors of finite numbers.
-    """
+def from_arrays(words, vectors, options, path=None):
+    """Embeddings of a sequence of words, str or bytes, and an array; see `select`."""
     check_shapes(words, vectors.shape, vectors.dtype)
-    vocabulary, rows = select(words, options)
+    vocabulary, rows = select(words, options, path)
     ready = vectors.dtype == np.float32 and vectors.flags.c_contiguous
     if ready and type(vectors) is np.ndarray and len(rows) == rows[-1] + 1:
         kept = vectors[: len(rows)]
@@ -198,12 +182,13 @@ def check_shapes(words, shape, dtype):
         raise ValueError(
             f"expected a word a row, got {len(words)} words for {shape[0]} rows"
         )
-    if not shape[0]:
-        raise ValueError("expected word vectors, got none")
 
 
-def select(words, options):
-    """The vocabulary that is kept of all words, and the rows of these words."""
+def select(words, options, path=None):
+    """The vocabulary that is kept of all words, and the rows of these words.
+
+    Where they are the lines of `path`, errors name it.
+    """
     vocabulary, rows = Vocabulary(options), []
     for row, word in enumerate(words):
         if vocabulary.room == 0:
@@ -212,7 +197,9 @@ def select(words, options):
             if vocabulary.add(word):
                 rows.append(row)
         except ValueError as error:
-            raise RowError(str(error), row) from None
+            if path is not None:
+                raise EmbeddingsFileError(path, row + 1, str(error)) from None
+            raise ValueError(f"{error} in row {row}") from None
     if not rows:
         raise ValueError("expected word vectors, got none")
     return vocabulary, np.array(rows)
@@ -245,7 +232,6 @@ def check_finite(values, rows, words):
 
 
 def finish(vocabulary, vectors):
-    """What was kept, as embeddings."""
     return Embeddings(
         tuple(vocabulary.words),
         vectors,

@@ -15,13 +15,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..alignment import retrieval
 from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
-from ..alignment.retrieval import (
-    INVERSE_TEMPERATURE,
-    METHODS,
-    N_NEIGHBORS,
-    nearest_neighbors,
-)
 from ..utils.types import IntArray
 from ..utils.validation import as_count, one_of
 from .dictionaries import Translations, as_translations
@@ -47,9 +42,8 @@ class Convention:
     - "paper": ``main_gw_bli.py`` of otalign, the script of Alvarez-Melis and Jaakkola
       (EMNLP 2018): the words that took part, 2000 of each side by its default. It reads
       the *training* fold (``.0-5000.txt``) of MUSE's dictionaries, and that of Dinu et
-      al., inverted where the source is not English. Not all tables of the paper need
-      be made with it alone, as it also writes 200,000 mapped vectors for the
-      evaluators above.
+      al., inverted where the source is not English. Tables of the paper may also come
+      from the evaluators above, for which it writes 200,000 mapped vectors.
 
     Attributes
     ----------
@@ -92,8 +86,8 @@ class Convention:
     first_only: bool = False
     denominator: Literal["covered", "all"] = "covered"
     coverage: Literal["words", "pairs"] = "words"
-    hood: int = N_NEIGHBORS
-    inverse_temperature: float = INVERSE_TEMPERATURE
+    hood: int = retrieval.N_NEIGHBORS
+    inverse_temperature: float = retrieval.INVERSE_TEMPERATURE
 
     def __post_init__(self) -> None:
         if self.max_words is not None:
@@ -298,12 +292,9 @@ def gold_standard(
     )
 
 
-def _vocabulary(
-    words: Sequence[str], rules: Convention, name: str
-) -> tuple[IntArray, dict[str, tuple[int, ...]]]:
+def _vocabulary(words, rules, name):
     """The rows that are looked at, and those that stand for each word in them."""
-    kept: list[int] = []
-    rows: dict[str, tuple[int, ...]] = {}
+    kept, rows = [], {}
     for row, word in enumerate(words):
         if len(kept) == rules.max_words:
             break
@@ -354,15 +345,9 @@ def precision_at_k(
             f"indices must have a row for each of the {len(gold)} queries,"
             f" got shape {indices.shape}"
         )
-    hits = np.array(
-        [
-            [target in right for target in row]
-            for row, right in zip(indices.tolist(), gold.targets, strict=True)
-        ],
-        dtype=bool,
-    ).reshape(indices.shape)
+    rows = list(zip(indices.tolist(), gold.targets, strict=True))
     return Precision(
-        hits={k: int(hits[:, :k].any(axis=1).sum()) for k in ks},
+        hits={k: sum(not right.isdisjoint(row[:k]) for row, right in rows) for k in ks},
         n_queries=len(gold),
         n_words=gold.n_words,
         n_scored=gold.n_words if gold.convention.denominator == "all" else len(gold),
@@ -383,11 +368,10 @@ def evaluate(
 ) -> dict[str, Precision]:
     """Score the translations of an alignment against a dictionary.
 
-    The plan tells about the words that took part in it only, so "coupling" is scored
-    on the queries whose word and at least one translation took part, and so is
-    "barycentric", to be comparable; the other methods on all queries (with the
-    convention "paper" on those of the coupling, and among words that took part). Each
-    `Precision` says on how many.
+    The plan tells about the words that took part in it only: "coupling" and
+    "barycentric" are scored on the queries whose word and at least one translation
+    took part, the other methods on all (with the convention "paper" on those of the
+    coupling, and among words that took part). Each `Precision` says on how many.
 
     Parameters
     ----------
@@ -415,14 +399,14 @@ def evaluate(
     if isinstance(methods, str):
         raise TypeError(f"methods must be a sequence of names, got {methods!r}")
     for method in methods:
-        one_of(method, "methods", (*METHODS, *BY_PLAN))
-    for words, rows, name in (
-        (source_words, result.source.rows, "source_words"),
-        (target_words, result.target.rows, "target_words"),
+        one_of(method, "methods", (*retrieval.METHODS, *BY_PLAN))
+    for words, side, name in (
+        (source_words, result.source, "source_words"),
+        (target_words, result.target, "target_words"),
     ):
-        if len(words) != len(rows):
+        if len(words) != len(side.rows):
             raise ValueError(
-                f"{name} must have a word for each of the {len(rows)} rows,"
+                f"{name} must have a word for each of the {len(side.rows)} rows,"
                 f" got {len(words)}"
             )
     n, m = result.n_words
@@ -432,8 +416,7 @@ def evaluate(
     whole = part
     if not rules.taking_part:
         whole = gold_standard(dictionary, source_words, target_words, convention=rules)
-    ks = [as_count(k, "ks") for k in ks]
-    k = max(ks, default=1)
+    k = max((as_count(k, "ks") for k in ks), default=1)
     precision: dict[str, Precision] = {}
     for method in methods:
         gold = part if method in BY_PLAN else whole
@@ -447,15 +430,15 @@ def _translations(result, method, k, gold, candidates):
     if not len(gold):
         return np.empty((0, k), dtype=np.int64)
     rules = gold.convention
-    if method in METHODS and not (
+    if method in retrieval.METHODS and not (
         # Nothing that `translate` would do otherwise, and it may know the hubs already.
         len(candidates) == len(result.target.rows)
         and len(gold.sources) == len(result.source.rows)
-        and rules.hood == N_NEIGHBORS
-        and rules.inverse_temperature == INVERSE_TEMPERATURE
+        and rules.hood == retrieval.N_NEIGHBORS
+        and rules.inverse_temperature == retrieval.INVERSE_TEMPERATURE
     ):
         mapped = result.mapped_source
-        found = nearest_neighbors(
+        found = retrieval.nearest_neighbors(
             mapped[gold.rows],
             _take(result.mapped_target, candidates),
             method=method,
@@ -466,12 +449,11 @@ def _translations(result, method, k, gold, candidates):
             n_threads=result.n_threads,
         )
         return candidates[found.indices]
-    n_targets = len(result.target.rows)
-    if len(candidates) == n_targets:
-        return result.translate(gold.rows, method=method, k=k).indices
     asked = k
     while True:
         found = result.translate(gold.rows, method=method, k=asked).indices
+        if len(candidates) == len(result.target.rows):
+            return found
         allowed = np.isin(found, candidates)
         if allowed.sum(axis=1).min() >= k or found.shape[1] < asked:
             break

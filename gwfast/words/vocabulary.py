@@ -1,5 +1,6 @@
 """Which words of a file are kept, and by what rule: the same for every format."""
 
+import sys
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -11,15 +12,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Options:
-    """What `read_embeddings` was asked for; checked.
-
-    Raises
-    ------
-    TypeError
-        If `max_words` is no whole number.
-    ValueError
-        If `max_words` is below 1 or `errors` unknown.
-    """
+    """What `read_embeddings` was asked for; checked."""
 
     max_words: int | None = None
     lower: bool = False
@@ -53,22 +46,13 @@ class Vocabulary:
 
     @property
     def room(self):
-        """How many words may still come; None is any number."""
-        limit = self.options.max_words
-        return None if limit is None else limit - len(self.words)
+        """How many words may still come."""
+        return (self.options.max_words or sys.maxsize) - len(self.words)
 
     def add(self, word):
-        """Add `word`, str or bytes; whether its row is kept.
-
-        Raises
-        ------
-        ValueError
-            If it is empty, or not UTF-8 and `errors` is "strict".
-        """
-        if isinstance(word, bytes):
-            word = self._decode(word)
-            if word is None:
-                return False
+        """Add `word`, str or bytes; whether its row is kept."""
+        if isinstance(word, bytes) and (word := self._decode(word)) is None:
+            return False
         if not word:
             raise ValueError("expected a word")
         if self.options.lower:

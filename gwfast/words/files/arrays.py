@@ -9,15 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.lib import format as npy
 
-from ..embeddings import (
-    EmbeddingsFileError,
-    RowError,
-    check_shapes,
-    finish,
-    from_arrays,
-    gather,
-    select,
-)
+from .. import embeddings
+from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK
 
 _BLOCK_BYTES = 1 << 22
@@ -26,17 +19,14 @@ _BLOCK_BYTES = 1 << 22
 def read_npz(path, options):
     """Embeddings of an archive with arrays ``words`` and ``vectors``.
 
-    Words are strings, UTF-8 as bytes, or one array of uint8: UTF-8 text with line
-    feeds between the words.
+    Words are strings, UTF-8 as bytes, or uint8: UTF-8 text, a line feed between words.
     """
     with open(path, "rb") as stream, readable(path):
         with np.load(stream, allow_pickle=False) as arrays, refused(path):
             if not {"words", "vectors"}.issubset(arrays.files):
-                raise EmbeddingsFileError(
-                    path,
-                    None,
+                raise ValueError(
                     "expected arrays 'words' and 'vectors', got:"
-                    f" {', '.join(arrays.files) or 'none'}",
+                    f" {', '.join(arrays.files) or 'none'}"
                 )
             return _from_archive(arrays, options)
 
@@ -46,11 +36,12 @@ def _from_archive(arrays, options):
     with arrays.zip.open("vectors.npy") as member:
         shape, in_columns, dtype = _npy_header(member)
         if dtype.hasobject or in_columns or len(shape) != 2:
-            return from_arrays(words, arrays["vectors"], options)
-        check_shapes(words, shape, dtype)
-        vocabulary, rows = select(words, options)
+            return embeddings.from_arrays(words, arrays["vectors"], options)
+        embeddings.check_shapes(words, shape, dtype)
+        vocabulary, rows = embeddings.select(words, options)
         blocks = _blocks(member, shape[1], dtype)
-        return finish(vocabulary, gather(blocks, rows, words, shape[1]))
+        vectors = embeddings.gather(blocks, rows, words, shape[1])
+        return embeddings.finish(vocabulary, vectors)
 
 
 def _words(array):
@@ -88,11 +79,9 @@ def read_npy(path, words, options):
         candidates = [path.with_suffix(".words"), path.with_suffix(".txt")]
         words = next((name for name in candidates if name.is_file()), None)
         if words is None:
-            raise EmbeddingsFileError(
-                path,
-                None,
+            raise ValueError(
                 f"expected its words in {candidates[0].name} or"
-                f" {candidates[1].name} beside it, got neither",
+                f" {candidates[1].name} beside it, got neither"
             )
     with readable(path):
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -101,28 +90,15 @@ def read_npy(path, words, options):
     if lines:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     if b"" in lines:
-        raise EmbeddingsFileError(
-            words, lines.index(b"") + 1, "expected a word, got a blank line"
-        )
-    with refused(path):
-        check_shapes(lines, vectors.shape, vectors.dtype)
-        try:
-            vocabulary, rows = select(lines, options)
-        except RowError as error:
-            raise EmbeddingsFileError(words, error.row + 1, error.message) from None
-        n_columns = vectors.shape[1]
-        step = max(1, _BLOCK_BYTES // (n_columns * vectors.itemsize))
-        blocks = (vectors[i : i + step] for i in range(0, len(vectors), step))
-        return finish(vocabulary, gather(blocks, rows, lines, n_columns))
+        blank = lines.index(b"") + 1
+        raise EmbeddingsFileError(words, blank, "expected a word, got a blank line")
+    return embeddings.from_arrays(lines, vectors, options, words)
 
 
 @contextmanager
 def readable(path):
-    """Turn what NumPy says of an open file that it cannot read into our error.
-
-    That is of many kinds: of zip files and compression, of the tokenizer of headers,
-    and where offsets are wrong, of the system.
-    """
+    """Turn what NumPy says of an open file that it cannot read into our error: it is of
+    zip files, of compression, of the tokenizer of headers, and of the system."""
     try:
         yield
     except (EmbeddingsFileError, MemoryError):
@@ -133,11 +109,11 @@ def readable(path):
 
 
 @contextmanager
-def refused(path):
-    """Turn what is said of arrays into an error that names the file."""
+def refused(path, line=None):
+    """Turn what is said of the content of a file into an error that names it."""
     try:
         yield
     except EmbeddingsFileError:
         raise
     except ValueError as error:
-        raise EmbeddingsFileError(path, None, str(error)) from None
+        raise EmbeddingsFileError(path, line, str(error)) from None

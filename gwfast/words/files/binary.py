@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ..embeddings import EmbeddingsFileError
 from ..vocabulary import show
 from .rows import Rows
 
@@ -13,7 +12,7 @@ def read_binary(source, layout, options):
     """The rows of a binary file."""
     n_rows, n_columns = layout.n_rows, layout.n_columns
     max_rows = layout.max_rows(source, 4 * n_columns + 2)
-    rows = Rows(source.path, n_columns, max_rows, options)
+    rows = Rows(n_columns, max_rows, options)
     try:
         with source.open() as stream:
             stream.readline()
@@ -23,8 +22,6 @@ def read_binary(source, layout, options):
                 raise ValueError(f"expected {n_rows} rows, got more bytes")
     except source.damaged as error:
         raise source.damage(None, error) from error
-    except ValueError as error:
-        raise EmbeddingsFileError(source.path, None, str(error)) from None
     return rows
 
 
@@ -32,19 +29,14 @@ def _read_rows(stream, n_rows, rows):
     """Fill `rows`; returns the bytes that were read and not used."""
     n_bytes = 4 * rows.vectors.shape[1]
     buffer, start = b"", 0
-    while rows.n_read < n_rows and not rows.full:
-        max_rows = n_rows - rows.n_read
-        if rows.vocabulary.room is not None:
-            max_rows = min(max_rows, rows.vocabulary.room)
+    while max_rows := min(n_rows - rows.n_read, rows.vocabulary.room):
         words, parts, start = _split(buffer, start, n_bytes, max_rows)
         _extend(rows, words, parts)
         if not words:
             more = stream.read(_BLOCK_BYTES)
             if not more:
-                raise ValueError(
-                    f"expected {n_rows} rows, got the file's end"
-                    f" in row {rows.n_read + 1}"
-                )
+                end = f"got the file's end in row {rows.n_read + 1}"
+                raise ValueError(f"expected {n_rows} rows, {end}")
             buffer, start = buffer[start:] + more, 0
     return buffer[start:]
 

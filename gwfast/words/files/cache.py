@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...utils.atomic_files import replacing
-from ..embeddings import EmbeddingsFileError
 from ..vocabulary import Options
 from .arrays import read_npz, readable
 
@@ -34,12 +33,11 @@ def read_cache(path, options):
                 note = json.loads(arrays[_NOTE].item())
                 duplicates, undecodable = arrays["duplicates"], arrays["undecodable"]
         limit = note.pop("max_words", 0) if isinstance(note, dict) else 0
-        if note != _made_from(path.stat(), options):
-            return None
-        if limit is not None and (options.max_words or np.inf) > limit:
+        too_few = limit is not None and (options.max_words or np.inf) > limit
+        if too_few or note != _made_from(path.stat(), options):
             return None
         embeddings = read_npz(cached, Options(options.max_words))
-    except (OSError, EmbeddingsFileError):
+    except (OSError, ValueError):
         return None
     n_words = len(embeddings)
     # Those after the last word that was asked for are not met.
@@ -52,15 +50,8 @@ def read_cache(path, options):
 
 
 def write_cache(path, stat, rows, embeddings, options):
-    """Leave `embeddings` beside `path`, where that can be done.
-
-    Parameters
-    ----------
-    stat : os.stat_result
-        Of `path` before it was read.
-    rows : Rows
-        Which it was read into.
-    """
+    """Leave `embeddings` beside `path`, where that can be done; `stat` is that of
+    `path` before it was read into `rows`."""
     words = "\n".join(embeddings.words).encode("utf-8")
     if words.count(b"\n") != len(embeddings) - 1:  # one has a line feed in it
         return
@@ -79,7 +70,7 @@ def write_cache(path, stat, rows, embeddings, options):
                 undecodable=np.array(rows.vocabulary.undecodable, np.int64),
             )
     except OSError:  # no room, or no right to write there
-        return
+        pass
 
 
 def _made_from(stat, options):

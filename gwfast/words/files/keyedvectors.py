@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..embeddings import EmbeddingsFileError, from_arrays
-from .arrays import readable, refused
+from .arrays import readable
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The last two are older versions'.
@@ -24,21 +24,14 @@ class _Inert:
     def __init__(self, *arguments):
         pass
 
+    __setitem__ = append = extend = __init__
+
     def __setstate__(self, state):
         if isinstance(state, dict):
             self.__dict__.update(state)
 
-    def __setitem__(self, key, value):
-        pass
-
     def __call__(self, *arguments):
         return _Inert()
-
-    def append(self, item):
-        pass
-
-    def extend(self, items):
-        pass
 
 
 class _Type:
@@ -70,20 +63,12 @@ class _Array:
         return self
 
 
-def _from_buffer(data, kind, shape, order):
-    return _Array().fill(data, kind, shape, order)
-
-
-def _bytes(text, encoding):
-    """Bytes as protocols before 3 have them, as the first 256 characters."""
-    return text.encode("latin-1")
-
-
 _MAKERS = {
-    ("_codecs", "encode"): _bytes,
+    # Protocols before 3 have bytes as the first 256 characters.
+    ("_codecs", "encode"): lambda text, encoding: text.encode("latin-1"),
     ("numpy", "dtype"): _Type,
     ("numpy", "_reconstruct"): _Array,
-    ("numpy", "_frombuffer"): _from_buffer,
+    ("numpy", "_frombuffer"): lambda *parts: _Array().fill(*parts),
 }
 
 
@@ -108,9 +93,8 @@ def read_saved(source, options):
         raise source.damage(None, error) from error
     except Exception as error:  # of any kind, where a pickle is damaged
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EmbeddingsFileError(
-            path, None, f"cannot be unpickled: {reason}"
-        ) from error
+        message = f"cannot be unpickled: {reason}"
+        raise EmbeddingsFileError(path, None, message) from error
     stem, state = str(path), getattr(saved, "__dict__", {})
     if "wv" in state:  # a model, which has its vectors with its own
         stem, state = f"{path}.wv", getattr(state["wv"], "__dict__", {})
@@ -120,17 +104,14 @@ def read_saved(source, options):
         vectors = _read_beside(path, stem)
     if not isinstance(words, list) or not isinstance(vectors, np.ndarray):
         # FastText's, for one, are made of those of parts of words when they are loaded.
-        raise EmbeddingsFileError(
-            path,
-            None,
+        raise ValueError(
             "expected a pickle of gensim's with words and vectors, got another: use"
-            " its save_word2vec_format",
+            " its save_word2vec_format"
         )
     for word in words:
         if not isinstance(word, str):
-            raise EmbeddingsFileError(path, None, f"expected words, got {word!r}")
-    with refused(path):
-        return from_arrays(words, vectors, options)
+            raise ValueError(f"expected words, got {word!r}")
+    return from_arrays(words, vectors, options)
 
 
 def _read_beside(path, stem):
@@ -138,9 +119,7 @@ def _read_beside(path, stem):
     compressed = path.suffix in (".gz", ".bz2")
     name = Path(f"{stem}.vectors.{'npz' if compressed else 'npy'}")
     if not name.is_file():
-        raise EmbeddingsFileError(
-            path, None, f"expected its vectors in {name.name} beside it, got no file"
-        )
+        raise ValueError(f"expected its vectors in {name.name} beside it, got no file")
     with readable(name):
         if not compressed:
             return np.load(name, mmap_mode="r", allow_pickle=False)

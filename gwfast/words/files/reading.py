@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from ...utils.types import PathLike
-from ..embeddings import Embeddings, EmbeddingsFileError
+from ..embeddings import Embeddings
 from ..vocabulary import Errors, Options
-from .arrays import read_npy, read_npz
+from .arrays import read_npy, read_npz, refused
 from .binary import read_binary
 from .cache import read_cache, write_cache
 from .keyedvectors import is_saved, read_saved
-from .source import Layout, Source
+from .source import FASTTEXT_MODEL, Layout, Source
 from .text import read_text
 
 
@@ -97,29 +97,29 @@ def read_embeddings(
     path = Path(path)
     source = Source.of(path)
     head = source.head()
-    if not head:
-        raise EmbeddingsFileError(path, None, "expected word vectors, got 0 bytes")
     is_npy = head.startswith(b"\x93NUMPY") and source.compression is None
     if words is not None and not is_npy:
         raise ValueError(f"words is for .npy files only, got {words} with {path}")
-    if is_npy:
-        return read_npy(path, words, options)
-    if head.startswith(b"PK\x03\x04") and source.compression is None:
-        return read_npz(path, options)
-    if path.suffix in (".npy", ".npz"):
-        raise EmbeddingsFileError(
-            path, None, f"expected a NumPy {path.suffix} file, got other bytes"
-        )
-    if is_saved(head):
-        return read_saved(source, options)
-    if cache:
-        found = read_cache(path, options)
-        if found is not None:
+    with refused(path):
+        if not head:
+            raise ValueError("expected word vectors, got 0 bytes")
+        if is_npy:
+            return read_npy(path, words, options)
+        if head.startswith(b"PK\x03\x04") and source.compression is None:
+            return read_npz(path, options)
+        if path.suffix in (".npy", ".npz"):
+            raise ValueError(f"expected a NumPy {path.suffix} file, got other bytes")
+        if head.startswith(FASTTEXT_MODEL):
+            raise ValueError("expected vectors, got a fastText model: use its .vec")
+        if is_saved(head):
+            return read_saved(source, options)
+        if cache and (found := read_cache(path, options)) is not None:
             return found
         made_from = path.stat()
-    layout = Layout.of(source, head)
-    rows = (read_binary if layout.binary else read_text)(source, layout, options)
-    embeddings = rows.finish()
-    if cache:
-        write_cache(path, made_from, rows, embeddings, options)
-    return embeddings
+        with refused(path, line=1):
+            layout = Layout.of(source, head)
+        rows = (read_binary if layout.binary else read_text)(source, layout, options)
+        embeddings = rows.finish()
+        if cache:
+            write_cache(path, made_from, rows, embeddings, options)
+        return embeddings

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..embeddings import EmbeddingsFileError, finish
+from ..embeddings import finish
 from ..vocabulary import Vocabulary
 
 
@@ -14,11 +14,10 @@ class Rows:
     reallocates, which moves no data for large buffers on Linux.
     """
 
-    def __init__(self, path, n_columns, max_rows, options):
-        self.path, self.vocabulary = path, Vocabulary(options)
-        if max_rows is not None and options.max_words is not None:
-            max_rows = min(max_rows, options.max_words)
-        self.vectors = np.empty((max_rows or 0, n_columns), dtype=np.float32)
+    def __init__(self, n_columns, max_rows, options):
+        self.vocabulary = Vocabulary(options)
+        max_rows = min(max_rows or 0, self.vocabulary.room)
+        self.vectors = np.empty((max_rows, n_columns), dtype=np.float32)
         self.n_read = 0
 
     @property
@@ -43,9 +42,7 @@ class Rows:
         """The embeddings; of no more memory than they need."""
         n_rows = len(self.vocabulary.words)
         if not n_rows:
-            raise EmbeddingsFileError(
-                self.path, None, "expected word vectors, got none"
-            )
+            raise ValueError("expected word vectors, got none")
         if n_rows < len(self.vectors):
             self._resize(n_rows)
         return finish(self.vocabulary, self.vectors)

@@ -14,13 +14,13 @@ from ..vocabulary import BYTE_ORDER_MARK, show
 _HEAD_BYTES, _LINE_BYTES = 1 << 16, 1 << 24
 _BUFFER_BYTES = 1 << 18
 _MAX_COLUMNS = 1_000_000
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # FASTTEXT_FILEFORMAT_MAGIC
-_MAGIC = {
-    "gzip": re.compile(rb"\x1f\x8b"),
-    "bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
-    "lzma": re.compile(rb"\xfd7zXZ\x00"),
+FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # FASTTEXT_FILEFORMAT_MAGIC
+# Modules that open what begins so, and what the compression is called.
+_COMPRESSIONS = {
+    "gzip": (rb"\x1f\x8b", "gzip"),
+    "bz2": (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2"),
+    "lzma": (rb"\xfd7zXZ\x00", "xz"),
 }
-_NAMES = {"gzip": "gzip", "bz2": "bzip2", "lzma": "xz"}
 _NATURAL = re.compile(rb"[0-9]{1,18}")
 # Floats have some of these, text hardly any.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -28,32 +28,15 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 @dataclass(frozen=True)
 class Source:
-    """A file, plain or compressed.
-
-    Attributes
-    ----------
-    path : Path
-    compression : str or None
-        The module of the standard library that opens it.
-    size : int or None
-        Its bytes, where it is not compressed.
-    """
+    """A file, plain or compressed by a module of the standard library."""
 
     path: Path
     compression: str | None
-    size: int | None
+    size: int | None  # in bytes, where it is not compressed
 
     @classmethod
     def of(cls, path):
-        """Look at a file.
-
-        Raises
-        ------
-        EmbeddingsFileError
-            If it is a pipe or a device, which cannot be read from the start again.
-        OSError
-            If it cannot be opened.
-        """
+        """Look at a file, which must be one that can be read from the start again."""
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise EmbeddingsFileError(
@@ -61,8 +44,8 @@ class Source:
             )
         with open(path, "rb") as stream:
             magic = stream.read(10)
-        for name, pattern in _MAGIC.items():
-            if pattern.match(magic):
+        for name, (pattern, _) in _COMPRESSIONS.items():
+            if re.match(pattern, magic):
                 return cls(path, name, None)
         return cls(path, None, status.st_size)
 
@@ -87,7 +70,7 @@ class Source:
 
     def damage(self, line, error, kind=EmbeddingsFileError):
         """The error to raise for one of these."""
-        name = _NAMES[self.compression]
+        name = _COMPRESSIONS[self.compression][1]
         return kind(self.path, line, f"expected whole {name} data, got: {error}")
 
     def head(self):
@@ -111,47 +94,26 @@ class Source:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a file of vectors are written.
-
-    Attributes
-    ----------
-    binary : bool
-    n_rows : int or None
-        From the header; None without one.
-    n_columns : int
-    """
+    """How the rows of a file of vectors are written."""
 
     binary: bool
-    n_rows: int | None
+    n_rows: int | None  # None without a header
     n_columns: int
 
     @classmethod
     def of(cls, source, head):
-        """Read it from the first bytes.
+        """Read it from the first bytes; a ValueError is about the first line.
 
         Binary is what has a header, and then a row that is no text: by its bytes, or
         as the file is called ``.bin`` and its first row does not read as text.
-
-        Raises
-        ------
-        EmbeddingsFileError
-            If they are not those of word vectors.
         """
-        if head.startswith(_FASTTEXT_MODEL):
-            raise EmbeddingsFileError(
-                source.path,
-                None,
-                "expected vectors, got a fastText model: use its .vec",
-            )
         first, _, rest = head.removeprefix(BYTE_ORDER_MARK).partition(b"\n")
-        n_rows, n_columns = _header(first, source.path)
+        n_rows, n_columns = _header(first)
         # A compressed file keeps its own name: STEM.bin.gz.
         called_binary = ".bin" in source.path.suffixes[-2:]
         if n_rows is None:
             if called_binary:
-                raise EmbeddingsFileError(
-                    source.path, 1, f"expected the header 'n d', got {show(first)}"
-                )
+                raise ValueError(f"expected the header 'n d', got {show(first)}")
             return cls(False, None, n_columns)
         if called_binary:
             # Four digits are a number as text and as float32.
@@ -171,19 +133,17 @@ class Layout:
         return min(self.n_rows, source.size // row_bytes)
 
 
-def _header(first, path):
+def _header(first):
     """Numbers of rows (None without a header) and of columns, from the first line."""
     fields = first.rstrip(b" \r\n").split(b" ")
     if len(fields) == 2 and all(map(_NATURAL.fullmatch, fields)):
         n_rows, n_columns = int(fields[0]), int(fields[1])
         if not 0 < n_columns <= _MAX_COLUMNS:
-            raise EmbeddingsFileError(
-                path, 1, f"expected 1 to {_MAX_COLUMNS} columns, got {n_columns}"
-            )
+            raise ValueError(f"expected 1 to {_MAX_COLUMNS} columns, got {n_columns}")
         return n_rows, n_columns
     if len(fields) < 2:
-        raise EmbeddingsFileError(
-            path, 1, f"expected the header 'n d' or a word vector, got {show(first)}"
+        raise ValueError(
+            f"expected the header 'n d' or a word vector, got {show(first)}"
         )
     return None, len(fields) - 1
 

@@ -23,8 +23,8 @@ _BLANK = b" \r\n"
 def read_text(source, layout, options):
     """The rows of a text file."""
     max_rows = layout.max_rows(source, 2 * layout.n_columns + 1)
-    rows = Rows(source.path, layout.n_columns, max_rows, options)
-    lines = _Lines(rows, layout.n_rows)
+    rows = Rows(layout.n_columns, max_rows, options)
+    lines = _Lines(source.path, rows, layout.n_rows)
     try:
         with source.open() as stream:
             for text in _blocks(stream, source.damaged):
@@ -34,11 +34,8 @@ def read_text(source, layout, options):
     except source.damaged as error:
         raise source.damage(lines.next + lines.n_blank, error) from error
     if layout.n_rows is not None and rows.n_read < layout.n_rows:
-        raise EmbeddingsFileError(
-            source.path,
-            1,
-            f"expected {layout.n_rows} rows as the header says, got {rows.n_read}",
-        )
+        said = f"{layout.n_rows} rows as the header says"
+        raise EmbeddingsFileError(source.path, 1, f"expected {said}, got {rows.n_read}")
     return rows
 
 
@@ -70,18 +67,10 @@ def _blocks(stream, damaged):
 
 
 class _Lines:
-    """Lines on their way into `rows`.
+    """Lines on their way into `rows`; `n_blank` were met after the last row."""
 
-    Attributes
-    ----------
-    next : int
-        The number of the line after the last row.
-    n_blank : int
-        Blank lines that were met after it.
-    """
-
-    def __init__(self, rows, n_rows):
-        self.rows, self.n_rows = rows, n_rows
+    def __init__(self, path, rows, n_rows):
+        self.path, self.rows, self.n_rows = path, rows, n_rows
         self.n_blank, self.begun = 0, False
         self.n_columns = rows.vectors.shape[1]
         max_rows = max(1, _BLOCK_BYTES // (4 * self.n_columns))
@@ -90,6 +79,7 @@ class _Lines:
 
     @property
     def next(self):
+        """The number of the line after the last row."""
         return self.rows.n_read + 1 + (self.n_rows is not None)
 
     def take(self, text):
@@ -105,17 +95,18 @@ class _Lines:
             while start < len(text) and not self.rows.full:
                 start = self._take_rows(text, start)
         except ValueError as error:
-            raise EmbeddingsFileError(self.rows.path, self.next, str(error)) from None
+            raise EmbeddingsFileError(self.path, self.next, str(error)) from None
 
     def _take_rows(self, text, start):
         """Take the ordinary lines from `start` on, or one of another kind.
 
         Returns where the next begins. An error is about the line `next`.
         """
-        limits = [len(self.values), self.rows.vocabulary.room]
+        max_rows = (
+            0 if self.n_blank else min(len(self.values), self.rows.vocabulary.room)
+        )
         if self.n_rows is not None:
-            limits.append(self.n_rows - self.rows.n_read)
-        max_rows = 0 if self.n_blank else min(n for n in limits if n is not None)
+            max_rows = min(max_rows, self.n_rows - self.rows.n_read)
         n_found, stop = parse_rows(text, start, self.values[:max_rows], self.words)
         if n_found:
             spans = self.words[:n_found].tolist()

@@ -2,7 +2,7 @@
 
 import gzip
 import re
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...utils.atomic_files import replacing
 from ...utils.types import PathLike
-from ..embeddings import Embeddings, as_embeddings
+from ..embeddings import as_embeddings
 
 FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}
 # Significant digits that bring every float32 back.
@@ -65,10 +65,9 @@ def write_embeddings(
     format = _format(path, format)
     if precision is not None and precision not in range(1, _EXACT + 1):
         raise ValueError(f"precision must be 1 to {_EXACT}, got {precision!r}")
-    if not isinstance(embeddings, Embeddings):
-        embeddings = as_embeddings(embeddings)
+    given = as_embeddings(embeddings)
     # Also checks what was made by hand.
-    embeddings = as_embeddings((embeddings.words, embeddings.vectors))
+    embeddings = as_embeddings((given.words, given.vectors))
     words = _held(embeddings.words, format, space)
     with replacing(path) as stream, _compressed(stream, path) as stream:
         if format == "npz":
@@ -83,9 +82,9 @@ def write_embeddings(
 
 
 def _format(path, format):
-    ending = path.suffixes[-2:] if path.suffix == ".gz" else [path.suffix]
     if format == "auto":
-        format = FORMATS.get(ending[0] if ending else "")
+        plain = path.with_suffix("") if path.suffix == ".gz" else path
+        format = FORMATS.get(plain.suffix)
         if format is None:
             raise ValueError(
                 f"format must be given where the name does not end in"
@@ -133,15 +132,12 @@ def _held(words, format, space):
     return words
 
 
-@contextmanager
 def _compressed(stream, path):
     if path.suffix != ".gz":
-        yield stream
-        return
+        return nullcontext(stream)
     # Without name and time equal vectors make equal files. Digits that are random do
     # not get much smaller at higher levels, which take three times as long and more.
-    with gzip.GzipFile("", "wb", 4, stream, mtime=0) as packed:
-        yield packed
+    return gzip.GzipFile("", "wb", 4, stream, mtime=0)
 
 
 def _text(words, vectors, precision):
