@@ -71,11 +71,9 @@ class Kernel:
 
     def cost(self):
         """The cost, for the log domain, in place of the kernel."""
-        raise NotImplementedError
 
     def spread(self):
         """How far costs differ, or more."""
-        raise NotImplementedError
 
     def make(self, potentials, epsilon, q, scalings):
         """Make the kernel, and set the scalings to where iterations start: ones, but
@@ -116,7 +114,6 @@ class Kernel:
 
     def coupling(self, solution):
         """The plan of a `LinearSolution` for this kernel, as a `Coupling`."""
-        raise NotImplementedError
 
 
 def contract(x, rows, y, u, v, n_threads):

@@ -82,11 +82,9 @@ class Linearization:
 
     def start(self, plan=None):
         """Set the state, by default to the product plan; returns the objective."""
-        raise NotImplementedError
 
     def start_from(self, coarse, rows, cols):
         """Set the state from that of the same problem on `rows` and `cols` only."""
-        raise NotImplementedError
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
         """`Potentials` of all points for the cost at the state from those of the same
@@ -99,29 +97,24 @@ class Linearization:
         that is enough for `solver` from the potentials `start`, which are close to the
         solution, and `epsilon`.
         """
-        raise NotImplementedError
 
     def update(self, kernel, solution):
         """Take the plan of a `LinearSolution` for `kernel` as the state; returns an
         `Update`.
         """
-        raise NotImplementedError
 
     def coupling(self, kernel, solution):
         """The plan that was last taken, as a `Coupling`; it may use the kernel's
         buffer, and the kernel is spent.
         """
-        raise NotImplementedError
 
     def snapshot(self, kernel, solution):
         """The plan that was last taken, as a `Coupling` made from what the next
         iteration needs anyway, and that leaves all of it as it is.
         """
-        raise NotImplementedError
 
     def entropy(self, kernel, solution, update):
         """``-sum T log T`` of the plan that was last taken."""
-        raise NotImplementedError
 
     def linear_value(self, update):
         """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
@@ -138,15 +131,12 @@ class Linearization:
         """Move the state from the last plan to where the last plans lead (Anderson's
         acceleration); returns whether they say.
         """
-        raise NotImplementedError
 
     def retract(self):
         """Take back the last plan, and go on from that before it."""
-        raise NotImplementedError
 
     def forget(self):
         """Extrapolate from nothing that was before."""
-        raise NotImplementedError
 
     @functools.cached_property
     def product_cost(self):

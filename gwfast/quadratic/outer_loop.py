@@ -15,7 +15,7 @@ from ..results.status import Status
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
-from .solution import Solution, WarmStart
+from .solution import Solution
 from .stopping import Seen, has_stalled
 
 
@@ -32,7 +32,10 @@ class OuterLoop:
     gw_cost : float
         Objective of the state.
     method : Method, default=PGD
-    warm_start : WarmStart or None, default=None
+    potentials : Potentials or None, default=None
+        Of the first linear problem, nearly.
+    after : Solution or None, default=None
+        Of costs nearly the same: to go on from its potentials, and its history.
 
     Attributes
     ----------
@@ -42,18 +45,23 @@ class OuterLoop:
     """
 
     def __init__(
-        self, linearization, epsilons, gw_cost, *, method=PGD, warm_start=None
+        self,
+        linearization,
+        epsilons,
+        gw_cost,
+        *,
+        method=PGD,
+        potentials=None,
+        after=None,
     ):
-        start = WarmStart() if warm_start is None else warm_start
         self.linearization, self.epsilons = linearization, epsilons
-        self.gw_cost, self.change, self.history = (
-            gw_cost,
-            start.change,
-            [*start.history],
-        )
-        self._moves, self.seconds = [*start.moves], start.seconds
+        self.gw_cost, self.change, self._potentials = gw_cost, 1.0, potentials
+        self.history, self._moves, self.seconds = [], [], 0.0
+        if after is not None:
+            self._potentials = after.potentials_for(linearization)
+            self.change, self.seconds = after.stepped.update.change, after.seconds
+            self.history, self._moves = [*after.history], [*after.moves]
         self._step = step_of(method, linearization)
-        self._potentials = start.potentials
         self._schedule = InnerSchedule(linearization)
         self._extrapolation = extrapolation_of(linearization)
         # Whether the last iteration had settled, and whether it lacked but a last look.

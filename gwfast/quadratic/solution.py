@@ -10,37 +10,6 @@ from .linearization import Linearization
 from .methods import Stepped
 
 
-@dataclasses.dataclass(frozen=True)
-class WarmStart:
-    """What an outer loop may begin with.
-
-    Attributes
-    ----------
-    potentials : Potentials or None
-        Of the first linear problem, nearly.
-    history, moves : tuple
-        Of iterations that came before, see `Solution`.
-    change : float
-        Of the last of them.
-    seconds : float
-        Spent in them.
-    """
-
-    potentials: Potentials | None = None
-    history: tuple = ()
-    moves: tuple = ()
-    change: float = 1.0
-    seconds: float = 0.0
-
-    @classmethod
-    def from_subset(cls, coarse, linearization, rows, cols, epsilon):
-        """From a `Solution` of the same problem on `rows` and `cols` only, for an
-        epsilon in units of the costs.
-        """
-        potentials = coarse.stepped.solution.potentials
-        return cls(linearization.extend_potentials(potentials, rows, cols, epsilon))
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
     """Where an outer loop stood when it ended or paused; good until the loop goes on.
@@ -115,15 +84,13 @@ class Solution:
         """``<linear_cost, plan>``."""
         return self.linearization.linear_value(self.stepped.update)
 
-    def warm_start(self, linearization):
-        """For a loop on costs nearly the same."""
+    def potentials_for(self, linearization):
+        """`Potentials` to begin with on costs nearly the same, in units of those."""
         old, now = self.potentials, linearization
-        potentials = Potentials(
+        return Potentials(
             (old.f - now.row_cost) / now.cost_scale,
             (old.g - now.col_cost) / now.cost_scale,
         )
-        change = self.stepped.update.change
-        return WarmStart(potentials, self.history, self.moves, change, self.seconds)
 
     def result(self, **more):
         """The `GWResult`; `more` are fields to set."""

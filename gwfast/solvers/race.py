@@ -16,7 +16,7 @@ from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..quadratic.factory import linearize
 from ..quadratic.outer_loop import OuterLoop
-from ..quadratic.solution import Solution, WarmStart
+from ..quadratic.solution import Solution
 from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
@@ -64,14 +64,15 @@ class Contestant:
         """One whose state is set by ``set_state(fork)``, which returns its objective;
         its potentials by `coarse`: a solution on some rows and columns, and these.
         """
-        began, warm = time.perf_counter(), None
+        began, potentials = time.perf_counter(), None
         fork = linearization.fork()
         gw_cost = set_state(fork)
         if coarse:
             epsilon = in_units(epsilons.at(0), fork.cost_scale, fork.precision)
             solution, rows, cols = coarse
-            warm = WarmStart.from_subset(solution, fork, rows, cols, epsilon)
-        loop = OuterLoop(fork, epsilons, gw_cost, warm_start=warm)
+            known = solution.stepped.solution.potentials
+            potentials = fork.extend_potentials(known, rows, cols, epsilon)
+        loop = OuterLoop(fork, epsilons, gw_cost, potentials=potentials)
         return cls(label, loop, time.perf_counter() - began)
 
     @property

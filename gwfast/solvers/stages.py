@@ -89,6 +89,5 @@ def _run(linearization, limits, epsilons, start, callback, last, *, method=PGD):
     one.
     """
     gw_cost = linearization.start(start)
-    warm = None if last is None else last.warm_start(linearization)
-    loop = OuterLoop(linearization, epsilons, gw_cost, method=method, warm_start=warm)
+    loop = OuterLoop(linearization, epsilons, gw_cost, method=method, after=last)
     return loop.run(limits, callback)
