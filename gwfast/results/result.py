@@ -131,13 +131,10 @@ class Candidates(tuple[Candidate, ...]):
     _FORMATS = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
 
     def __str__(self) -> str:
-        cells: list[tuple[str, ...]] = [Candidate._fields]
-        for row in self:
-            cells.append(tuple(map(format, row, (f[1:] for f in self._FORMATS))))
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        specs = [
-            f"{f[0]}{width}" for f, width in zip(self._FORMATS, widths, strict=True)
-        ]
+        numbers = [f[1:] for f in self._FORMATS]
+        cells = [Candidate._fields, *(tuple(map(format, row, numbers)) for row in self)]
+        widths = (max(map(len, column)) for column in zip(*cells, strict=True))
+        specs = [f"{f[0]}{n}" for f, n in zip(self._FORMATS, widths, strict=True)]
         return "\n".join("  ".join(map(format, row, specs)).rstrip() for row in cells)
 
 

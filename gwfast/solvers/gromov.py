@@ -117,8 +117,8 @@ def gromov_wasserstein(
         Limit of Sinkhorn iterations in any one of them.
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
-        this, relatively (for dense costs not less than rounding the linearized cost
-        to float32 moves the plan by, about 1e-7 of the largest cost over epsilon),
+        this, relatively (for dense costs not less than float32 rounding moves the plan
+        by, about 1e-7 of the largest cost over epsilon),
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     n_threads : int or None, default=None
@@ -135,14 +135,12 @@ def gromov_wasserstein(
     seed : int, default=0
         For random starts.
     callback : callable or None, default=None
-        ``callback(step)`` is called with an `OuterStep` after each outer iteration; if
-        what it returns is true, the solver stops. With ``init="auto"`` only after those
-        that follow the race. During the call ``step.coupling`` is the plan of the
-        iteration, a `Coupling`: ``step.coupling.topk(1)``, say.
+        ``callback(step)`` is called with an `OuterStep` after each outer iteration
+        (with ``init="auto"`` of those that follow the race) and stops the solver by
+        returning true. During the call ``step.coupling`` is the plan, a `Coupling`.
     progress : bool or callable, default=False
-        Whether to show a progress bar, which needs the package rich; or
-        ``progress(text, done, total)``, to be told what is going on (`total` is None
-        where it is not known).
+        Whether to show a progress bar, which needs the package rich; or a function
+        ``progress(text, done, total)``, whose `total` is None where it is not known.
 
     Returns
     -------

@@ -122,9 +122,9 @@ def search(problem, options, report):
         rows = [np.sort(every[:size]) for every in orders]
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
-        if number > 0 and not is_last:
-            if needs(part, threads)[tier] > options.memory_limit:
-                continue
+        between = number > 0 and not is_last
+        if between and needs(part, threads)[tier] > options.memory_limit:
+            continue
         linearization = linearize(part, threads, tier)
         schedule = hurried(options.epsilon.resolve(linearization))
         if number == 0:
@@ -150,7 +150,11 @@ def search(problem, options, report):
         if is_last:
             left = finish(left, limits, options.callback, report)
         else:
-            left = [_carried_on(one, limits.max_inner) for one in left]
+            # To where the next level takes over.
+            most = min(COARSE.max_inner, limits.max_inner)
+            far = dataclasses.replace(COARSE, max_inner=most)
+            left = [one.advance(far) if one.is_moving else one for one in left]
+            left = [one.ended("went on") for one in left]
         inside, candidates = rows, candidates + records(left + ended, field)
     return left[0], is_tie(left), Candidates(candidates)
 
@@ -260,14 +264,6 @@ def _promote(coarse, linearization, schedule, at):
         lambda fork: fork.start_from(coarse.loop.linearization, *at),
         (coarse.solution, *at),
     )
-
-
-def _carried_on(one, max_inner):
-    """To where the next level takes over."""
-    if one.is_moving:
-        max_inner = min(COARSE.max_inner, max_inner)
-        one = one.advance(dataclasses.replace(COARSE, max_inner=max_inner))
-    return one.ended("went on")
 
 
 def _compared(one, best):
