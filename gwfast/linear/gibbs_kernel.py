@@ -128,14 +128,7 @@ def contract(x, rows, y, u, v, n_threads):
 
 
 class Buffer:
-    """A matrix that kernels take turns to fill.
-
-    Attributes
-    ----------
-    array : (n, m) ndarray
-    owner : object
-        Who filled it last.
-    """
+    """A matrix (n, m) that kernels take turns to fill, and who did so last."""
 
     def __init__(self, array, owner=None):
         self.array, self.owner = array, owner
@@ -185,13 +178,7 @@ class StoredKernel(Kernel):
         )
 
     def coupling(self, solution):
-        """The plan, in the buffer.
-
-        Raises
-        ------
-        RuntimeError
-            If another kernel has been made there.
-        """
+        """The plan, in the buffer; a RuntimeError if another kernel is there."""
         if self._buffer.owner is not self:
             raise RuntimeError("another solve has overwritten the kernel of this plan")
         if self.holds == "kernel":
@@ -209,16 +196,8 @@ class StoredKernel(Kernel):
 
 
 class ProductKernel(StoredKernel):
-    """A stored kernel of a cost that is a product, made without storing that first.
-
-    Parameters
-    ----------
-    left : (n, k) float32 ndarray
-    right : Panels
-        Of a (k, m) matrix.
-    buffer : Buffer
-        Float32.
-    n_threads : int
+    """A stored kernel of a cost that is a product, of `left` (n, k) and the `Panels` of
+    a (k, m) matrix in float32, made without storing the cost first.
     """
 
     def __init__(self, left, right, buffer, n_threads):
@@ -238,15 +217,8 @@ class ProductKernel(StoredKernel):
 
 
 class SparseKernel(Kernel):
-    """A kernel of a cost that is a product, of which only a `Support` is kept.
-
-    Parameters
-    ----------
-    left : (n, k) float32 ndarray
-    right : (m, d) float32 ndarray
-        `padded`.
-    support : Support
-    n_threads : int
+    """A kernel of a cost that is a product, of `left` (n, k) and the transpose of
+    `right` (m, d), `padded`, of which only a `Support` is kept.
     """
 
     has_cost = False

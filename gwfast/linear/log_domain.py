@@ -39,14 +39,7 @@ class Potentials:
 
 
 class LogDomain:
-    """Sinkhorn's half-steps on potentials, for given masses.
-
-    Parameters
-    ----------
-    p : (n,) float64 ndarray
-    q : (m,) float64 ndarray
-    n_threads : int
-    """
+    """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,)."""
 
     def __init__(self, p, q, n_threads):
         self.p, self.n_threads = p, n_threads

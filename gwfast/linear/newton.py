@@ -27,13 +27,7 @@ TRIED_BELOW, MAX_FACTOR = 0.1, 0.3
 
 
 class NewtonSteps:
-    """Steps in between the Sinkhorn iterations of one solve.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    precision : FloatPrecision
-    """
+    """Steps in between the Sinkhorn iterations of one solve."""
 
     def __init__(self, shape, precision):
         # Iterations that take the time of a step, about.

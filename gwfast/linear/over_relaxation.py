@@ -7,12 +7,8 @@ MAX_OMEGA = 1.95
 
 
 class OverRelaxation:
-    """The factor omega, by how fast the error of the marginals falls.
-
-    Attributes
-    ----------
-    omega : float
-        1.0 is the plain iteration.
+    """The factor `omega`, by how fast the error of the marginals falls; 1.0 is the plain
+    iteration.
     """
 
     def __init__(self):

@@ -33,12 +33,8 @@ MARGIN = 0.9
 
 
 class PotentialsOutOfRange(Exception):
-    """Potentials do not fit a kernel that has no cost to take to the log domain.
-
-    Attributes
-    ----------
-    potentials : Potentials
-        To go on from with the whole kernel.
+    """Potentials do not fit a kernel that has no cost to take to the log domain; the
+    whole kernel may go on from these `potentials`.
     """
 
     def __init__(self, potentials):
@@ -66,20 +62,8 @@ class LinearSolution(NamedTuple):
 
 
 class SinkhornSolver:
-    """Solves linear problems of one size whose marginals are both given.
-
-    Parameters
-    ----------
-    p : (n,) float64 ndarray
-    q : (m,) float64 ndarray
-    n_threads : int
-    precision : FloatPrecision, default=SINGLE
-
-    Attributes
-    ----------
-    scalings : Scalings
-        What all solutions use, one after the other.
-    log_domain : LogDomain
+    """Solves linear problems of one size whose marginals, `p` (n,) and `q` (m,) in
+    float64, are both given. All solutions use the same `scalings`, one after the other.
     """
 
     def __init__(self, p, q, n_threads, precision=SINGLE):

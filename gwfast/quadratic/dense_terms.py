@@ -69,17 +69,8 @@ class TransformedCost:
 
 
 class BilinearTerm:
-    """``left @ plan @ right``, halved with the same of the transposes where these are
-    asymmetric.
-
-    Parameters
-    ----------
-    left : (n, n) ndarray
-    right : (m, m) ndarray
-        Of the dtype of `left`.
-    symmetric : bool
-        Whether both are.
-    n_threads : int
+    """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype; the
+    mean of that and of the same with their transposes unless both are symmetric.
     """
 
     def __init__(self, left, right, symmetric, n_threads):

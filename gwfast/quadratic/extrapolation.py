@@ -25,14 +25,8 @@ MAX_DEEP_CHANGE, MAX_GROWTH = 1e-3, 1.5
 
 
 class Trial(NamedTuple):
-    """What was known before the state was extrapolated.
-
-    Attributes
-    ----------
-    change : float
-        Of the iteration before.
-    reg_cost, slack : float
-        Regularized objective and its uncertainty, where they were looked at.
+    """What was known before the state was extrapolated: the change of the last
+    iteration, and the regularized objective with its uncertainty, where looked at.
     """
 
     change: float
@@ -42,16 +36,7 @@ class Trial(NamedTuple):
 
 class Extrapolation:
     """Never extrapolates: what a linearization whose state is not linear in the plan
-    allows.
-
-    Parameters
-    ----------
-    linearization : Linearization
-
-    Attributes
-    ----------
-    trial : Trial or None
-        None outside of a trial.
+    allows. `trial` is None outside of one.
     """
 
     def __init__(self, linearization):
@@ -90,9 +75,8 @@ class Extrapolation:
             return None
         return self._judge(stepped, epsilon, change_before, rounding, further)
 
-    def _judge(self, stepped, epsilon, change_before, rounding, further):
+    def _judge(self, *_):
         self.reset()
-        return None
 
     def _next(self, trial, tried):
         """Begin a trial, or not."""

@@ -7,13 +7,7 @@ MAX_TIGHTENING = 16
 
 
 class InnerSchedule:
-    """Tolerance and limit of the inner iterations, by the change of the outer ones.
-
-    Parameters
-    ----------
-    linearization : Linearization
-        For its `inner_limit` and `inner_fraction`, and its precision.
-    """
+    """Tolerance and limit of the inner iterations, by the change of the outer ones."""
 
     def __init__(self, linearization):
         self._precision = linearization.precision
@@ -23,15 +17,8 @@ class InnerSchedule:
         self._min_fraction = self._fraction / MAX_TIGHTENING
 
     def options(self, limits, change, thorough):
-        """Tolerance and limit for the next linear problem.
-
-        Parameters
-        ----------
-        limits : Limits
-        change : float
-            Of the last outer iteration.
-        thorough : bool
-            Whether its plan may be the last.
+        """Tolerance and limit for the next linear problem, by the change of the last
+        outer iteration; `thorough` if its plan may be the last.
         """
         rough = min(self._fraction * change, self._precision.rough)
         tol = limits.rule.inner_tol(limits.tol, rough, self._precision)

@@ -69,20 +69,9 @@ def as_method(name, problem, precision):
 
 
 class Stepped(NamedTuple):
-    """What a step has done.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    solution : LinearSolution
-        For the kernel.
-    update : Update
-    n_inner : int
-        Inner iterations made.
-    error : float
-        Of the marginals that the plan was fitted to last.
-    marginal_error : float
-        Of all marginals that it should have.
+    """What a step has done: a solution for a kernel, taken as the state, the inner
+    iterations it took, and the errors of the marginals that the plan was fitted to last
+    and of all that it should have.
     """
 
     kernel: Kernel

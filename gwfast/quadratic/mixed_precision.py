@@ -14,15 +14,8 @@ ROUNDING = 2e-7
 
 
 class Increments:
-    """Products near that of a reference plan.
-
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(plan, out)`` writes the float32 product of a float32 plan.
-    made : (n, m) float32 ndarray
-        Room for a product.
-    n_threads : int
+    """Products near that of a reference plan: ``multiply(plan, made)`` writes the
+    product of a float32 plan to `made` (n, m), and returns it.
     """
 
     def __init__(self, multiply, made, n_threads):
@@ -39,12 +32,8 @@ class Increments:
             np.copyto(self._product, product)
 
     def fill(self, plan, out, max_error):
-        """Write the product of `plan` into `out`, if that is right up to `max_error`.
-
-        Returns
-        -------
-        bool
-            Whether it was; if not, nothing has been written.
+        """Write the product of `plan` into `out`, if that is right up to `max_error`;
+        returns whether it was, and if not, has written nothing.
         """
         if self._plan is None:
             return False

@@ -14,16 +14,8 @@ class PlanHistory:
     """The last steps from plan to plan, and the products of the plans they led to.
 
     The linearized cost is linear in the plan: to extrapolate, the products are
-    combined, and the plan that they would belong to is never made but for some rows.
-
-    Parameters
-    ----------
-    n : int
-        Rows of the plans.
-    depth : int
-        See `Anderson`.
-    max_rows : int
-        That are looked at, about.
+    combined, and the plan that they would belong to is never made but for about
+    `max_rows` of its `n` rows. For `depth` see `Anderson`.
     """
 
     def __init__(self, n, depth, max_rows):

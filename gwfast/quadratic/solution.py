@@ -50,13 +50,7 @@ class Solution:
 
     @functools.cached_property
     def coupling(self):
-        """The plan.
-
-        Raises
-        ------
-        RuntimeError
-            If another loop has used the same buffers.
-        """
+        """The plan; a RuntimeError if another loop has used the same buffers."""
         stepped = self.stepped
         return self.linearization.coupling(stepped.kernel, stepped.solution)
 
