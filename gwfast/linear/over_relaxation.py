@@ -7,9 +7,7 @@ MAX_OMEGA = 1.95
 
 
 class OverRelaxation:
-    """The factor `omega`, by how fast the error of the marginals falls; 1.0 is the plain
-    iteration.
-    """
+    """The factor `omega`, by how fast errors of the marginals fall; 1.0 is plain."""
 
     def __init__(self):
         self.reset()

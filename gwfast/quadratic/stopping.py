@@ -11,41 +11,19 @@ STALLED_AFTER = 20
 
 
 class Seen(NamedTuple):
-    """What an outer iteration has shown, for a rule to judge.
+    """What an outer iteration has shown, for a rule to judge."""
 
-    Attributes
-    ----------
-    iteration : int
-        Counted from 1.
-    change, moved : float
-        Of the state, relatively, and of the plan, in the Frobenius norm.
-    moved_before : float
-        What the iteration before moved.
-    gw_cost, gw_before : float
-        Objectives after it and before.
-    cost_tol : float
-        Changes of the objective that are within tolerance, or rounding.
-    floor : float
-        Change that may be rounding.
-    tol : float
-        The tolerance asked for, but not below `floor` where the change is rounded.
-    asked_tol : float
-    confirming : bool
-        Whether the iteration before had settled but for a last look.
-    precision : FloatPrecision
-    """
-
-    iteration: int
-    change: float
-    moved: float
-    moved_before: float
+    iteration: int  # from 1
+    change: float  # of the state, relatively
+    moved: float  # of the plan, in the Frobenius norm
+    moved_before: float  # by the iteration before
     gw_cost: float
     gw_before: float
-    cost_tol: float
-    floor: float
-    tol: float
+    cost_tol: float  # change of the objective that is within tolerance, or rounding
+    floor: float  # change that may be rounding
+    tol: float  # the one asked for, not below `floor` where the change is rounded
     asked_tol: float
-    confirming: bool
+    confirming: bool  # whether the iteration before had settled but for a last look
     precision: FloatPrecision
 
 
