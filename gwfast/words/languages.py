@@ -328,9 +328,8 @@ def match(x, y, scale_costs, epsilon, seed, n_threads, progress=False):
 def _settle(x, y, state):
     """A permutation that no linear assignment improves, from ``X' T Y`` of a plan.
 
-    The part of the objective that depends on the plan is ``-2 |X' T Y|^2``, a concave
-    function of it, so that it falls in every step to the plan that is best for the
-    gradient.
+    The objective depends on the plan by ``-2 |X' T Y|^2``, which is concave, so that it
+    falls in every step to the plan that is best for the gradient.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     best, matches = -math.inf, None
