@@ -119,7 +119,9 @@ def _draw_solve(panels, steps, curve, style):
     if curve is not None:
         panels[1].plot(iterations, curve, **style)
     for name, line in (("change", "-"), ("marginal_error", ":")):
-        values = _of_log_axis(steps, name)
+        values = np.array([getattr(step, name) for step in steps], dtype=np.float64)
+        # A log axis has no place for 0, nor for the inf of the first change.
+        values[~((values > 0) & np.isfinite(values))] = np.nan
         panels[-1].plot(iterations, values, linestyle=line, **style)
 
 
@@ -228,10 +230,3 @@ def _as_runs(history, curves):
                 f" {len(runs[name])} steps, got shape {shape}"
             )
     return runs, curves
-
-
-def _of_log_axis(steps, name):
-    """A log axis has no place for 0, nor for the inf of the first change."""
-    values = np.array([getattr(step, name) for step in steps], dtype=np.float64)
-    values[~((values > 0) & np.isfinite(values))] = np.nan
-    return values

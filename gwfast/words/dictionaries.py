@@ -96,7 +96,7 @@ def read_dictionary(
     return pairs
 
 
-def _fields(line: str, format: Format) -> list[str]:
+def _fields(line, format):
     if format == "xling" or (format == "auto" and "\t" in line):
         return [field.strip(" ") for field in line.split("\t")]
     return _SPACES.split(line.strip(" \t"))
@@ -135,20 +135,16 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
             lines.append(f"{source}\t{target}\n")
     if not lines:
         raise ValueError("dictionary must have a pair of words, got none")
-    content = "".join(lines).encode("utf-8")
-    path = Path(path)
-    if path.suffix == ".gz":
-        content = gzip.compress(content, mtime=0)
-    path.write_bytes(content)
+    content, path = "".join(lines).encode("utf-8"), Path(path)
+    packed = path.suffix == ".gz"
+    path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
 
 
 def as_translations(targets: Collection[str], source: str) -> Collection[str]:
     """The translations of a word, once they are known not to be a lone string."""
     if isinstance(targets, str):
-        raise TypeError(
-            "dictionary must map words to sets of words, got the string"
-            f" {targets!r} for {source!r}"
-        )
+        came = f"the string {targets!r} for {source!r}"
+        raise TypeError(f"dictionary must map words to sets of words, got {came}")
     return targets
 
 
@@ -174,15 +170,15 @@ def read_counts(path: PathLike) -> dict[str, float]:
     counts: dict[str, float] = {}
     for number, line in _read_lines(path):
         word, _, count = line.replace("\t", " ").rpartition(" ")
+        word = word.strip(" ")
         try:
             value = float(count)
         except ValueError:
             value = math.nan
-        if not (word.strip(" ") and 0 < value < math.inf):
-            raise DictionaryFileError(
-                path, number, f"expected 'word count', got {line[:60]!r}"
-            )
-        counts.setdefault(word.strip(" "), value)
+        if not (word and 0 < value < math.inf):
+            message = f"expected 'word count', got {line[:60]!r}"
+            raise DictionaryFileError(path, number, message)
+        counts.setdefault(word, value)
     return counts
 
 
@@ -229,8 +225,7 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
 
 def _read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
     """Numbers and text of the lines that are not blank; at least one."""
-    path = Path(path)
-    source, empty, number = Source.of(path), True, 0
+    source, empty, number = Source.of(Path(path)), True, 0
     try:
         with source.open() as stream:
             for number, raw in enumerate(stream, 1):

@@ -185,10 +185,8 @@ def check_shapes(words, shape, dtype):
 
 
 def select(words, options, path=None):
-    """The vocabulary that is kept of all words, and the rows of these words.
-
-    Where they are the lines of `path`, errors name it.
-    """
+    """The vocabulary that is kept of all words, and the rows of these words; where they
+    are the lines of `path`, errors name it."""
     vocabulary, rows = Vocabulary(options), []
     for row, word in enumerate(words):
         if vocabulary.room == 0:

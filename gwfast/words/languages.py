@@ -177,11 +177,10 @@ def language_distances(
     spaces cost with themselves, as Sinkhorn divergences do, takes away less than 1 % of
     it, as each is matched with itself far more sharply than with another. Without
     entropy, with similarities of vectors, the squared loss and uniform masses, the
-    problem is concave, and its minima are at permutations (what plans tend to as
-    epsilon goes to zero). From the entropic plan that `gwfast.align` finds, which has
-    escaped poor minima, linear assignments lead to such a permutation, each lowering
-    the objective: the Frank-Wolfe method, with full steps. One to three are enough;
-    annealing to a small epsilon takes longer and mostly ends higher.
+    problem is concave, and its minima are at permutations. From the entropic plan that
+    `gwfast.align` finds, which has escaped poor minima, linear assignments lead to
+    one, each lowering the objective: the Frank-Wolfe method, with full steps. One to
+    three are enough; annealing epsilon takes longer and mostly ends higher.
 
     *What holds exactly.* A permutation costs the same in both directions, and every
     pair is computed in an order of its own, whatever that of the arguments: the matrix
@@ -195,12 +194,11 @@ def language_distances(
     that differences below a percent mean little, and at fewer words by more (6 % at
     800). 0 is: the same relations between words. Matching nothing costs
     `LanguagePair.product_cost`, and the best matching of noise with the variances of
-    Spanish vectors 63 % of that, at 2000 words in 200 dimensions. On
-    the 50-dimensional vectors of Zhang et al. (ACL 2017) two corpora of English were at
-    11 % of that, Spanish and English at 23 %, Chinese and English at 33 %; on small
-    corpora of novels in 200 dimensions, where vectors are noisier, Spanish and French
-    at 50 %, French and English at 53 %. Compare vectors that were trained alike:
-    dimension, corpus and its size count for as much as the language.
+    Spanish vectors 63 % of that, at 2000 words in 200 dimensions. On vectors of Zhang
+    et al. (ACL 2017), 50 dimensions, two corpora of English were at 11 % of that,
+    Spanish and English at 23 %, Chinese and English at 33 %; on small corpora of
+    novels, 200 dimensions, Spanish and French at 50 %, French and English at 53 %.
+    Compare vectors of like dimension and corpus: both count as much as the language.
 
     It takes O(n_words^2) memory and about O(n_words^3) time a pair: 2 to 6 s for 2000
     words on one core.
@@ -214,9 +212,8 @@ def language_distances(
     spaces = prepare(embeddings, n_words, normalize, scale_costs)
     epsilon, seed = as_epsilon(epsilon), as_count(seed, "seed", least=0)
     n_threads = resolve_n_threads(n_threads)
-    matchings, todo = {}, []
-    for one, other in itertools.combinations(spaces, 2):
-        todo.append(in_order(spaces[one], spaces[other]))
+    matchings = {}
+    todo = [in_order(*pair) for pair in itertools.combinations(spaces.values(), 2)]
     calls = [(a.rows, b.rows, scale_costs, epsilon, seed, n_threads) for a, b in todo]
     with reporting(progress) as report_progress:
         report_progress(ProgressEvent("match", "matching", 1, 0, len(todo)))
@@ -226,15 +223,12 @@ def language_distances(
             text = f"matched {one.name} and {other.name}"
             report_progress(ProgressEvent("match", text, done, done, len(todo)))
     distances = assemble(spaces, matchings)
-    bad = [
-        f"{pair.source} and {pair.target} ({pair.status})"
-        for pair in distances.pairs
-        if pair.status in POOR
-    ]
+    bad = [pair for pair in distances.pairs if pair.status in POOR]
     if bad:
-        shown = ", ".join(bad[:5]) + (", ..." if len(bad) > 5 else "")
+        shown = [f"{pair.source} and {pair.target} ({pair.status})" for pair in bad[:5]]
         warnings.warn(
-            f"{len(bad)} of {len(distances.pairs)} pairs have poor plans: {shown}",
+            f"{len(bad)} of {len(distances.pairs)} pairs have poor plans:"
+            f" {', '.join(shown)}{', ...' if len(bad) > 5 else ''}",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -243,23 +237,12 @@ def language_distances(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Space:
-    """The words of a language that are compared.
-
-    Attributes
-    ----------
-    name : str
-    rows : (n_words, d) float32 ndarray
-        Of unit length.
-    scale : float
-        Factor of the costs ``1 - cos``.
-    digest : str
-        Of `rows`.
-    """
+    """The words of a language that are compared."""
 
     name: str
-    rows: Float32Array
-    scale: float
-    digest: str
+    rows: Float32Array  # of unit length
+    scale: float  # factor of the costs ``1 - cos``
+    digest: str  # of `rows`
 
 
 def prepare(embeddings, n_words, normalize, scale_costs):
@@ -269,14 +252,13 @@ def prepare(embeddings, n_words, normalize, scale_costs):
             "embeddings must map names of languages to their vectors, got "
             f"{type(embeddings).__name__}"
         )
-    if len(embeddings) < 2:
-        raise ValueError(
-            f"embeddings must hold at least two languages, got {list(embeddings)}"
-        )
+    names = list(embeddings)
+    if len(names) < 2:
+        raise ValueError(f"embeddings must hold at least two languages, got {names}")
     n_words = as_count(n_words, "n_words", least=2)
     if scale_costs is not None:
         one_of(scale_costs, "scale_costs", STATISTICS)
-    for name in embeddings:
+    for name in names:
         if not isinstance(name, str):
             raise TypeError(f"embeddings must have str as names, got {name!r}")
     vectors = {
@@ -314,20 +296,8 @@ class Matching:
 
 
 def match(x, y, scale_costs, epsilon, seed, n_threads, progress=False):
-    """The cheapest one-to-one matching of the rows of `x` and `y` that is found.
-
-    Parameters
-    ----------
-    x : (n, d) float32 ndarray
-        Of unit length.
-    y : (n, d') float32 ndarray
-    scale_costs, epsilon, seed, n_threads, progress
-        See `gwfast.align`.
-
-    Returns
-    -------
-    Matching
-    """
+    """The cheapest one-to-one matching that is found of rows of unit length, float32;
+    see `gwfast.align`."""
     began = time.perf_counter()
     if x.shape == y.shape and np.array_equal(x, y):
         return Matching(np.arange(len(x)), 0.0, None, "same", 0.0)
@@ -358,9 +328,8 @@ def match(x, y, scale_costs, epsilon, seed, n_threads, progress=False):
 def _settle(x, y, state):
     """A permutation that no linear assignment improves, from ``X' T Y`` of a plan.
 
-    The part of the objective that depends on the plan is ``-2 |X' T Y|^2``, a concave
-    function of it, so that it falls in every step to the plan that is best for the
-    gradient.
+    The objective depends on the plan by ``-2 |X' T Y|^2``, which is concave, so that it
+    falls in every step to the plan that is best for the gradient.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     best, matches = -math.inf, None
@@ -387,43 +356,33 @@ def matching_cost(one, other, matches):
     return total / len(x) ** 2
 
 
+def _moments(space):
+    """Mean of the costs within a language, and mean of their squares."""
+    x = space.rows.astype(np.float64)
+    # Of cosines.
+    mean, square = np.sum(x.mean(axis=0) ** 2), np.sum((x.T @ x / len(x)) ** 2)
+    return space.scale * (1.0 - mean), space.scale**2 * (1.0 - 2.0 * mean + square)
+
+
 def product_cost(one, other):
     """Mean of ``(C_ik - C'_jl)^2`` over all pairs of words and all pairs of others."""
-    moments = []
-    for space in (one, other):
-        x = space.rows.astype(np.float64)
-        # Of cosines: their mean, and the mean of their squares.
-        mean, square = np.sum(x.mean(axis=0) ** 2), np.sum((x.T @ x / len(x)) ** 2)
-        moments.append(
-            (
-                space.scale * (1.0 - mean),
-                space.scale**2 * (1.0 - 2.0 * mean + square),
-            )
-        )
-    (mean_x, square_x), (mean_y, square_y) = moments
+    (mean_x, square_x), (mean_y, square_y) = _moments(one), _moments(other)
     return float(square_x + square_y - 2.0 * mean_x * mean_y)
 
 
 def assemble(spaces, matchings):
-    """The matrix of distances of spaces that have been matched.
-
-    Parameters
-    ----------
-    spaces : dict of str to Space
-    matchings : dict of (str, str) to Matching
-        Of every pair of names, in one of its orders.
-
-    Returns
-    -------
-    LanguageDistances
-    """
+    """`LanguageDistances` of `Space` by name, with `Matching` by pair of names, each in
+    one of its orders."""
     names = tuple(spaces)
     costs, matches, via = {}, {}, {}
-    for (one, other), found in matchings.items():
-        matches[one, other] = found.matches
-        matches[other, one] = np.argsort(found.matches)
-        cost = matching_cost(spaces[one], spaces[other], found.matches)
+
+    def keep(one, other, found):
+        matches[one, other], matches[other, one] = found, np.argsort(found)
+        cost = matching_cost(spaces[one], spaces[other], found)
         costs[one, other] = costs[other, one] = cost
+
+    for (one, other), matching in matchings.items():
+        keep(one, other, matching.matches)
     # In an order that does not depend on that of the arguments.
     ordered = sorted(names, key=lambda name: (spaces[name].digest, name))
     while violated := _violation(ordered, costs):
@@ -431,20 +390,13 @@ def assemble(spaces, matchings):
         composed = matches[middle, other][matches[one, middle]]
         x, y = spaces[one].rows, spaces[other].rows
         better = _settle(x, y, x.T.astype(np.float64) @ y[composed] / len(x))
-        ways = [
-            (matching_cost(spaces[one], spaces[other], way), way)
-            for way in (composed, better)
-        ]
-        cost, way = min(ways, key=lambda pair: pair[0])
-        matches[one, other], matches[other, one] = way, np.argsort(way)
-        costs[one, other] = costs[other, one] = cost
+        keep(one, other, composed)
+        if matching_cost(spaces[one], spaces[other], better) < costs[one, other]:
+            keep(one, other, better)
         via[one, other] = via[other, one] = middle
-    matrix = np.zeros((len(names), len(names)))
     pairs = []
-    for (i, one), (j, other) in itertools.combinations(enumerate(names), 2):
-        key = (one, other) if (one, other) in matchings else (other, one)
-        found = matchings[key]
-        matrix[i, j] = matrix[j, i] = costs[one, other]
+    for one, other in itertools.combinations(names, 2):
+        found = matchings.get((one, other)) or matchings[other, one]
         pairs.append(
             LanguagePair(
                 source=one,
@@ -459,14 +411,12 @@ def assemble(spaces, matchings):
                 seconds=found.seconds,
             )
         )
-    n_words = len(spaces[names[0]].rows)
-    return LanguageDistances(names, matrix, tuple(pairs), n_words)
+    matrix = np.array([[costs.get((i, j), 0.0) for j in names] for i in names])
+    return LanguageDistances(names, matrix, tuple(pairs), len(spaces[names[0]].rows))
 
 
 def _violation(names, costs):
-    """Three names whose triangle inequality is violated, the one between them in the
-    middle; None where there are none.
-    """
+    """Three names whose triangle inequality is violated, by that in the middle."""
     for one, middle, other in itertools.permutations(names, 3):
         direct = math.sqrt(costs[one, other])
         detour = math.sqrt(costs[one, middle]) + math.sqrt(costs[middle, other])

@@ -29,19 +29,13 @@ class Options:
 
 
 class Vocabulary:
-    """The distinct words, in order, and what was dropped on the way.
-
-    Attributes
-    ----------
-    words : dict with the words as keys
-    duplicates, undecodable : list of int
-        How many words there were when a row was dropped as its word had come before,
-        and when one was met that is not UTF-8.
-    """
+    """The distinct words, in order, and what was dropped on the way."""
 
     def __init__(self, options):
         self.options = options
-        self.words = {}
+        self.words = {}  # as keys
+        # How many words there were when a row was dropped as its word had come before,
+        # and when one was met that is not UTF-8.
         self.duplicates, self.undecodable = [], []
 
     @property

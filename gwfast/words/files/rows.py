@@ -25,10 +25,8 @@ class Rows:
         return self.vocabulary.room == 0
 
     def extend(self, words, values):
-        """Take rows of finite values, those whose word is to be kept.
-
-        Where a word is refused, with a ValueError, `n_read` is how many came before.
-        """
+        """Take rows of finite values, those whose word is to be kept; where one is
+        refused, with a ValueError, `n_read` is how many came before."""
         start, kept = len(self.vocabulary.words), []
         for word in words:
             kept.append(self.vocabulary.add(word))

@@ -124,10 +124,8 @@ class Layout:
         return cls(binary, n_rows, n_columns)
 
     def max_rows(self, source, row_bytes):
-        """How many rows there can be if each has as many bytes; None if unknown.
-
-        The header alone is not trusted with memory.
-        """
+        """How many rows there can be if each has as many bytes; None if unknown."""
+        # The header alone is not trusted with memory.
         if self.n_rows is None or source.size is None:
             return None
         return min(self.n_rows, source.size // row_bytes)

@@ -98,10 +98,8 @@ class _Lines:
             raise EmbeddingsFileError(self.path, self.next, str(error)) from None
 
     def _take_rows(self, text, start):
-        """Take the ordinary lines from `start` on, or one of another kind.
-
-        Returns where the next begins. An error is about the line `next`.
-        """
+        """Where the next lines begin, once the ordinary ones from `start` on, or one of
+        another kind, are taken. An error is about the line `next`."""
         max_rows = (
             0 if self.n_blank else min(len(self.values), self.rows.vocabulary.room)
         )
