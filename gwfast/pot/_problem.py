@@ -178,12 +178,6 @@ class Problem:
             )
         return start
 
-    @property
-    def value_name(self):
-        """What logs call the loss."""
-        value = VALUES[self.marginals]
-        return value if self.M is None else value.replace("gw", "fgw")
-
     def solve(
         self,
         *,
@@ -259,10 +253,9 @@ class Answer:
             plan = plan.copy()
         if not log:
             return back(plan)
-        entries = {
-            "err": [back(error) for error in solved.errors],
-            problem.value_name: back(self.value),
-        }
+        name = VALUES[problem.marginals]
+        name = name if problem.M is None else name.replace("gw", "fgw")
+        entries = {"err": list(map(back, solved.errors)), name: back(self.value)}
         if problem.M is not None:
             entries["lin_loss"] = back(self.linear)
             entries["quad_loss"] = back(self.quadratic)
