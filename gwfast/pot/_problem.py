@@ -123,11 +123,10 @@ class Problem:
         return x.astype(self.arrays.dtype, copy=False)
 
     def _weight(self, alpha):
-        alpha = as_number(alpha, self.name("alpha"), zero=True)
+        name = self.name("alpha")
+        alpha = as_number(alpha, name, zero=True)
         if alpha > 1:
-            raise ValueError(
-                f"{self.name('alpha')} must be between 0 and 1, got {alpha}"
-            )
+            raise ValueError(f"{name} must be between 0 and 1, got {alpha}")
         return alpha
 
     def _masses(self, name, size):
