@@ -73,26 +73,10 @@ def fit_maps(
     """Maps of both sides from paired rows, in the steps of Artetxe, Labaka and Agirre
     (AAAI 2018).
 
-    Parameters
-    ----------
-    x : array-like of shape (n, d)
-    y : array-like of shape (n, d')
-    whiten : bool, default=False
-        Make all directions vary alike before the orthogonal map, and undo that after.
-    reweight : float, default=0.0
-        Multiply each direction by the correlation of the two sides along it to this
-        power, on both sides.
-
-    Returns
-    -------
-    Maps
-        Of `procrustes` alone, `target` None, without either. The common space has the
-        coordinates of the target's.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer pairs than columns, where whitening needs them.
+    `whiten` makes all directions vary alike before the orthogonal map, and undoes that
+    after. Each direction is multiplied, on both sides, by the correlation of the two
+    along it to the power `reweight`. Without either the map is that of `procrustes`,
+    and `target` None. The common space has the coordinates of the target's.
     """
     reweight = as_positive(reweight, "reweight", zero=True)
     if not whiten and not reweight:

@@ -28,10 +28,10 @@ MIN_PAIRS_PER_COLUMN = 2
 class Refinement:
     """How to refine a mapping.
 
-    By default the maps of both sides are vecmap's (`gwfast.procrustes.fit_maps`): on
-    word vectors their translations were right for 1 to 5 of 100 words more often than
-    with an orthogonal map, ``Refinement(whiten=False, reweight=0)``, which is what MUSE
-    fits.
+    By default the maps of both sides are vecmap's, see
+    `gwfast.alignment.procrustes.fit_maps`: on word vectors their translations were
+    right for 1 to 5 of 100 words more often than with an orthogonal map,
+    ``Refinement(whiten=False, reweight=0)``, which is what MUSE fits.
 
     Parameters
     ----------

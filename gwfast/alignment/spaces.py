@@ -19,17 +19,10 @@ from ..utils.atomic_files import replacing
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, Progress
 from ..utils.validation import as_array, as_count, as_matrix, one_of
+from . import retrieval
 from .normalize import Normalizer
 from .procrustes import Maps
 from .refine import Refinement, RefineStep, as_refinement, refine_maps
-from .retrieval import (
-    METHODS,
-    BestMatches,
-    Retrieval,
-    best_matches,
-    hubness,
-    nearest_neighbors,
-)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -147,7 +140,7 @@ class AlignedSpaces:
         self,
         rows: ArrayLike | None = None,
         *,
-        method: Retrieval = "csls",
+        method: retrieval.Retrieval = "csls",
         k: int = 10,
     ) -> Neighbors:
         """The best target rows of source rows.
@@ -165,10 +158,10 @@ class AlignedSpaces:
         Neighbors
             Of shape (len(rows), min(k, number of targets)).
         """
-        one_of(method, "method", METHODS)
+        one_of(method, "method", retrieval.METHODS)
         k = as_count(k, "k")
         rows = as_rows(rows, len(self.source.rows), method)
-        return nearest_neighbors(
+        return retrieval.nearest_neighbors(
             self.mapped_source[rows],
             self.mapped_target,
             method=method,
@@ -177,7 +170,7 @@ class AlignedSpaces:
             n_threads=self.n_threads,
         )
 
-    def best_matches(self, k: int = 1) -> BestMatches:
+    def best_matches(self, k: int = 1) -> retrieval.BestMatches:
         """The best rows of the other side for all rows of both, by CSLS.
 
         Parameters
@@ -190,7 +183,7 @@ class AlignedSpaces:
         BestMatches
             Its ``mutual`` says which source rows are in turn the best of their best.
         """
-        return best_matches(
+        return retrieval.best_matches(
             self.mapped_source,
             self.mapped_target,
             k=as_count(k, "k"),
@@ -199,13 +192,13 @@ class AlignedSpaces:
         )
 
     @functools.cached_property
-    def _known_hubness(self) -> dict[Retrieval, Float32Array]:
+    def _known_hubness(self) -> dict[retrieval.Retrieval, Float32Array]:
         return {}
 
     def _hubness(self, method):
         """`hubness` of the targets, made once: as dear as a search for all rows."""
         if method not in self._known_hubness:
-            self._known_hubness[method] = hubness(
+            self._known_hubness[method] = retrieval.hubness(
                 self.mapped_target,
                 self.mapped_source,
                 method=method,

@@ -123,11 +123,10 @@ class Problem:
         return x.astype(self.arrays.dtype, copy=False)
 
     def _weight(self, alpha):
-        alpha = as_number(alpha, self.name("alpha"), zero=True)
+        name = self.name("alpha")
+        alpha = as_number(alpha, name, zero=True)
         if alpha > 1:
-            raise ValueError(
-                f"{self.name('alpha')} must be between 0 and 1, got {alpha}"
-            )
+            raise ValueError(f"{name} must be between 0 and 1, got {alpha}")
         return alpha
 
     def _masses(self, name, size):
@@ -177,12 +176,6 @@ class Problem:
                 f"{abs(start.sum(1) - self.p).max():.2g}"
             )
         return start
-
-    @property
-    def value_name(self):
-        """What logs call the loss."""
-        value = VALUES[self.marginals]
-        return value if self.M is None else value.replace("gw", "fgw")
 
     def solve(
         self,
@@ -259,10 +252,9 @@ class Answer:
             plan = plan.copy()
         if not log:
             return back(plan)
-        entries = {
-            "err": [back(error) for error in solved.errors],
-            problem.value_name: back(self.value),
-        }
+        name = VALUES[problem.marginals]
+        name = name if problem.M is None else name.replace("gw", "fgw")
+        entries = {"err": list(map(back, solved.errors)), name: back(self.value)}
         if problem.M is not None:
             entries["lin_loss"] = back(self.linear)
             entries["quad_loss"] = back(self.quadratic)

@@ -118,12 +118,14 @@ def solve(
         cost_x, cost_y = cost_x.astype(np.float64), cost_y.astype(np.float64)
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
-    q = as_marginal(None, "q", len(cost_y)) if q is None else _of_mass_one(q, total)
-    masses = _of_mass_one(p, total), q, 1.0 if mass is None else float(mass) / total
+    p = p.astype(np.float64) / total
+    uniform = as_marginal(None, "q", len(cost_y))
+    q = uniform if q is None else q.astype(np.float64) / total
+    mass = 1.0 if mass is None else float(mass) / total
     problem = QuadraticProblem.from_checked(
         DenseCost(cost_x, "C1", symmetric=symmetric),
         DenseCost(cost_y, "C2", symmetric=symmetric),
-        RULES[marginals](*masses),
+        RULES[marginals](p, q, mass),
         loss=loss,
         linear_cost=linear_cost,
         alpha=alpha,
@@ -145,10 +147,6 @@ def solve(
         )
         found = _solved(problem, start, options)
     return found.scaled(total, asked)
-
-
-def _of_mass_one(masses, total):
-    return masses.astype(np.float64) / total
 
 
 def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
@@ -199,10 +197,8 @@ def _solved(problem, start, options):
             quad = separable + bilinear / weight if weight else 0.0
             missed = float(np.abs(rows - problem.p).sum()) / 2
             if missed > MAX_MISSED:
-                advice = (
-                    f"{missed:.0%} of the mass is in other rows than p says; try a "
-                )
-                advice += "larger epsilon"
+                advice = f"{missed:.0%} of the mass is in other rows than p says"
+                advice += "; try a larger epsilon"
         elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
             plan = rounded(plan, problem.p, problem.q)
             quad, linear = _value_of(plan, solution.linearization)

@@ -18,21 +18,9 @@ class Arrays:
     """Arguments of one call: arrays of one library as NumPy arrays of one dtype, and
     answers as what came.
 
-    Lists and tuples go with whatever the others are. All arrays float32 is float32;
-    anything else, integers too, is float64.
-
-    Parameters
-    ----------
-    named : dict of str to array-like or None
-        By the names they have in messages; None is left out.
-
-    Raises
-    ------
-    TypeError
-        If one is on a device, asks for gradients, or holds no real numbers of at least
-        32 bits.
-    ValueError
-        If they are of several libraries.
+    They come by the names they have in messages; None is left out. Lists and tuples go
+    with whatever the others are. All arrays float32 is float32; anything else, integers
+    too, is float64.
     """
 
     def __init__(self, named):
@@ -44,11 +32,9 @@ class Arrays:
             raise ValueError(f"arrays must all be of one library, got {came}")
         self.kind = next(iter(kinds.values()), "numpy")
         self.like = next((named[name] for name in kinds), None)
-        arrays = {name: as_host(x, name) for name, x in named.items()}
-        voters = [arrays[name] for name in kinds]
-        single = bool(voters) and all(x.dtype == np.float32 for x in voters)
+        self._arrays = {name: as_host(x, name) for name, x in named.items()}
+        single = {self._arrays[name].dtype for name in kinds} == {np.dtype(np.float32)}
         self.dtype = np.dtype(np.float32 if single else np.float64)
-        self._arrays = arrays
 
     def __getitem__(self, name):
         """The array of that name, or None where there is none."""
@@ -57,16 +43,13 @@ class Arrays:
     def back(self, x):
         """A NumPy array, or a number, in `dtype` as an array like those that came."""
         x = np.asarray(x, dtype=self.dtype)
-        if self.kind == "numpy":
-            return x if x.ndim else x[()]
         if self.kind == "torch":
             import torch
 
             return torch.from_numpy(x)
-        library = getattr(self.like, "__array_namespace__", None)
-        if library is None:
+        if self.kind == "numpy" or not hasattr(self.like, "__array_namespace__"):
             return x if x.ndim else x[()]
-        library = library()
+        library = self.like.__array_namespace__()
         try:
             return library.asarray(x, device=self.like.device)
         except (AttributeError, TypeError):  # before the standard said how

@@ -109,9 +109,8 @@ def _pots_functions():
     try:
         homes = [importlib.import_module(name) for name in HOMES]
     except ImportError as error:
-        raise ImportError(
-            "swapping POT's functions needs POT: pip install POT"
-        ) from error
+        message = "swapping POT's functions needs POT: pip install POT"
+        raise ImportError(message) from error
     return {
         name: getattr(home, name)
         for home in homes

@@ -160,12 +160,5 @@ def _partition_plan(problem, method, random_state):
             f"G0={method!r} needs POT, which makes it (pip install POT); without there "
             f"are {', '.join(STARTS)}, or a plan of your own"
         ) from error
-    return semirelaxed_init_plan(
-        problem.C1,
-        problem.C2,
-        problem.p,
-        problem.M,
-        problem.alpha,
-        method,
-        random_state=random_state,
-    )
+    arguments = problem.C1, problem.C2, problem.p, problem.M, problem.alpha, method
+    return semirelaxed_init_plan(*arguments, random_state=random_state)
