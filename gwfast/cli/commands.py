@@ -1,5 +1,6 @@
 """The commands, and errors as one line. `report` does the work."""
 
+import functools
 import sys
 import time
 from pathlib import Path
@@ -26,20 +27,15 @@ from .terminal import described
 
 # Seconds of reading after which a cache is worth mentioning.
 _SLOW = 2.0
-_COUNTS = "For --marginals counts: 'word count' lines for the words of"
+_counts = functools.partial(
+    click.option, type=FILE, help="'word count' lines, for --marginals counts."
+)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; an error is one line on stderr, never a traceback.
 
-    Parameters
-    ----------
-    argv : list of str, optional
-
-    Returns
-    -------
-    int
-        Exit status, see `gwfast.__main__.main`.
+    Returns the exit status, see `gwfast.__main__.main`.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
@@ -65,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 @click.group(
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(gwfast.__version__, prog_name="gwfast")
 @click.pass_context
@@ -122,15 +118,10 @@ def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
     "--marginals",
     type=click.Choice(["uniform", "zipf", "counts"]),
     default="uniform",
-    show_default=True,
     help="Weights of the words.",
 )
-@click.option(
-    "--source-counts", type=FILE, help="'word count' lines, for --marginals counts."
-)
-@click.option(
-    "--target-counts", type=FILE, help="'word count' lines, for --marginals counts."
-)
+@_counts("--source-counts")
+@_counts("--target-counts")
 @solver_options
 def align(
     source,
@@ -141,7 +132,6 @@ def align(
     cache,
     dictionaries,
     reverse_dictionaries,
-    marginals,
     source_counts,
     target_counts,
     **settings,
@@ -152,13 +142,13 @@ def align(
     bzip2, xz), .npz with arrays "words" and "vectors", .npy with a word list beside
     it, or KeyedVectors that gensim has saved.
     """
-    wants_counts = marginals == "counts"
+    wants_counts = settings["marginals"] == "counts"
     if not wants_counts == bool(source_counts) == bool(target_counts):
         raise click.UsageError(
             "--marginals counts, --source-counts and --target-counts go together"
         )
     # The small files first: a mistake in them shows before a minute of reading.
-    settings = AlignSettings(marginals=marginals, **settings)
+    settings = AlignSettings(**settings)
     lists = (*dictionaries, *reverse_dictionaries)
     counts = [path for path in (source_counts, target_counts) if path is not None]
     settings.check_output((source, target, *lists, *counts))
@@ -188,10 +178,8 @@ def demo(**settings):
     settings = AlignSettings(marginals="uniform", **settings)
     settings.check_output()
     source, target, dictionary = load_sample()
-    run(
-        Input("Spanish sample", source), Input("French sample", target), dictionary,
-        settings,
-    )  # fmt: skip
+    sides = Input("Spanish sample", source), Input("French sample", target)
+    run(*sides, dictionary, settings)
 
 
 @cli.command()
