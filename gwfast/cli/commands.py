@@ -9,17 +9,7 @@ import click
 
 import gwfast
 
-from ..words import (
-    CONVENTIONS,
-    EmbeddingsFileError,
-    load_sample,
-    merge,
-    read_counts,
-    read_dictionary,
-    read_embeddings,
-    write_embeddings,
-)
-from ..words.dictionaries import invert
+from .. import words
 from .experiment import experiment
 from .options import FILE, reader_options, solver_options
 from .report import AlignSettings, Input, run
@@ -75,10 +65,10 @@ def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
     """Embeddings; mentions the cache where it would help."""
     began = time.perf_counter()
     try:
-        embeddings = read_embeddings(
+        embeddings = words.read_embeddings(
             path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache
         )
-    except EmbeddingsFileError as error:  # what Python calls it
+    except words.EmbeddingsFileError as error:  # what Python calls it
         message = str(error).replace("errors='replace'", "--encoding-errors replace")
         raise click.ClickException(message.replace("'skip'", "skip")) from error
     seconds = time.perf_counter() - began
@@ -152,17 +142,17 @@ def align(
     lists = (*dictionaries, *reverse_dictionaries)
     counts = [path for path in (source_counts, target_counts) if path is not None]
     settings.check_output((source, target, *lists, *counts))
-    first_only = CONVENTIONS[settings.convention].first_only
-    read = [read_dictionary(path, first_only=first_only) for path in lists]
+    first_only = words.CONVENTIONS[settings.convention].first_only
+    read = [words.read_dictionary(path, first_only=first_only) for path in lists]
     n = len(dictionaries)
-    dictionary = merge(*read[:n], *map(invert, read[n:]))
+    dictionary = words.merge(*read[:n], *map(words.invert, read[n:]))
     inputs = []
     for path, counts in ((source, source_counts), (target, target_counts)):
         embeddings = _read(
             path, max_vocab, lower, encoding_errors, cache=cache, quiet=settings.quiet
         )
         if counts is not None:
-            frequencies = read_counts(counts)
+            frequencies = words.read_counts(counts)
             try:
                 embeddings = embeddings.with_counts(frequencies)
             except ValueError as error:
@@ -177,7 +167,7 @@ def demo(**settings):
     """Align the bundled sample: Spanish and French words of old novels."""
     settings = AlignSettings(marginals="uniform", **settings)
     settings.check_output()
-    source, target, dictionary = load_sample()
+    source, target, dictionary = words.load_sample()
     sides = Input("Spanish sample", source), Input("French sample", target)
     run(*sides, dictionary, settings)
 
@@ -211,7 +201,7 @@ def convert(source, target, max_vocab, lower, encoding_errors, space, force):
     if target.exists() and not force:
         raise click.UsageError(f"DST must not exist without --force, got {target}")
     embeddings = _read(source, max_vocab, lower, encoding_errors)
-    write_embeddings(target, embeddings, space=space)
+    words.write_embeddings(target, embeddings, space=space)
     click.echo(f"{target}: {described(embeddings)}")
 
 

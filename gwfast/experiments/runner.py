@@ -147,9 +147,7 @@ def run(experiment: Experiment, options: RunOptions) -> None:
     found = experiment.collect(jobs, results)
     experiment.show(found, out)
     if missing:
-        out.print()
-    for line in missing:
-        out.print(line)
+        out.print("", *missing, sep="\n")
     if options.output is not None:
         pictures = experiment.draw(found, options.output)
         content = {
@@ -195,9 +193,8 @@ def _results(jobs, store, options, err):
 
 
 def _line(event):
-    if event.stage == "finished":
-        return f"{event.done} of {event.total}: {event.text}"
-    return None
+    finished = event.stage == "finished"
+    return f"{event.done} of {event.total}: {event.text}" if finished else None
 
 
 def _make(jobs, pending, options, report_progress):

@@ -43,15 +43,13 @@ class Table(Experiment):
             self.directions[name] = Direction(*files, train)
 
     def jobs(self):
-        made = []
+        made, settings = [], self.settings
         for name, direction in self.directions.items():
             if self.supervised and direction.train is not None:
                 made.append(self._job(name, direction, supervise, "Procrustes"))
             untrained = replace(direction, train=None)
-            options = {
-                name: getattr(self.settings, name) for name in ("rounds", "seed")
-            }
-            for epsilon, scale in product(self.settings.epsilons, self.settings.scales):
+            options = {"rounds": settings.rounds, "seed": settings.seed}
+            for epsilon, scale in product(settings.epsilons, settings.scales):
                 given = {"epsilon": epsilon, "scale_costs": scale}
                 label = _label(epsilon, scale)
                 made.append(self._job(name, untrained, align, label, given, **options))
