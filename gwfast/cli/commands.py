@@ -1,5 +1,6 @@
 """The commands, and errors as one line. `report` does the work."""
 
+import functools
 import sys
 import time
 from pathlib import Path
@@ -8,17 +9,7 @@ import click
 
 import gwfast
 
-from ..words import (
-    CONVENTIONS,
-    EmbeddingsFileError,
-    load_sample,
-    merge,
-    read_counts,
-    read_dictionary,
-    read_embeddings,
-    write_embeddings,
-)
-from ..words.dictionaries import invert
+from .. import words
 from .experiment import experiment
 from .options import FILE, reader_options, solver_options
 from .report import AlignSettings, Input, run
@@ -26,20 +17,15 @@ from .terminal import described
 
 # Seconds of reading after which a cache is worth mentioning.
 _SLOW = 2.0
-_COUNTS = "For --marginals counts: 'word count' lines for the words of"
+_counts = functools.partial(
+    click.option, type=FILE, help="'word count' lines, for --marginals counts."
+)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; an error is one line on stderr, never a traceback.
 
-    Parameters
-    ----------
-    argv : list of str, optional
-
-    Returns
-    -------
-    int
-        Exit status, see `gwfast.__main__.main`.
+    Returns the exit status, see `gwfast.__main__.main`.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
@@ -65,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
 
 @click.group(
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(gwfast.__version__, prog_name="gwfast")
 @click.pass_context
@@ -79,10 +65,10 @@ def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
     """Embeddings; mentions the cache where it would help."""
     began = time.perf_counter()
     try:
-        embeddings = read_embeddings(
+        embeddings = words.read_embeddings(
             path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache
         )
-    except EmbeddingsFileError as error:  # what Python calls it
+    except words.EmbeddingsFileError as error:  # what Python calls it
         message = str(error).replace("errors='replace'", "--encoding-errors replace")
         raise click.ClickException(message.replace("'skip'", "skip")) from error
     seconds = time.perf_counter() - began
@@ -122,15 +108,10 @@ def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
     "--marginals",
     type=click.Choice(["uniform", "zipf", "counts"]),
     default="uniform",
-    show_default=True,
     help="Weights of the words.",
 )
-@click.option(
-    "--source-counts", type=FILE, help="'word count' lines, for --marginals counts."
-)
-@click.option(
-    "--target-counts", type=FILE, help="'word count' lines, for --marginals counts."
-)
+@_counts("--source-counts")
+@_counts("--target-counts")
 @solver_options
 def align(
     source,
@@ -141,7 +122,6 @@ def align(
     cache,
     dictionaries,
     reverse_dictionaries,
-    marginals,
     source_counts,
     target_counts,
     **settings,
@@ -152,27 +132,27 @@ def align(
     bzip2, xz), .npz with arrays "words" and "vectors", .npy with a word list beside
     it, or KeyedVectors that gensim has saved.
     """
-    wants_counts = marginals == "counts"
+    wants_counts = settings["marginals"] == "counts"
     if not wants_counts == bool(source_counts) == bool(target_counts):
         raise click.UsageError(
             "--marginals counts, --source-counts and --target-counts go together"
         )
     # The small files first: a mistake in them shows before a minute of reading.
-    settings = AlignSettings(marginals=marginals, **settings)
+    settings = AlignSettings(**settings)
     lists = (*dictionaries, *reverse_dictionaries)
     counts = [path for path in (source_counts, target_counts) if path is not None]
     settings.check_output((source, target, *lists, *counts))
-    first_only = CONVENTIONS[settings.convention].first_only
-    read = [read_dictionary(path, first_only=first_only) for path in lists]
+    first_only = words.CONVENTIONS[settings.convention].first_only
+    read = [words.read_dictionary(path, first_only=first_only) for path in lists]
     n = len(dictionaries)
-    dictionary = merge(*read[:n], *map(invert, read[n:]))
+    dictionary = words.merge(*read[:n], *map(words.invert, read[n:]))
     inputs = []
     for path, counts in ((source, source_counts), (target, target_counts)):
         embeddings = _read(
             path, max_vocab, lower, encoding_errors, cache=cache, quiet=settings.quiet
         )
         if counts is not None:
-            frequencies = read_counts(counts)
+            frequencies = words.read_counts(counts)
             try:
                 embeddings = embeddings.with_counts(frequencies)
             except ValueError as error:
@@ -187,11 +167,9 @@ def demo(**settings):
     """Align the bundled sample: Spanish and French words of old novels."""
     settings = AlignSettings(marginals="uniform", **settings)
     settings.check_output()
-    source, target, dictionary = load_sample()
-    run(
-        Input("Spanish sample", source), Input("French sample", target), dictionary,
-        settings,
-    )  # fmt: skip
+    source, target, dictionary = words.load_sample()
+    sides = Input("Spanish sample", source), Input("French sample", target)
+    run(*sides, dictionary, settings)
 
 
 @cli.command()
@@ -223,7 +201,7 @@ def convert(source, target, max_vocab, lower, encoding_errors, space, force):
     if target.exists() and not force:
         raise click.UsageError(f"DST must not exist without --force, got {target}")
     embeddings = _read(source, max_vocab, lower, encoding_errors)
-    write_embeddings(target, embeddings, space=space)
+    words.write_embeddings(target, embeddings, space=space)
     click.echo(f"{target}: {described(embeddings)}")
 
 

@@ -8,40 +8,39 @@ import click
 from ..experiments import published
 from ..experiments.alignments import NORMALIZE, TableSettings
 from ..experiments.data import MUSE
-from ..experiments.distances import Distances
+from ..experiments.distances import Distances, DistancesSettings
 from ..experiments.dynamics import Dynamics, DynamicsSettings, Pair
 from ..experiments.runner import RunOptions, run
 from ..experiments.tables import Table1, Table2
-from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from .options import FILE, QUIET, SEED, convention, max_vocab, n_words, with_options
-
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+from . import options as common
 
 
-def _checked(context, parameter, value):
-    """Values of epsilon as they were given, once they are known to be some."""
-    several = not isinstance(value, str)
-    try:
-        for one in value if several else (value,):
-            parse_epsilon(one)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    return _once(value) if several else value
+def _folder(help, **attributes):
+    path = click.Path(exists=True, file_okay=False, path_type=Path)
+    return click.option(
+        "--data", "folder", type=path, metavar="DIR", help=help, **attributes
+    )
 
 
-def _once(values):
+def _epsilon_text(text):
+    """The text as it was given, once it is known to be an epsilon."""
+    common.parsed_epsilon(text)
+    return text
+
+
+def _once(context, parameter, values):
     """Without those that came before."""
     return tuple(dict.fromkeys(values))
 
 
-def _names(context, parameter, value):
-    return None if value is None else _once(value.split(","))
+def _names(text):
+    return tuple(dict.fromkeys(text.split(",")))
 
 
-def _pairs(context, parameter, value):
-    names = _names(context, parameter, value)
-    for name in names or ():
+def _pairs(text):
+    names = _names(text)
+    for name in names:
         if name.count("-") != 1 or not all(name.split("-")):
             raise click.BadParameter(f"expected pairs such as en-es, got {name!r}")
     return names
@@ -56,60 +55,36 @@ def _files(context, parameter, value):
             raise click.BadParameter(f"expected NAME=FILE, got {text!r}")
         if name in files:
             raise click.BadParameter(f"expected different names, got {name!r} twice")
-        files[name] = FILE.convert(path, parameter, context)
+        files[name] = common.FILE.convert(path, parameter, context)
     return files
 
 
-def _epsilons(default):
-    return click.option(
-        "--epsilon",
+def _epsilons(*default):
+    return common.epsilon(
         "epsilons",
+        convert=_epsilon_text,
         multiple=True,
         default=default,
-        show_default=True,
-        callback=_checked,
-        metavar="FLOAT|N%|auto",
-        help="Strength of the regularization; give it several times to compare.",
+        callback=_once,
+        text="Strength of the regularization; give it several times to compare.",
     )
 
 
-_DATA = click.option(
-    "--data",
-    "folder",
-    type=_FOLDER,
-    required=True,
-    metavar="DIR",
-    help="Where the files are, under the names they are published with.",
-)
-_PAIRS = click.option(
-    "--pairs",
-    callback=_pairs,
-    metavar="en-es,...",
-    help="Directions to run; by default the paper's.",
-)
-_RUN_OPTIONS = with_options(
-    click.option(
+_RUN_OPTIONS = common.with_options(
+    common.count(
         "--threads",
         "n_threads",
-        type=click.IntRange(1),
-        metavar="N",
         help="Threads of each job; by default the cores, shared by the jobs.",
     ),
-    click.option(
+    common.count(
         "--jobs",
         "n_jobs",
-        type=click.IntRange(1),
         default=1,
-        show_default=True,
-        metavar="N",
         help="Jobs at a time, in processes of their own where there are several.",
     ),
-    click.option(
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Write results.json and pictures there. The same command goes on from"
-        " where it was stopped.",
+    common.output(
+        "Write results.json and pictures there. The same command goes on from where it"
+        " was stopped."
     ),
     click.option(
         "--state",
@@ -121,7 +96,7 @@ _RUN_OPTIONS = with_options(
     click.option(
         "--force", is_flag=True, help="Use --output though it holds other files."
     ),
-    QUIET,
+    common.QUIET,
 )
 
 
@@ -137,41 +112,42 @@ def experiment(context):
         click.echo(context.get_help())
 
 
-def _table_options(scales, default):
-    return with_options(
-        _DATA,
-        _PAIRS,
-        n_words(5000, minimum=2),
-        max_vocab(2),
+def _table_options(scales, rules):
+    return common.with_options(
+        _folder(
+            "Where the files are, under the names they are published with.",
+            required=True,
+        ),
+        click.option(
+            "--pairs",
+            type=_pairs,
+            metavar="en-es,...",
+            help="Directions to run; by default the paper's.",
+        ),
+        common.n_words(5000, least=2),
+        common.max_vocab(2),
         click.option(
             "--cache",
             is_flag=True,
             help="Keep what was read in FILE.npz beside each file of vectors, which"
             " is read faster the next time.",
         ),
-        _epsilons(("auto",)),
+        _epsilons("auto"),
         click.option(
             "--scale-costs",
             "scales",
             type=click.Choice(["none", *STATISTICS]),
             multiple=True,
             default=scales,
-            show_default=True,
-            callback=lambda context, parameter, value: _once(value),
+            callback=_once,
             help="Divide the costs of each side by this statistic of them; give it"
             " several times to compare.",
         ),
-        click.option(
-            "--refine",
-            "rounds",
-            type=click.IntRange(1),
-            default=5,
-            show_default=True,
-            metavar="N",
-            help="Rounds of refinement, at most.",
+        common.count(
+            "--refine", "rounds", default=5, help="Rounds of refinement, at most."
         ),
-        convention(default),
-        SEED,
+        common.convention(rules),
+        common.SEED,
         _RUN_OPTIONS,
     )
 
@@ -213,48 +189,32 @@ def _split(kind, options):
 
 
 @experiment.command()
-@click.argument("files", metavar="[SRC TGT]", type=FILE, nargs=-1)
-@click.option(
-    "--data",
-    "folder",
-    type=_FOLDER,
-    metavar="DIR",
-    help="Instead of SRC and TGT: files in the layout of MUSE, of which --pairs are"
-    " traced.",
+@click.argument("files", metavar="[SRC TGT]", type=common.FILE, nargs=-1)
+@_folder(
+    "Instead of SRC and TGT: files in the layout of MUSE, of which --pairs are traced."
 )
 @click.option(
-    "--dictionary",
-    type=FILE,
-    help="For SRC and TGT: 'source target' a line.",
+    "--dictionary", type=common.FILE, help="For SRC and TGT: 'source target' a line."
 )
 @click.option(
     "--pairs",
+    type=_pairs,
     default="en-fr,en-ru",
-    show_default=True,
-    callback=_pairs,
     metavar="en-fr,...",
     help="Directions to run.",
 )
-@n_words(2000, minimum=2)
-@_epsilons(("2.5%", "auto", "1.25%", "0.5%"))
+@common.n_words(2000, least=2)
+@_epsilons("2.5%", "auto", "1.25%", "0.5%")
 @click.option(
     "--init",
     type=click.Choice(["product", "profile", "random", "auto"]),
     default="profile",
-    show_default=True,
     help="Where to start: the paper starts from product. With auto the race of the"
     " starts is not shown.",
 )
-@click.option(
-    "--max-outer",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="Limit of outer iterations.",
-)
-@convention("gwfast")
-@SEED
+@common.count("--max-outer", default=1000, help="Limit of outer iterations.")
+@common.convention("gwfast")
+@common.SEED
 @_RUN_OPTIONS
 def dynamics(files, folder, dictionary, pairs, **options):
     """Objective and accuracy after every iteration, for several epsilons.
@@ -279,41 +239,27 @@ def dynamics(files, folder, dictionary, pairs, **options):
 
 @experiment.command()
 @click.argument("files", metavar="[NAME=FILE]...", nargs=-1, callback=_files)
-@click.option(
-    "--data",
-    "folder",
-    type=_FOLDER,
-    metavar="DIR",
-    help="Compare all wiki.xx.vec there as well.",
-)
+@_folder("Compare all wiki.xx.vec there as well.")
 @click.option(
     "--languages",
-    callback=_names,
+    type=_names,
     metavar="en,...",
     help="Those of --data to compare; by default all.",
 )
-@n_words(2000, minimum=2)
-@click.option(
-    "--epsilon",
-    default="auto",
-    show_default=True,
-    callback=_checked,
-    metavar="FLOAT|N%|auto",
-    help="Of the entropic plans that matchings are made from.",
+@common.n_words(2000, least=2)
+@common.epsilon(
+    convert=_epsilon_text, text="Of the entropic plans that matchings are made from."
 )
-@click.option(
-    "--scale-costs",
-    type=click.Choice(STATISTICS),
-    help="Divide the costs of each language by this statistic of them.",
-)
-@SEED
+@common.scale_costs("language")
+@common.SEED
 @_RUN_OPTIONS
-def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **options):
+def distances(files, folder, languages, **options):
     """Distances between languages, on their most frequent words.
 
     On any files of vectors, each with a name to call it, and on those of --data.
     """
-    options = RunOptions(**options)
+    options["normalize"] = list(NORMALIZE)
+    settings, options = _split(DistancesSettings, options)
     wanted = ()
     if folder:
         wanted = languages or published.DISTANCES_LANGUAGES
@@ -321,16 +267,4 @@ def distances(files, folder, languages, n_words, epsilon, scale_costs, seed, **o
             path = MUSE.find_vectors(folder, name)
             if path is not None:
                 files.setdefault(name, path)
-    run(
-        Distances(
-            files,
-            wanted,
-            folder,
-            n_words=n_words,
-            normalize=NORMALIZE,
-            scale_costs=scale_costs,
-            epsilon=epsilon,
-            seed=seed,
-        ),
-        options,
-    )
+    run(Distances(files, wanted, folder, settings), options)

@@ -15,35 +15,32 @@ from .page import METHOD_LABELS
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Of fastText's millions; as many as MUSE and vecmap look at.
 MAX_VOCAB = 200_000
-SEED = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="For random starts.",
-)
 QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
 
-def n_words(default, minimum=1):
-    return click.option(
+def count(*names, least=1, **attributes):
+    """An option that is a whole number."""
+    return click.option(*names, type=click.IntRange(least), metavar="N", **attributes)
+
+
+SEED = count("--seed", least=0, default=0, help="For random starts.")
+
+
+def n_words(default, least=1):
+    return count(
         "--n-words",
-        type=click.IntRange(minimum),
+        least=least,
         default=default,
-        show_default=True,
-        metavar="N",
         help="Most frequent words of each side that take part in the transport.",
     )
 
 
-def max_vocab(minimum=1, default=MAX_VOCAB):
-    return click.option(
+def max_vocab(least=1, default=MAX_VOCAB):
+    return count(
         "--max-vocab",
-        type=click.IntRange(minimum),
+        least=least,
         default=default,
         show_default=default or "all",
-        metavar="N",
         help="Words to read from a file, which is sorted by frequency.",
     )
 
@@ -53,38 +50,58 @@ def convention(default):
         "--convention",
         type=click.Choice(list(CONVENTIONS)),
         default=default,
-        show_default=True,
         help="Whose rules of scoring.",
     )
 
 
-def _epsilon(context, parameter, value):
+def scale_costs(side):
+    return click.option(
+        "--scale-costs",
+        type=click.Choice(STATISTICS),
+        help=f"Divide the costs of each {side} by this statistic of them.",
+    )
+
+
+def output(text):
+    path = click.Path(path_type=Path)
+    return click.option("--output", type=path, metavar="DIR", help=text)
+
+
+def epsilon(*names, convert, text, default="auto", **attributes):
+    return click.option(
+        "--epsilon",
+        *names,
+        type=convert,
+        default=default,
+        metavar="FLOAT|N%|auto",
+        help=text,
+        **attributes,
+    )
+
+
+def parsed_epsilon(text):
     """``auto``, a positive number, or a percentage of the mean linearized cost."""
     try:
-        return parse_epsilon(value)
+        return parse_epsilon(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def _methods(context, parameter, value):
-    names = tuple(value.split(","))
+def _names(text, known, expected):
+    names = tuple(text.split(","))
     for name in names:
-        if name not in METHOD_LABELS:
-            raise click.BadParameter(
-                f"expected some of {', '.join(METHOD_LABELS)}, got {name!r}"
-            )
+        if name not in known:
+            raise click.BadParameter(f"expected {expected}, got {name!r}")
     return names
 
 
-def _normalize(context, parameter, value):
-    steps = () if value == "none" else tuple(value.split(","))
-    for step in steps:
-        if step not in STEPS:
-            raise click.BadParameter(
-                f"expected {' and '.join(STEPS)}, with commas between, or none, got"
-                f" {step!r}"
-            )
-    return steps
+def _methods(text):
+    return _names(text, METHOD_LABELS, f"some of {', '.join(METHOD_LABELS)}")
+
+
+def _normalize(text):
+    expected = f"{' and '.join(STEPS)}, with commas between, or none"
+    return () if text == "none" else _names(text, STEPS, expected)
 
 
 def with_options(*options):
@@ -101,47 +118,34 @@ def with_options(*options):
 # What `align` and `demo` share: the fields of `AlignSettings`.
 solver_options = with_options(
     n_words(2000),
-    click.option(
-        "--epsilon",
-        default="auto",
-        show_default=True,
-        callback=_epsilon,
-        metavar="FLOAT|N%|auto",
-        help="Strength of the entropic regularization; N% is a percentage of"
-        " the mean linearized cost, of which auto is 1.75%.",
+    epsilon(
+        convert=parsed_epsilon,
+        text="Strength of the entropic regularization; N% is a percentage of the mean"
+        " linearized cost, of which auto is 1.75%.",
     ),
     click.option(
         "--init",
         type=click.Choice(["auto", "product", "profile", "random"]),
         default="auto",
-        show_default=True,
         help="Start of the solve; auto tries several.",
     ),
     SEED,
     click.option(
         "--normalize",
+        type=_normalize,
         default="unit,center,unit",
-        show_default=True,
-        callback=_normalize,
         metavar="STEPS",
         help="What is done to the vectors first: unit makes their lengths one, center"
         " their mean zero; or none.",
     ),
-    click.option(
-        "--max-outer",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Limit of outer iterations.",
-    ),
+    count("--max-outer", help="Limit of outer iterations."),
     click.option(
         "--tol",
         type=click.FloatRange(0, min_open=True),
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
-    click.option(
-        "--threads", type=click.IntRange(1), metavar="N", help="Number of threads."
-    ),
+    count("--threads", help="Number of threads."),
     click.option(
         "--memory-limit",
         metavar="SIZE",
@@ -151,28 +155,18 @@ solver_options = with_options(
         "--tier",
         type=click.Choice(get_args(Tier)),
         default="auto",
-        show_default=True,
         help="How the kernel is kept: all of it, what matters of it, or nothing.",
     ),
-    click.option(
-        "--scale-costs",
-        type=click.Choice(STATISTICS),
-        help="Divide the costs of each side by this statistic of them.",
-    ),
-    click.option(
+    scale_costs("side"),
+    count(
         "--refine",
-        type=click.IntRange(0),
+        least=0,
         default=5,
-        show_default=True,
-        metavar="N",
         help="Rounds of fitting the mapping to mutual CSLS matches, at most; 0 leaves"
         " the one of the plan.",
     ),
     click.option(
-        "--whiten/--no-whiten",
-        default=True,
-        show_default=True,
-        help="Whiten both sides in each round.",
+        "--whiten/--no-whiten", default=True, help="Whiten both sides in each round."
     ),
     click.option(
         "--reweight",
@@ -183,19 +177,15 @@ solver_options = with_options(
     ),
     click.option(
         "--methods",
+        type=_methods,
         default="coupling,nn,csls",
-        show_default=True,
-        callback=_methods,
         metavar="NAMES",
         help="Of translation, to be scored; also barycentric and inverted_softmax.",
     ),
     convention("gwfast"),
-    click.option(
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
-        " report.html, dynamics.png.",
+    output(
+        "Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
+        " report.html, dynamics.png."
     ),
     click.option(
         "--vectors",
@@ -217,7 +207,6 @@ def reader_options(default=MAX_VOCAB):
             "--encoding-errors",
             type=click.Choice(["strict", "replace", "skip"]),
             default="strict",
-            show_default=True,
             help="What to do with words that are not UTF-8.",
         ),
     )

@@ -75,22 +75,16 @@ def write(outcome, folder):
       would then be another one.
     - ``result.json``, ``report.html``, ``dynamics.png``.
 
-    Parameters
-    ----------
-    outcome : Outcome
-        With `rows` all source rows.
-    folder : Path
+    `rows` of the outcome are all source rows.
     """
     result = outcome.result
     arrays = {
         "mapping": result.mapping,
         "normalize": np.array(outcome.settings.normalize, dtype=str),
-        "source_means": np.reshape(
-            result.source.means, (-1, result.source.rows.shape[1])
-        ),
-        "target_means": np.reshape(
-            result.target.means, (-1, result.target.rows.shape[1])
-        ),
+        **{
+            f"{name}_means": np.reshape(side.means, (-1, side.rows.shape[1]))
+            for name, side in (("source", result.source), ("target", result.target))
+        },
     }
     if result.target_mapping is not None:
         arrays["target_mapping"] = result.target_mapping
@@ -101,7 +95,12 @@ def write(outcome, folder):
     kind = outcome.settings.write_vectors
     if kind is not None:
         for side in ("source", "target"):
-            _write_vectors(outcome, side, folder / f"{side}{VECTOR_SUFFIXES[kind]}")
+            embeddings = getattr(outcome, side).embeddings
+            mapped = getattr(result, f"mapped_{side}")
+            mapped = replace(
+                embeddings, words=_tokens(embeddings.words), vectors=mapped
+            )
+            write_embeddings(folder / f"{side}{VECTOR_SUFFIXES[kind]}", mapped)
     accuracy = {
         f"{METHOD_LABELS[method]} P@1": score.at[1]
         for method, score in outcome.precision.items()
@@ -156,12 +155,6 @@ def _write_dictionary(outcome, x, y, path):
         write_dictionary(path, pairs)
     else:
         path.touch()
-
-
-def _write_vectors(outcome, side, path):
-    given = getattr(outcome, side).embeddings
-    mapped = getattr(outcome.result, f"mapped_{side}")
-    write_embeddings(path, replace(given, words=_tokens(given.words), vectors=mapped))
 
 
 def _tokens(words):

@@ -52,22 +52,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def render(outcome):
-    """The page of an alignment.
-
-    Parameters
-    ----------
-    outcome : Outcome
-
-    Returns
-    -------
-    str
-        HTML; always the same for the same outcome.
-
-    Raises
-    ------
-    ImportError
-        If jinja2 is missing.
-    """
+    """The page of an alignment, in HTML; always the same for the same outcome."""
     try:
         import jinja2
     except ImportError as error:
@@ -142,15 +127,19 @@ def _accuracy(precision):
     ]
 
 
+def right_translations(gold):
+    """Sets of target rows by source row; empty without dictionary."""
+    return (
+        {} if gold is None else dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+    )
+
+
 def _translations(outcome):
     """Some words with their translations, and what the dictionary says."""
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
     rows, csls, coupling = outcome.rows, outcome.csls, outcome.coupling
-    right_of, listed = {}, []
-    if outcome.gold is not None:
-        gold = outcome.gold
-        right_of = dict(zip(gold.rows.tolist(), gold.targets, strict=True))
-        listed = np.flatnonzero(np.isin(rows, gold.rows))
+    right_of = right_translations(outcome.gold)
+    listed = np.flatnonzero(np.isin(rows, [*right_of]))
     chosen = np.union1d(
         _thinned(listed, _N_LISTED),
         _thinned(np.arange(len(rows)), _N_OTHERS + _N_LISTED * (not right_of)),
@@ -252,10 +241,9 @@ def _svg(name, plot, *data):
         svg.removeAttribute(size)
     for rules in svg.getElementsByTagName("style"):  # would be those of the page
         rules.parentNode.removeChild(rules)
-    for group in svg.getElementsByTagName("g"):
-        if group.hasAttribute("id"):  # figure_1, as every picture has
-            group.removeAttribute("id")
     for element in svg.getElementsByTagName("*"):
+        if element.tagName == "g" and element.hasAttribute("id"):
+            element.removeAttribute("id")  # figure_1, as every picture has
         if element.hasAttribute("style"):
             painted = element.getAttribute("style")
             for color, variable in _VARIABLES.items():

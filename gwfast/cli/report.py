@@ -76,15 +76,7 @@ class AlignSettings:
     def check_output(self, inputs: Iterable[Path] = ()) -> None:
         """Refuse a folder that cannot be written or would be overwritten.
 
-        Parameters
-        ----------
-        inputs : sequence of Path
-            Files that are read, and so are not results to be replaced.
-
-        Raises
-        ------
-        ValueError
-            Naming the option and what is wrong.
+        `inputs` are files that are read, and so are not results to be replaced.
         """
         folder = self.output
         if folder is None:
@@ -131,24 +123,10 @@ def run(
     dictionary: Mapping[str, set[str]],
     settings: AlignSettings,
 ) -> None:
-    """Align, show what came out, and write it where `settings.output` says.
+    """Align, show what came out, and write it where `settings.output`, checked, says.
 
     Nothing is written before everything has been computed, and the files appear
-    together.
-
-    Parameters
-    ----------
-    source, target : Input
-    dictionary : mapping of str to set of str
-        Empty: no scores.
-    settings : AlignSettings
-        Its `output` has been checked.
-
-    Raises
-    ------
-    ValueError
-        If a vector is zero, if the dictionary has no pair in the vocabularies, or from
-        `gwfast.align`.
+    together. With an empty dictionary there are no scores.
     """
     for given in (source, target):
         nonzero = given.embeddings.vectors.any(axis=1)
@@ -159,12 +137,9 @@ def run(
             )
     gold = None
     if dictionary:
-        gold = gold_standard(
-            dictionary,
-            source.embeddings.words,
-            target.embeddings.words,
-            convention=settings.convention,
-        )
+        vocabularies = source.embeddings.words, target.embeddings.words
+        rules = settings.convention
+        gold = gold_standard(dictionary, *vocabularies, convention=rules)
         if not len(gold):
             raise ValueError(
                 f"dictionary must have a pair whose words are in {source.name} and"
@@ -203,14 +178,8 @@ def _align(source, target, dictionary, gold, settings):
         csls = result.translate(rows, method="csls", k=_K)
     precision = {}
     if gold is not None:
-        precision = evaluate(
-            result,
-            dictionary,
-            x.words,
-            y.words,
-            methods=settings.methods,
-            convention=settings.convention,
-        )
+        rules = {"methods": settings.methods, "convention": settings.convention}
+        precision = evaluate(result, dictionary, x.words, y.words, **rules)
     seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
     return Outcome(
         source, target, settings, result, gold, precision, coupling, csls, rows,
@@ -236,7 +205,13 @@ def _solve(x, y, settings):
     with progress as report_progress:
 
         def report_iteration(state):
-            report_progress(_event(state, settings.max_outer))
+            text = (
+                f"outer {state.iteration}: gw_cost {state.gw_cost:.6g},"
+                f" marginal error {state.marginal_error:.1e}"
+            )
+            at = state.iteration
+            event = ProgressEvent("iteration", text, at, at, settings.max_outer)
+            report_progress(event)
 
         return gwfast.align(
             x.vectors,
@@ -264,11 +239,3 @@ def _line(event, iterations):
     # The first start and candidate only, or there would be dozens of lines.
     first_only = event.stage in ("start", "round")
     return None if first_only and event.number > 1 else event.text
-
-
-def _event(state, max_outer):
-    text = (
-        f"outer {state.iteration}: gw_cost {state.gw_cost:.6g},"
-        f" marginal error {state.marginal_error:.1e}"
-    )
-    return ProgressEvent("iteration", text, state.iteration, state.iteration, max_outer)

@@ -13,7 +13,7 @@ from rich.text import Text
 from ..kernels._rows import openmp_version
 from ..utils.progress import console
 from ..words import CONVENTIONS, Embeddings
-from .page import METHOD_LABELS, printable
+from .page import METHOD_LABELS, printable, right_translations
 
 # They change the direction of all text that follows on a line.
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -28,11 +28,9 @@ def described(embeddings: Embeddings) -> str:
     """How many words and columns there are, and what was dropped."""
     n, d = embeddings.vectors.shape
     text = f"{n:,} word{'s' * (n > 1)}, {d} column{'s' * (d > 1)}"
-    for dropped, why in (
-        (embeddings.n_duplicates, "duplicates"),
-        (embeddings.n_undecodable, "not UTF-8"),
-    ):
-        text += f", {dropped:,} dropped ({why})" if dropped else ""
+    dropped = embeddings.n_duplicates, embeddings.n_undecodable
+    for count, why in zip(dropped, ("duplicates", "not UTF-8"), strict=True):
+        text += f", {count:,} dropped ({why})" if count else ""
     return text
 
 
@@ -48,8 +46,7 @@ def show(outcome):
     if not openmp_version():
         threads = "one core: this gwfast was built without OpenMP"
     facts.add_row(
-        "transport",
-        f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}",
+        "transport", f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
     )
     facts.add_row("stopped", f"{gw.status}, after {gw.n_outer} outer iterations")
     if gw.candidates:
@@ -78,7 +75,14 @@ def show(outcome):
     if outcome.precision:
         out.print()
         out.print(_precision_table(outcome.precision, out))
-        _print_rules(out, outcome)
+        # What the figures stand for.
+        whole = max(outcome.precision.values(), key=lambda score: score.n_queries)
+        rules = CONVENTIONS[outcome.settings.convention]
+        of = "pairs" if rules.coverage == "pairs" else "words"
+        out.print(
+            f"convention {rules.name}: the vocabularies cover {whole.coverage:.1%} of"
+            f" the list's {of}"
+        )
 
 
 def _table(title):
@@ -89,10 +93,7 @@ def _translations_table(outcome, out):
     """Twenty words, from frequent to rare, and whether the list knows better."""
     x, y = outcome.source.embeddings.words, outcome.target.embeddings.words
     ticks = ("✓", "✗") if out.encoding.startswith("utf") else ("+", "-")
-    right_rows = {}
-    if outcome.gold is not None:
-        gold = outcome.gold
-        right_rows = dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+    right_rows = right_translations(outcome.gold)
     table = _table("translations")
     table.width = min(out.width, 80)
     for name in ("word", "coupling", "CSLS"):
@@ -105,11 +106,8 @@ def _translations_table(outcome, out):
         def cell(target, right=right):
             if right is None:
                 return Text(_literal(y[target]))
-            good = target in right
-            tick = ticks[0] if good else ticks[1]
-            return Text(
-                f"{tick} {_literal(y[target])}", style="green" if good else "red"
-            )
+            tick, color = (ticks[0], "green") if target in right else (ticks[1], "red")
+            return Text(f"{tick} {_literal(y[target])}", style=color)
 
         candidates = outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
         took_part = row < len(outcome.coupling.indices)
@@ -123,17 +121,6 @@ def _translations_table(outcome, out):
         table.caption = f"{ticks[0]} the list has it, {ticks[1]} it does not"
         table.caption_justify = "left"
     return table
-
-
-def _print_rules(out, outcome):
-    """What the figures stand for."""
-    whole = max(outcome.precision.values(), key=lambda score: score.n_queries)
-    rules = CONVENTIONS[outcome.settings.convention]
-    of = "pairs" if rules.coverage == "pairs" else "words"
-    out.print(
-        f"convention {rules.name}: the vocabularies cover {whole.coverage:.1%} of the"
-        f" list's {of}"
-    )
 
 
 def _precision_table(precision, out):

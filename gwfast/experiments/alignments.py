@@ -29,30 +29,16 @@ NORMALIZE = ("unit", "center", "unit")
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What all jobs of a table share.
-
-    Attributes
-    ----------
-    n_words, max_vocab, seed : int
-    epsilons : tuple of str
-        As they were given: "auto", numbers, percentages.
-    scales : tuple of str
-        Statistics to scale costs by; "none" is not to.
-    convention : str
-    rounds : int
-        Of refinement, at most.
-    cache : bool
-        Keep what was read in files beside those of the vectors.
-    """
+    """What all jobs of a table share."""
 
     n_words: int
     max_vocab: int
-    epsilons: tuple[str, ...]
-    scales: tuple[str, ...]
+    epsilons: tuple[str, ...]  # as they were given: "auto", numbers, percentages
+    scales: tuple[str, ...]  # statistics to scale costs by; "none" is not to
     convention: str
-    rounds: int
+    rounds: int  # of refinement, at most
     seed: int
-    cache: bool
+    cache: bool  # keep what was read in files beside those of the vectors
 
 
 @dataclass(frozen=True)
@@ -95,17 +81,7 @@ def dictionary_of(path, rules):
 def supervise(direction, settings, *, n_threads, progress):
     """Procrustes on the training dictionary, by nearest neighbors and CSLS.
 
-    Parameters
-    ----------
-    direction : Direction
-    settings : TableSettings
-    n_threads : int or None
-    progress : bool or ProgressListener
-
-    Returns
-    -------
-    dict
-        Scores by method, pairs that the mapping was fitted to, and seconds for that.
+    Returns scores by method, pairs that the mapping was fitted to, and seconds for it.
     """
     rules = CONVENTIONS[settings.convention]
     x, y = _sides(direction, settings)
@@ -136,20 +112,8 @@ def supervise(direction, settings, *, n_threads, progress):
 def align(direction, settings, epsilon, scale, *, n_threads, progress):
     """Gromov-Wasserstein alignment, as it is and refined.
 
-    Parameters
-    ----------
-    direction : Direction
-    settings : TableSettings
-    epsilon : str
-    scale : str
-    n_threads : int or None
-    progress : bool or ProgressListener
-
-    Returns
-    -------
-    dict
-        Scores by method ("refined" is CSLS after refinement), facts of the solve, and
-        seconds for it and the refinement.
+    Returns scores by method ("refined" is CSLS after refinement), facts of the solve,
+    and seconds for it and the refinement.
     """
     rules = CONVENTIONS[settings.convention]
     x, y = _sides(direction, settings)

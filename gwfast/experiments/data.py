@@ -13,69 +13,54 @@ _SUFFIXES = ("", ".gz", ".bz2", ".xz", ".npz")
 
 @dataclass(frozen=True)
 class BenchmarkFiles:
-    """Names of files below the folder that ``--data`` names, the usual one first.
+    """Names of files below the folder that ``--data`` names, the usual one first."""
 
-    Attributes
-    ----------
-    vectors : tuple of str
-        With ``{language}``, and ``{LANGUAGE}`` in capitals.
-    folds : dict of str to tuple of str
-        Dictionaries for "train" and "test", with ``{source}`` and ``{target}``.
-    advice : str
-        Where to get them.
-    """
-
-    vectors: tuple[str, ...]
+    vectors: tuple[str, ...]  # with {language}, and {LANGUAGE} in capitals
+    # Dictionaries for "train" and "test", with {source} and {target}.
     folds: dict[str, tuple[str, ...]]
-    advice: str
+    advice: str  # where to get them
 
     def find_vectors(self, folder: Path, language: str) -> Path | None:
         """The file of a language, or None."""
-        names = [
-            name.format(language=language, LANGUAGE=language.upper())
-            for name in self.vectors
-        ]
+        names = self._vectors_names(language)
         names = [name + suffix for name in names for suffix in _SUFFIXES] + [
             str(Path(name).with_suffix(".npz")) for name in names
         ]
         return _first(folder, names)
 
-    def find_dictionary(
-        self, folder: Path, source: str, target: str, fold: str
-    ) -> Path | None:
-        """The file of a pair and a fold, or None."""
-        names = [name.format(source=source, target=target) for name in self.folds[fold]]
+    def find_dictionary(self, folder: Path, direction: str, fold: str) -> Path | None:
+        """The file of a direction such as "en-es" and a fold, or None."""
+        names = self._dictionary_names(direction, fold)
         return _first(folder, [name + zip for name in names for zip in ("", ".gz")])
 
     def find(
         self, folder: Path, direction: str, fold: str
     ) -> tuple[list[Path | None], list[str]]:
-        """Files of a direction such as "en-es".
-
-        Returns
-        -------
-        files : list of Path or None
-            Vectors of both languages, and the dictionary of the fold.
-        needs : list of str
-            What those that are None are usually called.
+        """Vectors of both languages and the dictionary of a fold, None where there is
+        no file; and what those that are None are usually called.
         """
-        source, target = direction.split("-")
-        files = [self.find_vectors(folder, language) for language in (source, target)]
-        files.append(self.find_dictionary(folder, source, target, fold))
-        names = [
-            self.vectors_name(source),
-            self.vectors_name(target),
-            self.dictionary_name(source, target, fold),
-        ]
+        languages = direction.split("-")
+        files = [self.find_vectors(folder, language) for language in languages]
+        files.append(self.find_dictionary(folder, direction, fold))
+        names = [*map(self.vectors_name, languages)]
+        names.append(self.dictionary_name(direction, fold))
         needs = [name for name, path in zip(names, files, strict=True) if path is None]
         return files, needs
 
     def vectors_name(self, language: str) -> str:
         """What the file is usually called."""
-        return self.vectors[0].format(language=language, LANGUAGE=language.upper())
+        return self._vectors_names(language)[0]
 
-    def dictionary_name(self, source: str, target: str, fold: str) -> str:
-        return self.folds[fold][0].format(source=source, target=target)
+    def dictionary_name(self, direction: str, fold: str) -> str:
+        return self._dictionary_names(direction, fold)[0]
+
+    def _vectors_names(self, language):
+        spelled = {"language": language, "LANGUAGE": language.upper()}
+        return [name.format(**spelled) for name in self.vectors]
+
+    def _dictionary_names(self, direction, fold):
+        source, target = direction.split("-")
+        return [name.format(source=source, target=target) for name in self.folds[fold]]
 
     def languages(self, folder: Path) -> list[str]:
         """All languages that there are vectors of, sorted; names without capitals."""
@@ -91,11 +76,7 @@ class BenchmarkFiles:
     ) -> list[str]:
         """Lines of prose on what is not run, and where to get the files.
 
-        Parameters
-        ----------
-        folder : Path
-        absent : dict of str to sequence of str
-            Names of missing files, by what needs them.
+        `absent` are names of missing files, by what needs them.
         """
         if not absent:
             return []
@@ -107,11 +88,8 @@ class BenchmarkFiles:
 
 
 def _first(folder, names):
-    for name in names:
-        path = Path(folder) / name
-        if path.is_file():
-            return path
-    return None
+    paths = (Path(folder) / name for name in names)
+    return next((path for path in paths if path.is_file()), None)
 
 
 MUSE = BenchmarkFiles(

@@ -2,17 +2,17 @@
 
 import functools
 import itertools
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from .._version import __version__
 from ..plot import plot_dendrogram, plot_distances
 from ..problems.epsilon import parse_epsilon
 from ..words.languages import Matching, assemble, in_order, match, prepare
 from . import published
 from .alignments import read
 from .data import MUSE
-from .runner import Experiment, Job
+from .runner import Experiment
 from .show import print_columns
 from .store import identity
 
@@ -23,65 +23,58 @@ _PAIR_FIELDS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class DistancesSettings:
+    """See `gwfast.words.language_distances`; `epsilon` is a text."""
+
+    n_words: int
+    scale_costs: str | None
+    epsilon: str
+    seed: int
+    normalize: list[str]
+
+
 class Distances(Experiment):
     """Distances between all languages that there are vectors of.
 
-    Parameters
-    ----------
-    files : dict of str to Path
-        Vectors by language.
-    wanted : sequence of str
-        Languages that were looked for in `folder`, and may be missing.
-    folder : Path or None
-    n_words, normalize, scale_costs, seed
-        See `gwfast.words.language_distances`.
-    epsilon : str
-        "auto", a number or a percentage.
+    `wanted` are languages that were looked for in `folder`, and may be missing.
     """
 
+    paper = published.DISTANCES
     name = "distances"
     title = "Gromov-Wasserstein distances between languages"
     needs = "files of at least two languages"
 
-    def __init__(
-        self, files, wanted, folder, *, n_words, normalize, scale_costs, epsilon, seed
-    ):
+    def __init__(self, files, wanted, folder, settings):
         self.files, self.folder = files, folder
         self.absent = [name for name in wanted if name not in files]
-        self.settings = {
-            "n_words": n_words,
-            "normalize": list(normalize),
-            "scale_costs": scale_costs,
-            "epsilon": epsilon,
-            "seed": seed,
-        }
+        self.settings = settings
 
     @functools.cached_property
     def spaces(self):
         """What is compared, by name; empty without at least two languages."""
         if len(self.files) < 2:
             return {}
-        n_words, normalize, scale_costs = (
-            self.settings[name] for name in ("n_words", "normalize", "scale_costs")
-        )
+        n_words = self.settings.n_words
         embeddings = {name: read(path, n_words) for name, path in self.files.items()}
+        normalize, scale_costs = self.settings.normalize, self.settings.scale_costs
         return prepare(embeddings, n_words, normalize, scale_costs)
 
     def jobs(self):
-        made, settings = [], self.settings
+        made = []
         for names in itertools.combinations(self.spaces, 2):
-            one, other = in_order(*(self.spaces[name] for name in names))
-            key = {
-                "experiment": self.name,
-                "gwfast": __version__,
-                "files": [identity(self.files[side.name]) for side in (one, other)],
+            sides = in_order(*(self.spaces[name] for name in names))
+            rows = [side.rows for side in sides]
+            job = self.job(
+                " and ".join(names),
+                match_pair,
+                (*rows, self.settings),
+                files=[identity(self.files[side.name]) for side in sides],
                 # Of all languages, as the shortest vocabulary limits the others.
-                "words": [len(one.rows), len(other.rows)],
-                **settings,
-            }
-            arguments = (one.rows, other.rows, settings)
-            label = " and ".join(names)
-            made.append(Job(label, key, match_pair, arguments))
+                words=[len(each) for each in rows],
+                **asdict(self.settings),
+            )
+            made.append(job)
         return made
 
     def missing(self):
@@ -93,13 +86,8 @@ class Distances(Experiment):
         pairs = itertools.combinations(self.spaces, 2)
         for names, result in zip(pairs, results, strict=True):
             one, other = in_order(*(self.spaces[name] for name in names))
-            matchings[one.name, other.name] = Matching(
-                matches=np.array(result["matches"]),
-                plan_cost=result["plan_cost"],
-                epsilon=result["epsilon"],
-                status=result["status"],
-                seconds=result["seconds"],
-            )
+            matches = np.array(result["matches"])
+            matchings[one.name, other.name] = Matching(**{**result, "matches": matches})
         return assemble(self.spaces, matchings)
 
     def show(self, found, out):
@@ -133,7 +121,7 @@ class Distances(Experiment):
             " 2,000 words good to about half a percent, at 500 to several. Unmatched:"
             " what the product plan costs, which matches nothing; share: of that (63 %"
             " for noise of 2,000 words in 200 dimensions). Plan: what the entropic plan"
-            " costs that the matching was made from.\n" + published.DISTANCES
+            " costs that the matching was made from.\n" + self.paper
         )
         print_columns(out, "pairs, times 100", ("",), columns, rows, note=note)
 
@@ -154,9 +142,7 @@ class Distances(Experiment):
 
     def summary(self, found):
         return {
-            "settings": self.settings,
-            "missing": self.absent,
-            "paper": published.DISTANCES,
+            **super().summary(found),
             "names": list(found.names),
             "files": {name: str(path) for name, path in self.files.items()},
             "n_words": found.n_words,
@@ -171,15 +157,9 @@ class Distances(Experiment):
 
 def match_pair(x, y, settings, *, n_threads, progress):
     """`gwfast.words.languages.match` in JSON's types."""
-    found = match(
-        x,
-        y,
-        settings["scale_costs"],
-        parse_epsilon(settings["epsilon"]),
-        settings["seed"],
-        n_threads,
-        progress=progress,
-    )
+    epsilon = parse_epsilon(settings.epsilon)
+    scale_costs, seed = settings.scale_costs, settings.seed
+    found = match(x, y, scale_costs, epsilon, seed, n_threads, progress=progress)
     return {
         "matches": found.matches.tolist(),
         "plan_cost": found.plan_cost,

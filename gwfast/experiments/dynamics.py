@@ -9,7 +9,6 @@ import numpy as np
 
 import gwfast
 
-from .._version import __version__
 from ..plot import plot_dynamics
 from ..problems.epsilon import parse_epsilon
 from ..utils.progress import ProgressEvent, reporting
@@ -17,29 +16,22 @@ from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read
 from .data import MUSE
-from .runner import Experiment, Job
+from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
 
+# Of a step of the history, in results.json.
+_NUMBERS = ("gw_cost", "epsilon", "change", "marginal_error")
 # Iterations that the table shows: each is about this many times the one before.
 _GROWTH = 1.5
 
 
 @dataclass(frozen=True)
 class DynamicsSettings:
-    """What all jobs share.
-
-    Attributes
-    ----------
-    n_words, seed, max_outer : int
-    epsilons : tuple of str
-        As they were given: "auto", numbers, percentages.
-    init : str
-    convention : str
-    """
+    """What all jobs share."""
 
     n_words: int
-    epsilons: tuple[str, ...]
+    epsilons: tuple[str, ...]  # as they were given: "auto", numbers, percentages
     init: str
     max_outer: int
     convention: str
@@ -56,20 +48,11 @@ class Pair:
 
 
 class Dynamics(Experiment):
-    """Objective and accuracy after every outer iteration, for several epsilons.
-
-    Parameters
-    ----------
-    pairs : dict of str to Pair
-    absent : dict of str to list of str
-        Names of files that are missing, by pair.
-    folder : Path or None
-        Where they were looked for.
-    settings : DynamicsSettings
-    """
+    """Objective and accuracy after every outer iteration, for several epsilons."""
 
     name = "dynamics"
     title = "Training dynamics"
+    paper = published.DYNAMICS
 
     def __init__(self, pairs, absent, folder, settings):
         self.pairs, self.absent, self.folder = pairs, absent, folder
@@ -95,20 +78,17 @@ class Dynamics(Experiment):
         made, settings = [], asdict(self.settings)
         epsilons = settings.pop("epsilons")
         for (name, pair), epsilon in itertools.product(self.pairs.items(), epsilons):
-            key = {
-                "experiment": self.name,
-                "gwfast": __version__,
-                "pair": name,
-                "files": {part: identity(path) for part, path in asdict(pair).items()},
-                "epsilon": epsilon,
+            job = self.job(
+                f"{name}, epsilon {epsilon}",
+                trace,
+                (pair, self.settings, epsilon),
+                pair=name,
+                files={part: identity(path) for part, path in asdict(pair).items()},
+                epsilon=epsilon,
                 **settings,
-            }
-            label = f"{name}, epsilon {epsilon}"
-            made.append(Job(label, key, trace, (pair, self.settings, epsilon)))
+            )
+            made.append(job)
         return made
-
-    def missing(self):
-        return MUSE.describe_absent(self.folder, self.absent)
 
     def collect(self, jobs, results):
         """Results by epsilon, by pair."""
@@ -149,7 +129,7 @@ class Dynamics(Experiment):
                 ),
             )
             out.print()
-        out.print(published.DYNAMICS)
+        out.print(self.paper)
 
     def draw(self, found, folder):
         made = []
@@ -163,13 +143,6 @@ class Dynamics(Experiment):
             plot_dynamics(histories, accuracy_history=accuracies, path=folder / file)
             made.append(file)
         return made
-
-    def summary(self, found):
-        return {
-            "settings": asdict(self.settings),
-            "missing": self.absent,
-            "paper": published.DYNAMICS,
-        }
 
 
 class _Step:
@@ -198,18 +171,7 @@ def _shown(longest):
 def trace(pair, settings, epsilon, *, n_threads, progress):
     """Solve, and look at the plan of every outer iteration.
 
-    Parameters
-    ----------
-    pair : Pair
-    settings : DynamicsSettings
-    epsilon : str
-    n_threads : int or None
-    progress : bool or ProgressListener
-
-    Returns
-    -------
-    dict
-        A step for each iteration with its accuracy, and how the solve ended.
+    Returns a step for each iteration with its accuracy, and how the solve ended.
     """
     x, y = (read(path, settings.n_words) for path in (pair.source, pair.target))
     rules = CONVENTIONS[settings.convention]
@@ -251,10 +213,7 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
         "history": [
             {
                 "iteration": step.iteration,
-                "gw_cost": number(step.gw_cost),
-                "epsilon": number(step.epsilon),
-                "change": number(step.change),
-                "marginal_error": number(step.marginal_error),
+                **{name: number(getattr(step, name)) for name in _NUMBERS},
                 "n_inner": step.n_inner,
                 "accuracy": fraction,
             }

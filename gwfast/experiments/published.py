@@ -10,20 +10,11 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """A line of a table.
-
-    Attributes
-    ----------
-    label : str
-    accuracy : dict of str to str
-        P@1 by direction, such as "en-es".
-    minutes : dict of str to str
-        By direction; "" is the average over all.
-    """
+    """A line of a table."""
 
     label: str
-    accuracy: dict[str, str]
-    minutes: dict[str, str]
+    accuracy: dict[str, str]  # P@1 by direction, such as "en-es"
+    minutes: dict[str, str]  # by direction; "" is the average over all
 
 
 TABLE1_DIRECTIONS = (

@@ -5,12 +5,13 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from .._version import __version__
 from ..kernels.threads import resolve_n_threads
 from ..utils.atomic_files import check_folder
 from ..utils.config import versions
@@ -22,6 +23,7 @@ from ..utils.progress import (
     reporting,
     reporting_on_terminal,
 )
+from .data import MUSE
 from .store import Store, write_json
 
 RESULTS = "results.json"
@@ -32,48 +34,40 @@ JOBS = "jobs"
 class Job:
     """What can be computed, kept and computed again by itself.
 
-    Attributes
-    ----------
-    label : str
-        For progress.
-    key : dict
-        All that the result depends on, in JSON's types.
-    function : callable
-        ``function(*arguments, n_threads, progress)``, of a module; returns a dict in
-        JSON's types.
-    arguments : tuple
+    `function` is of a module, and called with `n_threads` and `progress` after its
+    arguments.
     """
 
     label: str
-    key: dict[str, Any]
-    function: Callable[..., dict[str, Any]]
+    key: dict[str, Any]  # all that the result depends on, in JSON's types
+    function: Callable[..., dict[str, Any]]  # the result is in JSON's types
     arguments: tuple[Any, ...]
 
 
 class Experiment(ABC):
-    """A list of jobs, and how to show what they give.
+    """A list of jobs, and how to show what they give."""
 
-    Attributes
-    ----------
-    name : str
-        As a command.
-    title : str
-    needs : str
-        What it takes to run.
-    """
-
-    name: str
+    name: str  # as a command
     title: str
-    needs = "the files of one direction"
+    needs = "the files of one direction"  # to run
+    layout = MUSE
+    paper: Any  # what it printed, in JSON's types
+    settings: Any  # a dataclass
+    folder: Path | None  # where files were looked for
+    absent: Any  # names of files that are missing, by what needs them
 
     @abstractmethod
     def jobs(self) -> list[Job]:
         """What files are there says which."""
 
-    @abstractmethod
+    def job(self, label, function, arguments, **key):
+        key = {"experiment": self.name, "gwfast": __version__, **key}
+        return Job(label, key, function, arguments)
+
     def missing(self) -> list[str]:
         """Lines of prose on what is not run as files are missing, and where to get
         them; empty where nothing is."""
+        return self.layout.describe_absent(self.folder, self.absent)
 
     @abstractmethod
     def collect(self, jobs: list[Job], results: list[dict[str, Any]]) -> Any:
@@ -83,13 +77,17 @@ class Experiment(ABC):
     def show(self, found: Any, out: Console) -> None:
         """Print tables to a console."""
 
-    @abstractmethod
     def draw(self, found: Any, folder: Path) -> list[str]:
         """Write pictures; returns the names of their files."""
+        return []
 
-    @abstractmethod
     def summary(self, found: Any) -> dict[str, Any]:
         """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
+        return {
+            "settings": asdict(self.settings),
+            "missing": self.absent,
+            "paper": self.paper,
+        }
 
 
 @dataclass(frozen=True)
@@ -105,13 +103,7 @@ class RunOptions:
     quiet: bool
 
     def check(self) -> None:
-        """Refuse folders that cannot be written or hold something else.
-
-        Raises
-        ------
-        ValueError
-            Naming the option and what is wrong.
-        """
+        """Refuse folders that cannot be written or hold something else."""
         for option, folder in (("--output", self.output), ("--state", self.state)):
             if folder is not None:
                 check_folder(folder, option)
@@ -132,18 +124,7 @@ class RunOptions:
 
 
 def run(experiment: Experiment, options: RunOptions) -> None:
-    """Do the jobs that have not been done, show all results, and write them.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    options : RunOptions
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to run, or from a job, with its label.
-    """
+    """Do the jobs that have not been done, show all results, and write them."""
     options.check()
     out, err = console(), console(stderr=True)
     jobs, missing = experiment.jobs(), experiment.missing()
@@ -166,9 +147,7 @@ def run(experiment: Experiment, options: RunOptions) -> None:
     found = experiment.collect(jobs, results)
     experiment.show(found, out)
     if missing:
-        out.print()
-    for line in missing:
-        out.print(line)
+        out.print("", *missing, sep="\n")
     if options.output is not None:
         pictures = experiment.draw(found, options.output)
         content = {
@@ -181,9 +160,8 @@ def run(experiment: Experiment, options: RunOptions) -> None:
             ],
         }
         write_json(options.output / RESULTS, content)
-        out.print()
         written = ", ".join([RESULTS, *pictures])
-        out.print(f"written to {options.output}: {written}")
+        out.print(f"\nwritten to {options.output}: {written}")
 
 
 def _results(jobs, store, options, err):
@@ -215,9 +193,8 @@ def _results(jobs, store, options, err):
 
 
 def _line(event):
-    if event.stage == "finished":
-        return f"{event.done} of {event.total}: {event.text}"
-    return None
+    finished = event.stage == "finished"
+    return f"{event.done} of {event.total}: {event.text}" if finished else None
 
 
 def _make(jobs, pending, options, report_progress):

@@ -25,19 +25,9 @@ def print_columns(
 ) -> None:
     """Print a table of many narrow columns, in parts as wide as fit.
 
-    Parameters
-    ----------
-    out : Console
-    title : str
-    heads : sequence of str
-        Names of the columns on the left, which every part repeats.
-    columns : sequence of str
-        Names of the others.
-    rows : sequence of tuple
-        Texts of the columns on the left, then a dict of texts by column. A row
-        without any text in a part is left out there.
-    note : str, optional
-        Below.
+    Every part repeats the columns on the left, of which `heads` are the names. A row
+    holds their texts, then a dict of texts by column; where a part has no text of it,
+    it is left out there.
     """
     lefts = [
         max(len(head), *(len(row[k]) for row in rows)) for k, head in enumerate(heads)

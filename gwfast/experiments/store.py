@@ -14,16 +14,9 @@ _LOOKED_AT = 1 << 20  # bytes
 def identity(path: str | Path) -> dict[str, Any]:
     """What is different in another file, or in this one after a change.
 
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    dict
-        Its name, size and time of change, a digest of its first and last bytes (reading
-        gigabytes to hash them would take longer than many a job), and the same of the
-        files that belong to it: the word list of an ``.npy``, what gensim keeps beside.
+    Its name, size and time of change, a digest of its first and last bytes (reading
+    gigabytes to hash them would take longer than many a job), and the same of the
+    files that belong to it: the word list of an ``.npy``, what gensim keeps beside.
     """
     path = Path(path)
     found = _identity(path)
@@ -50,13 +43,7 @@ def _identity(path):
 
 
 class Store:
-    """A folder with a JSON file for each finished job, or nothing at all.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Made with the first result. None keeps nothing.
-    """
+    """A folder with a JSON file for each finished job; without one, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

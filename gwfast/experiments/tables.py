@@ -1,15 +1,15 @@
 """Tables 1 and 2 of the paper: how many words are translated right."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import product
 
 import numpy as np
 
-from .._version import __version__
 from ..words import CONVENTIONS
 from . import published
 from .alignments import Direction, align, supervise
-from .data import DINU, MUSE, BenchmarkFiles
-from .runner import Experiment, Job
+from .data import DINU
+from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
 
@@ -23,21 +23,12 @@ SCORED = {
 
 
 class Table(Experiment):
-    """One of the paper's two tables.
+    """One of the paper's two tables; the directions are columns, in their order."""
 
-    Parameters
-    ----------
-    folder : Path
-    directions : sequence of str
-        Such as "en-es", in the order of the columns.
-    settings : TableSettings
-    """
-
-    layout: BenchmarkFiles
     supervised: bool
-    paper: dict
+    printed: dict
     paper_epsilon: str
-    remark: str
+    remark = ""
     default_directions: tuple[str, ...]
 
     def __init__(self, folder, directions, settings):
@@ -48,58 +39,47 @@ class Table(Experiment):
             if needs:
                 self.absent[name] = needs
                 continue
-            train = self.layout.find_dictionary(folder, *name.split("-"), "train")
+            train = self.layout.find_dictionary(folder, name, "train")
             self.directions[name] = Direction(*files, train)
 
     def jobs(self):
-        made = []
+        made, settings = [], self.settings
         for name, direction in self.directions.items():
             if self.supervised and direction.train is not None:
                 made.append(self._job(name, direction, supervise, "Procrustes"))
-            for epsilon in self.settings.epsilons:
-                for scale in self.settings.scales:
-                    label = _label(epsilon, scale)
-                    made.append(
-                        self._job(name, direction, align, label, epsilon, scale)
-                    )
+            untrained = replace(direction, train=None)
+            options = {"rounds": settings.rounds, "seed": settings.seed}
+            for epsilon, scale in product(settings.epsilons, settings.scales):
+                given = {"epsilon": epsilon, "scale_costs": scale}
+                label = _label(epsilon, scale)
+                made.append(self._job(name, untrained, align, label, given, **options))
         return made
 
-    def _job(self, name, direction, function, label, epsilon=None, scale=None):
-        settings = self.settings
-        files = asdict(direction)
-        key = {
-            "experiment": self.name,
-            "gwfast": __version__,
-            "direction": name,
-            "method": function.__name__,
-            "n_words": settings.n_words,
-            "max_vocab": settings.max_vocab,
-            "convention": settings.convention,
-        }
-        if function is align:
-            files["train"] = None
-            key |= {
-                "epsilon": epsilon,
-                "scale_costs": scale,
-                "rounds": settings.rounds,
-                "seed": settings.seed,
-            }
-        key["files"] = {
-            part: identity(path) for part, path in files.items() if path is not None
-        }
-        arguments = (direction, settings)
-        if function is align:
-            arguments += (epsilon, scale)
-        return Job(f"{name}, {label}", key, function, arguments)
+    def _job(self, name, direction, function, label, given=None, **options):
+        """`given` are arguments of the function."""
+        given, settings = given or {}, self.settings
+        files = asdict(direction).items()
+        return self.job(
+            f"{name}, {label}",
+            function,
+            (direction, settings, *given.values()),
+            direction=name,
+            method=function.__name__,
+            n_words=settings.n_words,
+            max_vocab=settings.max_vocab,
+            convention=settings.convention,
+            **given,
+            **options,
+            files={part: identity(path) for part, path in files if path is not None},
+        )
 
     def missing(self):
-        absent = dict(self.absent)
-        if self.supervised:
-            for name, direction in self.directions.items():
-                if direction.train is None:
-                    train = self.layout.dictionary_name(*name.split("-"), "train")
-                    absent[f"Procrustes of {name}"] = [train]
-        return self.layout.describe_absent(self.folder, absent)
+        absent = {
+            f"Procrustes of {name}": [self.layout.dictionary_name(name, "train")]
+            for name, direction in self.directions.items()
+            if self.supervised and direction.train is None
+        }
+        return self.layout.describe_absent(self.folder, self.absent | absent)
 
     def collect(self, jobs, results):
         """Results by direction, by method, epsilon and scale."""
@@ -111,31 +91,18 @@ class Table(Experiment):
         return found
 
     def show(self, found, out):
-        print_columns(
-            out,
-            f"{self.title}: P@1 in percent",
-            ("method", ""),
-            list(self.directions),
-            list(self._accuracy_rows(found)),
-        )
-        print_columns(
-            out,
-            "words of the dictionary that were scored",
-            ("of", ""),
-            list(self.directions),
-            list(self._query_rows(found)),
-        )
-        print_columns(
-            out,
-            "minutes",
-            ("method", ""),
-            self._minute_columns,
-            list(self._minute_rows(found)),
-            note=self.note(),
-        )
+        title = f"{self.title}: P@1 in percent"
+        names, heads = list(self.directions), ("method", "")
+        print_columns(out, title, heads, names, list(self._accuracy_rows(found)))
+        title = "words of the dictionary that were scored"
+        print_columns(out, title, ("of", ""), names, list(self._query_rows(found)))
+        if any("" in row.minutes for row in self.printed.values()):
+            names.append("mean")
+        rows = list(self._minute_rows(found))
+        print_columns(out, "minutes", heads, names, rows, note=self.note())
 
     def _accuracy_rows(self, found):
-        for name, row in self.paper.items():
+        for name, row in self.printed.items():
             yield row.label, "paper", row.accuracy
             if self.supervised and ("supervise", None, None) in found:
                 kind = {"procrustes": "nn", "procrustes csls": "csls"}.get(name)
@@ -163,28 +130,20 @@ class Table(Experiment):
             rules = CONVENTIONS[self.settings.convention]
             yield "", f"{rules.coverage} covered %", covered
 
-    @property
-    def _minute_columns(self):
-        columns = [*self.directions]
-        if any("" in row.minutes for row in self.paper.values()):
-            columns.append("mean")
-        return columns
-
     def _minute_rows(self, found):
-        for row in self.paper.values():
+        for row in self.printed.values():
             minutes = dict(row.minutes)
             minutes["mean"] = minutes.pop("", "")
             yield row.label, "paper", minutes
         for (method, epsilon, scale), by_direction in found.items():
-            label = "Procrustes"
-            if method == "align":
-                label = f"GW {_label(epsilon, scale)}"
-            minutes = {
-                name: f"{result['solve_seconds'] / 60:.2f}"
-                for name, result in by_direction.items()
+            label = (
+                f"GW {_label(epsilon, scale)}" if method == "align" else "Procrustes"
+            )
+            seconds = {
+                name: result["solve_seconds"] for name, result in by_direction.items()
             }
-            seconds = [result["solve_seconds"] for result in by_direction.values()]
-            yield label, "here", {**minutes, "mean": f"{np.mean(seconds) / 60:.2f}"}
+            seconds["mean"] = np.mean([*seconds.values()])
+            yield label, "here", {name: f"{s / 60:.2f}" for name, s in seconds.items()}
 
     def note(self):
         settings = self.settings
@@ -199,15 +158,9 @@ class Table(Experiment):
             f" {self.remark}"
         ).rstrip()
 
-    def draw(self, found, folder):
-        return []
-
-    def summary(self, found):
-        return {
-            "settings": asdict(self.settings),
-            "missing": self.absent,
-            "paper": {name: row._asdict() for name, row in self.paper.items()},
-        }
+    @property
+    def paper(self):
+        return {name: row._asdict() for name, row in self.printed.items()}
 
 
 class Table1(Table):
@@ -215,11 +168,9 @@ class Table1(Table):
 
     name = "table1"
     title = "Table 1"
-    layout = MUSE
     supervised = True
-    paper = published.TABLE1
+    printed = published.TABLE1
     paper_epsilon = "1e-4"
-    remark = ""
     default_directions = published.TABLE1_DIRECTIONS
 
 
@@ -230,7 +181,7 @@ class Table2(Table):
     title = "Table 2"
     layout = DINU
     supervised = False
-    paper = published.TABLE2
+    printed = published.TABLE2
     paper_epsilon = "5e-5"
     remark = (
         "Dividing the costs of the sides by a and b does to the plan what multiplying"
