@@ -104,7 +104,7 @@ def run_pytest():
     """Results of the benchmarks under pytest, which print to standard error."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary, "results.json")
-        pytest = command("pytest", __package__, f"--benchmark-json={path}")
+        pytest = command("pytest", "-n0", __package__, f"--benchmark-json={path}")
         # Failures are part of the report.
         subprocess.run(pytest, cwd=ROOT, stdout=sys.stderr, check=False)
         if not path.exists() or not path.stat().st_size:

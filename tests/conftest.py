@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # The workers share the cores. OpenMP reads this when gwfast is imported.
+    os.environ["OMP_NUM_THREADS"] = "1"
+
 from helpers.marks import mostly_slow, thin
 
 from gwfast.kernels import _rows
@@ -11,11 +16,11 @@ from gwfast.kernels import _rows
 # One seed by default; GWFAST_TEST_SEEDS=100 runs the tests that take one with 0..99.
 SEEDS = range(int(os.environ.get("GWFAST_TEST_SEEDS", "0"))) or [42]
 
-LEFT_OUT = pytest.StashKey[list]()
+N_LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_configure(config):
-    config.stash[LEFT_OUT] = []
+    config.stash[N_LEFT_OUT] = 0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,11 +35,23 @@ def pytest_collection_modifyitems(items):
 def pytest_deselected(items):
     for item in items:
         if item.get_closest_marker("slow"):
-            item.config.stash[LEFT_OUT].append(item)
+            item.config.stash[N_LEFT_OUT] += 1
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # of pytest-xdist
+        session.config.workeroutput["n_left_out"] = session.config.stash[N_LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Every worker has left out the same tests."""
+    made = getattr(node, "workeroutput", {})
+    node.config.stash[N_LEFT_OUT] = made.get("n_left_out", 0)
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    n_left_out = len(config.stash[LEFT_OUT])
+    n_left_out = config.stash[N_LEFT_OUT]
     if n_left_out and config.option.markexpr == "not slow":
         terminalreporter.write_line(
             f"{n_left_out} slow tests left out: pytest -m '' runs all", yellow=True

@@ -77,6 +77,7 @@ def test_the_gallery_is_complete():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("script", mostly_slow(SCRIPTS, fast=QUICK), ids=by_name)
 def test_it_runs(script, tmp_path):

@@ -13,6 +13,7 @@ def test_there_are_examples():
     assert len(BLOCKS) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=["align", "gromov_wasserstein", "pot"])
 def test_example_runs(block, capsys):
     exec(compile(block, str(README), "exec"), {})

@@ -59,6 +59,7 @@ def test_only_the_first_n_words_take_part_and_the_rest_are_mapped(aligned):
     np.testing.assert_array_equal(result.match(), result.plan.argmax(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["nn", "csls"])
 def test_rows_that_took_no_part_are_translated(method):
     x, y, where = rotated_pair(300, 6, 4)
@@ -136,6 +137,7 @@ def test_a_row_that_centering_makes_zero_is_named():
         gwfast.align(x, cloud(3, 2, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "uniform"])
 def test_uniform_marginals_by_default(weights):
     result = gwfast.align(cloud(30, 3, 13), cloud(40, 3, 14), p=weights, epsilon=0.05)
@@ -152,6 +154,7 @@ def test_zipf_and_counts_are_masses():
     np.testing.assert_allclose(result.plan.sum(0), first, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_epsilon_auto_is_relative_to_the_product_plan():
     x, y = cloud(60, 4, 17), cloud(60, 4, 18)
     result = gwfast.align(x, y)
@@ -163,6 +166,7 @@ def test_epsilon_auto_is_relative_to_the_product_plan():
     np.testing.assert_allclose(result.gw.epsilon, 0.0175 * product, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rotating_the_target_rotates_the_mapping():
     x, y, _ = rotated_pair(80, 4, 19)
     turn = orthogonal(4, 20)

@@ -19,6 +19,7 @@ def pair():
     return x, y, where
 
 
+@pytest.mark.slow
 def test_it_does_what_align_does(pair):
     x, y, where = pair
     aligner = GromovWassersteinAligner(n_words=100, refine=2)

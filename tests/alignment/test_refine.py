@@ -188,6 +188,7 @@ def test_refinement_looks_at_frequent_words_only(noisy):
     assert 0 < few.refinement[0].n_pairs <= 50
 
 
+@pytest.mark.slow
 def test_align_refines_where_asked():
     x, y, _ = rotated_pair(120, 5, 24, noise=0.1)
     plain = gwfast.align(x, y, n_words=60)

@@ -129,6 +129,7 @@ def test_output(run, files):
     assert (folder / "dynamics.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_mapping_file_is_enough_to_map(run, files):
     """By hand, from what is in the file: the words land on their translations."""
     assert run("align", "a.vec", "b.vec", "--output", "result", "--quiet")[0] == 0
@@ -173,6 +174,7 @@ def test_existing_output_folder(run, files):
     assert tree(folder) == sorted([*FILES, "notes.txt"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marginals", ["uniform", "zipf", "counts"])
 def test_marginals(run, marginals):
     files = ("--source-counts", "a.counts", "--target-counts", "b.counts")
@@ -183,6 +185,7 @@ def test_marginals(run, marginals):
     assert status == 0, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", mostly_slow(["sparse", "tiled"], fast=["sparse"]))
 def test_tiers(run, files, tier):
     arguments = "align", "a.vec", "b.vec", "--n-words", 40, "--output", tier
@@ -262,6 +265,7 @@ def test_bad_input(run, files, arguments, message):
     assert tree(files) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error, status, message",
     [
@@ -339,6 +343,7 @@ def test_encoding_that_lacks_the_words(files):
     done.stdout.decode("ascii")
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_terminal_of_80_columns(files):

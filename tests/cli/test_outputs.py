@@ -129,6 +129,7 @@ def test_mapping_is_enough_to_map_both_sides(tmp_path, refine):
     np.testing.assert_allclose(mapped[1], made.result.mapped_target, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, suffix", [("text", "vec"), ("binary", "bin")])
 def test_vectors(tmp_path, kind, suffix):
     made = outcome(write_vectors=kind, whiten=True)
@@ -162,6 +163,7 @@ def test_words_stay_distinct_without_their_spaces(tmp_path):
     assert read[6:] == words[6:]
 
 
+@pytest.mark.slow
 def test_without_dictionary_and_refinement(tmp_path):
     write(outcome(gold=False, refine=0), tmp_path)
     result = json.loads((tmp_path / "result.json").read_bytes())

@@ -32,6 +32,7 @@ def test_refinement_is_told_of_and_can_be_left_out(run, files):
     np.testing.assert_allclose(gram, np.eye(6), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options, two_sided",
     [
@@ -107,6 +108,7 @@ def test_methods_are_those_asked_for(run, files):
     assert "expected some of coupling, barycentric, nn" in err and "'magic'" in err
 
 
+@pytest.mark.slow
 def test_conventions_score_by_their_rules(run, files):
     """MUSE puts words in lower case; the dictionary here has them in upper case."""
     upper = (files / "pairs.txt").read_text().upper()
@@ -144,6 +146,7 @@ def test_words_that_are_not_utf8(run, files):
     assert status == 0 and f"{N} words" in out
 
 
+@pytest.mark.slow
 def test_a_cache_is_written_only_where_asked_for(run, files):
     before = sorted(files.iterdir())
     assert run("align", "a.vec", "b.vec", "--quiet")[0] == 0

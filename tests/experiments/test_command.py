@@ -36,6 +36,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(COMMANDS, fast=["dynamics"]))
 def test_resumed_is_as_uninterrupted(run, data, tmp_path, monkeypatch, name):
     """Stopped by Ctrl-C half way; the second run does the rest only."""
@@ -81,6 +82,7 @@ def test_resumed_is_as_uninterrupted(run, data, tmp_path, monkeypatch, name):
     ]
 
 
+@pytest.mark.slow
 def test_changed_files_and_settings_are_computed_anew(run, narrow_data, tmp_path):
     muse = tmp_path / "muse"
     muse.mkdir()
@@ -182,6 +184,7 @@ def test_piped_and_narrow(narrow_data, tmp_path):
         assert err.startswith("1 of 3: " if width == "80" else "3 of 3 jobs were done")
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_terminal_has_a_bar(narrow_data, tmp_path):
     """And stdout none of it."""

@@ -63,6 +63,7 @@ def test_table1(run, data, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_supervised_baseline_by_hand(run, data, tmp_path):
     """Normalized, mapped by the SVD of the training pairs, ranked by cosine."""
     run("table1", "--data", data["muse"], "--pairs", "en-fr", "--output", "out")

@@ -52,6 +52,7 @@ def spin_count(**setting):
     return found and found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_openmp_reads_our_patience_unless_the_user_has_his():
     ours = spin_count()

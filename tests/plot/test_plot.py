@@ -72,6 +72,7 @@ def test_file(tmp_path, plot, data, suffix, magic):
     assert path.read_bytes().startswith(magic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
 def test_draws_where_it_is_told(tmp_path, plot, data):
     whole = Figure(figsize=(12, 6), layout="constrained")

@@ -44,6 +44,7 @@ def features(plans, p=P, lambdas=LAMBDAS):
     return sum(means) / p[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmstartT", [False, True])
 @pytest.mark.parametrize("stop_criterion", ["barycenter", "loss"])
 @pytest.mark.parametrize("loss_fun", LOSSES)

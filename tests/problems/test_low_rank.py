@@ -117,6 +117,7 @@ def test_others_are_not(matrices, change):
 # --- In the solver ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
     x, y, _ = rotated_pair(700, 3, 10, noise=0.02)

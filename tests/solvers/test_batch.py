@@ -48,6 +48,7 @@ def assert_same(one, other):
     assert fates[0] == fates[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize(
     "options",

@@ -272,6 +272,7 @@ def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, kind):
     assert np.isfinite(result.reg_cost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cosine", "matrix"])
 @pytest.mark.parametrize("n_threads", mostly_slow([1, 2, 3], fast=[2]))
 def test_threads_change_nothing(kind, n_threads):

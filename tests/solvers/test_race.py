@@ -28,6 +28,7 @@ def small_races(monkeypatch):
 # --- It finds the optimum -------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cosine", "sqeuclidean", "dense"])
 @pytest.mark.parametrize("n", mostly_slow([120, 400], fast=[120]))
 def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
@@ -80,6 +81,7 @@ def reference(dense):
     return x, y, make, gwfast.gromov_wasserstein(make(x), make(y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("seed", mostly_slow(range(10), fast=[0]))
 def test_seeds_end_in_the_same_optimum(dense, seed):
@@ -88,6 +90,7 @@ def test_seeds_end_in_the_same_optimum(dense, seed):
     np.testing.assert_allclose(result.gw_cost, known.gw_cost, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", mostly_slow([False, True], fast=[False]))
 def test_order_rotation_and_sides_do_not_matter(small_races, dense):
     x, y, make = sides(dense)
@@ -104,6 +107,7 @@ def test_order_rotation_and_sides_do_not_matter(small_races, dense):
         assert np.abs(plan - known.plan).sum() < 0.05
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(small_races):
     x, y, _ = noisy_pair(320, 4, 4)
     results = [
@@ -172,6 +176,7 @@ def test_no_more_iterations_than_asked_for(small_races, dense, max_outer):
         np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["auto", "profile"])
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_no_more_passes_than_asked_for(small_races, init):
@@ -182,6 +187,7 @@ def test_no_more_passes_than_asked_for(small_races, init):
     assert max(step.n_inner for step in result.history) <= 3
 
 
+@pytest.mark.slow
 def test_what_is_minimized_is_least_at_the_epsilon_it_was_minimized_for():
     x, y, _ = noisy_pair(60, 3, 30)
     costs = distances(x), distances(y)
@@ -403,6 +409,7 @@ def test_multistart_without_pruning_takes_all_to_the_end():
     assert abs(result.plan.sum() - 1) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
 def test_tuning_returns_the_best_of_all_epsilons(dense):
     x, y, where = noisy_pair(60, 3, 20)

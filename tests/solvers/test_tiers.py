@@ -313,6 +313,7 @@ def test_starts_that_need_an_array_are_refused_without_one(tier, init):
         assert solve(tier="dense", max_outer=2).coupling.form == "array"
 
 
+@pytest.mark.slow
 def test_races_lead_every_tier_to_the_same_optimum():
     x, y, _ = sides(n=110, m=110)
     results = [gwfast.gromov_wasserstein(x, y, tier=tier) for tier in TIERS]
@@ -438,6 +439,7 @@ def aligned(tier):
     return result, where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_alignments_agree(tier):
     result, _ = aligned(tier)

@@ -42,6 +42,7 @@ def test_awkward_sizes(shape, options, dtype):
         assert result.marginal_error < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [np.asfortranarray, np.float32, "integers"])
 def test_layouts_and_types_of_input(convert, options, dtype):
     cost_x, cost_y = (np.rint(9 * cost) for cost in costs())

@@ -187,6 +187,7 @@ def small_problem(seed, tmp_path, *, lower=False, twice=False):
 seeds = pytest.mark.parametrize("seed", mostly_slow(range(6), fast=[0, 1]))
 
 
+@pytest.mark.slow
 @seeds
 @pytest.mark.parametrize("twice", [False, True])
 def test_vecmap(seed, twice, tmp_path):
@@ -297,6 +298,7 @@ def check_all(result, lines, dictionary, source, target, n_words):
         assert (score.hits, score.n_queries, score.coverage) == expected
 
 
+@pytest.mark.slow
 def test_sample(sample):
     spanish, french, dictionary, result = sample
     lines = [

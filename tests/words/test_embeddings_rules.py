@@ -132,6 +132,7 @@ def test_damaged_files_of_numpy(tmp_path, name):
                 assert embeddings.words == tuple(words)
 
 
+@pytest.mark.slow
 def test_max_words_does_not_read_to_the_end(tmp_path, small_blocks):
     words, vectors = [f"w{i}" for i in range(20000)], points(20000, 8)
     for name, content in (
@@ -315,6 +316,7 @@ def test_lines_after_blank_ones(tmp_path, small_blocks):
             assert caught.value.line == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["v.vec", "v", "v.bin", "v.gz"])
 def test_long_lines(tmp_path, name):
     """Longer than what is looked at in advance, and than blocks."""
@@ -433,6 +435,7 @@ def test_numbers_are_floats_rounded(tmp_path, rows):
 KINDS = ["text", "no header", "gzip", "binary", "npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, fast=["gzip", "npz"]))
 def test_memory(tmp_path, monkeypatch, kind):
     """Hardly more than what is returned, at any time."""

@@ -36,6 +36,7 @@ def some_embeddings(draw):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(embeddings=some_embeddings())
 @in_one_folder

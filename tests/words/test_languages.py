@@ -131,6 +131,7 @@ def test_both_directions_of_a_pair_agree_where_both_are_computed():
     assert costs[0] == pytest.approx(costs[1], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_same_relations_are_no_distance_apart(languages):
     x = languages["es"]
     order = np.random.default_rng(0).permutation(N)
@@ -174,6 +175,7 @@ def test_detours_repair_the_triangle_inequality(languages, found):
     assert direct.gw_cost == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statistic", mostly_slow(["mean", "median", "max"], fast=["mean"])
 )
@@ -213,6 +215,7 @@ def test_embeddings_are_taken_as_they_are():
     assert np.array_equal(given.matrix, plain.matrix)
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_processes_give_the_same(languages, found):
     shared = language_distances(languages, n_jobs=2)
