@@ -81,7 +81,7 @@ def test_supervised_baseline_by_hand(run, data, tmp_path):
     known = [
         (at_x[word], at_y[other])
         for word, others in read_dictionary(folder / "en-fr.0-5000.txt").items()
-        for other in others
+        for other in sorted(others)
         if word in at_x and other in at_y
     ]
     rows, columns = np.array(known).T
