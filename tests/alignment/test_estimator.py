@@ -1,11 +1,10 @@
 import inspect
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from helpers.problems import cloud, rotated_pair
+from helpers.processes import run_python
 
 import gwfast
 
@@ -160,5 +159,5 @@ print("sklearn" in sys.modules, "GromovWassersteinAligner" in dir(gwfast))
     ids=["missing", "not yet"],
 )
 def test_scikit_learn_is_only_needed_by_it(code, said):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run_python(code, check=False)
     assert done.stdout.strip() == said, done.stderr
