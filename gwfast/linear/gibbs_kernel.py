@@ -2,6 +2,8 @@
 by where it is kept. The solvers of linear problems iterate on any of them.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 
@@ -128,10 +130,19 @@ def contract(x, rows, y, u, v, n_threads):
 
 
 class Buffer:
-    """A matrix (n, m) that kernels take turns to fill, and who did so last."""
+    """A matrix (n, m) that kernels take turns to fill.
 
-    def __init__(self, array, owner=None):
-        self.array, self.owner = array, owner
+    Who filled it last is the one whose `turn` it still is. A reference to that kernel
+    would be a cycle, which keeps the matrix until the garbage collector comes by.
+    """
+
+    def __init__(self, array):
+        self.array, self.turn = array, 0
+
+    def take(self):
+        """The number of a new turn, which ends that of whoever was there."""
+        self.turn += 1
+        return self.turn
 
 
 class StoredKernel(Kernel):
@@ -155,7 +166,7 @@ class StoredKernel(Kernel):
     def __init__(self, buffer, fill, n_threads, separable_potentials=None):
         super().__init__(buffer.array.shape, n_threads, separable_potentials)
         self.rows, self._buffer, self._fill = buffer.array, buffer, fill
-        self.holds = None
+        self.holds = self._turn = None
 
     def cost(self):
         if self.holds != "cost":
@@ -164,7 +175,7 @@ class StoredKernel(Kernel):
         return self.rows
 
     def _take(self, content):
-        self.holds, self._buffer.owner = content, self
+        self.holds, self._turn = content, self._buffer.take()
 
     def spread(self):
         cost = self.cost()
@@ -179,7 +190,7 @@ class StoredKernel(Kernel):
 
     def coupling(self, solution):
         """The plan, in the buffer; a RuntimeError if another kernel is there."""
-        if self._buffer.owner is not self:
+        if self._turn != self._buffer.turn:
             raise RuntimeError("another solve has overwritten the kernel of this plan")
         if self.holds == "kernel":
             self.scale(solution.scalings)
@@ -201,11 +212,9 @@ class ProductKernel(StoredKernel):
     """
 
     def __init__(self, left, right, buffer, n_threads):
-        super().__init__(buffer, self._multiply, n_threads)
+        fill = partial(_products.matmul, left, right, n_threads=n_threads)
+        super().__init__(buffer, fill, n_threads)
         self.left, self.right = left, right
-
-    def _multiply(self, out):
-        _products.matmul(self.left, self.right, out, n_threads=self.n_threads)
 
     def _make(self, potentials, epsilon, q, scalings):
         self._take("kernel")

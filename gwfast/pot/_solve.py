@@ -18,6 +18,7 @@ from ..quadratic.stopping import Limits, RelativeChange
 from ..results.status import Status
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
+from ..solvers.starts import Given, Product
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 
@@ -185,6 +186,7 @@ def _unsolved(problem, start, method):
 
 def _solved(problem, start, options):
     with single_threaded_blas():
+        start = Product() if start is None else Given(start)
         solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
         quad, separable, advice = _quad(problem, solution.gw_cost, linear), np.nan, ""

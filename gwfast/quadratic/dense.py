@@ -78,7 +78,7 @@ class Dense(Linearization):
         """Take this term, and all room that is needed, in the precision."""
         shape, dtype = self.problem.shape, self.precision.dtype
         self.bilinear, self._increments = bilinear, None
-        self._buffer = Buffer(aligned_empty(shape, dtype))
+        self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
         self._epsilon, self._change = 0.0, 1.0
         deep = self.precision.itemsize > 4
         self.extrapolation = "contracting" if deep else "guarded"
@@ -190,7 +190,7 @@ class Dense(Linearization):
 
     def retract(self):
         self._history.last_product(self._buffer.array)
-        self._buffer.owner = self
+        self._turn = self._buffer.take()
         self.forget()
 
     def forget(self):
@@ -200,7 +200,7 @@ class Dense(Linearization):
     def _fill(self, out, step=None):
         """Write the linearized cost at the state, for proximal steps of that size."""
         # Where the objective was asked for, that needed the same product.
-        if self._buffer.owner is not self:
+        if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
             self._fill_product(out)
         if step and self.method.proximal:
@@ -222,9 +222,9 @@ class Dense(Linearization):
         linearized cost in the buffer.
         """
         out, fused = self._buffer.array, self._fused
-        self._buffer.owner = None
+        self._buffer.take()
         self._fill(out)
-        self._buffer.owner = self
+        self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost

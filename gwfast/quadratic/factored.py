@@ -163,7 +163,7 @@ class Factored(Linearization):
         coupling = kernel.coupling(solution)
         if self._tier == "dense" and coupling.form == "sparse":
             # It stopped between two looks at the whole; the buffer is there.
-            self._buffer.owner = kernel
+            self._buffer.take()
             coupling.csr.toarray(out=self._buffer.array)
             return ArrayCoupling(self._buffer.array, self.n_threads)
         return coupling

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels._rows import aligned_empty
 from ..utils.precision import SINGLE
 
 # Relative rounding of the objective of the product plan.
@@ -82,6 +83,16 @@ class Linearization:
 
     def start(self, plan=None):
         """Set the state, by default to the product plan; returns the objective."""
+
+    def scratch(self):
+        """A float32 matrix (n, m) in which to make a plan for `start`; what it holds is
+        lost with the next product.
+        """
+        buffer = self._buffer
+        if buffer is None or buffer.array.dtype != np.float32:
+            return aligned_empty(self.problem.shape)
+        buffer.take()
+        return buffer.array
 
     def start_from(self, coarse, rows, cols):
         """Set the state from that of the same problem on `rows` and `cols` only."""

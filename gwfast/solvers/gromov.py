@@ -24,7 +24,7 @@ from .levels import choose
 from .options import Callback, InitLike, SolveOptions
 from .race import search
 from .stages import descend, go_on, near
-from .starts import Given, Product, as_start, start_plan
+from .starts import Given, Product, as_start
 
 
 def gromov_wasserstein(
@@ -207,9 +207,8 @@ def solve(problem, options):
                     f"init must be 'auto', 'product' or a plan in tier {tier!r}, as "
                     f"any other is made as an array; got {start}"
                 )
-            plan = start_plan(start, problem, threads)
             report(ProgressEvent("solve", f"solving from {start}"))
-            solution = descend(problem, plan, options)
+            solution = descend(problem, start, options)
             tie, candidates = False, Candidates()
         result = conclude(solution, tie)
     return dataclasses.replace(

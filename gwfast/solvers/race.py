@@ -170,7 +170,9 @@ def candidates_from_starts(linearization, schedule, starts, report, profiles=Non
         report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
 
         def set_state(fork, start=start):
-            return fork.start(start_plan(start, problem, n_threads, profiles))
+            # The state takes what it needs of the plan, and the buffer is free again.
+            plan = start_plan(start, problem, n_threads, profiles, fork.scratch)
+            return fork.start(plan)
 
         epsilons = schedule
         if annealed:

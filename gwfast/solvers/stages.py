@@ -11,6 +11,7 @@ from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits
 from ..results.status import Status
 from ..utils.precision import SINGLE
+from .starts import start_plan
 
 # Limits of the low-rank warm start: it is left once the plan moves by what it cannot
 # tell.
@@ -22,14 +23,15 @@ MIN_FLOAT32_ENTRIES = 1 << 16
 MIN_OUTER = 50
 
 
-def descend(problem, plan, options):
-    """The `Solution` of a problem from one plan, None for the product plan; `options`
-    have the tier chosen and the method made.
+def descend(problem, start, options):
+    """The `Solution` of a problem from one start; `options` have the tier chosen and
+    the method made.
     """
     limits, threads = options.limits, options.threads(problem)
     kind = dict(method=options.method, precision=options.precision)
     linearization = linearize(problem, threads, options.tier, **kind)
     epsilons, last = options.epsilon.resolve(linearization), None
+    plan = start_plan(start, problem, threads, scratch=linearization.scratch)
     stages = _warm_starts(problem, linearization, epsilons, options)
     for costs, stage_limits, is_float32 in stages:
         last = _run(costs, stage_limits, epsilons, plan, options.callback, last)

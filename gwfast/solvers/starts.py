@@ -9,6 +9,7 @@ can be asked for by that.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -52,8 +53,9 @@ class MakesPlan(Protocol):
 class Start:
     """A start of our own, whose plans need no check.
 
-    ``plan`` takes a third argument, `shared_profiles` of the problem where several
-    starts are made for it.
+    ``plan`` takes two more arguments: `shared_profiles` of the problem where several
+    starts are made for it, and what returns a float32 matrix (n, m) to make the plan
+    in.
     """
 
     name: ClassVar[str | None] = None
@@ -69,7 +71,7 @@ class Product(Start):
 
     name = "product"
 
-    def plan(self, problem, n_threads, profiles=None):
+    def plan(self, problem, n_threads, profiles=None, scratch=None):
         return None
 
 
@@ -80,13 +82,13 @@ class Random(Start):
     seed: int = 0
     name, is_random = "random", True
 
-    def plan(self, problem, n_threads, profiles=None):
+    def plan(self, problem, n_threads, profiles=None, scratch=None):
         rng = np.random.default_rng(self.seed)
 
-        def fill(out):
-            rng.standard_exponential(out=out, dtype=np.float32)
+        def fill(cost):
+            rng.standard_exponential(out=cost, dtype=np.float32)
 
-        return _couple(problem, fill, 1.0, n_threads)
+        return _couple(problem, fill, 1.0, n_threads, scratch)
 
     def __str__(self):
         return f"random {self.seed}"
@@ -98,7 +100,7 @@ class Given(Start):
 
     matrix: NDArray
 
-    def plan(self, problem, n_threads, profiles=None):
+    def plan(self, problem, n_threads, profiles=None, scratch=None):
         return self.matrix
 
 
@@ -134,29 +136,24 @@ class Profile(Start):
             raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
 
     def plan(
-        self, problem: QuadraticProblem, n_threads: int, profiles: Any = None
+        self,
+        problem: QuadraticProblem,
+        n_threads: int,
+        profiles: Any = None,
+        scratch: Callable[[], Float32Array] | None = None,
     ) -> Float32Array | None:
-        left, right = (profiles or shared_profiles(problem))(self.root)
-        size = max((left**2).sum(axis=1).max(), (right**2).sum(axis=1).max())
-        middle = problem.p @ left
-        left, right = left - middle, right - middle
-        squares = (left**2).sum(axis=1), (right**2).sum(axis=1)
-        mean = float(problem.p @ squares[0] + problem.q @ squares[1])
-        mean -= 2.0 * float((problem.p @ left) @ (problem.q @ right))
-        if mean <= 1e-12 * size:
-            return None  # all points look the same, up to rounding
-        unit = np.sqrt(mean)
-        left = np.ascontiguousarray(left / unit, dtype=np.float32)
-        right = np.ascontiguousarray(right / unit, dtype=np.float32)
-        col_cost = (squares[1] / mean).astype(np.float32)
+        made = profiles(self.root) if profiles else _comparable(problem, self.root)
+        if made is None:
+            return None
+        left, right, col_cost = made
         panels = Panels(right, True, n_threads=n_threads)
 
-        def fill(out):
+        def fill(cost):
             # A constant of each row moves no plan.
-            _products.matmul(-2.0 * left, panels, out, n_threads=n_threads)
-            np.add(out, col_cost, out=out)
+            _products.matmul(-2.0 * left, panels, cost, n_threads=n_threads)
+            np.add(cost, col_cost, out=cost)
 
-        return _couple(problem, fill, self.width, n_threads)
+        return _couple(problem, fill, self.width, n_threads, scratch)
 
     def __str__(self) -> str:
         return f"{'root ' * self.root}profile {self.width:g}"
@@ -196,7 +193,11 @@ class Seeds(Start):
         object.__setattr__(self, "pairs", pairs)
 
     def plan(
-        self, problem: QuadraticProblem, n_threads: int, profiles: Any = None
+        self,
+        problem: QuadraticProblem,
+        n_threads: int,
+        profiles: Any = None,
+        scratch: Callable[[], Float32Array] | None = None,
     ) -> Float32Array | None:
         pairs = np.asarray(self.pairs)
         for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
@@ -212,7 +213,7 @@ class Seeds(Start):
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
             rest = as_start(self.rest, problem)
-            rest = start_plan(rest, problem, n_threads, profiles)
+            rest = start_plan(rest, problem, n_threads, profiles, scratch)
             if rest is None:
                 np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
             else:
@@ -285,10 +286,12 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def start_plan(start, problem, n_threads, profiles=None):
-    """The plan of a start, also of a caller's class (checked); None is the product."""
+def start_plan(start, problem, n_threads, profiles=None, scratch=None):
+    """The plan of a start, also of a caller's class (checked); None is the product. See
+    `Start` for what may be shared.
+    """
     if type(start) in OWN:
-        return start.plan(problem, n_threads, profiles)
+        return start.plan(problem, n_threads, profiles, scratch)
     plan = start.plan(problem, n_threads)
     if plan is None:
         return None
@@ -296,17 +299,41 @@ def start_plan(start, problem, n_threads, profiles=None):
 
 
 def shared_profiles(problem):
-    """A function of `Profile.root` that returns the profiles of both sides, made once
-    for all starts that are given it, and kept as long as it is.
+    """A function of `Profile.root` that returns profiles of both sides, made once for
+    all starts that are given it, and kept as long as it is.
     """
-    sides = (problem.x, problem.p), (problem.y, problem.q)
+    return functools.cache(lambda root: _comparable(problem, root))
+
+
+def _comparable(problem, root):
+    """Profiles (n, k) and (m, k) of both sides, about one middle and in units of the
+    root of their mean squared distance, and the squared lengths (m,) of those of y, in
+    float32; None where all points look the same, up to rounding.
+    """
+    p, q = problem.p, problem.q
     asymmetric = not (problem.x.symmetric and problem.y.symmetric)
+    left = profiles(problem.x, p, root, asymmetric)
+    right = profiles(problem.y, q, root, asymmetric)
+    size = max(_square_lengths(left).max(), _square_lengths(right).max())
+    middle = p @ left
+    # In place, as all that follows: with many points these are large.
+    left -= middle
+    right -= middle
+    squares = _square_lengths(left), _square_lengths(right)
+    mean = float(p @ squares[0] + q @ squares[1])
+    mean -= 2.0 * float((p @ left) @ (q @ right))
+    if mean <= 1e-12 * size:
+        return None
+    left /= np.sqrt(mean)
+    right /= np.sqrt(mean)
+    return tuple(one.astype(np.float32) for one in (left, right, squares[1] / mean))
 
-    @functools.cache
-    def of_both(root):
-        return [profiles(*side, root, asymmetric) for side in sides]
 
-    return of_both
+def _square_lengths(rows):
+    made = np.empty(len(rows))
+    for some in row_blocks(*rows.shape):
+        (rows[some] ** 2).sum(axis=1, out=made[some])
+    return made
 
 
 def profiles(geometry, weights, root=False, both=False):
@@ -318,7 +345,8 @@ def profiles(geometry, weights, root=False, both=False):
     if both:
         other = made if right is not None else _row_quantiles(left.T, None, weights)
         made = np.hstack([made, other])
-    return made * scale
+    made *= scale
+    return made
 
 
 def _factors(geometry):
@@ -385,9 +413,10 @@ def _quantiles(ordered, levels):
     return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
-def _couple(problem, fill, epsilon, n_threads):
+def _couple(problem, fill, epsilon, n_threads, scratch=None):
     """The plan of a linear problem whose cost `fill` writes."""
+    out = scratch() if scratch else aligned_empty(problem.shape)
     solver = SinkhornSolver(problem.p, problem.q, n_threads)
-    kernel = StoredKernel(Buffer(aligned_empty(problem.shape)), fill, n_threads)
+    kernel = StoredKernel(Buffer(out), fill, n_threads)
     limits = dict(tol=START_TOL, max_iter=START_ITERATIONS)
     return kernel.coupling(solver.solve(kernel, epsilon, **limits)).toarray()

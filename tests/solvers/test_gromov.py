@@ -1,5 +1,4 @@
 import functools
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from helpers.problems import (
     random_cost,
     rotated_pair,
 )
-from helpers.processes import run_python
 
 import gwfast
 from gwfast import PointCloud
@@ -398,31 +396,3 @@ def test_input_is_left_alone():
     gromov_wasserstein(cost_x, cost_y, p, p, epsilon=0.1, init=init)
     for array, copy in zip((cost_x, cost_y, p, init), before, strict=True):
         np.testing.assert_array_equal(array, copy)
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.xfail(
-    strict=False,
-    reason="ru_maxrss survives fork: it passes only where the parent is large",
-)
-def test_two_point_clouds_need_one_buffer():
-    """Peak memory of a factored solve: the plan's buffer, inputs and little else."""
-    script = """
-import resource, numpy as np, gwfast
-rng = np.random.default_rng(0)
-x = gwfast.PointCloud(rng.standard_normal((6000, 40)))
-y = gwfast.PointCloud(rng.standard_normal((5000, 40)))
-gwfast.gromov_wasserstein(
-    gwfast.PointCloud(np.eye(3)), gwfast.PointCloud(np.eye(3)), epsilon=1.0)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-import warnings
-warnings.simplefilter("ignore")
-gwfast.gromov_wasserstein(x, y, epsilon=0.05, max_outer=3)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-    pytest.importorskip("resource")
-    if sys.platform == "darwin":
-        pytest.skip("ru_maxrss has other units")
-    grown = int(run_python(script).stdout) * 1024
-    assert grown < 1.15 * 4 * 6000 * 5000
