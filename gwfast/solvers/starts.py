@@ -391,7 +391,8 @@ def _row_quantiles(left, right, weights):
     for rows in row_blocks(n, len(columns)):
         values = left[rows][:, columns] if right is None else left[rows] @ right
         if uniform:
-            made[rows] = _quantiles(np.sort(values, axis=1), levels)
+            values.sort(axis=1)
+            made[rows] = _quantiles(values, levels)
             continue
         order = np.argsort(values, axis=1)
         values = np.take_along_axis(values, order, axis=1)
