@@ -187,14 +187,14 @@ def _tune(problem, epsilons, starts, prune, key, options):
             )
             if last is not None:
                 field.append(race.resume(last, schedule.last))
-            left, ended = field, []
+            standing = race.Standing.at_start(field)
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.successive_halving(field, *most, report)
-            left = race.finish(left, limits, None, report)
-            last = left[0]
-            candidates += race.records(left + ended, field)
-            result = conclude(last.solution, race.is_tie(left))
+                standing = race.successive_halving(standing, *most, report)
+            standing = race.finish(standing, limits, None, report)
+            last = standing.left[0]
+            candidates += standing.records()
+            result = conclude(last.solution, race.is_tie(standing))
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
