@@ -9,7 +9,8 @@ from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import Epsilon, PointCloud
-from gwfast.solvers import checkpoint, levels, stages
+from gwfast.problems import low_rank
+from gwfast.solvers import checkpoint, levels, stages, starts
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
@@ -109,3 +110,64 @@ def test_a_killed_descent_ends_at_the_same_bits(problem, options, every, killed)
     result, n_killed = killed(solve, every)
     assert told(result) == told(plain)
     assert n_killed == (plain.n_outer - 1) // every
+
+
+@pytest.fixture
+def small_race(monkeypatch):
+    """Three levels, and few starts, of small problems."""
+    monkeypatch.setattr(levels, "RACE_POINTS", 40)
+    monkeypatch.setattr(levels, "RACE_POINTS_DENSE", 16)
+    monkeypatch.setattr(levels, "GROWTH", 1.6)
+    monkeypatch.setattr(starts, "MAX_RANDOM", 2)
+
+
+RACES = {
+    "clouds": (clouds, {}, 3),
+    "sparse": (clouds, dict(tier="sparse", epsilon=Epsilon(relative=0.01)), 3),
+    "costs": (functools.partial(metric, 40, 36), {}, 7),
+    "float64": (functools.partial(metric, 40, 36), TIGHT, 7),
+    "fused": (costs, dict(epsilon=0.01, linear_cost=LINEAR), 7),
+    "one level": (functools.partial(metric, 15, 12), {}, 5),
+    "max_outer": (clouds, dict(max_outer=9), 5),
+}
+
+
+@pytest.mark.parametrize("problem, options, every", RACES.values(), ids=RACES)
+def test_a_killed_race_ends_at_the_same_bits(
+    problem, options, every, killed, small_race
+):
+    solve = functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
+    plain = solve()
+    result, n_killed = killed(solve, every)
+    assert told(result) == told(plain)
+    assert n_killed > plain.n_outer // every
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem, options, every", RACES.values(), ids=RACES)
+def test_after_any_iteration_of_a_race(problem, options, every, killed, small_race):
+    solve = functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
+    assert told(killed(solve, 1)[0]) == told(solve())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_warm_starts_go_on_from_where_they_were(dtype, killed, monkeypatch):
+    monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
+    monkeypatch.setattr(low_rank, "MIN_POINTS", 1)
+    monkeypatch.setattr(low_rank, "MAX_LEFT_OUT", 1.0)
+    options = dict(init="profile", dtype=dtype, tol=1e-7, marginal_tol=1e-7)
+    problem = metric(60, 50)
+    solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
+    plain = solve()
+    visited = set()
+    saver = checkpoint.Checkpoint.saver
+
+    def look(self, stage, export):
+        visited.add(stage)
+        return saver(self, stage, export)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "saver", look)
+    result, _ = killed(solve, 1)
+    assert told(result) == told(plain)
+    assert {"low rank", "descent"} <= visited
+    assert ("float32" in visited) == (dtype == "float64")
