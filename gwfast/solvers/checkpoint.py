@@ -42,6 +42,7 @@ class Checkpoint:
 
     Attributes
     ----------
+    path : Path or None
     seconds : float
         Spent on the solve before it went on from the file.
 
@@ -52,7 +53,7 @@ class Checkpoint:
     """
 
     def __init__(self, path, identity):
-        self._path, self._identity = path, identity
+        self.path, self._identity = path, identity
         self._began, self._ended, self._took = time.perf_counter(), -np.inf, 0.0
         self._saved, self.seconds = {"stage": None}, 0.0
         if path is not None and path.exists():
@@ -84,13 +85,13 @@ class Checkpoint:
         try:
             yield
         except DAMAGED as error:
-            raise ValueError(f"{self._path}: damaged ({error!r})") from error
+            raise ValueError(f"{self.path}: damaged ({error!r})") from error
 
     def saver(self, stage, export):
         """What an outer loop is to call after its iterations: writes the file with the
         tree of ``export()``, if that is due. None where nothing is kept.
         """
-        if self._path is None:
+        if self.path is None:
             return None
         return lambda: self._save(stage, export)
 
@@ -102,12 +103,12 @@ class Checkpoint:
         state = {"stage": stage, **export()}
         tree = dict(identity=self._identity, seconds=seconds, state=state)
         try:
-            write_tree(self._path, KIND, FORMAT, tree)
+            write_tree(self.path, KIND, FORMAT, tree)
         except OSError as error:
             # At first there is little to lose; later, all that it is for.
             if self._ended == -np.inf:
                 raise
-            text = f"{self._path}: the checkpoint cannot be written, and the solve "
+            text = f"{self.path}: the checkpoint cannot be written, and the solve "
             warnings.warn(f"{text}goes on without ({error})", stacklevel=2)
         self._ended = time.perf_counter()
         self._took = self._ended - began
@@ -118,7 +119,7 @@ class Checkpoint:
         other = [n for n in names if identity.get(n) != self._identity.get(n)]
         if other:
             raise ValueError(
-                f"{self._path}: the checkpoint of another solve, whose "
+                f"{self.path}: the checkpoint of another solve, whose "
                 f"{', '.join(other)} differ from this one's; remove it to start anew, "
                 "or name another file"
             )

@@ -214,6 +214,8 @@ def solve(problem, options):
         options, memory_limit=limit, tier=tier, checkpoint=checkpoint
     )
     with single_threaded_blas(), reporting(options.progress) as report:
+        if not checkpoint.is_new:
+            report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
         if start is None:
             solution, tie, candidates = _race(problem, options, report)
         else:

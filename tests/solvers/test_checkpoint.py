@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
+from helpers.problems import distances, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import Epsilon, PointCloud
@@ -78,6 +78,14 @@ def metric(n, m):
     return distances(x[:n]), distances(y[:m])
 
 
+def mirrored():
+    """Costs of points that are their own mirror image: two plans are as good."""
+    half = np.random.default_rng(14).standard_exponential((25, 2)) * [1.0, 2.0]
+    half += [1.0, 0.0]
+    cost = distances(np.vstack([half, half * [-1.0, 1.0]]))
+    return cost, cost
+
+
 LINEAR = np.random.default_rng(4).random((40, 30))
 TIGHT = dict(tol=1e-9, marginal_tol=1e-9, dtype="float64")
 SOLVES = {
@@ -127,6 +135,7 @@ RACES = {
     "costs": (functools.partial(metric, 40, 36), {}, 7),
     "float64": (functools.partial(metric, 40, 36), TIGHT, 7),
     "fused": (costs, dict(epsilon=0.01, linear_cost=LINEAR), 7),
+    "tie": (mirrored, {}, 7),
     "one level": (functools.partial(metric, 15, 12), {}, 5),
     "max_outer": (clouds, dict(max_outer=9), 5),
 }
@@ -148,6 +157,16 @@ def test_a_killed_race_ends_at_the_same_bits(
 def test_after_any_iteration_of_a_race(problem, options, every, killed, small_race):
     solve = functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
     assert told(killed(solve, 1)[0]) == told(solve())
+
+
+@pytest.mark.parametrize("prune", [True, False])
+def test_a_killed_multistart_ends_at_the_same_bits(prune, killed):
+    problem = gwfast.QuadraticProblem(*mirrored())
+    solve = functools.partial(
+        gwfast.multistart, problem, starts=1, prune=prune, max_outer=60
+    )
+    plain = solve()
+    assert told(killed(solve, 13)[0]) == told(plain)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
