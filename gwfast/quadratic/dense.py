@@ -12,13 +12,13 @@ from ..linear.log_domain import Potentials
 from ..problems.losses import LOSSES
 from ..results.coupling import ArrayCoupling
 from ..utils.precision import SINGLE
-from ..utils.trees import as_saved
 from .anderson import DEPTH
 from .dense_terms import BilinearTerm, FusedTerm, TransformedCost
-from .linearization import Linearization, Update, not_negative
+from .linearization import Update, not_negative
 from .methods import PGD
 from .mixed_precision import Increments
 from .plan_history import PlanHistory
+from .resuming import ResumableDense
 
 # Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
 SAMPLE_ROWS = {1: 128, DEPTH: 32}
@@ -26,7 +26,7 @@ SAMPLE_ROWS = {1: 128, DEPTH: 32}
 SLACK = 0.01
 
 
-class Dense(Linearization):
+class Dense(ResumableDense):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
@@ -143,37 +143,6 @@ class Dense(Linearization):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
         plan[np.ix_(rows, cols)] = coarse.state
         return self.start(plan)
-
-    def export(self):
-        buffer, near = self._buffer, self._increments
-        return dict(
-            plan=self.state,
-            # Elsewhere it is made anew, of the plan itself.
-            product=buffer.array if self._turn == buffer.turn else None,
-            separable=(self.row_cost, self.col_cost),
-            epsilon=self._epsilon,
-            change=self._change,
-            history=self._history.export(),
-            increments=near and near.export(),
-        )
-
-    def restore(self, saved):
-        kind = self.problem.shape, self.precision.dtype
-        self.state = aligned_empty(*kind)
-        np.copyto(self.state, as_saved(saved["plan"], *kind))
-        self._turn, product = None, saved["product"]
-        if product is not None:
-            np.copyto(self._buffer.array, as_saved(product, *kind))
-            self._turn = self._buffer.take()
-        self.row_cost, self.col_cost = (
-            as_saved(one, (size,), np.float64)
-            for one, size in zip(saved["separable"], self.problem.shape, strict=True)
-        )
-        self._epsilon, self._change = float(saved["epsilon"]), float(saved["change"])
-        self.forget()
-        self._history.restore(saved["history"], *kind)
-        if self._increments is not None:
-            self._increments.restore(saved["increments"], *kind)
 
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0

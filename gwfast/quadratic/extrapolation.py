@@ -52,8 +52,8 @@ class Extrapolation:
     def restore(self, saved):
         """Go on from where another exported."""
         trial = saved["trial"]
-        self.trial = None if trial is None else Trial(*trial)
-        self._cooldown, self._next_cooldown = saved["cooldowns"]
+        self.trial = None if trial is None else Trial(*map(float, trial))
+        self._cooldown, self._next_cooldown = map(int, saved["cooldowns"])
 
     def reset(self):
         """End the trial, if there is one, and forget all steps."""

@@ -7,22 +7,20 @@ potentials of one linear problem start the next. And early linear problems are s
 only as well as the plan still moves, see inner_schedule.py.
 """
 
-import dataclasses
 import time
 
-from ..linear.marginals import restored_potentials
 from ..linear.sinkhorn_solver import in_units
-from ..problems.epsilon import Schedule
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
+from .resuming import ResumableLoop
 from .solution import Solution
 from .stopping import Seen, has_stalled
 
 
-class OuterLoop:
+class OuterLoop(ResumableLoop):
     """Outer iterations from one start. A loop can be paused, and taken up again with
     other limits; loops whose linearizations share buffers must take turns.
 
@@ -69,45 +67,6 @@ class OuterLoop:
         self._extrapolation = extrapolation_of(linearization)
         # Whether the last iteration had settled, and whether it lacked but a last look.
         self._settled = self._confirming = False
-
-    @classmethod
-    def restored(cls, linearization, saved, *, method=PGD):
-        """The loop that `export` described, on the same costs."""
-        epsilons = Schedule(**saved["epsilons"])
-        loop = cls(linearization, epsilons, saved["gw_cost"], method=method)
-        loop._restore(saved)
-        return loop
-
-    def _restore(self, saved):
-        self.linearization.restore(saved["linearization"])
-        potentials, shape = saved["potentials"], self.linearization.problem.shape
-        if potentials is not None:
-            self._potentials = restored_potentials(potentials, shape)
-        self.change, self.seconds = float(saved["change"]), float(saved["seconds"])
-        self.history = [OuterStep(*step) for step in saved["history"]]
-        self._moves = [float(moved) for moved in saved["moves"]]
-        self._settled, self._confirming = map(bool, saved["settled"])
-        self._schedule.restore(saved["schedule"])
-        self._extrapolation.restore(saved["extrapolation"])
-
-    def export(self):
-        """Where the loop stands after an iteration: a tree of arrays, numbers and
-        texts, good until it goes on.
-        """
-        last = self.history[-1].seconds if self.history else 0.0
-        return dict(
-            linearization=self.linearization.export(),
-            epsilons=dataclasses.asdict(self.epsilons),
-            potentials=self._potentials and self._potentials.export(),
-            gw_cost=self.gw_cost,
-            change=self.change,
-            history=self.history,
-            moves=self._moves,
-            seconds=max(self.seconds, last),
-            settled=(self._settled, self._confirming),
-            schedule=self._schedule.export(),
-            extrapolation=self._extrapolation.export(),
-        )
 
     @property
     def potentials(self):

@@ -14,7 +14,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
-from ..results.result import Candidate, Candidates, GWResult
+from ..results.result import Candidates, GWResult
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
@@ -23,7 +23,7 @@ from .checkpoint import DESCENT, opened
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import Callback, InitLike, SolveOptions
-from .race import search
+from .race import restored_candidates, search
 from .stages import descend, go_on, near
 from .starts import Given, Product, as_start
 
@@ -255,7 +255,8 @@ def _race(problem, options, report):
     saved = options.checkpoint.at(DESCENT)
     if saved is not None:
         with options.checkpoint.restoring():
-            others = saved["tie"], Candidates(Candidate(*one) for one in saved["tried"])
+            tried = Candidates(restored_candidates(saved["tried"]))
+            others = bool(saved["tie"]), tried
         return go_on(None, None, problem, options, others), *others
     rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
     winner, *others = search(problem, rough, report)

@@ -84,8 +84,15 @@ class Contestant:
     def restored(cls, linearization, saved):
         """The contestant that `export` described, without its solution."""
         loop = OuterLoop.restored(linearization.fork(), saved["loop"])
-        status = saved["status"] and Status(saved["status"])
-        return cls(**{**saved, "loop": loop, "status": status})
+        status = None if saved["status"] is None else Status(saved["status"])
+        return cls(
+            str(saved["label"]),
+            loop,
+            float(saved["seconds"]),
+            status=status,
+            outcome=str(saved["outcome"]),
+            number=int(saved["number"]),
+        )
 
     def export(self):
         """Where it stands: a tree of arrays, numbers and texts."""
@@ -158,12 +165,17 @@ class Standing:
     @classmethod
     def restored(cls, linearization, saved):
         """The standing that `export` described, on the same level."""
+        if not saved["left"]:
+            raise ValueError("expected somebody who is left")
         return cls(
-            saved["level"],
-            [Candidate(*one) for one in saved["candidates"]],
-            saved["round"],
+            int(saved["level"]),
+            restored_candidates(saved["candidates"]),
+            max(int(saved["round"]), 1),
             [Contestant.restored(linearization, one) for one in saved["left"]],
-            [(number, Candidate(*one)) for number, one in saved["ended"]],
+            [
+                (int(number), *restored_candidates([one]))
+                for number, one in saved["ended"]
+            ],
         )
 
     def export(self):
@@ -199,8 +211,11 @@ def search(problem, options, report):
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [_order(*side, options.order) for side in sides]
-    for number, size in enumerate([*level_sizes(problem, options.tier), None]):
-        if saved is not None and number < saved["level"]:
+    sizes = [*level_sizes(problem, options.tier), None]
+    with checkpoint.restoring():
+        begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
+    for number, size in enumerate(sizes):
+        if number < begin:
             continue
         is_last = size is None
         rows = [np.sort(every[:size]) for every in orders]
@@ -243,6 +258,15 @@ def search(problem, options, report):
         inside = rows
     candidates = Candidates(standing.candidates + standing.records())
     return standing.left[0], is_tie(standing), candidates
+
+
+def restored_candidates(saved):
+    """Candidates of a tree."""
+    kinds = str, int, float, float, int, float, str
+    return [
+        Candidate(*(kind(x) for kind, x in zip(kinds, one, strict=True)))
+        for one in saved
+    ]
 
 
 def _fresh(linearization, schedule, report):

@@ -44,10 +44,8 @@ def write_tree(path, kind, version, tree):
 
     header = json.dumps({"kind": kind, "version": version, "tree": packed(tree)})
     named = {f"array_{k}": array for k, array in enumerate(arrays)}
-    with replacing(path) as stream:
+    with replacing(path, durable=True) as stream:
         np.savez(stream, header=np.frombuffer(header.encode(), np.uint8), **named)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def read_tree(path, kind, version):
@@ -61,15 +59,16 @@ def read_tree(path, kind, version):
     OSError
         If it cannot be read.
     """
-    try:
-        with open(path, "rb") as stream, NpzFile(stream) as arrays:
-            header, found = _read(arrays, os.fstat(stream.fileno()).st_size)
-        came, later = header["kind"], int(header["version"]) > version
-        tree = None if came != kind or later else _unpacked(header["tree"], found)
-    except DAMAGED as error:
-        raise ValueError(
-            f"{path}: truncated, damaged, or no {kind} ({error})"
-        ) from error
+    with open(path, "rb") as stream:
+        try:
+            with NpzFile(stream) as arrays:
+                header, found = _read(arrays, os.fstat(stream.fileno()).st_size)
+            came, later = header["kind"], int(header["version"]) > version
+            tree = None if came != kind or later else _unpacked(header["tree"], found)
+        except (*DAMAGED, OSError) as error:
+            raise ValueError(
+                f"{path}: truncated, damaged, or no {kind} ({error})"
+            ) from error
     if came != kind:
         raise ValueError(f"{path}: expected a {kind}, got a {came}")
     if later:
