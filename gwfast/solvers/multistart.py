@@ -14,6 +14,8 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
+from ..results.status import Status
+from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.progress import reporting
 from ..utils.types import Progress
@@ -22,7 +24,9 @@ from . import race
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import InitLike, SolveOptions
+from .stages import UPDATES
 from .starts import as_start, default_starts, shared_profiles
+from .unsolved import unsolved
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
 FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
@@ -39,6 +43,7 @@ def multistart(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
     progress: Progress = False,
@@ -64,14 +69,17 @@ def multistart(
         end.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
         See `gromov_wasserstein`.
+    time_limit : float or None, default=None
+        Seconds after which the best so far is taken.
 
     Returns
     -------
     GWResult
         The best, with a row of `candidates` for every start.
     """
+    deadline = Deadline.after(time_limit)
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
@@ -91,6 +99,7 @@ def tune_epsilon(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
     progress: Progress = False,
@@ -116,12 +125,15 @@ def tune_epsilon(
         falls with epsilon: it chooses between optima rather than for accuracy.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
         See `gromov_wasserstein`.
+    time_limit : float or None, default=None
+        Seconds after which the best so far is taken.
 
     Returns
     -------
     GWResult
         The best, with a row of `candidates` for every start at every epsilon.
     """
+    deadline = Deadline.after(time_limit)
     if epsilons is None:
         epsilons = [Epsilon(relative=fraction) for fraction in FRACTIONS]
     if key is not None and not callable(key):
@@ -137,7 +149,7 @@ def tune_epsilon(
     if not epsilons:
         raise ValueError("epsilons must not be empty")
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         n_threads=n_threads,
         seed=seed,
         progress=progress,
@@ -165,7 +177,9 @@ def _tune(problem, epsilons, starts, prune, key, options):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads = options.threads(problem)
-    profiles = shared_profiles(problem) if len(epsilons) > 1 else None
+    deadline, profiles = limits.deadline, None
+    if len(epsilons) > 1:
+        profiles = shared_profiles(problem, deadline)
     choose(problem, "dense", as_memory_limit(None), threads)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
@@ -182,18 +196,18 @@ def _tune(problem, epsilons, starts, prune, key, options):
                     event._replace(text=text, done=number, total=len(schedules))
                 )
 
-            field = race.candidates_from_starts(
-                linearization, schedule, starts, report, profiles
-            )
+            try:
+                field = race.candidates_from_starts(
+                    linearization, schedule, starts, report, deadline, profiles
+                )
+            except OutOfTime:
+                best = best or unsolved(problem, options)
+                best = dataclasses.replace(best, status=Status.TIME_LIMIT)
+                break
             if last is not None:
                 field.append(race.resume(last, schedule.last))
-            left, ended = field, []
-            if prune:
-                most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.successive_halving(field, *most, report)
-            left = race.finish(left, limits, None, report)
-            last = left[0]
-            candidates += race.records(left + ended, field)
+            left, rows = _finished(field, prune, limits, report)
+            last, candidates = left[0], candidates + rows
             result = conclude(last.solution, race.is_tie(left))
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
@@ -208,6 +222,16 @@ def _tune(problem, epsilons, starts, prune, key, options):
     )
     warn_of(best, limits, stacklevel=4)
     return best
+
+
+def _finished(field, prune, limits, report):
+    """Those that have come to the end, and a `Candidate` of every one."""
+    left, ended = field, []
+    if prune:
+        most = limits.max_outer - 1, limits.before(UPDATES)
+        left, ended = race.successive_halving(field, *most, report)
+    left = race.finish(left, limits, None, report)
+    return left, race.records(left + ended, field)
 
 
 def _as_starts(starts, problem, seed):

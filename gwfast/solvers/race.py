@@ -14,14 +14,16 @@ import numpy as np
 
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
-from ..quadratic.factory import linearize
+from ..quadratic.factory import linearize, work
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.solution import Solution
 from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
+from ..utils.deadline import NEVER, OutOfTime
 from ..utils.progress import ProgressEvent
 from .levels import level_sizes, needs
+from .stages import UPDATES
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
 # Outer iterations after which candidates are compared; the first comparison comes when
@@ -45,6 +47,9 @@ TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
 # An annealed candidate begins at the larger of this multiple of epsilon and this
 # fraction of the mean linearized cost.
 ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
+# What became of those for which there was no time; seconds by which an iteration may
+# end too late rather than not be made.
+SKIPPED, GRACE = "out of time", 0.5
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -85,7 +90,12 @@ class Contestant:
 
     @property
     def is_moving(self):
-        return self.solution is None or self.solution.status == Status.MAX_OUTER
+        paused = Status.MAX_OUTER, Status.TIME_LIMIT
+        return self.solution is None or self.solution.status in paused
+
+    @property
+    def is_late(self):
+        return self.solution is not None and self.solution.status == Status.TIME_LIMIT
 
     def advance(self, limits, callback=None):
         """The contestant when it has come to the limits."""
@@ -106,80 +116,112 @@ class Contestant:
         )
 
 
-def search(problem, options, report):
+def search(problem, options, report, further=0.0):
     """Solve a problem from the best of the default starts: the winner, `is_tie` and the
     `Candidates`.
 
     The tier of the options, chosen, is that of the last level; levels before are dense,
-    and left out where that takes more bytes than their `memory_limit`. The callback is
-    for the outer iterations of the last descent.
+    and left out where that takes more bytes than their `memory_limit`, or when time is
+    up for more than the last. The callback is for the outer iterations of the last
+    descent. OutOfTime if there is not even a first plan. What comes `further` after the
+    search is `work` that there has to be time for.
     """
     limits, candidates, left, inside = options.limits, [], [], None
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [_order(*side, options.order) for side in sides]
     for number, size in enumerate([*level_sizes(problem, options.tier), None]):
-        is_last = size is None
+        is_last, late = size is None, any(one.is_late for one in left)
         rows = [np.sort(every[:size]) for every in orders]
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
-        if between and needs(part, threads)[tier] > options.memory_limit:
+        if between and (late or needs(part, threads)[tier] > options.memory_limit):
             continue
-        linearization = linearize(part, threads, tier)
-        schedule = hurried(options.epsilon.resolve(linearization))
+        if is_last and late:
+            left = left[:1]
+            _check_time(left[0], problem, limits)
+        linearization, field = linearize(part, threads, tier), []
+        given = linearization, hurried(options.epsilon.resolve(linearization))
+        if number > 0:
+            at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
+            field = [_promote(one, *given, at) for one in left]
         if number == 0:
             starts = default_starts(part.shape, options.seed)
-            field = candidates_from_starts(linearization, schedule, starts, report)
-        else:
-            at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            field = [_promote(one, linearization, schedule, at) for one in left]
-        if number == 1 and tier == "dense":
+            field = candidates_from_starts(*given, starts, report, limits.deadline)
+        elif number == 1 and tier == "dense" and not late:
             starts = fresh_starts(part.shape)
-            fresh = candidates_from_starts(linearization, schedule, starts, report)
             field += [
-                dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh
+                dataclasses.replace(one, label=f"fresh {one.label}")
+                for one in candidates_from_starts(
+                    *given, starts, report, limits.deadline
+                )
             ]
-        left, ended = successive_halving(
-            field,
-            limits.max_outer - 1 if is_last else RACE.max_outer,
-            limits.max_inner,
-            report,
-            # What starts anew has to catch up with what comes from below.
-            keep_all_in_first_round=number == 1,
-        )
+        # Of the time too the end has its part.
+        most = limits.max_outer - 1 if is_last else RACE.max_outer
+        after = (UPDATES * work(problem) + further) / work(part)
+        until = limits.before(after)
+        # What starts anew has to catch up with what comes from below.
+        keep = dict(keep_all_in_first_round=number == 1)
+        left, ended = successive_halving(field, most, until, report, **keep)
         if is_last:
-            left = finish(left, limits, options.callback, report)
+            given = limits.before(further / work(part)), options.callback, report
+            left = finish(left, *given)
         else:
-            # To where the next level takes over.
-            most = min(COARSE.max_inner, limits.max_inner)
-            far = dataclasses.replace(COARSE, max_inner=most)
-            left = [one.advance(far) if one.is_moving else one for one in left]
-            left = [one.ended("went on") for one in left]
+            left = _went_on(left, until)
         inside, candidates = rows, candidates + records(left + ended, field)
     return left[0], is_tie(left), Candidates(candidates)
 
 
-def candidates_from_starts(linearization, schedule, starts, report, profiles=None):
-    """A contestant for every pair of a start and whether to anneal it; `profiles` are
-    `shared_profiles` of the problem.
+def _went_on(left, limits):
+    """Those that are left where the next level takes over."""
+    far = dataclasses.replace(limits.within(COARSE), max_outer=COARSE.max_outer)
+    moved = []
+    for one in left:
+        moves = one.is_moving and not one.is_late
+        moved.append((one.advance(far) if moves else one).ended("went on"))
+    return moved
+
+
+def _check_time(one, problem, limits):
+    """Raise OutOfTime unless there is some for an iteration of the problem, by what
+    one of a part of it has taken.
+    """
+    part = one.loop.linearization.problem
+    seconds = one.solution.stepped.seconds * work(problem) / work(part)
+    if limits.deadline.passed(2 * seconds - GRACE):
+        raise OutOfTime
+
+
+def candidates_from_starts(
+    linearization, schedule, starts, report, deadline=NEVER, profiles=None
+):
+    """A contestant for every pair of a start and whether to anneal it, as far as there
+    is time, or OutOfTime; `profiles` are `shared_profiles` of the problem.
     """
     problem, n_threads = linearization.problem, linearization.n_threads
-    profiles, made = profiles or shared_profiles(problem), []
+    profiles, made = profiles or shared_profiles(problem, deadline), []
     for k, (start, annealed) in enumerate(starts, start=1):
         label = f"{start}, annealed" if annealed else str(start)
         report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
 
         def set_state(fork, start=start):
             # The state takes what it needs of the plan, and the buffer is free again.
-            plan = start_plan(start, problem, n_threads, profiles, fork.scratch)
-            return fork.start(plan)
+            shared = profiles, fork.scratch, deadline
+            return fork.start(start_plan(start, problem, n_threads, *shared))
 
         epsilons = schedule
         if annealed:
             first = ANNEAL_FROM_RELATIVE * linearization.product_cost
             first = max(ANNEAL_FROM * schedule.last, first)
             epsilons = hurried(Schedule(schedule.last, first))
-        made.append(Contestant.at_start(label, linearization, epsilons, set_state))
+        try:
+            if deadline.passed():
+                raise OutOfTime
+            made.append(Contestant.at_start(label, linearization, epsilons, set_state))
+        except OutOfTime:
+            if not made:
+                raise
+            break
     return made
 
 
@@ -191,27 +233,32 @@ def resume(last, epsilon):
 
 
 def successive_halving(
-    field, max_outer, max_inner, report, *, keep_all_in_first_round=False
+    field, max_outer, limits, report, *, keep_all_in_first_round=False
 ):
     """Advance all in rounds, dropping the worse half, until one is left, or others that
     are different and nearly as good: those left, by `gw_cost`, and those dropped.
 
-    With `keep_all_in_first_round` that only drops what comes to the same optimum.
+    With `keep_all_in_first_round` that only drops what comes to the same optimum. When
+    time is up the best is left.
     """
-    left, ended, max_inner = field, [], min(RACE.max_inner, max_inner)
+    left, ended, race = field, [], limits.within(RACE)
     for number, n_outer in enumerate(ROUNDS, start=1):
         if len(left) == 1:
             break
-        n_outer, moved = min(n_outer, max_outer), []
-        for k, one in enumerate(left, start=1):
-            text = f"round {number}: candidate {k} of {len(left)}"
+        n_outer = min(n_outer, max_outer)
+
+        def advance(k, one, number=number, n_outer=n_outer, field=left):
+            text = f"round {number}: candidate {k} of {len(field)}"
             report(ProgressEvent("round", text, k))
             if one.n_outer < n_outer and one.is_moving:
-                one = one.advance(
-                    dataclasses.replace(RACE, max_outer=n_outer, max_inner=max_inner)
-                )
-            moved.append(one)
+                return one.advance(dataclasses.replace(race, max_outer=n_outer))
+            return one
+
+        moved, skipped = _in_turn(left, advance)
         left, same = _distinct(sorted(moved, key=_rank))
+        ended += skipped
+        if any(one.is_late for one in moved):
+            return left[:1], ended + same + [one.ended(SKIPPED) for one in left[1:]]
         keep = min(sum(_as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
         if keep_all_in_first_round and number == 1:
             keep = len(left)
@@ -224,19 +271,39 @@ def successive_halving(
 
 def finish(left, limits, callback, report):
     """Those that are left when they have come to the end, the best first."""
+    skipped = []
     if len(left) > 1:
         # All but one iteration: the plan in the common buffer has to be the best one's.
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
-        moved = []
-        for one in left:
+        before = before.before(UPDATES)
+
+        def advance(_, one):
             report(ProgressEvent("solve", f"solving from {one.label}"))
             far = one.n_outer >= limits.max_outer - 1
-            moved.append(one if far else one.advance(before))
+            return one if far else one.advance(before)
+
+        moved, skipped = _in_turn(left, advance)
         left = sorted(moved, key=_rank)
     best, *others = left
     report(ProgressEvent("solve", f"solving from {best.label}"))
     best = best.advance(limits, callback).ended("won")
-    return [best, *(_compared(one, best) for one in others)]
+    return [best, *(_compared(one, best) for one in others), *skipped]
+
+
+def _in_turn(field, advance):
+    """Those of the field after ``advance(k, one)`` of each in turn, and when time is up
+    those that had not begun.
+    """
+    moved, skipped, late = [], [], False
+    for k, one in enumerate(field, start=1):
+        if late and one.solution is None:
+            skipped.append(one.ended(SKIPPED))
+            continue
+        if not late:
+            one = advance(k, one)
+        moved.append(one)
+        late = late or one.is_late
+    return moved, skipped
 
 
 def is_tie(finished):
