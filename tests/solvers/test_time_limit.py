@@ -53,7 +53,7 @@ PROBLEM = QuadraticProblem(*COSTS)
 # So that a solve that no limit of time ends takes a second at most.
 FEW = dict(max_outer=4, max_inner=200)
 CALLS = {
-    "race": lambda: gwfast.gromov_wasserstein(*COSTS),
+    "race": lambda: gwfast.gromov_wasserstein(*COSTS, **FEW),
     "race of clouds": lambda: gwfast.gromov_wasserstein(*clouds()),
     "levels": lambda: gwfast.gromov_wasserstein(
         *(PointCloud(z) for z in rotated_pair(2000, 3, 0)[:2]), max_outer=2
@@ -74,7 +74,9 @@ CALLS = {
     "semirelaxed": lambda: gwfast.gromov_wasserstein(
         *COSTS, marginals="semirelaxed", **FEW
     ),
-    "partial": lambda: gwfast.gromov_wasserstein(*COSTS, marginals="partial", mass=0.6),
+    "partial": lambda: gwfast.gromov_wasserstein(
+        *COSTS, marginals="partial", mass=0.6, **FEW
+    ),
     "small epsilon": lambda: gwfast.gromov_wasserstein(
         *COSTS, marginals="partial", mass=0.6, epsilon=1e-4, **FEW
     ),
@@ -170,7 +172,7 @@ def test_calls_of_large_kernels_have_few_passes(monkeypatch):
 def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
     problems = [(random_cost(n, n), random_cost(n + 3, 1)) for n in (4, 9, 2, 12)]
-    options = dict(init="product", n_threads=n_threads)
+    options = dict(init="product", n_threads=n_threads, max_outer=4, max_inner=50)
     results = quietly(gwfast.gromov_wasserstein_batch, problems, **options)
     assert [result.plan.shape for result in results] == [
         (4, 7), (9, 12), (2, 5), (12, 15),
@@ -229,7 +231,7 @@ def test_refinement_ends_when_time_is_up(monkeypatch):
             deadline.stop()
 
     x, y = cloud(200, 5, 0), cloud(190, 5, 1)
-    result = quietly(gwfast.align, x, y, refine=50, progress=progress)
+    result = quietly(gwfast.align, x, y, refine=50, max_outer=2, progress=progress)
     assert 0 < len(result.refinement) <= 2
 
 
