@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
 from ..utils.atomic_files import replacing
+from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, Progress
 from ..utils.validation import as_array, as_count, as_matrix, one_of
@@ -120,6 +121,10 @@ class AlignedSpaces:
         AlignedSpaces or AlignmentResult
             What this is, with another mapping.
         """
+        return self._refined(refinement, progress, NEVER)
+
+    def _refined(self, refinement, progress, deadline):
+        """`refine`, with no further iterations after a deadline."""
         with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
@@ -128,6 +133,7 @@ class AlignedSpaces:
                 as_refinement(refinement) or Refinement(),
                 self.n_threads,
                 report_progress,
+                deadline,
             )
         return dataclasses.replace(
             self,

@@ -58,6 +58,8 @@ class OuterLoop(ResumableLoop):
         self.linearization, self.epsilons = linearization, epsilons
         self.gw_cost, self.change, self._potentials = gw_cost, 1.0, potentials
         self.history, self._moves, self.seconds = [], [], 0.0
+        # What the last update took.
+        self._seconds = 0.0
         if after is not None:
             self._potentials = after.potentials_for(linearization)
             self.change, self.seconds = after.stepped.update.change, after.seconds
@@ -72,6 +74,11 @@ class OuterLoop(ResumableLoop):
     def potentials(self):
         """`Potentials` of the last linear problem, or None before it."""
         return self._potentials
+
+    @property
+    def update_seconds(self):
+        """What the last `Update` took."""
+        return self._seconds
 
     def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
@@ -114,6 +121,7 @@ class OuterLoop(ResumableLoop):
         # The last plan that the limit allows has to keep its marginals too.
         thorough = self._settled or len(self.history) + 1 >= limits.max_outer
         options = self._schedule.options(limits, change_before, thorough)
+        options |= limits.clock(1, self._seconds)
         stepped = self._step(inner_epsilon, self._potentials, **options)
         self._record(stepped, epsilon, began)
         # Rounding the linearized cost moves its plan by about this much, and the
@@ -145,6 +153,7 @@ class OuterLoop(ResumableLoop):
         update = stepped.update
         self._potentials = stepped.solution.potentials
         self.gw_cost, self.change = update.gw_cost, update.change
+        self._seconds = stepped.seconds
         self._moves.append(update.moved)
         self.history.append(
             OuterStep(
@@ -201,6 +210,9 @@ class OuterLoop(ResumableLoop):
             return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
             return Status.CONVERGED
+        # The linear problem may have been cut short, or there is no time for another.
+        if limits.late(stepped.seconds):
+            return Status.TIME_LIMIT
         if settled and thorough:
             # Nothing moves, and the marginals are as good as they get.
             spent = stepped.n_inner >= limits.max_inner

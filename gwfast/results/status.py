@@ -31,6 +31,11 @@ class Status(str, enum.Enum):
         "the limit of Sinkhorn iterations",
         "try a larger max_inner, a larger epsilon or a larger marginal_tol",
     )
+    TIME_LIMIT = (
+        "time_limit",
+        "time was up; the plan is the best that there was by then",
+        "try a larger time_limit, a larger tol, or fewer points",
+    )
     MAX_ITER = "max_iter", "the limit of Sinkhorn iterations was reached"
     PRECISION = (
         "precision",

@@ -26,9 +26,10 @@ def warn_of(result, limits, stacklevel):
     """Warn where the result is not what one would expect."""
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
+    change = result.history[-1].change if result.history else 1.0
     warnings.warn(
         f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
-        f"iterations with change {result.history[-1].change:.1e} (tol "
+        f"iterations with change {change:.1e} (tol "
         f"{limits.tol:.1e}) and marginal error {result.marginal_error:.1e} "
         f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
         ConvergenceWarning,
@@ -40,8 +41,8 @@ def _diagnose(solution, tie):
     """Status and advice."""
     linearization, status = solution.linearization, solution.status
     problem, epsilon = linearization.problem, solution.epsilon
-    if status == Status.STOPPED:
-        return status, ""
+    if status in (Status.STOPPED, Status.TIME_LIMIT):
+        return status, status.advice
     if not problem.is_balanced:
         # Points may well have no mass, or hardly any; and steps may go in circles.
         circles = status == Status.MAX_OUTER and linearization.method is PGD
