@@ -151,8 +151,9 @@ def gromov_wasserstein(
         at all, without pickles; it takes up to a few times the plan's memory for dense
         costs, far less for point clouds. It stays when the solve has ended: the same
         call then repeats the last iterations only. The file of another problem, of
-        other options (but for `n_threads`, `memory_limit`, `callback` and `progress`)
-        or of another version of gwfast is a ValueError.
+        other options (but for `time_limit`, which is that of each call, `n_threads`,
+        `memory_limit`, `callback` and `progress`) or of another version of gwfast is a
+        ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
         (with ``init="auto"`` of those that follow the race) and stops the solver by
