@@ -84,7 +84,12 @@ def openmp_problem(compiler, compile_flags, link_flags):
 
 
 class BuildExt(build_ext):
-    """Adds the flags that depend on the compiler."""
+    """Adds the flags that depend on the compiler, and compiles modules side by side."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = os.cpu_count()
 
     def build_extensions(self):
         compile_flags, link_flags = openmp_flags(self.compiler)
