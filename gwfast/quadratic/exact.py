@@ -20,7 +20,10 @@ class DenseCosts:
     Attributes
     ----------
     scale : float
-        Half of the range of the bilinear term of a plan of mass one, at most.
+        Size of the bilinear term of a plan of mass one, at most, but for what is
+        separable where the marginals are fixed.
+    magnitude : float
+        The same with all of it.
     """
 
     def __init__(self, problem, alternating):
@@ -32,12 +35,16 @@ class DenseCosts:
         )
         # A common shift changes nothing but rounding, unless the separable terms are
         # those of other marginals than the plan's.
+        fixed = problem.is_balanced and not alternating
         if loss.shift_invariant and not alternating:
             shift = (x.mean() + y.mean()) / 2
-            x -= shift
-            y -= shift
+            if fixed or abs(shift) > max(np.ptp(x), np.ptp(y)):
+                x -= shift
+                y -= shift
         self._losses, self._values = (loss.f1(x), loss.f2(y)), (loss.h1(x), loss.h2(y))
-        self.scale = math.prod(float(np.ptp(value)) / 2 for value in self._values)
+        self.magnitude = math.prod(float(np.abs(v).max()) for v in self._values)
+        half_ranges = (float(np.ptp(value)) / 2 for value in self._values)
+        self.scale = math.prod(half_ranges) if fixed else self.magnitude
         self._symmetric = problem.x.symmetric and problem.y.symmetric
 
     def separable(self, rows, cols):
@@ -63,7 +70,7 @@ class FactoredCosts:
     def __init__(self, problem):
         self.problem, self._sides = problem, (problem.x, problem.y)
         self._features = [side.features.astype(np.float64) for side in self._sides]
-        self.scale = problem.x.scale * problem.y.scale
+        self.scale = self.magnitude = problem.x.scale * problem.y.scale
 
     def separable(self, rows, cols):
         return tuple(
@@ -110,6 +117,8 @@ class ExactLinearization:
     given_marginals : bool, default=False
         Whether the separable terms are those of the problem's marginals, not of the
         plan's.
+    least : float, default=0
+        What smaller entries count as where their logarithms are asked for.
 
     Attributes
     ----------
@@ -121,20 +130,24 @@ class ExactLinearization:
     confusion : float
         Most that the objective changes where given marginals are taken for those of the
         plan.
+    mass : float
+        Of the plan.
     cost_scale : float
-        Half of the range of the terms that no potential takes up, at most.
+        Size of the terms that no potential takes up, at most.
     magnitude : float
         Size of the terms whose difference the objective is.
     """
 
-    def __init__(self, costs, plan, given_marginals=False):
+    def __init__(self, costs, plan, given_marginals=False, least=0.0):
         self.problem, self.plan, n_m = costs.problem, plan, costs.problem.shape
+        self.least = least
         self.slices = row_blocks(*n_m)
         parts = [plan(rows) for rows in self.slices] if len(self.slices) == 1 else None
         if parts:
             self.plan = lambda rows: parts[0][rows]
         self.rows = np.concatenate([self.plan(s).sum(axis=1) for s in self.slices])
         self.cols = sum(self.plan(s).sum(axis=0) for s in self.slices)
+        self.mass = float(np.abs(self.rows).sum())
         self._set_costs(costs, given_marginals)
         self._kept = None
         if 8 * n_m[0] * n_m[1] <= KEPT_BYTES:
@@ -153,7 +166,7 @@ class ExactLinearization:
         self.linear_cost = 0.0
         self.cost_scale = self._alpha * costs.scale
         sizes = (np.abs(c) @ mass for c, mass in zip(own, given, strict=True))
-        self.magnitude = self._alpha * (sum(sizes) + abs(bilinear))
+        self.magnitude = self._alpha * (sum(sizes) + costs.magnitude * self.mass)
         if fused:
             linear = problem.linear_cost
             self.linear_cost = float(
@@ -170,6 +183,10 @@ class ExactLinearization:
             missed = np.abs(self.rows - problem.p).sum()
             missed += np.abs(self.cols - problem.q).sum()
         self.confusion = 2 * self._alpha * missed * largest
+
+    def logarithms(self, rows):
+        """Of some rows of the plan."""
+        return np.log(np.maximum(self.plan(rows), self.least))
 
     def cost(self, rows):
         """Some rows of the linearized cost."""

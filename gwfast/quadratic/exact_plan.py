@@ -90,7 +90,7 @@ class ExactPlan:
         """
         made = self._at.cost(rows) / (-self._epsilon * factor)
         if self._proximal:
-            made += np.log(np.maximum(self._at.plan(rows), 0.0))
+            made += self._at.logarithms(rows)
         return made
 
     def _fit_rows(self, g, factor=1.0):
@@ -212,11 +212,12 @@ def alternate(at, costs, epsilon):
     logs, now = (np.log(problem.p), np.log(problem.q)), at
     made = plan
     for axis, fit in ((1, logs[0]), (0, logs[1])):
-        exponent = np.log(np.maximum(made, 0.0)) - now.cost(slice(None)) / epsilon
+        everything = slice(None)
+        exponent = now.logarithms(everything) - now.cost(everything) / epsilon
         potential = fitted(fit, log_sum(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
-            now = ExactLinearization(costs, made.__getitem__, True)
+            now = ExactLinearization(costs, made.__getitem__, True, at.least)
     return float(np.abs(made - plan).sum()) / float(np.abs(at.rows).sum() or 1.0)
 
 

@@ -18,6 +18,9 @@ from .methods import PGD, step_of
 from .solution import Solution
 from .stopping import Seen, has_stalled
 
+# Largest change of a plan that may be rounding and still counts as none.
+MAX_ROUNDED = 0.01
+
 
 class OuterLoop:
     """Outer iterations from one start. A loop can be paused, and taken up again with
@@ -189,7 +192,9 @@ class OuterLoop:
         if callback is not None and self._ask(callback, stepped):
             return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
-            return Status.CONVERGED
+            # What rounding excuses has not converged where it is most of the plan.
+            resolved = self.change <= max(limits.tol, MAX_ROUNDED) and floor < 1.0
+            return Status.CONVERGED if resolved else Status.PRECISION
         if settled and thorough:
             # Nothing moves, and the marginals are as good as they get.
             spent = stepped.n_inner >= limits.max_inner

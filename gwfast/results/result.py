@@ -28,7 +28,7 @@ class OuterStep(NamedTuple):
     change : float
         Relative change that this iteration made, in what the next one depends on: for
         point clouds ``|A' - A|_F / |A'|_F`` of the matrix ``A = X' T Y``, for dense
-        costs ``|T' - T|_1`` of the plan.
+        costs ``|T' - T|_1`` of the plan, over its mass.
     marginal_error : float
         ``|T 1 - p|_1 + |T' 1 - q|_1``.
     n_inner : int

@@ -26,6 +26,8 @@ ROUNDINGS = 16
 # How much further than its last step, which was within tolerance, a plan may be from
 # its exact next one.
 SLACK = 10
+# Largest bound, a fraction of the plan, that says anything.
+MAX_BOUND = 0.1
 # Rounding of the objective, a difference of larger terms, in units of what solvers
 # expect of it: sums of mean losses that are negative by less than ten are made zero.
 COST_ROUNDINGS = 10
@@ -63,7 +65,7 @@ def verify(
         What the plan should be a fixed point of; None is that of the result, or "pgd".
     tol, marginal_tol : float, default=1e-5
         Those the plan was solved to. With ``method="bapg"`` `marginal_tol` is for the
-        columns alone.
+        columns alone, and of a partial plan a fraction of its mass.
     max_iter : int, default=1000
         Limit of the iterations from each start of the search for potentials; those of a
         result mostly need none.
@@ -185,9 +187,11 @@ def _as_given(problem, result, epsilon, method):
 def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter):
     """The residuals of a finite plan."""
     costs = costs_of(problem, method.alternating)
-    at = ExactLinearization(costs, given.rows, method.alternating)
+    least = float(np.finfo(given.coupling.dtype).tiny)
+    at = ExactLinearization(costs, given.rows, method.alternating, least)
     unit = at.cost_scale / given.epsilon
     bound = SLACK * tol + ROUNDINGS * given.precision.rounding * (1.0 + unit)
+    bound = min(bound, MAX_BOUND)
     left_out, complementarity = 0.0, None
     if method.alternating:
         distance = alternate(at, costs, given.epsilon)
@@ -211,6 +215,7 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
 def _marginals(problem, at, method, marginal_tol):
     """How far the sums are from what they should be."""
     rule, missed = problem.rule, []
+    marginal_tol *= rule.mass
     for sums, masses in ((at.rows, rule.p), (at.cols, rule.q)):
         off = sums - masses
         over = np.maximum(off, 0.0) if rule.takes_mass else np.abs(off)
