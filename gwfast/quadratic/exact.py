@@ -182,7 +182,7 @@ class ExactLinearization:
         if problem.is_balanced:
             missed = np.abs(self.rows - problem.p).sum()
             missed += np.abs(self.cols - problem.q).sum()
-        self.confusion = 2 * self._alpha * missed * largest
+        self.confusion = 2 * self._alpha * missed * (largest + costs.magnitude)
 
     def logarithms(self, rows):
         """Of some rows of the plan."""

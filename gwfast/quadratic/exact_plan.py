@@ -214,6 +214,7 @@ def alternate(at, costs, epsilon):
     for axis, fit in ((1, logs[0]), (0, logs[1])):
         everything = slice(None)
         exponent = now.logarithms(everything) - now.cost(everything) / epsilon
+        exponent[problem.p == 0] = exponent[:, problem.q == 0] = -np.inf
         potential = fitted(fit, log_sum(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
