@@ -18,6 +18,7 @@ from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from .anderson import Anderson
 from .linearization import Linearization, Update, not_negative
+from .methods import PGD
 
 # Relative change of the state below which it is worth to see whether a part of the
 # kernel is enough: before, it would have to be chosen anew in every step. Where an
@@ -47,6 +48,7 @@ class Factored(Linearization):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
+    method = PGD
 
     def __init__(self, problem, n_threads, tier="dense"):
         super().__init__(problem, n_threads)
