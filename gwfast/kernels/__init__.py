@@ -76,9 +76,21 @@ def _loaded_files():
         return ""
 
 
-_before = _loaded_files()
+def allowed_processors():
+    """Those that the calling thread may run on, now."""
+    try:
+        return frozenset(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return frozenset(range(os.cpu_count() or 1))
+
+
+_before, PROCESSORS = _loaded_files(), allowed_processors()
 with _patient():
     from . import _rows
+
+# Whether OpenMP, as it was loaded, bound this thread to a place of its own
+# (OMP_PROC_BIND), which says nothing about what the process may run on: `PROCESSORS`.
+BOUND = allowed_processors() != PROCESSORS
 
 # Whether another package had loaded that OpenMP, whose threads so wait busily.
 IMPATIENT = (

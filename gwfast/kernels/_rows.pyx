@@ -20,10 +20,11 @@ cdef extern from "teams.h" nogil:
     int gwf_openmp()
     int gwf_max_threads()
     const char *gwf_runtime()
-    void gwf_set_stack(size_t)
+    void gwf_set_sizes(size_t, size_t)
     void gwf_forked()
     int gwf_is_orphan()
     int gwf_team_of(int)
+    int gwf_blas_team_of(int)
 
 isa = gwf_supported_isa(0)
 
@@ -72,9 +73,10 @@ def openmp_runtime():
     return os.fsdecode(gwf_runtime())
 
 
-def set_stack(size_t n_bytes):
-    """Say how large the stacks of OpenMP's threads are; 0 is the system's default."""
-    gwf_set_stack(n_bytes)
+def set_sizes(size_t stack, size_t blas):
+    """Say how many bytes the stack of each of OpenMP's threads has, 0 for the system's
+    default, and how many BLAS takes for each thread that calls it."""
+    gwf_set_sizes(stack, blas)
 
 
 def forked():
@@ -90,6 +92,10 @@ def is_orphan():
 
 cdef int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
     return gwf_team_of(<int>max(min(<ptrdiff_t>n_threads, chunks), 1))
+
+
+cdef int blas_team(int n_threads, ptrdiff_t chunks) noexcept nogil:
+    return gwf_blas_team_of(<int>max(min(<ptrdiff_t>n_threads, chunks), 1))
 
 
 def supported_isas():

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import mmap
 import os
 import re
 import threading
@@ -10,10 +11,11 @@ import time
 import warnings
 from pathlib import Path
 
-import scipy.linalg  # noqa: F401  loads the BLAS that the kernels call
+import numpy as np
+import scipy.linalg  # loads the BLAS that the kernels call
 from threadpoolctl import ThreadpoolController
 
-from . import _rows
+from . import BOUND, PROCESSORS, _rows, allowed_processors
 from .control_groups import groups
 
 # Matrix entries below which waking a second thread costs more than it saves: a pass
@@ -66,22 +68,14 @@ def _default_n_threads():
         return available
     if available == _UNASKED:  # the processors at import, which may have changed
         available = MOST_THREADS
-    cores = _physical_cores(_allowed_processors())
+    cores = _physical_cores(PROCESSORS if BOUND else allowed_processors())
     # A quota may change, but reading its files takes a tenth of a millisecond.
     return max(1, min(available, cores, _quota(int(time.monotonic()))))
 
 
-def _allowed_processors():
-    """Those that this process may run on, now."""
-    try:
-        return frozenset(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return frozenset(range(os.cpu_count() or 1))
-
-
-# What OpenMP takes where nobody asks it for another number; None where somebody had.
+# What OpenMP takes where nobody asks it for another number; None where somebody did.
 _UNASKED = _rows.openmp_max_threads()
-if _UNASKED != len(_allowed_processors()):
+if _UNASKED != len(PROCESSORS):
     _UNASKED = None
 
 
@@ -135,7 +129,8 @@ def _stack_bytes(environment):
     return 0
 
 
-_rows.set_stack(_stack_bytes(os.environ))
+_STACK = _stack_bytes(os.environ)
+_rows.set_sizes(_STACK, 0)
 
 
 # --- After a fork ---------------------------------------------------------------------
@@ -185,7 +180,7 @@ class _BlasLimit:
     """
 
     def __init__(self):
-        self._lock = threading.RLock()
+        self._lock, self._has_buffers = threading.RLock(), False
         self._inside = collections.Counter()  # how often each Python thread is
         self._former = []
 
@@ -195,6 +190,7 @@ class _BlasLimit:
                 # An interrupt just here may have left what is to be restored.
                 self._former = self._former or _now(_blas(shared=True))
                 _set_threads((library, 1) for library, _ in self._former)
+                self._take_buffers()
             self._inside[threading.get_ident()] += 1
 
     def __exit__(self, *_):
@@ -217,6 +213,22 @@ class _BlasLimit:
             self._inside += collections.Counter()
             self._restore()
 
+    def _take_buffers(self):
+        """Call BLAS for the first time, where there is room for that."""
+        if self._has_buffers:
+            return
+        sizes = [_buffer_bytes(library) for library, _ in self._former]
+        if not _has_room(sum(sizes)):
+            self._restore()
+            raise MemoryError(
+                f"the BLAS of NumPy and SciPy takes {sum(sizes) / 1e9:.3g} GB of "
+                "address space, more than limits of this process (ulimit -v) leave"
+            )
+        small = np.ones((2, 2), dtype=np.float32)
+        scipy.linalg.blas.sgemm(1.0, small @ small, small)
+        _rows.set_sizes(_STACK, max(sizes, default=0))
+        self._has_buffers = True
+
 
 _blas_limit = _BlasLimit()
 if hasattr(os, "register_at_fork"):
@@ -231,6 +243,38 @@ def _blas(shared):
             of_openmp = getattr(library, "threading_layer", None) == "openmp"
             if shared != (of_openmp and library.internal_api == "openblas"):
                 yield library
+
+
+# Address space that OpenBLAS takes when it is first called, for each thread that calls
+# it at once; it ends the process if it gets none. That of SciPy's and NumPy's wheels
+# takes less than others.
+WHEELS, WHEELS_BUFFER, BUFFER = "libscipy_openblas", 32 * 1024**2, 128 * 1024**2
+
+
+def _buffer_bytes(library):
+    if library.internal_api != "openblas":
+        return 0
+    return WHEELS_BUFFER if library.prefix == WHEELS else BUFFER
+
+
+def _has_room(n_bytes):
+    """Whether so much address space can be had."""
+    if n_bytes == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return True
+    try:
+        mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+def take_blas_buffers():
+    """Have BLAS take its buffers now; whether there is room for them."""
+    try:
+        with single_threaded_blas():
+            return True
+    except MemoryError:
+        return False
 
 
 def _set_threads(settings):

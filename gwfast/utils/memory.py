@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..kernels.control_groups import groups
+from ..kernels.threads import take_blas_buffers
 from .types import MemoryLimit
 
 try:
@@ -94,6 +95,8 @@ def _free_of_process() -> Iterator[int]:
     for name, bounded in PROCESS_LIMITS.items():
         limit, _ = resource.getrlimit(getattr(resource, name))
         if limit != resource.RLIM_INFINITY:
+            if not take_blas_buffers():  # which any solve needs; they count as used
+                yield 0
             used = _statistic(Path("/proc/self/status"), bounded) or 0
             yield max(limit - 1024 * used, 0)
 

@@ -125,7 +125,7 @@ def test_no_group_grants_all(tmp_path, monkeypatch):
 def test_default_is_at_most_the_quota(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "_UNASKED", threads._rows.openmp_max_threads())
-    monkeypatch.setattr(threads, "_allowed_processors", lambda: frozenset(range(999)))
+    monkeypatch.setattr(threads, "allowed_processors", lambda: frozenset(range(999)))
     monkeypatch.setattr(threads, "_physical_cores", len)
     monkeypatch.setattr(threads, "_quota", lambda second: 5)
     assert threads.resolve_n_threads() == 5

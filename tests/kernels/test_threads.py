@@ -73,6 +73,7 @@ print(every, one, resolve(), resolve(every))
     assert one == "1" and every == again == asked
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
 def test_processors_given_after_the_import_count():
@@ -86,6 +87,18 @@ print(threads.resolve_n_threads(), threads._physical_cores(frozenset(first)))
 """
     given, cores = map(int, in_new_process(code, OMP_NUM_THREADS=None))
     assert given == min(cores, threads._quota(0))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_openmp
+def test_thread_that_openmp_bound_is_not_all_that_there_is():
+    """OMP_PROC_BIND: the affinity of the first thread is then OpenMP's doing."""
+    bound, free = (
+        in_new_process(ANSWERS, OMP_NUM_THREADS=None, OMP_PROC_BIND=setting)
+        for setting in ("true", None)
+    )
+    assert bound == free
 
 
 @needs_openmp
