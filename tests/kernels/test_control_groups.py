@@ -43,7 +43,7 @@ def found(tmp_path, membership, folders, controller="cpu"):
         ("4:cpu:/\n0::/s\n", ["cpu", "unified"], [(1, "cpu"), (2, "s"), (2, ".")]),
         (None, ["."], [(2, ".")]),
         (None, ["cpu"], [(2, "."), (1, "cpu")]),
-        ("nonsense\n\n7\n", ["."], [(2, ".")]),
+        ("nonsense\n\n7\n", ["."], []),
         ("", ["."], []),
     ],
 )
