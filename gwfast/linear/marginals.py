@@ -202,7 +202,10 @@ class PartialSolver(SinkhornSolver):
         u, v, sums = scalings.u, scalings.v, scalings.sums
         np.copyto(u, np.exp(logs[0]), casting="same_kind")
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
-        scale = self.mass / float(u @ (kernel.rows @ v))
+        total = float(u @ (kernel.rows @ v))
+        if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
+            return self._iterate(kernel, epsilon, logs, tol, max_iter)
+        scale = self.mass / total
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
             before = u.copy(), v.copy(), scale
@@ -247,9 +250,14 @@ class PartialSolver(SinkhornSolver):
             if deadline.passed(spare):
                 break
         f = epsilon * (row_base + log_u + log_scale)
-        potentials = PartialPotentials(f, epsilon * (col_base + log_v), log_u, log_v)
-        kernel.make(potentials, epsilon, self.q, self.scalings)
-        return potentials, n_iter
+        g = epsilon * (col_base + log_v)
+        peak = kernel.make(Potentials(f, g), epsilon, self.q, self.scalings)
+        if not peak <= self.precision.peak:
+            raise ValueError(
+                f"epsilon must be larger for this partial plan: at {epsilon:.1e} of "
+                f"the largest costs all is rounding in {self.precision.dtype}"
+            )
+        return PartialPotentials(f, g, log_u, log_v), n_iter
 
 
 def _moved(now, before):

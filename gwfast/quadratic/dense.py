@@ -52,11 +52,9 @@ class Dense(ResumableDense):
         self.method = method
         # The separable terms are constant only when both marginals are fixed.
         fixed = problem.is_balanced and not method.alternating
-        # A loss that sees differences only: a common shift keeps large offsets out of
-        # the squares.
         shift = 0.0
-        if loss.shift_invariant and fixed:
-            shift = (_mean(x.matrix) + _mean(y.matrix)) / 2
+        if loss.shift_invariant and not method.alternating:
+            shift = common_shift(x.matrix, y.matrix, fixed)
         p, q, dtype = problem.p, problem.q, precision.dtype
         left = TransformedCost(x, shift, loss.h1, loss.f1, p, dtype, fixed)
         right = TransformedCost(y, shift, loss.h2, loss.f2, q, dtype, fixed)
@@ -164,6 +162,7 @@ class Dense(ResumableDense):
             moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
             change, moved = self.distance_to(before)
+            change /= self.problem.mass
         self._change = change
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
@@ -238,8 +237,15 @@ class Dense(ResumableDense):
         return float(total), bilinear - half
 
 
-def _mean(matrix):
-    return float(matrix.mean(dtype=np.float64))
+def common_shift(x, y, fixed):
+    """What is taken from both costs under a loss that sees differences only, to keep
+    large offsets out of the squares. Costs whose marginals are not fixed keep theirs
+    where they differ by as much.
+    """
+    shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
+    if fixed or abs(shift) > max(float(np.ptp(matrix)) for matrix in (x, y)):
+        return shift
+    return 0.0
 
 
 def nbytes(problem, scale, itemsize):

@@ -19,6 +19,7 @@ from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.trees import as_saved
 from .anderson import Anderson
 from .linearization import Linearization, Update, not_negative
+from .methods import PGD
 
 # Relative change of the state below which it is worth to see whether a part of the
 # kernel is enough: before, it would have to be chosen anew in every step. Where an
@@ -48,6 +49,7 @@ class Factored(Linearization):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
+    method = PGD
 
     def __init__(self, problem, n_threads, tier="dense"):
         super().__init__(problem, n_threads)

@@ -73,6 +73,7 @@ class Linearization:
         How plans can be extrapolated, see extrapolation.py; None where the state does
         not move linearly with the plan.
     precision : FloatPrecision
+    method : Method
     """
 
     extrapolation = "guarded"

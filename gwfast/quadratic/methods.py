@@ -71,8 +71,9 @@ def as_method(name, problem, precision):
 
 class Stepped(NamedTuple):
     """What a step has done: a solution for a kernel, taken as the state, the inner
-    iterations it took, the errors of the marginals that the plan was fitted to last and
-    of all that it should have, and the seconds for what is not inner iterations.
+    iterations it took, the errors of the marginals that the plan was fitted to last (as
+    a fraction of its mass) and of all that it should have, and the seconds for what is
+    not inner iterations.
     """
 
     kernel: Kernel
@@ -99,7 +100,8 @@ class WholeStep:
         update = self._linearization.update(*made)
         seconds = time.perf_counter() - began
         error = self._rule.error(update.rows, update.cols)
-        return Stepped(*made, update, made[1].n_iter, error, error, seconds)
+        relative = error / self._rule.mass
+        return Stepped(*made, update, made[1].n_iter, relative, error, seconds)
 
 
 class AlternatingStep:

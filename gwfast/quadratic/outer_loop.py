@@ -19,6 +19,13 @@ from .resuming import ResumableLoop
 from .solution import Solution
 from .stopping import Seen, has_stalled
 
+# Largest change of a plan that may be rounding and still counts as none.
+MAX_ROUNDED = 0.01
+# Rounding of a plan from which on a step may leave a fixed point that the last one came
+# near by chance: at so small an epsilon what is next to nothing grows to everything in
+# an iteration. A small change has to be followed by another.
+UNSTABLE = 1e-3
+
 
 class OuterLoop(ResumableLoop):
     """Outer iterations from one start. A loop can be paused, and taken up again with
@@ -199,8 +206,14 @@ class OuterLoop(ResumableLoop):
         self._confirming = self._settled and (
             self._extrapolation.trial is not None
             or self.linearization.use_full_kernel()
+            or (seen.floor > UNSTABLE and self._may_leave(seen))
         )
         return hidden
+
+    def _may_leave(self, seen):
+        """Whether a small change may be the first of ever larger ones."""
+        growing = seen.change > 2 * self.history[-2:][0].change
+        return not seen.confirming or (growing and seen.change > seen.asked_tol)
 
     def _status(self, stepped, limits, thorough, final, floor, callback):
         """Why the loop ends with the last iteration, or None."""
@@ -209,7 +222,9 @@ class OuterLoop(ResumableLoop):
         if callback is not None and self._ask(callback, stepped):
             return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
-            return Status.CONVERGED
+            # What rounding excuses has not converged where it is most of the plan.
+            resolved = self.change <= max(limits.tol, MAX_ROUNDED) and floor < 1.0
+            return Status.CONVERGED if resolved else Status.PRECISION
         # The linear problem may have been cut short, or there is no time for another.
         if limits.late(stepped.seconds):
             return Status.TIME_LIMIT
