@@ -208,7 +208,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
                 field.append(race.resume(last, schedule.last))
             left, rows = _finished(field, prune, limits, report)
             last, candidates = left[0], candidates + rows
-            result = conclude(last.solution, race.is_tie(left))
+            result = conclude(last.solution, race.is_tie(left), limits)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
