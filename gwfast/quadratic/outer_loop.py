@@ -12,6 +12,7 @@ import time
 from ..linear.sinkhorn_solver import in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
+from .circles import Circles
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
@@ -74,18 +75,9 @@ class OuterLoop(ResumableLoop):
         self._step = step_of(method, linearization)
         self._schedule = InnerSchedule(linearization)
         self._extrapolation = extrapolation_of(linearization)
+        self._circles = Circles()
         # Whether the last iteration had settled, and whether it lacked but a last look.
         self._settled = self._confirming = False
-
-    @property
-    def potentials(self):
-        """`Potentials` of the last linear problem, or None before it."""
-        return self._potentials
-
-    @property
-    def update_seconds(self):
-        """What the last `Update` took."""
-        return self._seconds
 
     def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
@@ -142,7 +134,14 @@ class OuterLoop(ResumableLoop):
         self._schedule.adapt(stepped.error, self.change, rose)
         final = epsilon == self.epsilons.last
         hidden = self._settle(seen, limits.rule, final)
+        circle = self._circles.add(
+            self.gw_cost, self.change, self._potentials, inner_epsilon
+        )
         status = self._status(stepped, limits, thorough, final, floor, callback)
+        if status in (None, Status.MAX_OUTER) and circle:
+            # At that of its plans at which the limit would end it.
+            left = limits.max_outer - len(self.history)
+            status = Status.CIRCLE if left % circle == 0 else status
         if status is None:
             if final and not self._confirming and not hidden:
                 # The last iteration that the limit allows could not be taken back.

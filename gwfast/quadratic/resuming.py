@@ -41,6 +41,7 @@ class ResumableLoop:
         self._settled, self._confirming = map(bool, saved["settled"])
         self._schedule.restore(saved["schedule"])
         self._extrapolation.restore(saved["extrapolation"])
+        self._circles.restore(saved["circles"], shape)
 
     def export(self):
         """Where the loop stands after an iteration: a tree of arrays, numbers and
@@ -59,7 +60,18 @@ class ResumableLoop:
             settled=(self._settled, self._confirming),
             schedule=self._schedule.export(),
             extrapolation=self._extrapolation.export(),
+            circles=self._circles.export(),
         )
+
+    @property
+    def potentials(self):
+        """`Potentials` of the last linear problem, or None before it."""
+        return self._potentials
+
+    @property
+    def update_seconds(self):
+        """What the last `Update` took."""
+        return self._seconds
 
 
 class ResumableDense(Linearization):
