@@ -269,8 +269,10 @@ def _moved(now, before):
 def _moved_logarithms(now, before):
     """The same of their logarithms."""
     with np.errstate(invalid="ignore", over="ignore"):
-        change = np.abs(np.expm1(np.subtract(now, before)))
-    return float(np.nan_to_num(change, nan=0.0, posinf=np.inf).max())
+        change = np.subtract(now, before)
+        # Of nothing from nothing it is not a number, which these two pass over.
+        most, least = np.fmax.reduce(change, None), np.fmin.reduce(change, None)
+        return float(np.fmax(np.fmax(np.expm1(most), -np.expm1(least)), 0.0))
 
 
 def _log_sum(logs):

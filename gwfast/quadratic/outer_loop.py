@@ -12,6 +12,7 @@ import time
 from ..linear.sinkhorn_solver import in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
+from .circles import Circles
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
@@ -74,6 +75,7 @@ class OuterLoop(ResumableLoop):
         self._step = step_of(method, linearization)
         self._schedule = InnerSchedule(linearization)
         self._extrapolation = extrapolation_of(linearization)
+        self._circles = Circles()
         # Whether the last iteration had settled, and whether it lacked but a last look.
         self._settled = self._confirming = False
 
@@ -142,7 +144,14 @@ class OuterLoop(ResumableLoop):
         self._schedule.adapt(stepped.error, self.change, rose)
         final = epsilon == self.epsilons.last
         hidden = self._settle(seen, limits.rule, final)
+        circle = self._circles.add(
+            self.gw_cost, self.change, self._potentials, inner_epsilon
+        )
         status = self._status(stepped, limits, thorough, final, floor, callback)
+        if status in (None, Status.MAX_OUTER) and circle:
+            # At that of its plans at which the limit would end it.
+            left = limits.max_outer - len(self.history)
+            status = Status.CIRCLE if left % circle == 0 else status
         if status is None:
             if final and not self._confirming and not hidden:
                 # The last iteration that the limit allows could not be taken back.

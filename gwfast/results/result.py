@@ -220,9 +220,10 @@ class GWResult:
     status : Status
         Why the solver stopped, a `str` whose `meaning` says it in words:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
-        any better), ``"stopped"`` (by the callback), ``"time_limit"``, and of what
-        converged, but should not be trusted as it is, ``"near_product"``,
-        ``"lost_mass"`` and ``"tie"`` (another plan is as good).
+        any better), ``"circle"`` (outer iterations went round in one), ``"stopped"``
+        (by the callback), ``"time_limit"``, and of what converged, but should not be
+        trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"`` (another
+        plan is as good).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`); 0 where it was

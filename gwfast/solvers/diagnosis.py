@@ -14,12 +14,29 @@ MIN_INFORMATION = 0.02
 USUAL_EPSILON = 0.03
 # Fraction of its mass that a point keeps at least unless it has lost it.
 MIN_MASS = 0.01
+# Outer iterations that are looked at for the limit that they ended at.
+LOOKED_AT = 20
+INNER_ADVICE = (
+    "; linear problems ended at max_inner, so first a larger max_inner, epsilon or "
+    "marginal_tol"
+)
 
 
-def conclude(solution, tie):
-    """The `GWResult` of a solution."""
+def conclude(solution, tie, limits):
+    """The `GWResult` of a solution within these limits."""
     status, advice = _diagnose(solution, tie)
+    if status == Status.MAX_OUTER and _inner_spent(solution.history, limits):
+        advice += INNER_ADVICE
     return solution.result(status=status, advice=advice)
+
+
+def _inner_spent(history, limits):
+    """Whether most of the last linear problems were not solved for want of inner
+    iterations.
+    """
+    last = history[-LOOKED_AT:]
+    spent = sum(step.n_inner >= limits.max_inner for step in last)
+    return 2 * spent >= len(last)
 
 
 def warn_of(result, limits, stacklevel):

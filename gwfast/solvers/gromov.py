@@ -243,14 +243,15 @@ def _solve(problem, start, options, report):
         raise OutOfTime
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
-        return dataclasses.replace(conclude(solution, tie), candidates=candidates)
+        result = conclude(solution, tie, options.limits)
+        return dataclasses.replace(result, candidates=candidates)
     if options.tier != "dense" and not isinstance(start, Product | Given):
         raise MemoryError(
             f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "
             f"any other is made as an array; got {start}"
         )
     report(ProgressEvent("solve", f"solving from {start}"))
-    return conclude(descend(problem, start, options), False)
+    return conclude(descend(problem, start, options), False, options.limits)
 
 
 def _start_of(problem, options):

@@ -210,7 +210,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
                 break
             standing = _finished(standing, prune, limits, report, checkpoint)
             last, candidates = standing.left[0], candidates + standing.records()
-            result = conclude(last.solution, race.is_tie(standing))
+            result = conclude(last.solution, race.is_tie(standing), limits)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
