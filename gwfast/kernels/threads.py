@@ -74,9 +74,8 @@ def _default_n_threads():
 
 
 # What OpenMP takes where nobody asks it for another number; None where somebody did.
-_UNASKED = _rows.openmp_max_threads()
-if _UNASKED != len(PROCESSORS):
-    _UNASKED = None
+_AT_IMPORT = _rows.openmp_max_threads()
+_UNASKED = _AT_IMPORT if _AT_IMPORT == len(PROCESSORS) else None
 
 
 @functools.lru_cache(maxsize=8)
