@@ -87,7 +87,8 @@ def written(root, files):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    return list(memory._free_of_groups(root=root, membership=root / "membership"))
+    where = dict(root=root, membership=root / "membership")
+    return list(memory._free_of_groups(memory._limited_groups(**where)))
 
 
 @pytest.fixture(params=VERSIONS)
@@ -110,6 +111,7 @@ def group(request, tmp_path):
         (1000, 1000, [0]),
         (1000, 1200, [0]),
         ("max", 300, []),
+        (2**63 - 4096, 300, []),
         (1000, None, []),
         (None, 300, []),
         ("", 300, []),
