@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,10 +164,12 @@ def test_limit_of_the_process_leaves_what_is_below_it(name, bounded, monkeypatch
 
 
 @pytest.mark.process
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
+)
 def test_limit_of_the_address_space_refuses_up_front():
     """Of 4000 x 4000 points in a process that may take 200 MB more: before anything is
     allocated, with numbers."""
-    pytest.importorskip("resource")
     code = """
 import re, resource
 from pathlib import Path
