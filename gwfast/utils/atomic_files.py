@@ -1,11 +1,12 @@
 """Files that are there whole or not at all, and folders to write them to.
 
-What is being written has a name of its own until it is whole. Its writer holds a lock on
-it, which the system takes away when the writer dies: what a killed one has left is
+What is being written has a name of its own until it is whole. Its writer holds a lock
+on it, which the system takes away when the writer dies: what a killed one has left is
 removed by the next who writes beside it, and what another still writes is not.
 """
 
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -22,6 +23,8 @@ except ImportError:  # not on Windows, where nothing is removed
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX = ".gwfast-"
+# Also as earlier versions called them, without a host.
+_NAME = re.compile(r"\.gwfast-(([0-9a-f]{8}-)?[0-9a-f]{16}|[a-z0-9_]{8})")
 # Locks may not be seen from one machine to another, so that theirs must be old as well.
 _HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
 _OLD = 7 * 24 * 3600.0  # seconds
@@ -66,7 +69,7 @@ def temporary_folder(holder: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
@@ -85,7 +88,7 @@ def _locked(folder, make):
     while True:
         path = folder / f"{_PREFIX}{_HOST}-{secrets.token_hex(8)}"
         descriptor = make(path)
-        # Who tidies up may have come first; then the path is gone, once the lock is had.
+        # Who tidies up may have been faster; then the path is gone once it is locked.
         if not _lock(descriptor, wait=True) or path.exists():
             return path, descriptor
         os.close(descriptor)
@@ -112,7 +115,8 @@ def _tidy(folder):
     with suppress(OSError):
         for path in Path(name).glob(f"{_PREFIX}*"):
             with suppress(OSError):
-                _remove_stale(path)
+                if _NAME.fullmatch(path.name):
+                    _remove_stale(path)
 
 
 def _remove_stale(path):
