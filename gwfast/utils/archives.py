@@ -1,9 +1,10 @@
 """Arrays in NumPy's files, looked at before memory is set aside for what they claim."""
 
 import math
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -42,17 +43,17 @@ def refuse_more(budget: int) -> ValueError:
 @contextmanager
 def open_array(
     archive: NpzFile, name: str, budget: int
-) -> Iterator[tuple[BinaryIO, ArrayHeader]]:
+) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
     """The data of an array of an archive, as a stream, and what is said of it.
 
     A ValueError is raised for more bytes than `budget`, for pickled objects, and for a
     shape that takes more bytes than there are.
     """
-    members = archive.zip.NameToInfo
-    member = members.get(f"{name}.npy") or archive.zip.getinfo(name)
+    members: zipfile.ZipFile = archive.zip  # type: ignore[assignment]
+    member = members.NameToInfo.get(f"{name}.npy") or members.getinfo(name)
     if member.file_size > budget:
         raise refuse_more(budget)
-    with archive.zip.open(member) as stream:
+    with members.open(member) as stream:
         header = _header(stream)
         shape, _, dtype = header
         if dtype.hasobject:
