@@ -12,6 +12,7 @@ import numpy as np
 
 from ..kernels import _exponentials, _kernels
 from ..utils.precision import SINGLE
+from ..utils.trees import as_saved
 from ..utils.validation import as_marginal, as_positive, one_of
 from .log_domain import Potentials
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
@@ -154,6 +155,18 @@ class PartialPotentials(Potentials):
     log_v: np.ndarray
 
 
+def restored_potentials(saved, shape):
+    """The `Potentials` that `export` described, for a problem of this shape."""
+    sides, kind = zip("fg", ("log_u", "log_v"), shape, strict=True), Potentials
+    for potential, logarithm, size in sides:
+        as_saved(saved[potential], (size,), np.float64)
+        if logarithm in saved:
+            # Of the precision, or of the log domain.
+            kind, logs = PartialPotentials, saved[logarithm]
+            as_saved(logs, (size,), np.promote_types(logs.dtype, np.float32))
+    return kind(**saved)
+
+
 class PartialSolver(SinkhornSolver):
     """Plans of a given mass within larger marginals.
 
@@ -185,7 +198,10 @@ class PartialSolver(SinkhornSolver):
         u, v, sums = scalings.u, scalings.v, scalings.sums
         np.copyto(u, np.exp(logs[0]), casting="same_kind")
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
-        scale = self.mass / float(u @ (kernel.rows @ v))
+        total = float(u @ (kernel.rows @ v))
+        if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
+            return self._iterate(kernel, epsilon, logs, tol, max_iter)
+        scale = self.mass / total
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
             before = u.copy(), v.copy(), scale
@@ -226,9 +242,14 @@ class PartialSolver(SinkhornSolver):
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
             moved = max(_moved_logarithms(now, old) for now, old in pairs)
         f = epsilon * (row_base + log_u + log_scale)
-        potentials = PartialPotentials(f, epsilon * (col_base + log_v), log_u, log_v)
-        kernel.make(potentials, epsilon, self.q, self.scalings)
-        return potentials, n_iter
+        g = epsilon * (col_base + log_v)
+        peak = kernel.make(Potentials(f, g), epsilon, self.q, self.scalings)
+        if not peak <= self.precision.peak:
+            raise ValueError(
+                f"epsilon must be larger for this partial plan: at {epsilon:.1e} of "
+                f"the largest costs all is rounding in {self.precision.dtype}"
+            )
+        return PartialPotentials(f, g, log_u, log_v), n_iter
 
 
 def _moved(now, before):

@@ -71,7 +71,7 @@ def as_method(name, problem, precision):
 class Stepped(NamedTuple):
     """What a step has done: a solution for a kernel, taken as the state, the inner
     iterations it took, and the errors of the marginals that the plan was fitted to last
-    and of all that it should have.
+    (as a fraction of its mass) and of all that it should have.
     """
 
     kernel: Kernel
@@ -95,7 +95,8 @@ class WholeStep:
         made = _solve(self._linearization, self._solver, epsilon, start, options)
         update = self._linearization.update(*made)
         error = self._rule.error(update.rows, update.cols)
-        return Stepped(*made, update, made[1].n_iter, error, error)
+        relative = error / self._rule.mass
+        return Stepped(*made, update, made[1].n_iter, relative, error)
 
 
 class AlternatingStep:

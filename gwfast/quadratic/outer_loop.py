@@ -15,11 +15,19 @@ from ..results.status import Status
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
+from .resuming import ResumableLoop
 from .solution import Solution
 from .stopping import Seen, has_stalled
 
+# Largest change of a plan that may be rounding and still counts as none.
+MAX_ROUNDED = 0.01
+# Rounding of a plan from which on a step may leave a fixed point that the last one came
+# near by chance: at so small an epsilon what is next to nothing grows to everything in
+# an iteration. A small change has to be followed by another.
+UNSTABLE = 1e-3
 
-class OuterLoop:
+
+class OuterLoop(ResumableLoop):
     """Outer iterations from one start. A loop can be paused, and taken up again with
     other limits; loops whose linearizations share buffers must take turns.
 
@@ -67,7 +75,12 @@ class OuterLoop:
         # Whether the last iteration had settled, and whether it lacked but a last look.
         self._settled = self._confirming = False
 
-    def run(self, limits, callback=None):
+    @property
+    def potentials(self):
+        """`Potentials` of the last linear problem, or None before it."""
+        return self._potentials
+
+    def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
 
         Parameters
@@ -75,6 +88,9 @@ class OuterLoop:
         limits : Limits
         callback : callable or None, default=None
             Called with every step, a `LiveStep`; what it returns may end the loop.
+        save : callable or None, default=None
+            Called after every iteration but the last, when `export` has all that the
+            next one needs.
 
         Returns
         -------
@@ -83,6 +99,8 @@ class OuterLoop:
         began, status = time.perf_counter() - self.seconds, None
         while status is None:
             stepped, status = self._iterate(limits, began, callback)
+            if save is not None and status is None:
+                save()
         self.seconds = time.perf_counter() - began
         return Solution(
             status=status,
@@ -179,8 +197,14 @@ class OuterLoop:
         self._confirming = self._settled and (
             self._extrapolation.trial is not None
             or self.linearization.use_full_kernel()
+            or (seen.floor > UNSTABLE and self._may_leave(seen))
         )
         return hidden
+
+    def _may_leave(self, seen):
+        """Whether a small change may be the first of ever larger ones."""
+        growing = seen.change > 2 * self.history[-2:][0].change
+        return not seen.confirming or (growing and seen.change > seen.asked_tol)
 
     def _status(self, stepped, limits, thorough, final, floor, callback):
         """Why the loop ends with the last iteration, or None."""
@@ -189,7 +213,9 @@ class OuterLoop:
         if callback is not None and self._ask(callback, stepped):
             return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
-            return Status.CONVERGED
+            # What rounding excuses has not converged where it is most of the plan.
+            resolved = self.change <= max(limits.tol, MAX_ROUNDED) and floor < 1.0
+            return Status.CONVERGED if resolved else Status.PRECISION
         if settled and thorough:
             # Nothing moves, and the marginals are as good as they get.
             spent = stepped.n_inner >= limits.max_inner

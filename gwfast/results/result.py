@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class OuterStep(NamedTuple):
     change : float
         Relative change that this iteration made, in what the next one depends on: for
         point clouds ``|A' - A|_F / |A'|_F`` of the matrix ``A = X' T Y``, for dense
-        costs ``|T' - T|_1`` of the plan.
+        costs ``|T' - T|_1`` of the plan, over its mass.
     marginal_error : float
         ``|T 1 - p|_1 + |T' 1 - q|_1``.
     n_inner : int
@@ -231,6 +231,8 @@ class GWResult:
         What to try, where `status` is none of "converged" and "stopped".
     history : tuple of OuterStep
         Of the last descent: with ``init="auto"`` there were others, see `candidates`.
+    method : str
+        ``"pgd"``, ``"ppa"`` or ``"bapg"``.
     candidates : Candidates
         What ``init="auto"``, `multistart` or `tune_epsilon` (a winner for each epsilon)
         tried, as a table; empty for any other start.
@@ -252,6 +254,7 @@ class GWResult:
     left_out: float = 0.0
     linear_cost: float = 0.0
     advice: str = ""
+    method: Literal["pgd", "ppa", "bapg"] = "pgd"
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property

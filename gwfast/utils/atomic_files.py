@@ -33,10 +33,13 @@ _tidied: set[str] = set()
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | os.PathLike[str], *, durable: bool = False
+) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file `path` if all goes well.
 
-    What is no regular file, a pipe for instance, is written to as it is.
+    With `durable` that is on the disk before it takes the place of what was there. What
+    is no regular file, a pipe for instance, is written to as it is.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -49,6 +52,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         temporary, lock = _locked(path.parent, _new_file)
         with open(temporary, "wb") as stream:
             yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException as error:
         if lock is not None:
