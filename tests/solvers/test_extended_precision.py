@@ -32,9 +32,10 @@ def drawn(case):
 
 
 def epsilon_of(sides, options):
-    """A tenth of the mean linearized cost of the product plan, or a larger step."""
+    """By the mean linearized cost of the product plan; smaller ones may go round."""
     terms = extended.losses(*sides, options["loss"])
-    return float(terms.mean()) * (1.0 if options.get("method") else 0.1)
+    free = "marginals" in options or "method" in options
+    return float(terms.mean()) * (2.0 if free else 1.0)
 
 
 @pytest.mark.parametrize("case", mostly_slow(range(N_CASES), fast=(0, 1, 6, 9)))
@@ -44,17 +45,16 @@ def test_plans_are_those_of_extended_precision(case):
     given = p, None if options.get("marginals") == "semirelaxed" else q
     solve = dict(epsilon=epsilon, init="product", n_threads=1, **options)
     # Proximal points have no other fixed points than vertices, which are far away.
-    steps = STEPS if options.get("method") == "ppa" else 500
+    proximal = "method" in options
+    steps = STEPS if proximal else 500
     reference, moved = extended.solve(
         *sides, p, q, epsilon=epsilon, n_outer=steps, **options
     )
     for dtype, tol, near in (("float64", 1e-12, 1e-9), ("float32", 1e-6, 2e-5)):
         tight = dict(tol=tol, marginal_tol=tol, max_outer=steps, dtype=dtype)
         result = gromov_wasserstein(*sides, *given, **solve, **tight)
-        if steps == STEPS:
-            # Early linear problems are not solved to the end.
-            near = max(near, 1e-5)
-        else:
-            assert moved < 1e-13
+        if options.get("method") == "ppa":
+            near = max(near, 1e-4 if dtype == "float32" else 1e-5)  # of inner solutions
+        assert proximal or moved < 1e-13
         distance = np.abs(result.plan - reference).sum() / reference.sum()
         assert distance < near, (dtype, result)
