@@ -195,7 +195,8 @@ def solve(problem, options):
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
-    kind = dict(method=method, itemsize=precision.itemsize)
+    races = start is None
+    kind = dict(method=method, itemsize=precision.itemsize, races=races)
     tier = choose(problem, options.tier, limit, threads, **kind)
     options = dataclasses.replace(options, memory_limit=limit, tier=tier)
     with single_threaded_blas(), reporting(options.progress) as report:

@@ -166,7 +166,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads = options.threads(problem)
     profiles = shared_profiles(problem) if len(epsilons) > 1 else None
-    choose(problem, "dense", as_memory_limit(None), threads)  # or refuse
+    kept = dict(races=False, n_states=len(starts) + 1)
+    choose(problem, "dense", as_memory_limit(None), threads, **kept)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)

@@ -21,7 +21,7 @@ from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
 from ..utils.progress import ProgressEvent
-from .levels import level_sizes, needs
+from .levels import SECOND_LEVEL_STATES, level_sizes, needs
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
 # Outer iterations after which candidates are compared; the first comparison comes when
@@ -123,7 +123,10 @@ def search(problem, options, report):
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
-        if between and needs(part, threads)[tier] > options.memory_limit:
+        # What was dropped on the level before makes room for this one.
+        field = ended = ()
+        kept = dict(races=False, n_states=SECOND_LEVEL_STATES)
+        if between and needs(part, threads, **kept)[tier] > options.memory_limit:
             continue
         linearization = linearize(part, threads, tier)
         schedule = hurried(options.epsilon.resolve(linearization))

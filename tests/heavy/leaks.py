@@ -43,7 +43,8 @@ class Stop(Exception):
 
 
 def solve(*sides, **options):
-    options = {"epsilon": 0.05, "max_outer": 20} | options
+    few = {"epsilon": 0.05, "init": "product", "max_outer": 8, "max_inner": 50}
+    options = few | options
     return gwfast.gromov_wasserstein(*sides, **options)
 
 
@@ -81,13 +82,18 @@ class BadStart:
         return np.full(problem.shape, -1.0)
 
 
+# Of a race with its fifty starts.
+SHORT = dict(epsilon=0.05, max_outer=2, max_inner=10)
+
 KINDS = {
     "clouds": lambda: solve(*CLOUDS),
+    "race": lambda: solve(*CLOUDS, init="auto", **SHORT),
+    "race in float64": lambda: solve(*COSTS, init="auto", dtype="float64", **SHORT),
     "dense costs": lambda: solve(*COSTS),
     "two threads": lambda: solve(*COSTS, n_threads=2),
     "forms of plans": lambda: plans(CLOUDS),
-    "sparse": lambda: plans(CLOUDS, tier="sparse", init="product", epsilon=0.005),
-    "tiled": lambda: plans(CLOUDS, tier="tiled", init="product"),
+    "sparse": lambda: plans(CLOUDS, tier="sparse", epsilon=0.005),
+    "tiled": lambda: plans(CLOUDS, tier="tiled"),
     "float64": lambda: solve(*COSTS, dtype="float64", tol=1e-9),
     "asymmetric": lambda: solve(np.triu(COSTS[0]), COSTS[1]),
     "kl": lambda: solve(COSTS[0] + 1, COSTS[1] + 1, loss="kl"),
@@ -106,14 +112,16 @@ KINDS = {
     "annealed": lambda: solve(*CLOUDS, epsilon=gwfast.Epsilon(0.02, anneal_from=3.0)),
     "progress": lambda: solve(*CLOUDS, progress=lambda text, done, total: None),
     "callback": lambda: solve(*CLOUDS, callback=keeps_plan),
-    "batch": lambda: gwfast.gromov_wasserstein_batch([COSTS, COSTS], n_threads=2),
+    "batch": lambda: gwfast.gromov_wasserstein_batch(
+        [COSTS, COSTS], n_threads=2, init="product", **SHORT
+    ),
     "several starts": lambda: gwfast.multistart(
-        gwfast.QuadraticProblem(*CLOUDS), epsilon=0.05
+        gwfast.QuadraticProblem(*CLOUDS), starts=["product", "profile"], **SHORT
     ),
     "linear": lambda: gwfast.sinkhorn(LINEAR, epsilon=0.05),
-    "align": lambda: gwfast.align(*POINTS, epsilon=0.05),
-    "pot": lambda: gwfast.pot.gromov.entropic_gromov_wasserstein(
-        *COSTS, epsilon=0.05, max_iter=20
+    "align": lambda: gwfast.align(*POINTS, init="product", **SHORT),
+    "pot": lambda: gwfast.pot.entropic_gromov_wasserstein(
+        *COSTS, epsilon=0.05, max_iter=5
     ),
     # What ends early, or at once.
     "callback raises": lambda: fails(Stop, solve, *CLOUDS, callback=raising),
