@@ -218,7 +218,8 @@ def solve(problem, options):
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
-    kind = dict(method=method, itemsize=precision.itemsize)
+    races = start is None
+    kind = dict(method=method, itemsize=precision.itemsize, races=races)
     tier = choose(problem, options.tier, limit, threads, **kind)
     checkpoint = opened(problem, options, init=start, method=method, tier=tier)
     options = dataclasses.replace(
