@@ -221,4 +221,9 @@ def reader_options(default=MAX_VOCAB):
             default="strict",
             help="What to do with words that are not UTF-8.",
         ),
+        count(
+            "--max-bytes",
+            show_default="16 MiB and 64 times its size",
+            help="Most bytes that a file may unpack to.",
+        ),
     )

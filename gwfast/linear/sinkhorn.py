@@ -39,7 +39,8 @@ def sinkhorn(
     ----------
     cost : array-like of shape (n, m)
     p : array-like of shape (n,) or None, default=None
-        Masses of the rows, non-negative with sum one; None is uniform.
+        Masses of the rows, non-negative with sum one; None is uniform. Those below
+        1e-30 of the largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
         Masses of the columns.
     epsilon : float

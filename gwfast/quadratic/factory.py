@@ -58,10 +58,28 @@ def work(problem, *, method=PGD, itemsize=4):
     return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
 
 
-def nbytes(problem, tier, n_threads, *, method=PGD, scale=1.0, itemsize=4):
-    """Bytes that a solve in this tier takes beside the geometries, or would with
-    `scale` times as many points.
+def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1):
+    """Bytes that a solve in this tier takes beside the geometries.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    tier : {"dense", "sparse", "tiled"}
+    n_threads : int
+    method : Method, default=PGD
+    shape : tuple of float or None, default=None
+        What it would take with that many points; None is as many as there are.
+    itemsize : int, default=4
+        Of the precision.
+    n_states : int, default=1
+        Solves that take turns.
+
+    Returns
+    -------
+    float
+        An upper bound, up to what an interpreter and its allocator keep (8 MB).
     """
+    shape = problem.shape if shape is None else shape
     if is_factored(problem, method):
-        return factored.nbytes(problem, tier, n_threads, scale)
-    return dense.nbytes(problem, scale, itemsize)
+        return factored.nbytes(problem, tier, n_threads, shape)
+    return dense.nbytes(problem, shape, itemsize, method, n_states)

@@ -205,12 +205,14 @@ class OuterLoop(ResumableLoop):
         self._confirming = self._settled and (
             self._extrapolation.trial is not None
             or self.linearization.use_full_kernel()
-            or (seen.floor > UNSTABLE and self._may_leave(seen))
+            or self._may_leave(seen)
         )
         return hidden
 
     def _may_leave(self, seen):
         """Whether a small change may be the first of ever larger ones."""
+        if seen.floor <= UNSTABLE or not self.linearization.change_is_rounded:
+            return False
         growing = seen.change > 2 * self.history[-2:][0].change
         return not seen.confirming or (growing and seen.change > seen.asked_tol)
 
@@ -222,8 +224,9 @@ class OuterLoop(ResumableLoop):
             return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
             # What rounding excuses has not converged where it is most of the plan.
-            resolved = self.change <= max(limits.tol, MAX_ROUNDED) and floor < 1.0
-            return Status.CONVERGED if resolved else Status.PRECISION
+            rounded = linearization.change_is_rounded and floor >= 1.0
+            moving = self.change > max(limits.tol, MAX_ROUNDED)
+            return Status.PRECISION if rounded or moving else Status.CONVERGED
         # The linear problem may have been cut short, or there is no time for another.
         if limits.late(stepped.seconds):
             return Status.TIME_LIMIT

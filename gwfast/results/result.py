@@ -199,7 +199,8 @@ class GWResult:
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the last linearized
-        cost; with ``method="ppa"`` and "bapg" times the plan before.
+        cost; with ``method="ppa"`` and "bapg" times the plan before. Minus infinity for
+        points without mass.
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
         cost it takes the marginals to be `p` and `q`: exact up to the marginal error.

@@ -75,7 +75,8 @@ def gromov_wasserstein(
         similarities (``metric="cosine"`` is a similarity).
     cost_y : array-like of shape (m, m), or PointCloud
     p : array-like of shape (n,) or None, default=None
-        Masses, non-negative with sum one; None is uniform.
+        Masses, non-negative with sum one; None is uniform. Those below 1e-30 of the
+        largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
     epsilon : float, "auto" or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
@@ -217,7 +218,8 @@ def solve(problem, options):
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
-    kind = dict(method=method, itemsize=precision.itemsize)
+    races = start is None
+    kind = dict(method=method, itemsize=precision.itemsize, races=races)
     tier = choose(problem, options.tier, limit, threads, **kind)
     checkpoint = opened(problem, options, init=start, method=method, tier=tier)
     options = dataclasses.replace(

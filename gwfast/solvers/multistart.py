@@ -183,7 +183,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
     deadline, profiles = limits.deadline, None
     if len(epsilons) > 1:
         profiles = shared_profiles(problem, deadline)
-    choose(problem, "dense", as_memory_limit(None), threads)  # or refuse
+    kept = dict(races=False, n_states=len(starts) + 1)
+    choose(problem, "dense", as_memory_limit(None), threads, **kept)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None
     # Of many epsilons nothing is kept.
     checkpoint = opened(problem, options, starts=starts, prune=prune)

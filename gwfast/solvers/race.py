@@ -23,7 +23,7 @@ from ..results.status import Status
 from ..utils.deadline import NEVER, OutOfTime
 from ..utils.progress import ProgressEvent
 from .checkpoint import NOT_KEPT, STARTS
-from .levels import level_sizes, needs
+from .levels import SECOND_LEVEL_STATES, level_sizes, needs
 from .stages import UPDATES
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
@@ -257,7 +257,9 @@ def search(problem, options, report, further=0.0):
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
-        if between and (late or needs(part, threads)[tier] > options.memory_limit):
+        kept = dict(races=False, n_states=SECOND_LEVEL_STATES)
+        full = needs(part, threads, **kept)[tier] > options.memory_limit
+        if between and (late or full):
             continue
         if late:
             _check_time(standing.left[0], problem, limits)

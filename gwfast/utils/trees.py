@@ -13,6 +13,7 @@ import zlib
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from .archives import read_array
 from .atomic_files import replacing
 
 # Key that stands for an array, by its number.
@@ -61,7 +62,7 @@ def read_tree(path, kind, version):
     """
     with open(path, "rb") as stream:
         try:
-            with NpzFile(stream) as arrays:
+            with NpzFile(stream, allow_pickle=False) as arrays:
                 header, found = _read(arrays, os.fstat(stream.fileno()).st_size)
             came, later = header["kind"], int(header["version"]) > version
             tree = None if came != kind or later else _unpacked(header["tree"], found)
@@ -84,8 +85,9 @@ def _read(arrays, size):
     # What is not compressed takes no more memory than the file has bytes.
     if sum(member.file_size for member in arrays.zip.infolist()) > size:
         raise ValueError("its members are larger than the file")
-    header = json.loads(arrays["header"].tobytes())
-    return header, [arrays[f"array_{k}"] for k in range(len(arrays.files) - 1)]
+    header = json.loads(read_array(arrays, "header", size).tobytes())
+    names = [f"array_{k}" for k in range(len(arrays.files) - 1)]
+    return header, [read_array(arrays, name, size) for name in names]
 
 
 def _unpacked(x, arrays):

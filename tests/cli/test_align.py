@@ -468,3 +468,25 @@ def test_words_need_no_extra():
         "assert len(gwfast.words.load_sample()) == 3\n"
     )
     run_python(code)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_killed_run_leaves_nothing_for_ever(run, files):
+    """Its folder stays until the next run that writes there."""
+    code = (
+        "import os, signal, sys, gwfast.cli.outputs as outputs\n"
+        "outputs.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import gwfast.cli.report as report\n"
+        "report.write = outputs.write\n"
+        "from gwfast.__main__ import main\n"
+        "main(['align', 'a.vec', 'b.vec', '--output', 'out', '--quiet'])\n"
+    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment(), cwd=files, check=False
+        )
+        assert done.returncode == -signal.SIGKILL
+        assert len(list(files.glob(".gwfast-*"))) == 1
+    assert run("align", "a.vec", "b.vec", "--output", "out", "--quiet")[0] == 0
+    assert not list(files.glob(".gwfast-*"))
