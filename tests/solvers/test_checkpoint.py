@@ -89,8 +89,16 @@ def mirrored():
     return cost, cost
 
 
+def circling():
+    """Two points a side, between whose plans the partial problem goes round."""
+    rng = np.random.default_rng(2)
+    sides = [random_cost(2, rng.integers(1000)) for _ in range(2)]
+    return *sides, *(rng.dirichlet([1.0, 1.0]) for _ in range(2))
+
+
 LINEAR = np.random.default_rng(4).random((40, 30))
 TIGHT = dict(tol=1e-9, marginal_tol=1e-9, dtype="float64")
+PART = dict(marginals="partial", mass=0.7)
 SOLVES = {
     "dense tier": (clouds, dict(init="product")),
     "sparse tier": (clouds, dict(tier="sparse", epsilon=Epsilon(relative=0.008))),
@@ -108,6 +116,7 @@ SOLVES = {
     "ppa": (costs, dict(epsilon=0.1, method="ppa", max_outer=60)),
     "bapg": (costs, dict(epsilon=0.1, method="bapg", max_outer=60, dtype="float64")),
     "max_outer": (clouds, dict(max_outer=4)),
+    "circle": (circling, dict(dtype="float64", epsilon=0.05, **PART)),
     "plan": (costs, dict(epsilon=0.05, init=LINEAR)),
 }
 
