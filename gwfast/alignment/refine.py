@@ -118,7 +118,8 @@ def refine_maps(
     began = time.perf_counter()
     x, y = x[: refinement.vocabulary], y[: refinement.vocabulary]
     min_pairs = MIN_PAIRS_PER_COLUMN * max(x.shape[1], y.shape[1])
-    steps, before = [], None
+    steps: list[RefineStep] = []
+    before = None
     for iteration in range(1, refinement.n_iter + 1):
         spent = time.perf_counter() - began
         if deadline.passed(spent / max(len(steps), 1)):
