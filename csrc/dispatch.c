@@ -56,10 +56,15 @@ static const gwf_isa *const gwf_floor = &GWF_JOIN(gwf_table, GWF_ISA);
 #define GWF_TARGET_BEGIN(t) \
     GWF_DO_(clang attribute push(__attribute__((target(t))), apply_to = function))
 #define GWF_TARGET_END _Pragma("clang attribute pop")
+#define GWF_WHOLE_VECTORS
 #else
 #define GWF_DO_(x) _Pragma(#x)
 #define GWF_TARGET_BEGIN(t) _Pragma("GCC push_options") GWF_DO_(GCC target(t))
 #define GWF_TARGET_END _Pragma("GCC pop_options")
+/* Without it GCC keeps to 256-bit vectors: right for code that mixes a few vector
+ * instructions into scalar work, wrong for these loops. Clang drops a whole list of
+ * targets for a word that it does not know, as it does not know this one. */
+#define GWF_WHOLE_VECTORS ",prefer-vector-width=512"
 #endif
 
 #define GWF_ISA avx2
@@ -75,9 +80,7 @@ GWF_TARGET_END
 #define GWF_ISA avx512
 #define GWF_BYTES 64
 #define GWF_TILE 8
-/* Without the last word GCC keeps to 256-bit vectors: right for code that mixes a few
- * vector instructions into scalar work, wrong for these loops. */
-GWF_TARGET_BEGIN("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+GWF_TARGET_BEGIN("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" GWF_WHOLE_VECTORS)
 #include "isa.inc"
 GWF_TARGET_END
 #undef GWF_ISA

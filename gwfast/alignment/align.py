@@ -23,7 +23,7 @@ from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, SolveOptions
-from ..utils.types import FloatArray, IntArray, MemoryLimit, Progress
+from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
@@ -148,6 +148,7 @@ def align(
     seed: int = 0,
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
+    checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
 ) -> AlignmentResult:
@@ -185,7 +186,7 @@ def align(
         `PointCloud.scaled_by`: for spaces whose distances are spread unevenly (section
         5.3 of the paper).
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
-    callback, progress
+    checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
         1500 rows.
 
@@ -226,6 +227,7 @@ def align(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
+        checkpoint=checkpoint,
         callback=callback,
         progress=progress,
     )

@@ -13,7 +13,7 @@ from ..problems.geometry import Metric, Statistic
 from ..problems.losses import LossName
 from ..quadratic.factory import Tier
 from ..solvers.options import InitLike
-from ..utils.types import Float32Array, IntArray, MemoryLimit
+from ..utils.types import Float32Array, IntArray, MemoryLimit, PathLike
 from ..utils.validation import one_of
 from .align import Masses, align
 from .normalize import NormalizeStep
@@ -53,7 +53,7 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_words, metric, normalize, epsilon, init, loss, max_outer, max_inner, tol, \\
-    marginal_tol, n_threads, memory_limit, tier, seed, refine, scale_costs
+    marginal_tol, n_threads, memory_limit, tier, seed, refine, scale_costs, checkpoint
         See `align`. They are checked by `fit`.
     retrieval : {"csls", "nn", "inverted_softmax"}, default="csls"
         How `predict` ranks, see `nearest_neighbors`.
@@ -89,6 +89,7 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     seed: int = 0
     refine: Refinement | int | None = None
     scale_costs: Statistic | None = None
+    checkpoint: PathLike | None = None
     retrieval: Retrieval = "csls"
 
     def fit(

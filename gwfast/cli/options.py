@@ -157,6 +157,12 @@ solver_options = with_options(
         default="auto",
         help="How the kernel is kept: all of it, what matters of it, or nothing.",
     ),
+    click.option(
+        "--checkpoint",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Keep there where the solve stands; killed, the same command goes on.",
+    ),
     scale_costs("side"),
     count(
         "--refine",

@@ -35,7 +35,7 @@ _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
     "n_words", "epsilon", "init", "seed", "normalize", "max_outer", "tol",
-    "memory_limit", "tier", "scale_costs",
+    "memory_limit", "tier", "checkpoint", "scale_costs",
 )  # fmt: skip
 
 
@@ -62,6 +62,7 @@ class AlignSettings:
     threads: int | None
     memory_limit: str | None
     tier: str
+    checkpoint: Path | None
     scale_costs: str | None
     refine: int  # rounds, 0 is none
     whiten: bool

@@ -141,13 +141,15 @@ def gibbs(
     cdef float[::1] peak = peaks
     cdef const double[::1] h = f_shifted
     cdef const float[::1] low = g_low
+    cdef const int32_t *columns = columns_of(index)
+    cdef float *values = <float *>values_of(out)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
             i = chunk * size
             peak[chunk] = isa.sparse_gibbs_rows(
-                &start[i], &index[0], &x[i, 0], &y[0, 0], d, &h[i], &low[0],
-                inv_epsilon, &out[0], min(size, n - i))
+                &start[i], columns, &x[i, 0], &y[0, 0], d, &h[i], &low[0],
+                inv_epsilon, values, min(size, n - i))
     return float(peaks.max())
 
 
@@ -177,6 +179,8 @@ def sinkhorn_passes(
     work.check(n, m, False)
     cdef double[::1] error = np.empty(chunks)
     work.totals[chunks:, :] = 0.0  # which this many chunks leave alone
+    cdef const int32_t *columns = columns_of(index)
+    cdef const float *values = values_of(kernel)
     with nogil:
         while done < most and not total <= tol:
             for chunk in prange(chunks, num_threads=team(n_threads, chunks),
@@ -185,7 +189,7 @@ def sinkhorn_passes(
                 work.totals[chunk, :] = 0.0
                 work.blocks[chunk, :] = 0
                 error[chunk] = isa.sparse_sinkhorn_rows(
-                    &start[i], &index[0], &kernel[0], &p[i], &u[i], &v[0], relaxation,
+                    &start[i], columns, values, &p[i], &u[i], &v[0], relaxation,
                     <float *>&work.blocks[chunk, 0], min(size, n - i))
                 isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
             work.reduce(n_threads)
@@ -215,12 +219,24 @@ def product(
     check("v", v.shape[0], y.shape[0])
     check("columns of out", out.shape[1], d)
     check("sums", sums.shape[0], n)
+    cdef const int32_t *columns = columns_of(index)
+    cdef const float *values = values_of(kernel)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
             i = chunk * size
-            isa.sparse_product_rows(&start[i], &index[0], &kernel[0], &v[0], &y[0, 0],
-                                    d, &out[i, 0], &sums[i], min(size, n - i))
+            isa.sparse_product_rows(&start[i], columns, values, &v[0], &y[0, 0], d,
+                                    &out[i, 0], &sums[i], min(size, n - i))
+
+
+# Where nothing is kept there is no first entry that bounds checks would allow.
+
+cdef const int32_t *columns_of(const int32_t[::1] index) noexcept:
+    return &index[0] if index.shape[0] else NULL
+
+
+cdef const float *values_of(const float[::1] kernel) noexcept:
+    return &kernel[0] if kernel.shape[0] else NULL
 
 
 cdef ptrdiff_t sparse_chunk(ptrdiff_t n, ptrdiff_t m, ptrdiff_t kept) noexcept nogil:

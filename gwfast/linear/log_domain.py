@@ -29,6 +29,10 @@ class Potentials:
     f: np.ndarray
     g: np.ndarray
 
+    def export(self):
+        """A tree from which `marginals.restored_potentials` makes them again."""
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+
     def absorb(self, u, v, epsilon):
         """These with the scalings `u` and `v` of their kernel moved into them."""
         with np.errstate(divide="ignore"):

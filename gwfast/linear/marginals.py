@@ -12,6 +12,7 @@ import numpy as np
 
 from ..kernels import _exponentials, _kernels
 from ..utils.precision import SINGLE
+from ..utils.trees import as_saved
 from ..utils.validation import as_marginal, as_positive, one_of
 from .log_domain import Potentials
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
@@ -152,6 +153,18 @@ class PartialPotentials(Potentials):
 
     log_u: np.ndarray
     log_v: np.ndarray
+
+
+def restored_potentials(saved, shape):
+    """The `Potentials` that `export` described, for a problem of this shape."""
+    sides, kind = zip("fg", ("log_u", "log_v"), shape, strict=True), Potentials
+    for potential, logarithm, size in sides:
+        as_saved(saved[potential], (size,), np.float64)
+        if logarithm in saved:
+            # Of the precision, or of the log domain.
+            kind, logs = PartialPotentials, saved[logarithm]
+            as_saved(logs, (size,), np.promote_types(logs.dtype, np.float32))
+    return kind(**saved)
 
 
 class PartialSolver(SinkhornSolver):

@@ -14,10 +14,11 @@ from ..results.coupling import ArrayCoupling
 from ..utils.precision import SINGLE
 from .anderson import DEPTH
 from .dense_terms import BilinearTerm, FusedTerm, TransformedCost
-from .linearization import Linearization, Update, not_negative
+from .linearization import Update, not_negative
 from .methods import PGD
 from .mixed_precision import Increments
 from .plan_history import PlanHistory
+from .resuming import ResumableDense
 
 # Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
 SAMPLE_ROWS = {1: 128, DEPTH: 32}
@@ -25,7 +26,7 @@ SAMPLE_ROWS = {1: 128, DEPTH: 32}
 SLACK = 0.01
 
 
-class Dense(Linearization):
+class Dense(ResumableDense):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 

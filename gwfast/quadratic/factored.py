@@ -16,6 +16,7 @@ from ..linear.gibbs_kernel import (
 from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
+from ..utils.trees import as_saved
 from .anderson import Anderson
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
@@ -174,6 +175,28 @@ class Factored(Linearization):
         right, potentials = self.problem.y.features, solution.potentials
         f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
         return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
+
+    def export(self):
+        return dict(
+            state=self.state,
+            change=self._change,
+            truncate_below=self._truncate_below,
+            support=self._support and self._support.export(),
+            steps=self._anderson.export(),
+        )
+
+    def restore(self, saved):
+        x, y = self.problem.x.features, self.problem.y.features
+        state = (x.shape[1], y.shape[1]), np.float64
+        self.state = as_saved(saved["state"], *state)
+        self._change = float(saved["change"])
+        self._truncate_below = float(saved["truncate_below"])
+        self._support, support = None, saved["support"]
+        if support is not None:
+            given = self.problem.shape, y.shape[1], self._shared.lengths
+            self._support = Support.restored(support, *given, self.n_threads)
+        self.forget()
+        self._anderson.restore(saved["steps"], *state)
 
     def drop_truncation(self):
         self._support, self._truncate_below = None, self._change / 4.0

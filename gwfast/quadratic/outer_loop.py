@@ -15,6 +15,7 @@ from ..results.status import Status
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
+from .resuming import ResumableLoop
 from .solution import Solution
 from .stopping import Seen, has_stalled
 
@@ -26,7 +27,7 @@ MAX_ROUNDED = 0.01
 UNSTABLE = 1e-3
 
 
-class OuterLoop:
+class OuterLoop(ResumableLoop):
     """Outer iterations from one start. A loop can be paused, and taken up again with
     other limits; loops whose linearizations share buffers must take turns.
 
@@ -74,7 +75,12 @@ class OuterLoop:
         # Whether the last iteration had settled, and whether it lacked but a last look.
         self._settled = self._confirming = False
 
-    def run(self, limits, callback=None):
+    @property
+    def potentials(self):
+        """`Potentials` of the last linear problem, or None before it."""
+        return self._potentials
+
+    def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
 
         Parameters
@@ -82,6 +88,9 @@ class OuterLoop:
         limits : Limits
         callback : callable or None, default=None
             Called with every step, a `LiveStep`; what it returns may end the loop.
+        save : callable or None, default=None
+            Called after every iteration but the last, when `export` has all that the
+            next one needs.
 
         Returns
         -------
@@ -90,6 +99,8 @@ class OuterLoop:
         began, status = time.perf_counter() - self.seconds, None
         while status is None:
             stepped, status = self._iterate(limits, began, callback)
+            if save is not None and status is None:
+                save()
         self.seconds = time.perf_counter() - began
         return Solution(
             status=status,

@@ -75,7 +75,8 @@ def gromov_wasserstein_batch(
     total = len(made)
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -made[k].shape[0])
-    pool = ThreadPoolExecutor(resolve_n_threads(n_threads), thread_name_prefix="gwfast")
+    at_once = resolve_n_threads(n_threads, team=False)
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="gwfast")
     with single_threaded_blas(), reporting(progress) as report, pool:
         running = {k: pool.submit(solve, made[k], options) for k in order}
         try:

@@ -16,9 +16,10 @@ from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
 from ..utils.memory import as_memory_limit
 from ..utils.progress import reporting
-from ..utils.types import Progress
+from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from . import race
+from .checkpoint import STARTS, opened
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import InitLike, SolveOptions
@@ -41,6 +42,7 @@ def multistart(
     marginal_tol: float = 1e-5,
     n_threads: int | None = None,
     seed: int = 0,
+    checkpoint: PathLike | None = None,
     progress: Progress = False,
 ) -> GWResult:
     """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
@@ -62,7 +64,7 @@ def multistart(
         Drop those that follow another into the same optimum, and the worse half of the
         others after 8, 20, 40 and 80 outer iterations. False takes all of them to the
         end.
-    max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
+    max_outer, max_inner, tol, marginal_tol, n_threads, seed, checkpoint, progress
         See `gromov_wasserstein`.
 
     Returns
@@ -75,6 +77,7 @@ def multistart(
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
+        checkpoint=checkpoint,
         progress=progress,
     )
     return _tune(problem, [options.epsilon], starts, prune, LOWEST_COST, options)
@@ -168,6 +171,9 @@ def _tune(problem, epsilons, starts, prune, key, options):
     profiles = shared_profiles(problem) if len(epsilons) > 1 else None
     choose(problem, "dense", as_memory_limit(None), threads)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None
+    # Of many epsilons nothing is kept.
+    checkpoint = opened(problem, options, starts=starts, prune=prune)
+    saved = checkpoint.at(STARTS)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
         schedules = [
@@ -182,19 +188,23 @@ def _tune(problem, epsilons, starts, prune, key, options):
                     event._replace(text=text, done=number, total=len(schedules))
                 )
 
-            field = race.candidates_from_starts(
-                linearization, schedule, starts, report, profiles
-            )
-            if last is not None:
-                field.append(race.resume(last, schedule.last))
-            left, ended = field, []
+            if saved is None:
+                field = race.candidates_from_starts(
+                    linearization, schedule, starts, report, profiles
+                )
+                if last is not None:
+                    field.append(race.resume(last, schedule.last))
+                standing = race.Standing.at_start(field)
+            else:
+                with checkpoint.restoring():
+                    standing = race.Standing.restored(linearization, saved)
             if prune:
                 most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.successive_halving(field, *most, report)
-            left = race.finish(left, limits, None, report)
-            last = left[0]
-            candidates += race.records(left + ended, field)
-            result = conclude(last.solution, race.is_tie(left))
+                standing = race.successive_halving(standing, *most, report, checkpoint)
+            standing = race.finish(standing, limits, None, report, checkpoint)
+            last = standing.left[0]
+            candidates += standing.records()
+            result = conclude(last.solution, race.is_tie(standing))
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
@@ -204,7 +214,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     best = dataclasses.replace(
         best,
         candidates=Candidates(candidates),
-        seconds=time.perf_counter() - began,
+        seconds=checkpoint.seconds + time.perf_counter() - began,
     )
     warn_of(best, limits, stacklevel=4)
     return best

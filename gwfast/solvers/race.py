@@ -21,6 +21,7 @@ from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
 from ..utils.progress import ProgressEvent
+from .checkpoint import NOT_KEPT, STARTS
 from .levels import level_sizes, needs
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
@@ -45,6 +46,8 @@ TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
 # An annealed candidate begins at the larger of this multiple of epsilon and this
 # fraction of the mean linearized cost.
 ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
+# What becomes of a contestant, see `Candidate.fate`: nothing yet, and best of all.
+AHEAD, WON = "ahead", "won"
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -55,25 +58,47 @@ class Contestant:
     label: str
     loop: OuterLoop
     seconds: float
+    # Of the last time that it came to its limits, and the status of that.
     solution: Solution | None = None
+    status: Status | None = None
     # See `Candidate.fate`.
-    outcome: str = "ahead"
+    outcome: str = AHEAD
+    # In its field.
+    number: int = 0
 
     @classmethod
     def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
         """One whose state is set by ``set_state(fork)``, which returns its objective;
-        its potentials by `coarse`: a solution on some rows and columns, and these.
+        its potentials by `coarse`: those on some rows and columns, and these.
         """
         began, potentials = time.perf_counter(), None
         fork = linearization.fork()
         gw_cost = set_state(fork)
         if coarse:
             epsilon = in_units(epsilons.at(0), fork.cost_scale, fork.precision)
-            solution, rows, cols = coarse
-            known = solution.stepped.solution.potentials
-            potentials = fork.extend_potentials(known, rows, cols, epsilon)
+            potentials = fork.extend_potentials(*coarse, epsilon)
         loop = OuterLoop(fork, epsilons, gw_cost, potentials=potentials)
         return cls(label, loop, time.perf_counter() - began)
+
+    @classmethod
+    def restored(cls, linearization, saved):
+        """The contestant that `export` described, without its solution."""
+        loop = OuterLoop.restored(linearization.fork(), saved["loop"])
+        status = None if saved["status"] is None else Status(saved["status"])
+        return cls(
+            str(saved["label"]),
+            loop,
+            float(saved["seconds"]),
+            status=status,
+            outcome=str(saved["outcome"]),
+            number=int(saved["number"]),
+        )
+
+    def export(self):
+        """Where it stands: a tree of arrays, numbers and texts."""
+        names = "label", "seconds", "status", "outcome", "number"
+        fields = {name: getattr(self, name) for name in names}
+        return dict(loop=self.loop.export(), **fields)
 
     @property
     def gw_cost(self):
@@ -85,11 +110,14 @@ class Contestant:
 
     @property
     def is_moving(self):
-        return self.solution is None or self.solution.status == Status.MAX_OUTER
+        return self.status in (None, Status.MAX_OUTER)
 
-    def advance(self, limits, callback=None):
-        """The contestant when it has come to the limits."""
-        return dataclasses.replace(self, solution=self.loop.run(limits, callback))
+    def advance(self, limits, save=None, callback=None):
+        """The contestant when it has come to the limits; for `save` and `callback` see
+        `OuterLoop.run`.
+        """
+        solution = self.loop.run(limits, callback, save)
+        return dataclasses.replace(self, solution=solution, status=solution.status)
 
     def ended(self, outcome):
         return dataclasses.replace(self, outcome=outcome)
@@ -106,18 +134,89 @@ class Contestant:
         )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Standing:
+    """How a race stands on one level.
+
+    Attributes
+    ----------
+    level : int
+    candidates : list of Candidate
+        Of the levels before.
+    round : int
+        From 1.
+    left : list of Contestant
+    ended : list of tuple
+        The others of the field: their numbers, and a `Candidate` of each.
+    """
+
+    level: int
+    candidates: list
+    round: int
+    left: list
+    ended: list
+
+    @classmethod
+    def at_start(cls, field, level=0, candidates=()):
+        """Before the first round."""
+        left = [dataclasses.replace(one, number=k) for k, one in enumerate(field)]
+        return cls(level, [*candidates], 1, left, [])
+
+    @classmethod
+    def restored(cls, linearization, saved):
+        """The standing that `export` described, on the same level."""
+        if not saved["left"]:
+            raise ValueError("expected somebody who is left")
+        return cls(
+            int(saved["level"]),
+            restored_candidates(saved["candidates"]),
+            max(int(saved["round"]), 1),
+            [Contestant.restored(linearization, one) for one in saved["left"]],
+            [
+                (int(number), *restored_candidates([one]))
+                for number, one in saved["ended"]
+            ],
+        )
+
+    def export(self):
+        """A tree of arrays, numbers and texts, good until a loop goes on."""
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {**fields, "left": [one.export() for one in self.left]}
+
+    def records(self):
+        """A `Candidate` of each, in the order of the field."""
+        left = [(one.number, one.candidate()) for one in self.left]
+        return [candidate for _, candidate in sorted([*left, *self.ended])]
+
+    def advance(self, k, limits, checkpoint, callback=None):
+        """The standing when one of those left has come to the limits."""
+        save = checkpoint.saver(STARTS, self.export)
+        return self.with_one(k, self.left[k].advance(limits, save, callback))
+
+    def with_one(self, k, one):
+        """The standing with another in this place."""
+        left = [*self.left[:k], one, *self.left[k + 1 :]]
+        return dataclasses.replace(self, left=left)
+
+
 def search(problem, options, report):
     """Solve a problem from the best of the default starts: the winner, `is_tie` and the
     `Candidates`.
 
     The tier of the options, chosen, is that of the last level; levels before are dense,
     and left out where that takes more bytes than their `memory_limit`. The callback is
-    for the outer iterations of the last descent.
+    for the outer iterations of the last descent. It goes on from the checkpoint.
     """
-    limits, candidates, left, inside = options.limits, [], [], None
+    limits, standing, inside = options.limits, None, None
+    checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [_order(*side, options.order) for side in sides]
-    for number, size in enumerate([*level_sizes(problem, options.tier), None]):
+    sizes = [*level_sizes(problem, options.tier), None]
+    with checkpoint.restoring():
+        begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
+    for number, size in enumerate(sizes):
+        if number < begin:
+            continue
         is_last = size is None
         rows = [np.sort(every[:size]) for every in orders]
         part = problem if is_last else problem.take(*rows)
@@ -127,36 +226,67 @@ def search(problem, options, report):
             continue
         linearization = linearize(part, threads, tier)
         schedule = hurried(options.epsilon.resolve(linearization))
-        if number == 0:
+        if saved is not None:
+            with checkpoint.restoring():
+                standing, saved = Standing.restored(linearization, saved), None
+        elif standing is None:
             starts = default_starts(part.shape, options.seed)
             field = candidates_from_starts(linearization, schedule, starts, report)
+            standing = Standing.at_start(field)
         else:
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            field = [_promote(one, linearization, schedule, at) for one in left]
-        if number == 1 and tier == "dense":
-            starts = fresh_starts(part.shape)
-            fresh = candidates_from_starts(linearization, schedule, starts, report)
-            field += [
-                dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh
+            field = [
+                _promote(one, linearization, schedule, at) for one in standing.left
             ]
-        left, ended = successive_halving(
-            field,
+            if number == 1 and tier == "dense":
+                field += _fresh(linearization, schedule, report)
+            candidates = standing.candidates + standing.records()
+            standing = Standing.at_start(field, number, candidates)
+        standing = successive_halving(
+            standing,
             limits.max_outer - 1 if is_last else RACE.max_outer,
             limits.max_inner,
             report,
+            checkpoint,
             # What starts anew has to catch up with what comes from below.
             keep_all_in_first_round=number == 1,
         )
         if is_last:
-            left = finish(left, limits, options.callback, report)
+            standing = finish(standing, limits, options.callback, report, checkpoint)
         else:
-            # To where the next level takes over.
-            most = min(COARSE.max_inner, limits.max_inner)
-            far = dataclasses.replace(COARSE, max_inner=most)
-            left = [one.advance(far) if one.is_moving else one for one in left]
-            left = [one.ended("went on") for one in left]
-        inside, candidates = rows, candidates + records(left + ended, field)
-    return left[0], is_tie(left), Candidates(candidates)
+            standing = _went_on(standing, limits, checkpoint)
+        inside = rows
+    candidates = Candidates(standing.candidates + standing.records())
+    return standing.left[0], is_tie(standing), candidates
+
+
+def restored_candidates(saved):
+    """Candidates of a tree."""
+    kinds = str, int, float, float, int, float, str
+    return [
+        Candidate(*(kind(x) for kind, x in zip(kinds, one, strict=True)))
+        for one in saved
+    ]
+
+
+def _fresh(linearization, schedule, report):
+    """Contestants that start on the level after the first."""
+    starts = fresh_starts(linearization.problem.shape)
+    fresh = candidates_from_starts(linearization, schedule, starts, report)
+    return [dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh]
+
+
+def _went_on(standing, limits, checkpoint):
+    """Those that are left when they are where the next level takes over."""
+    most = min(COARSE.max_inner, limits.max_inner)
+    far = dataclasses.replace(COARSE, max_inner=most)
+    for k, one in enumerate(standing.left):
+        # A checkpoint may have some that went on already.
+        if one.outcome == AHEAD:
+            if one.is_moving:
+                standing = standing.advance(k, far, checkpoint)
+            standing = standing.with_one(k, standing.left[k].ended("went on"))
+    return standing
 
 
 def candidates_from_starts(linearization, schedule, starts, report, profiles=None):
@@ -191,64 +321,70 @@ def resume(last, epsilon):
 
 
 def successive_halving(
-    field, max_outer, max_inner, report, *, keep_all_in_first_round=False
+    standing,
+    max_outer,
+    max_inner,
+    report,
+    checkpoint=NOT_KEPT,
+    *,
+    keep_all_in_first_round=False,
 ):
     """Advance all in rounds, dropping the worse half, until one is left, or others that
-    are different and nearly as good: those left, by `gw_cost`, and those dropped.
+    are different and nearly as good: the `Standing` then, those left by `gw_cost`.
 
     With `keep_all_in_first_round` that only drops what comes to the same optimum.
     """
-    left, ended, max_inner = field, [], min(RACE.max_inner, max_inner)
-    for number, n_outer in enumerate(ROUNDS, start=1):
-        if len(left) == 1:
+    max_inner = min(RACE.max_inner, max_inner)
+    for number in range(standing.round, len(ROUNDS) + 1):
+        if len(standing.left) == 1:
             break
-        n_outer, moved = min(n_outer, max_outer), []
-        for k, one in enumerate(left, start=1):
-            text = f"round {number}: candidate {k} of {len(left)}"
-            report(ProgressEvent("round", text, k))
+        n_outer, n_left = min(ROUNDS[number - 1], max_outer), len(standing.left)
+        standing = dataclasses.replace(standing, round=number)
+        for k, one in enumerate(standing.left):
+            text = f"round {number}: candidate {k + 1} of {n_left}"
+            report(ProgressEvent("round", text, k + 1))
             if one.n_outer < n_outer and one.is_moving:
-                one = one.advance(
-                    dataclasses.replace(RACE, max_outer=n_outer, max_inner=max_inner)
-                )
-            moved.append(one)
-        left, same = _distinct(sorted(moved, key=_rank))
+                far = dict(max_outer=n_outer, max_inner=max_inner)
+                far = dataclasses.replace(RACE, **far)
+                standing = standing.advance(k, far, checkpoint)
+        left, same = _distinct(sorted(standing.left, key=_rank))
         keep = min(sum(_as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
         if keep_all_in_first_round and number == 1:
             keep = len(left)
         elif number < len(ROUNDS):
             keep = max(keep, len(left) // 2)
-        ended += same + [one.ended(f"dropped in round {number}") for one in left[keep:]]
-        left = left[:keep]
-    return left, ended
+        same += [one.ended(f"dropped in round {number}") for one in left[keep:]]
+        ended = [(one.number, one.candidate()) for one in same]
+        ended = standing.ended + ended
+        standing = dataclasses.replace(standing, left=left[:keep], ended=ended)
+    return dataclasses.replace(standing, round=len(ROUNDS) + 1)
 
 
-def finish(left, limits, callback, report):
-    """Those that are left when they have come to the end, the best first."""
-    if len(left) > 1:
+def finish(standing, limits, callback, report, checkpoint=NOT_KEPT):
+    """The `Standing` when those left have come to the end, the best first."""
+    if len(standing.left) > 1 and standing.left[0].outcome != WON:
         # All but one iteration: the plan in the common buffer has to be the best one's.
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
-        moved = []
-        for one in left:
-            report(ProgressEvent("solve", f"solving from {one.label}"))
-            far = one.n_outer >= limits.max_outer - 1
-            moved.append(one if far else one.advance(before))
-        left = sorted(moved, key=_rank)
-    best, *others = left
+        for k, one in enumerate(standing.left):
+            # A checkpoint may have some that have come there already.
+            if one.outcome == AHEAD:
+                report(ProgressEvent("solve", f"solving from {one.label}"))
+                if one.n_outer < limits.max_outer - 1:
+                    standing = standing.advance(k, before, checkpoint)
+                standing = standing.with_one(k, standing.left[k].ended("at the end"))
+        ranked = sorted(standing.left, key=_rank)
+        standing = dataclasses.replace(standing, left=ranked)
+    best = standing.left[0].ended(WON)
     report(ProgressEvent("solve", f"solving from {best.label}"))
-    best = best.advance(limits, callback).ended("won")
-    return [best, *(_compared(one, best) for one in others)]
+    standing = standing.with_one(0, best).advance(0, limits, checkpoint, callback)
+    best, *others = standing.left
+    left = [best, *(_compared(one, best) for one in others)]
+    return dataclasses.replace(standing, left=left)
 
 
-def is_tie(finished):
+def is_tie(standing):
     """Whether one ended in another optimum that is as good as the best."""
-    return any(one.outcome == "tie" for one in finished)
-
-
-def records(ended, field):
-    """A `Candidate` of each, in the order of the field that they come from."""
-    order = [one.loop for one in field]
-    ended = sorted(ended, key=lambda one: order.index(one.loop))
-    return [one.candidate() for one in ended]
+    return any(one.outcome == "tie" for one in standing.left)
 
 
 def hurried(schedule):
@@ -264,7 +400,7 @@ def _promote(coarse, linearization, schedule, at):
         linearization,
         Schedule(schedule.last, schedule.last),
         lambda fork: fork.start_from(coarse.loop.linearization, *at),
-        (coarse.solution, *at),
+        (coarse.loop.potentials, *at),
     )
 
 

@@ -9,20 +9,28 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | os.PathLike[str], *, durable: bool = False
+) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file `path` if all goes well.
 
-    What is no regular file, a pipe for instance, is written to as it is.
+    With `durable` that is on the disk before it takes the place of what was there, and
+    what a process killed on the way leaves behind is replaced by the next one. What is
+    no regular file, a pipe for instance, is written to as it is.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         with open(path, "wb") as stream:
             yield stream
         return
-    temporary = path.with_name(f".gwfast-{secrets.token_hex(8)}")
+    unique = path.name if durable else secrets.token_hex(8)
+    temporary = path.with_name(f".gwfast-{unique}")
     try:
-        with open(temporary, "xb") as stream:
+        with open(temporary, "wb" if durable else "xb") as stream:
             yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)

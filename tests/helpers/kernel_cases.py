@@ -96,6 +96,24 @@ WIDE_TOLERANCES = {
 }
 
 
+# Terms of a running sum that tolerances are for, see GWF_STRIP in csrc/row_kernels.inc.
+TERMS = 64
+
+
+def running_terms(dtype=np.float32):
+    """Terms that the kernels in use add up one after the other before a sum goes on in
+    float64: `TERMS` where the compiler has shared strips of them out over the lanes of
+    vectors, else more.
+    """
+    # Numbers that are lost beside the one, and kept where they are by themselves.
+    m, small = 1 << 13, np.finfo(dtype).epsneg / 2
+    x = np.full((1, m), small, dtype=dtype)
+    x[0, 0] = 1.0
+    sums = np.empty(1), np.empty(m)
+    _kernels.marginals(x, *sums, _rows.ColumnSums(1, m, dtype))
+    return 1 + round((1.0 - sums[0][0]) / small) + m - 1
+
+
 class Made:
     """An argument of a type that the kernels and their twins each have their own of."""
 

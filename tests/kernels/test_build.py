@@ -9,7 +9,9 @@ from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers.kernel_cases import TERMS, running_terms
 from helpers.processes import run_python
 
 import gwfast
@@ -99,6 +101,24 @@ def test_unknown_instruction_set_is_refused_and_the_former_kept():
     with pytest.raises(ValueError, match=r"must be one of .* got 'sse9'"):
         _rows.select_isa("sse9")
     assert _rows.current_isa() == former
+
+
+def test_kernels_are_those_of_the_instruction_set(isa):
+    """Of a vector, all bytes are packed, however few columns there are."""
+    bytes_of_a_vector = {"baseline": 16, "neon": 16, "avx2": 32, "avx512": 64}
+    for dtype in (np.float32, np.float64):
+        panels = _rows.Panels(np.ones((1, 1), dtype=dtype))
+        assert panels.nbytes == bytes_of_a_vector[isa]
+
+
+@pytest.mark.skipif(
+    os.environ.get("GWFAST_TEST_NOT_VECTORIZED", "0") not in ("", "0"),
+    reason="GWFAST_TEST_NOT_VECTORIZED says that the compiler leaves loops as they are",
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_run_in_all_lanes(dtype, isa):
+    """Tolerances of other tests allow for sums that do not."""
+    assert running_terms(dtype) <= TERMS
 
 
 def import_with_isa(name):
