@@ -9,6 +9,8 @@
 #ifndef GWFAST_TEAMS_H
 #define GWFAST_TEAMS_H
 
+#include <stddef.h>
+
 #ifdef _OPENMP
 #include <omp.h>
 static int gwf_openmp(void) { return _OPENMP; }
@@ -21,7 +23,6 @@ static int gwf_max_threads(void) { return 1; }
 #if defined(_OPENMP) && !defined(_WIN32)
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 

@@ -15,6 +15,7 @@ from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
 from ..utils.archives import default_budget, read_array
 from ..utils.atomic_files import replacing
+from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, Progress
 from ..utils.validation import as_array, as_count, as_matrix, one_of
@@ -119,6 +120,10 @@ class AlignedSpaces:
         AlignedSpaces or AlignmentResult
             What this is, with another mapping.
         """
+        return self._refined(refinement, progress, NEVER)
+
+    def _refined(self, refinement, progress, deadline):
+        """`refine`, with no further iterations after a deadline."""
         with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
@@ -127,6 +132,7 @@ class AlignedSpaces:
                 as_refinement(refinement) or Refinement(),
                 self.n_threads,
                 report_progress,
+                deadline,
             )
         return dataclasses.replace(
             self,

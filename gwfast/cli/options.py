@@ -145,6 +145,12 @@ solver_options = with_options(
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Time after which solve and refinement end with the best so far.",
+    ),
     count("--threads", help="Number of threads."),
     click.option(
         "--memory-limit",

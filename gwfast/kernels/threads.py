@@ -1,6 +1,5 @@
 """How many threads, and who may use them."""
 
-import collections
 import contextlib
 import functools
 import mmap
@@ -74,9 +73,8 @@ def _default_n_threads():
 
 
 # What OpenMP takes where nobody asks it for another number; None where somebody did.
-_UNASKED = _rows.openmp_max_threads()
-if _UNASKED != len(PROCESSORS):
-    _UNASKED = None
+_AT_IMPORT = _rows.openmp_max_threads()
+_UNASKED = _AT_IMPORT if _AT_IMPORT == len(PROCESSORS) else None
 
 
 @functools.lru_cache(maxsize=8)
@@ -181,36 +179,37 @@ class _BlasLimit:
 
     def __init__(self):
         self._lock, self._has_buffers = threading.RLock(), False
-        self._inside = collections.Counter()  # how often each Python thread is
+        self._inside = {}  # how often each Python thread is
         self._former = []
 
     def __enter__(self):
+        me = threading.get_ident()
         with self._lock:
             if not self._inside:
                 # An interrupt just here may have left what is to be restored.
                 self._former = self._former or _now(_blas(shared=True))
-                _set_threads((library, 1) for library, _ in self._former)
+                _set_threads([(library, 1) for library, _ in self._former])
                 self._take_buffers()
-            self._inside[threading.get_ident()] += 1
+            self._inside[me] = self._inside.get(me, 0) + 1
 
     def __exit__(self, *_):
+        me = threading.get_ident()
         with self._lock:
-            self._inside[threading.get_ident()] -= 1
-            self._inside += collections.Counter()  # which drops zeros
-            self._restore()
+            self._inside[me] -= 1
+            if self._inside[me] == 0:
+                del self._inside[me]
+                self._restore()
 
     def _restore(self):
         if not self._inside:
-            ours = (pair for pair in self._former if pair[0].num_threads == 1)
-            _set_threads(ours)
+            _set_threads([pair for pair in self._former if pair[0].num_threads == 1])
             self._former = []
 
     def in_forked_process(self):
         """Only the thread that forked is here; another may have held the lock."""
         self._lock, me = threading.RLock(), threading.get_ident()
         if self._inside:
-            self._inside = collections.Counter({me: self._inside[me]})
-            self._inside += collections.Counter()
+            self._inside = {k: n for k, n in self._inside.items() if k == me}
             self._restore()
 
     def _take_buffers(self):
@@ -278,12 +277,18 @@ def take_blas_buffers():
 
 
 def _set_threads(settings):
-    for library, n_threads in settings:
-        # threadpoolctl lets only that thread set OpenBLAS which set it first, whether
-        # that is done with it or not, and ignores the others.
-        release = getattr(library, "clear_controlling_thread", lambda force: None)
+    # threadpoolctl lets only that thread set OpenBLAS which set it first, whether that
+    # is done with it or not, and ignores the others. It is released for all of them.
+    releases = [
+        library.clear_controlling_thread
+        for library, _ in settings
+        if hasattr(library, "clear_controlling_thread")
+    ][:1]
+    for release in releases:
         release(force=True)
+    for library, n_threads in settings:
         library.set_num_threads(n_threads)
+    for release in releases:
         release(force=True)
 
 
@@ -301,7 +306,7 @@ def single_threaded_blas():
     own = _now(_blas(shared=False))
     with _blas_limit:
         try:
-            _set_threads((library, 1) for library, _ in own)
+            _set_threads([(library, 1) for library, _ in own])
             yield
         finally:
             _set_threads(own)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from ..kernels import _exponentials, _kernels
+from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from ..utils.trees import as_saved
 from ..utils.validation import as_marginal, as_positive, one_of
@@ -119,7 +120,7 @@ class SemirelaxedSolver(SinkhornSolver):
         super().__init__(p, q, n_threads, precision)
         self.side = side
 
-    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+    def solve(self, kernel, epsilon, start=None, **limits):
         f, g = (
             np.array(x)
             for x in (kernel.separable_potentials.f, kernel.separable_potentials.g)
@@ -179,17 +180,20 @@ class PartialSolver(SinkhornSolver):
         super().__init__(p, q, n_threads, precision)
         self.mass = mass
 
-    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+    def solve(
+        self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER, spare=0.0
+    ):
         logs = np.zeros(len(self.p)), np.zeros(len(self.q))
         if isinstance(start, PartialPotentials):
             logs = start.log_u, start.log_v
         base, room = kernel.separable_potentials, self.precision.peak * epsilon
         fits = kernel.spread() + np.ptp(base.f) + np.ptp(base.g) < room
         solve = self._scale if fits else self._iterate
-        potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter)
+        clock = deadline, spare
+        potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, *clock)
         return LinearSolution(potentials, self.scalings, n_iter)
 
-    def _scale(self, kernel, epsilon, logs, tol, max_iter):
+    def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
         base, scalings = kernel.separable_potentials, self.scalings
         # So that no exponent is above zero.
         top = base.f.max() + base.g.max() - float(kernel.cost().min())
@@ -213,13 +217,15 @@ class PartialSolver(SinkhornSolver):
             moved = max(
                 _moved(u, before[0]), _moved(v, before[1]), abs(scale / before[2] - 1.0)
             )
+            if deadline.passed(spare):
+                break
         with np.errstate(divide="ignore"):
             logs = np.log(u), np.log(v)
         u *= scale
         made = potentials.absorb(u, v, epsilon)
         return PartialPotentials(made.f, made.g, *logs), n_iter
 
-    def _iterate(self, kernel, epsilon, logs, tol, max_iter):
+    def _iterate(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
         """In the log domain, where entries of the kernel would be lost."""
         cost, base = kernel.cost(), kernel.separable_potentials
         row_base, col_base = base.f / epsilon, base.g / epsilon
@@ -241,6 +247,8 @@ class PartialSolver(SinkhornSolver):
             n_iter += 1
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
             moved = max(_moved_logarithms(now, old) for now, old in pairs)
+            if deadline.passed(spare):
+                break
         f = epsilon * (row_base + log_u + log_scale)
         g = epsilon * (col_base + log_v)
         peak = kernel.make(Potentials(f, g), epsilon, self.q, self.scalings)
@@ -261,8 +269,10 @@ def _moved(now, before):
 def _moved_logarithms(now, before):
     """The same of their logarithms."""
     with np.errstate(invalid="ignore", over="ignore"):
-        change = np.abs(np.expm1(np.subtract(now, before)))
-    return float(np.nan_to_num(change, nan=0.0, posinf=np.inf).max())
+        change = np.subtract(now, before)
+        # Of nothing from nothing it is not a number, which these two pass over.
+        most, least = np.fmax.reduce(change, None), np.fmin.reduce(change, None)
+        return float(np.fmax(np.fmax(np.expm1(most), -np.expm1(least)), 0.0))
 
 
 def _log_sum(logs):

@@ -56,15 +56,23 @@ class LowRankCost(PointCloud):
         self.scale, self.signature = unit * scale, np.diag(values / (self.n * scale))
 
 
+def has_low_rank(problem, shape):
+    """Whether low-rank costs are looked for, with that many points."""
+    sides = problem.x, problem.y
+    return (
+        min(shape) >= MIN_POINTS
+        and problem.is_plain
+        and LOSSES[problem.loss].keeps_factors
+        and all(isinstance(side, DenseCost) and side.symmetric for side in sides)
+    )
+
+
 def low_rank_problem(problem, n_threads):
     """The problem with low-rank costs, or None where these would not do."""
     sides = problem.x, problem.y
-    if min(problem.shape) < MIN_POINTS or not problem.is_plain:
+    if not has_low_rank(problem, problem.shape):
         return None
-    if not LOSSES[problem.loss].keeps_factors or not all(
-        isinstance(side, DenseCost) and side.symmetric and not side.is_constant
-        for side in sides
-    ):
+    if any(side.is_constant for side in sides):
         return None
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     made = []

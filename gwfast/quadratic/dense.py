@@ -9,7 +9,9 @@ from ..kernels import _exponentials, _kernels
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.log_domain import Potentials
+from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
+from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.precision import SINGLE
 from .anderson import DEPTH
@@ -248,19 +250,35 @@ def common_shift(x, y, fixed):
     return 0.0
 
 
-def nbytes(problem, scale, itemsize):
-    """Bytes that a solve with `scale` times as many points takes beside its costs."""
-    n, m = (scale * size for size in problem.shape)
-    # Of an asymmetric cost both orientations are there, and their products.
+def nbytes(problem, shape, itemsize, method, n_states):
+    """Bytes that a solve of that many points takes beside its costs, with `n_states`
+    plans on their way at a time.
+    """
+    n, m = shape
+    squares, plan = n * n + m * m, n * m
+    fixed = problem.is_balanced and not method.alternating
+    extrapolates = problem.is_balanced and not method.proximal
+    # Of an asymmetric cost both orientations are there, and their products; the right
+    # factor is there a second time, as kernels read it.
     sides = 1 if problem.x.symmetric and problem.y.symmetric else 2
-    matrices, fused = sides * (n * n + m * m), problem.linear_cost is not None
-    if not problem.is_balanced:
-        matrices += n * n + m * m
-    plans = (5 + sides + fused) * n * m
-    size = 4 * (matrices + plans)
+    matrices = sides * squares + m * m + (0 if fixed else squares)
+    if any(isinstance(side, PointCloud) for side in (problem.x, problem.y)):
+        matrices += squares  # while what is made of them is
+    # The buffer, a packed plan, and products.
+    shared = 2 + sides + (problem.linear_cost is not None) + method.alternating
+
+    def size_of(itemsize, n_states, depth):
+        state = 1 + extrapolates * (depth + 1)
+        return itemsize * (matrices + (shared + n_states * state) * plan)
+
+    size = size_of(4, n_states, 1)
     if itemsize > 4:
         # What float32 has of it is for the first iterations, and for increments.
-        size += 8 * (matrices + (2 + sides + fused + DEPTH + 3) * n * m)
-    if sides == 1:
-        size += 4 * (max(n, m) ** 2 + 2 * n * m)  # eigenvectors, see low_rank.py
+        increments = 20 * plan if method is PGD else 0
+        size = increments + (size if method is PGD else 0) + size_of(8, 1, DEPTH)
+        size += 16 * (plan + min(n, m) ** 2)  # Newton's steps
+    if has_low_rank(problem, shape):
+        # Two copies of the costs for a moment, eigenvectors, and a plan.
+        width = max(side.matrix.itemsize for side in (problem.x, problem.y))
+        size += 2 * width * max(n, m) ** 2 + 4 * (plan + 6 * RANK * (n + m))
     return size

@@ -259,9 +259,9 @@ class _Factors:
         return np.linalg.norm(self.features.astype(np.float64), axis=1)
 
 
-def nbytes(problem, tier, n_threads, scale):
-    """Bytes that a solve with `scale` times as many points takes beside its factors."""
-    n, m = (scale * size for size in problem.shape)
+def nbytes(problem, tier, n_threads, shape):
+    """Bytes that a solve of that many points takes beside its factors."""
+    n, m = shape
     r, s = problem.x.features.shape[1], problem.y.features.shape[1]
     # Both features as the kernels read them, what is made of them in a step, and
     # the column sums of chunks; in float64 for a moment.

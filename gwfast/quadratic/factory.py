@@ -11,6 +11,8 @@ from .methods import PGD
 # See `solvers.levels`.
 Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
 TIERS: tuple[Tier, ...] = get_args(Tier)[1:]
+# Multiplications that take about as long as all else that is done with an entry.
+READ = 30
 
 
 def is_factored(problem, method=PGD):
@@ -46,10 +48,38 @@ def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE)
     return dense.Dense(problem, n_threads, precision=precision, method=method)
 
 
-def nbytes(problem, tier, n_threads, *, method=PGD, scale=1.0, itemsize=4):
-    """Bytes that a solve in this tier takes beside the geometries, or would with
-    `scale` times as many points.
+def work(problem, *, method=PGD, itemsize=4):
+    """What an outer iteration of this problem takes, to compare it with others: about
+    its multiplications, and reading the kernel.
     """
+    n, m = problem.shape
     if is_factored(problem, method):
-        return factored.nbytes(problem, tier, n_threads, scale)
-    return dense.nbytes(problem, scale, itemsize)
+        return n * m * (problem.y.features.shape[1] + READ)
+    return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
+
+
+def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1):
+    """Bytes that a solve in this tier takes beside the geometries.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    tier : {"dense", "sparse", "tiled"}
+    n_threads : int
+    method : Method, default=PGD
+    shape : tuple of float or None, default=None
+        What it would take with that many points; None is as many as there are.
+    itemsize : int, default=4
+        Of the precision.
+    n_states : int, default=1
+        Solves that take turns.
+
+    Returns
+    -------
+    float
+        An upper bound, up to what an interpreter and its allocator keep (8 MB).
+    """
+    shape = problem.shape if shape is None else shape
+    if is_factored(problem, method):
+        return factored.nbytes(problem, tier, n_threads, shape)
+    return dense.nbytes(problem, shape, itemsize, method, n_states)

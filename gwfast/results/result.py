@@ -112,7 +112,7 @@ class Candidate(NamedTuple):
         ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by
         `gw_cost`, or one of more than two that are as good), ``"same as ..."`` (on the
         way to the same optimum), ``"tie"`` (another optimum, as good as the winner's),
-        ``"lost"`` (at the end).
+        ``"lost"`` (at the end), ``"out of time"``.
     """
 
     start: str
@@ -159,7 +159,7 @@ class SinkhornResult:
     status : Status
         A `str`: ``"converged"``, ``"max_iter"`` (the limit was reached), or
         ``"precision"``: the error no longer fell, above a tolerance that float32 cannot
-        meet.
+        meet; or ``"time_limit"``.
     seconds : float
     """
 
@@ -199,7 +199,8 @@ class GWResult:
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the last linearized
-        cost; with ``method="ppa"`` and "bapg" times the plan before.
+        cost; with ``method="ppa"`` and "bapg" times the plan before. Minus infinity for
+        points without mass.
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
         cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
@@ -220,9 +221,10 @@ class GWResult:
     status : Status
         Why the solver stopped, a `str` whose `meaning` says it in words:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
-        any better), ``"stopped"`` (by the callback), and of what converged, but should
-        not be trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"``
-        (another plan is as good).
+        any better), ``"circle"`` (outer iterations went round in one), ``"stopped"``
+        (by the callback), ``"time_limit"``, and of what converged, but should not be
+        trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"`` (another
+        plan is as good).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`); 0 where it was

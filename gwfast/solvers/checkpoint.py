@@ -55,7 +55,7 @@ class Checkpoint:
     def __init__(self, path, identity):
         self.path, self._identity = path, identity
         self._began, self._ended, self._took = time.perf_counter(), -np.inf, 0.0
-        self._saved, self.seconds = {"stage": None}, 0.0
+        self._saved, self.seconds, self._stopped = {"stage": None}, 0.0, False
         if path is not None and path.exists():
             found = read_tree(path, KIND, FORMAT)
             with self.restoring():
@@ -95,9 +95,16 @@ class Checkpoint:
             return None
         return lambda: self._save(stage, export)
 
+    def stop_if(self, late):
+        """Keep nothing from now on where a time limit has cut something short, as what
+        follows is not what would have been without.
+        """
+        if late and self.path is not None:
+            self._stopped = True
+
     def _save(self, stage, export):
         began = time.perf_counter()
-        if self._took > MAX_SHARE * (began - self._ended):
+        if self._stopped or self._took > MAX_SHARE * (began - self._ended):
             return
         seconds = self.seconds + began - self._began
         state = {"stage": stage, **export()}

@@ -14,7 +14,7 @@ from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
 from ..utils.validation import one_of
-from .starts import QUANTILES
+from .starts import QUANTILES, default_starts
 
 # Points a side on which candidates race: on word vectors mostly enough to tell optima
 # apart. Dense costs pay two products of matrices for what takes point clouds
@@ -24,10 +24,17 @@ RACE_POINTS, RACE_POINTS_DENSE = 1500, 750
 GROWTH = 3.5
 
 
+# Solves that take turns on the level after the first, and on later ones.
+SECOND_LEVEL_STATES, LATER_STATES = 4, 2
+
+
 def level_sizes(problem, tier):
     """Points a side of the levels before the whole problem, few to many."""
-    sizes = [RACE_POINTS if is_factored(problem) else RACE_POINTS_DENSE]
-    largest = max(problem.shape)
+    return _sizes(max(problem.shape), is_factored(problem), tier)
+
+
+def _sizes(largest, factored, tier):
+    sizes = [RACE_POINTS if factored else RACE_POINTS_DENSE]
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     # A level hardly smaller than the next is not worth a linearization.
@@ -36,35 +43,65 @@ def level_sizes(problem, tier):
     return smaller or ([] if tier == "dense" else [largest])
 
 
-def _race(n, m):
-    """Bytes of what the first level takes: a kernel and a start, the profiles of
-    points, and scratch.
+def _first_level(shape):
+    """Bytes that the first level takes of point clouds: a kernel and a start, the
+    profiles of points, and scratch.
     """
-    n, m = min(n, 1.2 * RACE_POINTS), min(m, 1.2 * RACE_POINTS)
+    n, m = (min(size, 1.2 * RACE_POINTS) for size in shape)
     scratch = min(SCRATCH_BYTES, 8 * max(n, m) ** 2)
     return 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
 
 
-def needs(problem, n_threads, *, method=PGD, itemsize=4, scale=1.0):
-    """Bytes that a solve takes beside its input, with its race, by tier; or would with
-    `scale` times as many points.
+def _dense_race(problem, n_threads, itemsize, shape):
+    """Bytes that a race over dense costs takes, with all of its levels."""
+    sizes = _sizes(max(shape), False, "dense")
+    n, m = (min([size, *sizes[:1]]) for size in shape)
+    few, n_starts = (n, m), len(default_starts((int(n) or 1, int(m) or 1), 0))
+    sized = functools.partial(nbytes, problem, "dense", n_threads)
+    # Profiles, and the eigenvectors of roots of costs.
+    made = 8 * 3 * QUANTILES * (n + m) + 8 * 4 * max(n, m) ** 2
+    first = sized(shape=few, n_states=n_starts) + made
+    # Only the winner goes on in float64.
+    last = sized(shape=shape, itemsize=itemsize)
+    if sizes:
+        n_states = SECOND_LEVEL_STATES if len(sizes) == 1 else LATER_STATES
+        before = sized(shape=few, n_states=LATER_STATES)
+        last = max(last, before + sized(shape=shape, n_states=n_states))
+    return max(first, last)
+
+
+def needs(
+    problem,
+    n_threads,
+    *,
+    method=PGD,
+    itemsize=4,
+    scale=1.0,
+    races=True,
+    n_states=1,
+):
+    """Bytes that a solve takes beside its input, by tier; or would with `scale` times
+    as many points. Without `races` it is of one start, or of `n_states` on all points.
     """
-    kind = dict(method=method, itemsize=itemsize, scale=scale)
-    race = 0
-    if is_factored(problem, method):
-        race = _race(*(scale * points for points in problem.shape))
-    return {
-        tier: nbytes(problem, tier, n_threads, **kind) + race
+    shape = tuple(scale * points for points in problem.shape)
+    kind = dict(method=method, shape=shape, itemsize=itemsize, n_states=n_states)
+    takes = {
+        tier: nbytes(problem, tier, n_threads, **kind)
         for tier in tiers(problem, method)
     }
+    if not races or method is not PGD or not problem.is_balanced:
+        return takes
+    if is_factored(problem, method):
+        first = _first_level(shape)
+        return {tier: size + first for tier, size in takes.items()}
+    return {"dense": _dense_race(problem, n_threads, itemsize, shape)}
 
 
-def choose(problem, tier, limit, n_threads, *, method=PGD, itemsize=4):
-    """The tier to use within a limit of bytes: "auto" is the first that fits. A
-    MemoryError, which has the sizes, says that none does.
+def choose(problem, tier, limit, n_threads, **kind):
+    """The tier to use within a limit of bytes: "auto" is the first that fits; `kind`
+    are options of `needs`. A MemoryError, which has the sizes, says that none does.
     """
     one_of(tier, "tier", ("auto", *TIERS))
-    kind = dict(method=method, itemsize=itemsize)
     sized = functools.partial(needs, problem, n_threads, **kind)
     takes = sized()
     if tier != "auto" and tier not in takes:

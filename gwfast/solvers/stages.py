@@ -5,11 +5,12 @@ the largest eigenvalues of the costs, then float32.
 import dataclasses
 
 from ..problems.low_rank import low_rank_problem
-from ..quadratic.factory import is_factored, linearize
+from ..quadratic.factory import is_factored, linearize, work
 from ..quadratic.methods import PGD
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits
 from ..results.status import Status
+from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from .checkpoint import DESCENT, FLOAT32, LOW_RANK, NOT_KEPT
 from .starts import start_plan
@@ -20,21 +21,33 @@ LOW_RANK_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=0.05, marginal_tol=
 # Limits of the float32 warm start, and entries of a float64 plan from which on it pays.
 FLOAT32_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 MIN_FLOAT32_ENTRIES = 1 << 16
+# Updates that getting to the first plan of a problem takes the time of, from where
+# another has ended: its objective there, its kernel, and that of the plan.
+UPDATES = 3
 # Outer iterations below which all that are allowed are of the problem itself.
 MIN_OUTER = 50
 
 
 def descend(problem, start, options):
     """The `Solution` of a problem from one start; `options` have the tier chosen and
-    the method made.
+    the method made. OutOfTime if there was none for a single iteration.
     """
     limits, threads = options.limits, options.threads(problem)
     checkpoint, plan = options.checkpoint, None
     kind = dict(method=options.method, precision=options.precision)
     linearization = linearize(problem, threads, options.tier, **kind)
     epsilons, last = options.epsilon.resolve(linearization), None
+    if limits.deadline.passed():
+        raise OutOfTime
     if checkpoint.is_new:
-        plan = start_plan(start, problem, threads, scratch=linearization.scratch)
+        plan = start_plan(
+            start,
+            problem,
+            threads,
+            scratch=linearization.scratch,
+            deadline=limits.deadline,
+        )
+        checkpoint.stop_if(limits.deadline.passed())
     stages = _warm_starts(problem, linearization, epsilons, options)
     for stage, costs, stage_limits in stages:
         if not checkpoint.is_past(stage):
@@ -43,24 +56,25 @@ def descend(problem, start, options):
             plan = last.coupling.toarray()
         if stage == FLOAT32:
             linearization.use_increments(costs)
-        if last is not None and last.status == Status.STOPPED:
+        if last is None:
+            continue
+        if last.status == Status.STOPPED:
             # One iteration, unseen, makes a plan of the problem itself.
             limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
             last = _run(linearization, limits, epsilons, plan, None, last)
             return dataclasses.replace(last, status=Status.STOPPED)
+        if last.status == Status.TIME_LIMIT:
+            break
     start = epsilons, plan, options.callback, last
     return _run(linearization, limits, *start, checkpoint, method=options.method)
 
 
-def near(limits, first=FLOAT32_LIMITS):
+def near(limits, first=FLOAT32_LIMITS, after=0.0):
     """The limits `first`, within those asked for; the last iteration is left for the
-    problem itself.
+    problem itself, and the time of so many updates.
     """
-    return dataclasses.replace(
-        first,
-        max_outer=max(limits.max_outer - 1, 1),
-        max_inner=min(first.max_inner, limits.max_inner),
-    )
+    most = max(limits.max_outer - 1, 1)
+    return limits.within(dataclasses.replace(first, max_outer=most)).before(after)
 
 
 def go_on(solution, epsilons, problem, options, others):
@@ -86,15 +100,17 @@ def _warm_starts(problem, linearization, epsilons, options):
         or options.limits.max_outer < MIN_OUTER
     ):
         return
+    whole = UPDATES * work(problem, itemsize=options.precision.itemsize)
     low_rank = None
     if not options.checkpoint.is_past(LOW_RANK):
         low_rank = low_rank_problem(problem, linearization.n_threads)
     if low_rank is not None:
-        costs = linearize(low_rank, linearization.n_threads)
-        yield LOW_RANK, costs, near(options.limits, LOW_RANK_LIMITS)
+        costs, after = linearize(low_rank, linearization.n_threads), work(low_rank)
+        yield LOW_RANK, costs, near(options.limits, LOW_RANK_LIMITS, whole / after)
     n, m = problem.shape
     if options.precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES:
-        yield FLOAT32, linearization.rounded(SINGLE), near(options.limits)
+        limits = near(options.limits, after=whole / work(problem))
+        yield FLOAT32, linearization.rounded(SINGLE), limits
 
 
 def _run(
@@ -122,4 +138,6 @@ def _run(
         with checkpoint.restoring():
             loop = OuterLoop.restored(linearization, saved["loop"], method=method)
     save = checkpoint.saver(stage, lambda: dict(loop=loop.export(), **(kept or {})))
-    return loop.run(limits, callback, save)
+    solution = loop.run(limits, callback, save)
+    checkpoint.stop_if(solution.status == Status.TIME_LIMIT)
+    return solution

@@ -1,10 +1,12 @@
 """How much memory there is."""
 
+import functools
 import math
 import numbers
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..kernels.control_groups import groups
@@ -24,6 +26,8 @@ GROUP_FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
 }
+# Version 1 says so many bytes, or a few less, where there is no limit.
+NO_LIMIT = 2**62
 # Limits of this process (`ulimit -v`, `-d`), and what of it they bound.
 PROCESS_LIMITS = {"RLIMIT_AS": "VmSize:", "RLIMIT_DATA": "VmData:"}
 UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
@@ -75,17 +79,39 @@ def _free_of_machine():
         return None
 
 
-def _free_of_groups(**where: str | Path) -> Iterator[int]:
+def _free_of_groups(
+    limited: Iterable[tuple[int, int, Path]] | None = None,
+) -> Iterator[int]:
     """What control groups, of both versions, leave."""
-    for version, group in groups("memory", **where):
-        limit, used, cache = GROUP_FILES[version]
+    if limited is None:
+        limited = _limited_groups_of(int(time.monotonic()))
+    for limit, version, group in limited:
+        _, used, cache = GROUP_FILES[version]
         try:
-            limit_bytes = int((group / limit).read_text())  # "max": no limit
             used_bytes = int((group / used).read_text())
         except (OSError, ValueError):
             continue
         given_up_on_demand = _statistic(group / "memory.stat", cache) or 0
-        yield max(limit_bytes - used_bytes + given_up_on_demand, 0)
+        yield max(limit - used_bytes + given_up_on_demand, 0)
+
+
+def _limited_groups(**where: str | Path) -> list[tuple[int, int, Path]]:
+    """Limits of groups, their versions and folders."""
+    limited = []
+    for version, group in groups("memory", **where):
+        try:
+            limit = int((group / GROUP_FILES[version][0]).read_text())
+        except (OSError, ValueError):  # no such file, or "max": no limit
+            continue
+        if limit < NO_LIMIT:
+            limited.append((limit, version, group))
+    return limited
+
+
+@functools.lru_cache(maxsize=1)
+def _limited_groups_of(second: int) -> list[tuple[int, int, Path]]:
+    """Those of this second: looking for them takes as long as a small solve."""
+    return _limited_groups()
 
 
 def _free_of_process() -> Iterator[int]:

@@ -26,8 +26,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ["tests/kernels", "tests/linear"]
 COMMON = ["-m", "", "-n", "0", "-q", "--no-header", "-p", "no:cacheprovider"]
-# What no C compiler likes of what Cython writes, of any version.
-OF_CYTHON = ["-Wno-error=unused-parameter", "-Wno-error=missing-field-initializers"]
+# Where the program that setup.py probes OpenMP with would not link or run: OpenMP all
+# the same.
+NO_PROBE, OWN_OPENMP = {"GWFAST_NO_OPENMP": "1"}, ("-fopenmp", "-g")
+# What compilers do not like of what Cython writes; .ci/run compiles csrc without these.
+CYTHONS = "unused-parameter unused-but-set-variable maybe-uninitialized".split()
+CLANGS = tuple(f"-Wno-error={name}" for name in CYTHONS[:2])
+OF_CYTHON = tuple(f"-Wno-error={name}" for name in CYTHONS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +89,8 @@ BUILDS = {
         "AddressSanitizer and UndefinedBehaviorSanitizer of GCC: reads and writes "
         "outside of buffers, and what C leaves undefined.",
         "gcc",
-        ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"),
+        ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", *OWN_OPENMP),
+        NO_PROBE,
         run={
             "LD_PRELOAD": "{libasan.so} {libubsan.so}",
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
@@ -97,7 +103,8 @@ BUILDS = {
         "ThreadSanitizer of Clang with LLVM's OpenMP, which tells it (by Archer) what "
         "its barriers order; GCC's does not, and every loop would be a finding.",
         "clang",
-        ("-fsanitize=thread", "-shared-libsan", "-g"),
+        ("-fsanitize=thread", "-shared-libsan", *OWN_OPENMP),
+        NO_PROBE,
         run={
             "LD_PRELOAD": "{libclang_rt.tsan-x86_64.so}",
             "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
@@ -116,7 +123,7 @@ BUILDS = {
         "Clang, with LLVM's OpenMP; its warnings are errors.",
         "clang",
         # Of sums and maxima that it leaves to one lane, and says so.
-        ("-Werror", "-Wno-error=pass-failed", *OF_CYTHON),
+        ("-Werror", "-Wno-error=pass-failed", *CLANGS),
     ),
     "isas": Build(
         "Each instruction set of this processor, forced from outside.",
@@ -131,10 +138,9 @@ BUILDS = {
         "A cross compiler's, for the interpreter of --interpreter, such as one of that "
         "machine in QEMU; without tests that start others.",
         "aarch64-linux-gnu-gcc",
-        ("-fopenmp",),
-        # The probe for OpenMP would not run here.
-        build={
-            "GWFAST_NO_OPENMP": "1",
+        OWN_OPENMP,
+        NO_PROBE
+        | {
             "LDSHARED": "{CC} -shared",
             "SETUPTOOLS_EXT_SUFFIX": ".so",
         },

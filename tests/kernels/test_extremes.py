@@ -3,6 +3,7 @@ overflow, long sums, large potentials, ties, matrices of more than 2^31 entries.
 
 import numpy as np
 import pytest
+from helpers.kernel_cases import rounding_of_sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -286,17 +287,17 @@ def long_sums(x):
 @pytest.mark.parametrize("shape", [(100_000, 3), (3, 100_000)])
 def test_long_sums_of_different_entries_keep_2e7(shape, isa, seed):
     x = np.random.default_rng(seed).random(shape, dtype=np.float32)
-    exact = x.astype(np.float64)
+    exact, rtol = x.astype(np.float64), 2e-7 * rounding_of_sums()
     rows, cols, total, from_u, from_v = long_sums(x)
     axis = int(np.argmax(shape))  # the other sums have three terms
     sums = exact.sum(axis=axis)
-    np.testing.assert_allclose([cols, rows][axis], sums, rtol=2e-7)
-    assert total == pytest.approx(exact.sum(), rel=2e-7)
+    np.testing.assert_allclose([cols, rows][axis], sums, rtol=rtol)
+    assert total == pytest.approx(exact.sum(), rel=rtol)
     if axis == 1:
-        np.testing.assert_allclose(from_u, sums, rtol=2e-7)
+        np.testing.assert_allclose(from_u, sums, rtol=rtol)
     else:
         scaled = (exact / exact.sum(axis=1, keepdims=True)).sum(axis=0) / shape[0]
-        np.testing.assert_allclose(from_v, scaled, rtol=2e-7)
+        np.testing.assert_allclose(from_v, scaled, rtol=rtol)
 
 
 @pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1 / 3])
@@ -305,13 +306,13 @@ def test_long_sums_of_equal_entries_keep_1e6(shape, value, isa):
     """Roundings that all go the same way: 2.5e-6 on four lanes when the strips had the
     same length on all instruction sets."""
     n, m = shape
-    value = np.float32(value)
+    value, rtol = np.float32(value), 1e-6 * rounding_of_sums()
     rows, cols, total, from_u, from_v = long_sums(np.full(shape, value))
-    np.testing.assert_allclose(rows, m * float(value), rtol=1e-6)
-    np.testing.assert_allclose(cols, n * float(value), rtol=1e-6)
-    assert total == pytest.approx(n * m * float(value), rel=1e-6)
-    np.testing.assert_allclose(from_u, m * float(value), rtol=1e-6)
-    np.testing.assert_allclose(from_v, 1 / m, rtol=1e-6)
+    np.testing.assert_allclose(rows, m * float(value), rtol=rtol)
+    np.testing.assert_allclose(cols, n * float(value), rtol=rtol)
+    assert total == pytest.approx(n * m * float(value), rel=rtol)
+    np.testing.assert_allclose(from_u, m * float(value), rtol=rtol)
+    np.testing.assert_allclose(from_v, 1 / m, rtol=rtol)
 
 
 @pytest.mark.parametrize("value, rtol", [(None, 2e-7), (0.3, 1e-6), (1 / 3, 1e-6)])

@@ -3,6 +3,7 @@ cannot be started."""
 
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ needs_openmp = pytest.mark.skipif(
     not _rows.openmp_version(), reason="built without OpenMP"
 )
 STARTS_ANEW = _rows.openmp_runtime().rsplit("/", 1)[-1].startswith(threads.STARTS_ANEW)
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
+)
 needs_fork = pytest.mark.skipif(
     not hasattr(threads.os, "fork"), reason="no fork on this platform"
 )
@@ -141,7 +145,7 @@ def test_fork_inside_a_solve_of_another_thread_gives_blas_back():
     code = """
 from gwfast.kernels import threads
 libraries = list(threads._blas(shared=True))
-threads._set_threads((library, 3) for library in libraries)
+threads._set_threads([(library, 3) for library in libraries])
 numbers = lambda: sorted({library.num_threads for library in libraries})
 inside, leave = threading.Event(), threading.Event()
 def enter():
@@ -176,6 +180,7 @@ print(json.dumps([*seen, numbers()]))
 @pytest.mark.process
 @needs_fork
 @needs_openmp
+@needs_proc
 @pytest.mark.parametrize("stack", mostly_slow([None, "64M"], fast=[None]))
 def test_little_address_space_is_no_end(stack):
     """A solve ends with its result or with a MemoryError, never with the process."""

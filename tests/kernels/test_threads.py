@@ -153,7 +153,7 @@ def three_blas_threads():
     """More than one BLAS thread to begin with, whatever the machine."""
     libraries = list(threads._blas(shared=True))
     before = threads._now(libraries)
-    threads._set_threads((library, 3) for library in libraries)
+    threads._set_threads([(library, 3) for library in libraries])
     try:
         if set(blas_threads()) != {3}:
             pytest.skip("the number of BLAS threads cannot be set here")

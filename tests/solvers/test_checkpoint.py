@@ -189,6 +189,19 @@ def test_warm_starts_go_on_from_where_they_were(dtype, killed, monkeypatch):
     assert ("float32" in visited) == (dtype == "float64")
 
 
+@pytest.mark.parametrize("name", ["clouds", "float64"])
+def test_what_a_time_limit_has_cut_short_is_not_kept(
+    name, tmp_path, monkeypatch, small_race
+):
+    monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
+    problem, options = RACES[name]
+    solve = functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
+    plain = solve()
+    for time_limit in (1e-6, 0.02, 0.1, 0.05):
+        solve(checkpoint=tmp_path / "kept", time_limit=time_limit)
+    assert told(solve(checkpoint=tmp_path / "kept")) == told(plain)
+
+
 # --- The file -------------------------------------------------------------------------
 
 
@@ -329,7 +342,9 @@ def test_checkpoints_of_other_options_are_refused(name, other, problem, kept):
 def test_what_changes_no_result_may_differ(problem, kept):
     x, y, p, q = problem
     same = np.asfortranarray(x), y.tolist(), p, q
-    options = dict(n_threads=2, memory_limit="1GB", callback=lambda step: False)
+    options = dict(
+        n_threads=2, memory_limit="1GB", time_limit=99, callback=lambda step: False
+    )
     result = solve(*same, checkpoint=kept, max_outer=np.int64(1000), **options)
     assert told(result) == told(solve(*problem))
 

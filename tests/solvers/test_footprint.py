@@ -1,13 +1,15 @@
 """How much memory a solve takes, and leaves behind."""
 
 import gc
+import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.problems import distances
-from helpers.processes import run_python
+from helpers.processes import environment, run_python
 
 from gwfast import PointCloud, gromov_wasserstein
 
@@ -41,6 +43,104 @@ print(peak() - before)
     grown = int(run_python(script).stdout)
     buffer = 4 * 6000 * 5000
     assert buffer < grown < 1.6 * buffer
+
+
+# Prints by how much a solve lets its interpreter grow, and what it is refused by. The
+# arguments are those of `SolveOptions` and of the problem.
+MEASURE = """
+import ctypes, re, sys, warnings
+import numpy as np
+from gwfast import PointCloud, QuadraticProblem
+from gwfast.quadratic.methods import as_method
+from gwfast.quadratic.stopping import Limits
+from gwfast.solvers import levels
+from gwfast.solvers.gromov import solve
+from gwfast.solvers.options import SolveOptions
+
+warnings.simplefilter("ignore")
+kind, n, m, of_problem, tol, n_outer, options = {arguments}
+
+def status(name):
+    with open("/proc/self/status") as lines:
+        return 1024 * int(re.search(name + r":\\s+(\\d+) kB", lines.read())[1])
+
+def problem(n, m):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((max(n, m), 20)) * np.linspace(1, 3, 20)
+    sides = x[:n], x[:m, ::-1] + 0.05 * rng.standard_normal((m, 20))
+    if kind == "clouds":
+        return QuadraticProblem(*map(PointCloud, sides), **of_problem)
+    costs = []
+    for one in sides:
+        squares = (one**2).sum(axis=1)
+        cost = np.sqrt(np.abs(squares[:, None] + squares - 2 * one @ one.T))
+        if kind == "asymmetric":
+            cost += np.triu(rng.random(cost.shape))
+        costs.append((cost / cost.max()).astype(np.float32))
+    return QuadraticProblem(*costs, **of_problem)
+
+options = SolveOptions(Limits(n_outer, 200, tol, tol), epsilon=0.02, **options)
+solve(problem(40, 30), options)
+asked = problem(n, m)
+ctypes.CDLL(None).malloc_trim(0)
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # the peak is what there is now
+before = status("VmRSS")
+solve(asked, options)
+method = as_method(options.method, asked, options.precision)
+kind = dict(method=method, itemsize=options.precision.itemsize)
+kind["races"] = options.init == "auto"
+tier = options.tier if options.tier != "auto" else "dense"
+print(status("VmHWM") - before, levels.needs(asked, 2, **kind)[tier])
+"""
+# Kind of the costs, points of both sides, of the problem, tolerance, limit of outer
+# iterations, and options.
+PRODUCT = dict(init="product")
+DOUBLE = PRODUCT | dict(dtype="float64")
+FOOTPRINTS = {
+    "dense costs": ("symmetric", 1100, 900, {}, 1e-3, 60, PRODUCT),
+    "a race": ("symmetric", 400, 300, {}, 1e-3, 60, {}),
+    "float64": ("symmetric", 1100, 900, {}, 1e-9, 60, DOUBLE),
+    "asymmetric": ("asymmetric", 900, 1000, {}, 1e-3, 3, PRODUCT),
+    "semirelaxed": (
+        "symmetric", 1100, 900, dict(marginals="semirelaxed"), 1e-3, 10, PRODUCT,
+    ),
+    "partial": (
+        "symmetric", 1000, 900, dict(marginals="partial", mass=0.7), 1e-3, 60, DOUBLE,
+    ),
+    "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
+    "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
+    "sparse": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="sparse")),
+    "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
+    "costs of clouds": (
+        "clouds", 1000, 1000, dict(marginals="semirelaxed"), 1e-3, 5, PRODUCT,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux tells a process's own peak"
+)
+@pytest.mark.parametrize("arguments", FOOTPRINTS.values(), ids=FOOTPRINTS)
+def test_a_solve_takes_what_it_is_refused_by(arguments):
+    """At most that, and at least half, but for 8 MB that belong to the interpreter."""
+    code = MEASURE.replace("{arguments}", repr(arguments))
+    grown, said = map(float, run_python(code, OMP_NUM_THREADS="2").stdout.split())
+    assert (grown - 8e6) <= said <= 2 * (grown + 8e6), (grown, said)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux tells a process's memory"
+)
+def test_two_hundred_solves_of_all_kinds_leave_nothing():
+    """And ten thousand, which tests/heavy/leaks.py makes by itself."""
+    script = Path(__file__).parents[1] / "heavy" / "leaks.py"
+    arguments = [script, "--solves", "120", "--traced", "80"]
+    subprocess.run([sys.executable, *arguments], env=environment(), check=True)
 
 
 GARBAGE = {

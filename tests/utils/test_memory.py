@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,7 +88,8 @@ def written(root, files):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    return list(memory._free_of_groups(root=root, membership=root / "membership"))
+    where = dict(root=root, membership=root / "membership")
+    return list(memory._free_of_groups(memory._limited_groups(**where)))
 
 
 @pytest.fixture(params=VERSIONS)
@@ -110,6 +112,7 @@ def group(request, tmp_path):
         (1000, 1000, [0]),
         (1000, 1200, [0]),
         ("max", 300, []),
+        (2**63 - 4096, 300, []),
         (1000, None, []),
         (None, 300, []),
         ("", 300, []),
@@ -161,10 +164,12 @@ def test_limit_of_the_process_leaves_what_is_below_it(name, bounded, monkeypatch
 
 
 @pytest.mark.process
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
+)
 def test_limit_of_the_address_space_refuses_up_front():
     """Of 4000 x 4000 points in a process that may take 200 MB more: before anything is
     allocated, with numbers."""
-    pytest.importorskip("resource")
     code = """
 import re, resource
 from pathlib import Path
