@@ -64,7 +64,7 @@ def test_small_files_take_little(tmp_path):
             assert message is not None, line
             assert str(tmp_path / Path(name).stem) in message, line
             assert len(message) < len(str(tmp_path)) + 400, line
-        assert seconds < 20, line
+        assert seconds < 60, line  # on a machine that does much else
         taken += growth
     assert taken < 300e6, done.stdout
 
