@@ -23,9 +23,9 @@ import numpy as np
 
 import gwfast
 
-# Of the process, beside the noise of its allocator; and in a run of a few hundred traced
-# solves, beside what Python keeps for itself (some kB). One small array in each of them
-# would be twice as much.
+# Of the process, beside the noise of its allocator; and in a run of a few hundred
+# traced solves, beside what Python keeps for itself (some kB). One small array in each
+# of them would be twice as much.
 MAX_GROWN, MAX_TRACED, MAX_OBJECTS = 2 << 20, 32 << 10, 40
 LOOKS = 12
 

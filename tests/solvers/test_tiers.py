@@ -367,7 +367,7 @@ def test_too_little_memory_is_said_before_any_is_taken(tier, init, peak):
 
 def test_auto_takes_what_fits():
     x, y, _ = sides(n=1600, m=1600)
-    takes = needs(QuadraticProblem(x, y), 1)
+    takes = needs(QuadraticProblem(x, y), 1, races=False)
     came = []
     for limit in (1e12, (takes["dense"] + takes["tiled"]) / 2):
         with warnings.catch_warnings():
