@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
+from Cython.Compiler.Options import get_directive_defaults
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
@@ -84,7 +85,12 @@ def openmp_problem(compiler, compile_flags, link_flags):
 
 
 class BuildExt(build_ext):
-    """Adds the flags that depend on the compiler."""
+    """Adds the flags that depend on the compiler, and compiles modules side by side."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = os.cpu_count()
 
     def build_extensions(self):
         compile_flags, link_flags = openmp_flags(self.compiler)
@@ -120,6 +126,11 @@ directives = {
     "cdivision": True,
     "embedsignature": True,
 }
+
+# What the modules change after their import belongs to one object, one thread or one
+# call, but for the instruction set, a pointer. Cython knows of it since 3.1.
+if "freethreading_compatible" in get_directive_defaults():
+    directives["freethreading_compatible"] = True
 
 sources = {
     "_rows": ["csrc/dispatch.c"],

@@ -26,10 +26,12 @@ from .results.result import (
     OuterStep,
     SinkhornResult,
 )
+from .results.verification import Residual, Verification
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
 from .solvers.starts import Profile, Seeds
+from .solvers.verification import verify
 from .utils.config import show_config
 
 __all__ = [
@@ -49,8 +51,10 @@ __all__ = [
     "QuadraticProblem",
     "RefineStep",
     "Refinement",
+    "Residual",
     "Seeds",
     "SinkhornResult",
+    "Verification",
     "__version__",
     "align",
     "cosine_similarity",
@@ -64,6 +68,7 @@ __all__ = [
     "show_config",
     "sinkhorn",
     "tune_epsilon",
+    "verify",
 ]
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, SolveOptions
-from ..utils.types import FloatArray, IntArray, MemoryLimit, Progress
+from ..utils.deadline import NEVER, Deadline
+from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
@@ -78,8 +79,11 @@ class AlignmentResult(AlignedSpaces):
     def refine(
         self, refinement: Refinement | int | None = None, *, progress: Progress = False
     ) -> Self:
+        return self._refined(refinement, progress, NEVER)
+
+    def _refined(self, refinement, progress, deadline):
         began = time.perf_counter()
-        refined = super().refine(refinement, progress=progress)
+        refined = super()._refined(refinement, progress, deadline)
         seconds = self.seconds + time.perf_counter() - began
         return dataclasses.replace(refined, seconds=seconds)
 
@@ -142,12 +146,14 @@ def align(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     memory_limit: MemoryLimit = None,
     tier: Tier = "auto",
     seed: int = 0,
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
+    checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
 ) -> AlignmentResult:
@@ -184,8 +190,11 @@ def align(
         Divide the costs of each side by this statistic of them, see
         `PointCloud.scaled_by`: for spaces whose distances are spread unevenly (section
         5.3 of the paper).
+    time_limit : float or None, default=None
+        Seconds after which it ends, the solve with the best plan so far (its `status`
+        is "time_limit"), or the refinement without further rounds.
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
-    callback, progress
+    checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
         1500 rows.
 
@@ -206,6 +215,7 @@ def align(
         See `gromov_wasserstein`.
     """
     began = time.perf_counter()
+    deadline = Deadline.after(time_limit)
     refine = as_refinement(refine)
     (source, cloud_x), (target, cloud_y) = _as_spaces(
         x, y, n_words, metric, normalize, scale_costs
@@ -218,7 +228,7 @@ def align(
         loss=loss,
     )
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
         init=init,
         order="given",
@@ -226,13 +236,16 @@ def align(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
+        checkpoint=checkpoint,
         callback=callback,
         progress=progress,
     )
     gw = solve(problem, options)
     warn_of(gw, options.limits, stacklevel=3)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
-    return result if refine is None else result.refine(refine, progress=progress)
+    if refine is None:
+        return result
+    return result._refined(refine, progress, deadline)
 
 
 def _as_spaces(x, y, n_words, metric, normalize, scale_costs):

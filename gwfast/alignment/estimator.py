@@ -13,7 +13,7 @@ from ..problems.geometry import Metric, Statistic
 from ..problems.losses import LossName
 from ..quadratic.factory import Tier
 from ..solvers.options import InitLike
-from ..utils.types import Float32Array, IntArray, MemoryLimit
+from ..utils.types import Float32Array, IntArray, MemoryLimit, PathLike
 from ..utils.validation import one_of
 from .align import Masses, align
 from .normalize import NormalizeStep
@@ -53,7 +53,8 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_words, metric, normalize, epsilon, init, loss, max_outer, max_inner, tol, \\
-    marginal_tol, n_threads, memory_limit, tier, seed, refine, scale_costs
+    marginal_tol, time_limit, n_threads, memory_limit, tier, seed, refine, \\
+    scale_costs, checkpoint
         See `align`. They are checked by `fit`.
     retrieval : {"csls", "nn", "inverted_softmax"}, default="csls"
         How `predict` ranks, see `nearest_neighbors`.
@@ -83,12 +84,14 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     max_inner: int = 10_000
     tol: float = 1e-5
     marginal_tol: float = 1e-5
+    time_limit: float | None = None
     n_threads: int | None = None
     memory_limit: MemoryLimit = None
     tier: Tier = "auto"
     seed: int = 0
     refine: Refinement | int | None = None
     scale_costs: Statistic | None = None
+    checkpoint: PathLike | None = None
     retrieval: Retrieval = "csls"
 
     def fit(

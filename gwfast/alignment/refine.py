@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..utils.deadline import NEVER, Deadline
 from ..utils.progress import ProgressEvent, Reporter
 from ..utils.types import Float32Array
 from ..utils.validation import as_count, as_positive
@@ -109,15 +110,19 @@ def refine_maps(
     refinement: Refinement,
     n_threads: int,
     report_progress: Reporter,
+    deadline: Deadline = NEVER,
 ) -> tuple[Maps, tuple[RefineStep, ...]]:
     """Maps fitted to mutual matches of normalized rows, most frequent first, again and
-    again.
+    again, until there is no time for one more.
     """
     began = time.perf_counter()
     x, y = x[: refinement.vocabulary], y[: refinement.vocabulary]
     min_pairs = MIN_PAIRS_PER_COLUMN * max(x.shape[1], y.shape[1])
     steps, before = [], None
     for iteration in range(1, refinement.n_iter + 1):
+        spent = time.perf_counter() - began
+        if deadline.passed(spent / max(len(steps), 1)):
+            break
         text, done = f"refinement {iteration}", iteration - 1
         report_progress(
             ProgressEvent("refinement", text, iteration, done, refinement.n_iter)

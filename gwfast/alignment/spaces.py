@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import zipfile
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +13,14 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
+from ..utils.archives import default_budget, read_array
 from ..utils.atomic_files import replacing
+from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, Progress
 from ..utils.validation import as_array, as_count, as_matrix, one_of
 from . import retrieval
-from .normalize import Normalizer
+from .normalize import STEPS, Normalizer
 from .procrustes import Maps
 from .refine import Refinement, RefineStep, as_refinement, refine_maps
 
@@ -120,6 +120,10 @@ class AlignedSpaces:
         AlignedSpaces or AlignmentResult
             What this is, with another mapping.
         """
+        return self._refined(refinement, progress, NEVER)
+
+    def _refined(self, refinement, progress, deadline):
+        """`refine`, with no further iterations after a deadline."""
         with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
@@ -128,6 +132,7 @@ class AlignedSpaces:
                 as_refinement(refinement) or Refinement(),
                 self.n_threads,
                 report_progress,
+                deadline,
             )
         return dataclasses.replace(
             self,
@@ -262,45 +267,72 @@ def load_alignment(
     ------
     ValueError
         If the file is no such one, damaged, or of a later version of gwfast.
+    MemoryError
+        If there is no memory for what it rightly holds.
+    OSError
+        If it cannot be opened.
     """
     path, n_threads = os.fspath(path), resolve_n_threads(n_threads)
-    try:
-        with open(path, "rb") as stream, NpzFile(stream) as arrays:
-            version = int(arrays["gwfast_alignment"])
-            if version <= FORMAT:
-                return _from_arrays(arrays, n_threads)
-    except (
-        EOFError, LookupError, RuntimeError, TypeError, ValueError,
-        zipfile.BadZipFile, zlib.error,
-    ) as error:  # fmt: skip
-        raise ValueError(
-            f"{path}: damaged, or no file of AlignmentResult.save ({error})"
-        ) from error
+    with open(path, "rb") as stream:
+        try:
+            with NpzFile(stream, allow_pickle=False) as archive:
+                budget = default_budget(os.path.getsize(path))
+                read = functools.partial(read_array, archive, budget=budget)
+                version = int(read("gwfast_alignment").item())
+                if version <= FORMAT:
+                    return _from_arrays(read, archive.files, n_threads)
+        except MemoryError as error:
+            reason = str(error) or "out of memory"
+            raise MemoryError(f"{path}: cannot be read: {reason}") from error
+        # Of zip files, compression, NumPy's headers, and what the arrays should be.
+        except Exception as error:
+            raise ValueError(
+                f"{path}: damaged, or no file of AlignmentResult.save ({error})"
+            ) from error
     raise ValueError(
         f"{path}: from a later version of gwfast, in format {version}; this one reads "
         f"formats up to {FORMAT}"
     )
 
 
-def _from_arrays(arrays, n_threads):
-    source, target = (
-        Normalizer(
-            steps=tuple(arrays[f"{name}_steps"].tolist()),
-            means=tuple(arrays[f"{name}_means"]),
-            rows=arrays[f"{name}_rows"],
-        )
-        for name in ("source", "target")
-    )
+def _from_arrays(read, names, n_threads):
+    def matrix(name, rows=None, columns=None):
+        found = read(name)
+        as_matrix(found, name)
+        for size, expected in zip(found.shape, (rows, columns), strict=True):
+            if expected not in (None, size):
+                raise ValueError(
+                    f"{name} must have shape {(rows, columns)}, got {found.shape}"
+                )
+        return found
+
+    def normalizer(name):
+        rows = matrix(f"{name}_rows")
+        steps = tuple(read(f"{name}_steps").tolist())
+        means = read(f"{name}_means")
+        for step in steps:
+            one_of(step, f"{name}_steps", STEPS)
+        if means.size or "center" in steps:
+            matrix(f"{name}_means", steps.count("center"), rows.shape[1])
+        return Normalizer(steps=steps, means=tuple(means), rows=rows)
+
+    source, target = normalizer("source"), normalizer("target")
+    target_mapping = None
+    n_common = target.rows.shape[1]
+    if "target_mapping" in names:
+        target_mapping = matrix("target_mapping", n_common)
+        n_common = target_mapping.shape[1]
+    n_source, n_target = read("n_words").tolist()
     return AlignedSpaces(
-        mapping=arrays["mapping"],
+        mapping=matrix("mapping", source.rows.shape[1], n_common),
         source=source,
         target=target,
-        n_words=tuple(arrays["n_words"].tolist()),
+        n_words=(as_count(n_source, "n_words"), as_count(n_target, "n_words")),
         n_threads=n_threads,
-        target_mapping=arrays.get("target_mapping"),
+        target_mapping=target_mapping,
         refinement=tuple(
-            RefineStep(int(iteration), int(n_pairs), *others)
-            for iteration, n_pairs, *others in arrays["refinement"].tolist()
+            RefineStep(int(iteration), int(n_pairs), *map(float, others))
+            for iteration, n_pairs, *others in read("refinement").tolist()
         ),
     )
 

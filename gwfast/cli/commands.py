@@ -45,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         message = str(error) or "out of memory"
     except ValueError as error:  # gwfast's own say which argument or which file
         message = str(error)
+    message = message.replace("; max_bytes sets", "; --max-bytes sets")
     click.echo("gwfast: error: " + message.replace("\n", " "), err=True)
     return 2
 
@@ -61,13 +62,16 @@ def cli(context):
         click.echo(context.get_help())
 
 
-def _read(path, max_vocab, lower, encoding_errors, *, cache=False, quiet=True):
+def _read(
+    path, max_vocab, lower, encoding_errors, max_bytes, *, cache=False, quiet=True
+):
     """Embeddings; mentions the cache where it would help."""
     began = time.perf_counter()
     try:
         embeddings = words.read_embeddings(
-            path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache
-        )
+            path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache,
+            max_bytes=max_bytes,
+        )  # fmt: skip
     except words.EmbeddingsFileError as error:  # what Python calls it
         message = str(error).replace("errors='replace'", "--encoding-errors replace")
         raise click.ClickException(message.replace("'skip'", "skip")) from error
@@ -119,6 +123,7 @@ def align(
     max_vocab,
     lower,
     encoding_errors,
+    max_bytes,
     cache,
     dictionaries,
     reverse_dictionaries,
@@ -143,16 +148,18 @@ def align(
     counts = [path for path in (source_counts, target_counts) if path is not None]
     settings.check_output((source, target, *lists, *counts))
     first_only = words.CONVENTIONS[settings.convention].first_only
-    read = [words.read_dictionary(path, first_only=first_only) for path in lists]
+    rules = {"first_only": first_only, "max_bytes": max_bytes}
+    read = [words.read_dictionary(path, **rules) for path in lists]
     n = len(dictionaries)
     dictionary = words.merge(*read[:n], *map(words.invert, read[n:]))
     inputs = []
     for path, counts in ((source, source_counts), (target, target_counts)):
         embeddings = _read(
-            path, max_vocab, lower, encoding_errors, cache=cache, quiet=settings.quiet
-        )
+            path, max_vocab, lower, encoding_errors, max_bytes,
+            cache=cache, quiet=settings.quiet,
+        )  # fmt: skip
         if counts is not None:
-            frequencies = words.read_counts(counts)
+            frequencies = words.read_counts(counts, max_bytes=max_bytes)
             try:
                 embeddings = embeddings.with_counts(frequencies)
             except ValueError as error:
@@ -184,7 +191,7 @@ def demo(**settings):
     help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
 )
 @click.option("--force", is_flag=True, help="Replace DST.")
-def convert(source, target, max_vocab, lower, encoding_errors, space, force):
+def convert(source, target, max_vocab, lower, encoding_errors, max_bytes, space, force):
     """Write vectors in another format.
 
     The vectors of SRC are written to DST in the format that its name says: .vec and
@@ -200,7 +207,7 @@ def convert(source, target, max_vocab, lower, encoding_errors, space, force):
         raise click.UsageError(f"DST must be in an existing folder, got {target}")
     if target.exists() and not force:
         raise click.UsageError(f"DST must not exist without --force, got {target}")
-    embeddings = _read(source, max_vocab, lower, encoding_errors)
+    embeddings = _read(source, max_vocab, lower, encoding_errors, max_bytes)
     words.write_embeddings(target, embeddings, space=space)
     click.echo(f"{target}: {described(embeddings)}")
 

@@ -145,6 +145,12 @@ solver_options = with_options(
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Time after which solve and refinement end with the best so far.",
+    ),
     count("--threads", help="Number of threads."),
     click.option(
         "--memory-limit",
@@ -156,6 +162,12 @@ solver_options = with_options(
         type=click.Choice(get_args(Tier)),
         default="auto",
         help="How the kernel is kept: all of it, what matters of it, or nothing.",
+    ),
+    click.option(
+        "--checkpoint",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Keep there where the solve stands; killed, the same command goes on.",
     ),
     scale_costs("side"),
     count(
@@ -208,5 +220,10 @@ def reader_options(default=MAX_VOCAB):
             type=click.Choice(["strict", "replace", "skip"]),
             default="strict",
             help="What to do with words that are not UTF-8.",
+        ),
+        count(
+            "--max-bytes",
+            show_default="16 MiB and 64 times its size",
+            help="Most bytes that a file may unpack to.",
         ),
     )

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..experiments.store import write_json
 from ..plot import plot_dynamics
+from ..utils.atomic_files import temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
 from .page import METHOD_LABELS, render
@@ -31,19 +31,25 @@ FILES = (
     ),
 )
 _SEPARATORS = re.compile("[\t\r\n]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+# What ends a field or a line, commands a terminal, or has no place in UTF-8; and what
+# readers of tables take away from the ends of a field.
+_UNSAFE = re.compile("[\x00-\x1f\\\\\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^ +| +$")
+_SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"}
 
 
 @contextmanager
 def staged(output):
-    """A folder to write into, whose files move to `output` if all goes well."""
+    """A folder to write into, whose files move to `output` if all goes well. What runs
+    have left that were killed is removed."""
     if output is None:
         yield None
         return
     output = output.absolute()
     # Within an existing folder, as it may be a mount point of its own.
     holder = output if output.is_dir() else output.parent
-    with tempfile.TemporaryDirectory(prefix=".gwfast-", dir=holder) as name:
-        stage = Path(name) / "results"  # has the permissions of any new folder
+    with temporary_folder(holder) as folder:
+        stage = folder / "results"  # has the permissions of any new folder
         stage.mkdir()
         yield stage
         if holder == output:
@@ -67,8 +73,13 @@ def write(outcome, folder):
       one, takes them to where the mapped ones of the source are.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
       words that took part, the plan. In lines of rank 1, `mutual` says whether the
-      word is in turn CSLS' best for its translation ("yes" or "no").
-    - ``dictionary.txt``: the mutual pairs among them, for `read_dictionary`.
+      word is in turn CSLS' best for its translation ("yes" or "no"). Control
+      characters, line separators, backslashes and spaces at the ends of words are
+      written as in Python (``\\t``, ``\\x1b``, ``\\u2028``, ``\\\\``), and
+      ``field.encode("latin-1", "backslashreplace").decode("unicode_escape")`` is the
+      word again.
+    - ``dictionary.txt``: the mutual pairs among them, for `read_dictionary`, without
+      words that have control characters.
     - ``source.vec`` and ``target.vec`` (or ``.bin``), where the settings ask for them:
       all vectors, normalized and mapped to where those of both sides are comparable;
       a space within a word is written as ``_``, with more of them where the word
@@ -116,9 +127,15 @@ def write(outcome, folder):
 
 
 def _field(word):
-    """A word as a field of a table: white space other than this is harmless."""
-    word = _SEPARATORS.sub(" ", word).strip(" \ufeff")
-    return word.encode("utf-8", "backslashreplace").decode("utf-8")
+    """A word as a field of a table, from which it can be had again; see `write`."""
+    return _UNSAFE.sub(_escaped, word)
+
+
+def _escaped(found):
+    return "".join(
+        _SHORT.get(c) or (f"\\x{ord(c):02x}" if c < "\u0100" else f"\\u{ord(c):04x}")
+        for c in found[0]
+    )
 
 
 def _write_translations(outcome, x, y, path):
@@ -149,7 +166,7 @@ def _write_dictionary(outcome, x, y, path):
     pairs = {}
     for i in np.flatnonzero(outcome.mutual).tolist():
         pair = x[outcome.rows[i]], y[outcome.csls.indices[i, 0]]
-        if all(word and word == _field(word) for word in pair):
+        if all(word == _token(word) and not _CONTROLS.search(word) for word in pair):
             pairs[pair[0]] = {pair[1]}
     if pairs:
         write_dictionary(path, pairs)
@@ -157,9 +174,15 @@ def _write_dictionary(outcome, x, y, path):
         path.touch()
 
 
+def _token(word):
+    """A word as a line holds it; no space other than these ends one."""
+    word = _SEPARATORS.sub(" ", word).strip(" \ufeff") or "_"
+    return word.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _tokens(words):
     """Words as files of vectors hold them: without spaces, and still distinct."""
-    tokens = [_field(word).replace(" ", "_") or "_" for word in words]
+    tokens = [_token(word).replace(" ", "_") for word in words]
     taken = {word for word, token in zip(words, tokens, strict=True) if word == token}
     for row, token in enumerate(tokens):
         if token != words[row]:

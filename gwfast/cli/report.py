@@ -35,7 +35,7 @@ _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
     "n_words", "epsilon", "init", "seed", "normalize", "max_outer", "tol",
-    "memory_limit", "tier", "scale_costs",
+    "time_limit", "memory_limit", "tier", "checkpoint", "scale_costs",
 )  # fmt: skip
 
 
@@ -59,9 +59,11 @@ class AlignSettings:
     marginals: str
     max_outer: int | None
     tol: float | None
+    time_limit: float | None
     threads: int | None
     memory_limit: str | None
     tier: str
+    checkpoint: Path | None
     scale_costs: str | None
     refine: int  # rounds, 0 is none
     whiten: bool

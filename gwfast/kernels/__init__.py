@@ -1,5 +1,6 @@
 """Kernels: arithmetic in C (``csrc/``), loops over rows in ``*.pyx``, their
-float64 NumPy twins in `reference`, thread counts in `threads`.
+float64 NumPy twins in `reference`, thread counts in `threads`, the limits of containers
+in `control_groups`.
 
     solver (Python)  decides        -> what to compute, how often, when to stop
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
@@ -36,6 +37,7 @@ An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 import contextlib
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 if find_spec(f"{__name__}._rows") is None:
     raise ImportError(
@@ -49,13 +51,16 @@ if find_spec(f"{__name__}._rows") is None:
 PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 
 
+def _said():
+    return not os.environ.keys().isdisjoint(["OMP_WAIT_POLICY", *PATIENCE])
+
+
 @contextlib.contextmanager
 def _patient():
     """Have OpenMP loaded inside with threads that wait asleep, unless the user has said
     how they should; the environment is as before after it.
     """
-    said = not os.environ.keys().isdisjoint(["OMP_WAIT_POLICY", *PATIENCE])
-    settings = {} if said else PATIENCE
+    settings = {} if _said() else PATIENCE
     os.environ.update(settings)
     try:
         yield
@@ -64,8 +69,35 @@ def _patient():
             del os.environ[name]
 
 
+def _loaded_files():
+    try:
+        return Path("/proc/self/maps").read_text()
+    except OSError:  # not Linux
+        return ""
+
+
+def allowed_processors():
+    """Those that the calling thread may run on, now."""
+    try:
+        return frozenset(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return frozenset(range(os.cpu_count() or 1))
+
+
+_before, PROCESSORS = _loaded_files(), allowed_processors()
 with _patient():
     from . import _rows
+
+# Whether OpenMP, as it was loaded, bound this thread to a place of its own
+# (OMP_PROC_BIND), which says nothing about what the process may run on: `PROCESSORS`.
+BOUND = allowed_processors() != PROCESSORS
+
+# Whether another package had loaded that OpenMP, whose threads so wait busily.
+IMPATIENT = (
+    bool(_rows.openmp_runtime())
+    and os.path.realpath(_rows.openmp_runtime()) in _before
+    and not _said()
+)
 
 if os.environ.get("GWFAST_ISA"):
     try:

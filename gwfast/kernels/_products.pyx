@@ -17,6 +17,7 @@ from ._rows cimport (
     Panels,
     Rows,
     as_rows,
+    blas_team,
     centered,
     check,
     check_matrix,
@@ -175,7 +176,7 @@ def gram(
     parts = np.empty((chunks, d, e), dtype=np.float32)
     cdef float[:, :, ::1] part = parts
     with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+        for chunk in prange(chunks, num_threads=blas_team(n_threads, chunks),
                             schedule="dynamic"):
             i = chunk * size
             gemm(True, False, d, e, chunk_length(chunk, size, n), &x[i, 0], &y[i, 0],

@@ -131,9 +131,9 @@ cdef inline ptrdiff_t chunk_length(
     return min(size, n - chunk * size)
 
 
-cdef inline int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
-    """Threads worth waking."""
-    return <int>max(min(<ptrdiff_t>n_threads, chunks), 1)
+# Threads worth waking, and that can be had; to call BLAS, too.
+cdef int team(int n_threads, ptrdiff_t chunks) noexcept nogil
+cdef int blas_team(int n_threads, ptrdiff_t chunks) noexcept nogil
 
 
 cdef class Rows:

@@ -12,21 +12,19 @@
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 
+import os
+
 import numpy as np
 
-cdef extern from *:
-    """
-    #ifdef _OPENMP
-    #include <omp.h>
-    static int gwf_openmp(void) { return _OPENMP; }
-    static int gwf_max_threads(void) { return omp_get_max_threads(); }
-    #else
-    static int gwf_openmp(void) { return 0; }
-    static int gwf_max_threads(void) { return 1; }
-    #endif
-    """
-    int gwf_openmp() nogil
-    int gwf_max_threads() nogil
+cdef extern from "teams.h" nogil:
+    int gwf_openmp()
+    int gwf_max_threads()
+    const char *gwf_runtime()
+    void gwf_set_sizes(size_t, size_t)
+    void gwf_forked()
+    int gwf_is_orphan()
+    int gwf_team_of(int)
+    int gwf_blas_team_of(int)
 
 isa = gwf_supported_isa(0)
 
@@ -68,6 +66,36 @@ def openmp_version():
 def openmp_max_threads():
     """What OpenMP would use by itself: ``OMP_NUM_THREADS`` or all processors."""
     return gwf_max_threads()
+
+
+def openmp_runtime():
+    """File of the OpenMP library in use, "" where that is not known."""
+    return os.fsdecode(gwf_runtime())
+
+
+def set_sizes(size_t stack, size_t blas):
+    """Say how many bytes the stack of each of OpenMP's threads has, 0 for the system's
+    default, and how many BLAS takes for each thread that calls it."""
+    gwf_set_sizes(stack, blas)
+
+
+def forked():
+    """Tell, in a forked process, that the threads of this thread's team, if it ever had
+    one, stayed in the parent: its loops run on one thread from now on."""
+    gwf_forked()
+
+
+def is_orphan():
+    """Whether that is so."""
+    return bool(gwf_is_orphan())
+
+
+cdef int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
+    return gwf_team_of(<int>max(min(<ptrdiff_t>n_threads, chunks), 1))
+
+
+cdef int blas_team(int n_threads, ptrdiff_t chunks) noexcept nogil:
+    return gwf_blas_team_of(<int>max(min(<ptrdiff_t>n_threads, chunks), 1))
 
 
 def supported_isas():

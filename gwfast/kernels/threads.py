@@ -2,13 +2,20 @@
 
 import contextlib
 import functools
+import mmap
 import os
+import re
+import threading
+import time
+import warnings
 from pathlib import Path
 
-import scipy.linalg  # noqa: F401  loads the BLAS that the kernels call
+import numpy as np
+import scipy.linalg  # loads the BLAS that the kernels call
 from threadpoolctl import ThreadpoolController
 
-from . import _rows
+from . import BOUND, PROCESSORS, _rows, allowed_processors
+from .control_groups import groups
 
 # Matrix entries below which waking a second thread costs more than it saves: a pass
 # over this many takes about 10 microseconds on one core.
@@ -16,31 +23,41 @@ SERIAL_BELOW = 65_536
 MOST_THREADS = 4096
 
 
-def resolve_n_threads(n_threads=None, *, work=None):
+def resolve_n_threads(n_threads=None, *, work=None, team=True):
     """Number of threads to use.
 
     None is ``OMP_NUM_THREADS`` where that is set, else the physical cores that this
-    process may use (affinity and container quota counted). Negative numbers count back
-    from that as in joblib: -1 is all, -2 all but one. A pass that touches only few
+    process may use now (affinity and container quota counted). Negative numbers count
+    back from that as in joblib: -1 is all, -2 all but one. A pass that touches only few
     matrix entries, its `work`, runs on one thread whatever `n_threads` is.
+
+    One is also what is left, with a RuntimeWarning, in a process that was forked from
+    one with a team of OpenMP's threads, where that would hang; unless the threads are
+    Python's, no `team`.
     """
     if n_threads is not None:
-        if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):
-            raise TypeError(
-                f"n_threads must be an integer or None, got {type(n_threads).__name__}"
-            )
-        n_threads = n_threads.__index__()
-        if n_threads == 0:
-            raise ValueError("n_threads must not be 0; use None for the default")
-        if n_threads > MOST_THREADS:
-            raise ValueError(
-                f"n_threads must be at most {MOST_THREADS}, got {n_threads}"
-            )
+        n_threads = _checked(n_threads)
+    if work is not None and work < SERIAL_BELOW:
+        return 1
     if n_threads is None or n_threads < 0:
         default = _default_n_threads()
         n_threads = default if n_threads is None else max(1, default + 1 + n_threads)
-    if work is not None and work < SERIAL_BELOW:
+    if team and n_threads > 1 and _rows.is_orphan():
+        _warn_of_fork()
         return 1
+    return n_threads
+
+
+def _checked(n_threads):
+    if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):
+        raise TypeError(
+            f"n_threads must be an integer or None, got {type(n_threads).__name__}"
+        )
+    n_threads = n_threads.__index__()
+    if n_threads == 0:
+        raise ValueError("n_threads must not be 0; use None for the default")
+    if n_threads > MOST_THREADS:
+        raise ValueError(f"n_threads must be at most {MOST_THREADS}, got {n_threads}")
     return n_threads
 
 
@@ -48,50 +65,251 @@ def _default_n_threads():
     available = _rows.openmp_max_threads()
     if os.environ.get("OMP_NUM_THREADS"):
         return available
-    return max(1, min(available, _physical_cores(), _quota()))
+    if available == _UNASKED:  # the processors at import, which may have changed
+        available = MOST_THREADS
+    cores = _physical_cores(PROCESSORS if BOUND else allowed_processors())
+    # A quota may change, but reading its files takes a tenth of a millisecond.
+    return max(1, min(available, cores, _quota(int(time.monotonic()))))
 
 
-@functools.cache
-def _physical_cores():
-    """Physical cores among the processors this process may run on."""
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+# What OpenMP takes where nobody asks it for another number; None where somebody did.
+_AT_IMPORT = _rows.openmp_max_threads()
+_UNASKED = _AT_IMPORT if _AT_IMPORT == len(PROCESSORS) else None
+
+
+@functools.lru_cache(maxsize=8)
+def _physical_cores(processors):
+    """How many cores these processors are on."""
     cores = set()
-    for cpu in allowed:
+    for cpu in processors:
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings")
         try:
             cores.add(siblings.read_text())
         except OSError:
-            return len(allowed)
+            return len(processors)
     return len(cores)
 
 
-@functools.cache
-def _quota():
-    """Processors that the control group (a container's limit) grants."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1, round(int(quota) / int(period)))
-    except (OSError, ValueError):  # no such file, or "max": no limit
-        return os.cpu_count() or 1
+@functools.lru_cache(maxsize=1)
+def _quota(second):
+    """Processors that the control groups (a container's limits) grant, this second."""
+    granted = [os.cpu_count() or 1]
+    for version, folder in groups("cpu"):
+        try:
+            if version == 2:
+                quota, period = (folder / "cpu.max").read_text().split()
+            else:
+                quota = (folder / "cpu.cfs_quota_us").read_text()
+                period = (folder / "cpu.cfs_period_us").read_text()
+            share = int(quota) / int(period)
+        except (OSError, ValueError, ZeroDivisionError):
+            continue  # no such file, or "max": no limit
+        if share > 0:  # -1: no limit
+            granted.append(max(1, round(share)))
+    return min(granted)
 
+
+# --- Teams of OpenMP's threads --------------------------------------------------------
+
+# How large the stacks of OpenMP's threads are, in kilobytes or with a unit.
+_STACKS = ("OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE")
+
+
+def _stack_bytes(environment):
+    """What these variables ask for, 0 where they don't."""
+    for name in _STACKS:
+        found = re.fullmatch(
+            r"\s*(\d+)\s*([BKMG]?)\s*", environment.get(name, ""), re.IGNORECASE
+        )
+        if found:
+            size, unit = int(found[1]), found[2].upper() or "K"
+            return min(size * 1024 ** "BKMG".index(unit), 2**40)
+    return 0
+
+
+_STACK = _stack_bytes(os.environ)
+_rows.set_sizes(_STACK, 0)
+
+
+# --- After a fork ---------------------------------------------------------------------
+
+# LLVM's and Intel's OpenMP start anew in a forked process; GNU's waits there for
+# threads that stayed in the parent.
+STARTS_ANEW = ("libomp", "libiomp")
+
+
+def _in_forked_process():
+    if not Path(_rows.openmp_runtime()).name.startswith(STARTS_ANEW):
+        _rows.forked()
+    _blas_limit.in_forked_process()
+
+
+def _warn_of_fork():
+    """Say once in a process why one thread is all."""
+    global _warned
+    if _warned != os.getpid():
+        _warned = os.getpid()
+        warnings.warn(
+            "this process was forked from one in which gwfast had run on several "
+            "threads; GNU's OpenMP would hang here, so everything runs on one thread. "
+            "Start processes by 'spawn' or 'forkserver' "
+            "(multiprocessing.get_context), or ask for one thread on purpose: "
+            "n_threads=1, or OMP_NUM_THREADS=1 in the environment",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+_warned = None
+
+
+# --- BLAS -----------------------------------------------------------------------------
 
 # Scanning the loaded libraries takes milliseconds: once is enough, since the only BLAS
 # that matters, SciPy's, is loaded above.
 _controller = functools.cache(ThreadpoolController)
 
 
+class _BlasLimit:
+    """One thread for each of some BLAS libraries while anybody is inside.
+
+    Such a library has one number of threads for the whole process: who comes first sets
+    it, who goes last restores it. A number that somebody else has set meanwhile stays.
+    """
+
+    def __init__(self):
+        self._lock, self._has_buffers = threading.RLock(), False
+        self._inside = {}  # how often each Python thread is
+        self._former = []
+
+    def __enter__(self):
+        me = threading.get_ident()
+        with self._lock:
+            if not self._inside:
+                # An interrupt just here may have left what is to be restored.
+                self._former = self._former or _now(_blas(shared=True))
+                _set_threads([(library, 1) for library, _ in self._former])
+                self._take_buffers()
+            self._inside[me] = self._inside.get(me, 0) + 1
+
+    def __exit__(self, *_):
+        me = threading.get_ident()
+        with self._lock:
+            self._inside[me] -= 1
+            if self._inside[me] == 0:
+                del self._inside[me]
+                self._restore()
+
+    def _restore(self):
+        if not self._inside:
+            _set_threads([pair for pair in self._former if pair[0].num_threads == 1])
+            self._former = []
+
+    def in_forked_process(self):
+        """Only the thread that forked is here; another may have held the lock."""
+        self._lock, me = threading.RLock(), threading.get_ident()
+        if self._inside:
+            self._inside = {k: n for k, n in self._inside.items() if k == me}
+            self._restore()
+
+    def _take_buffers(self):
+        """Call BLAS for the first time, where there is room for that."""
+        if self._has_buffers:
+            return
+        sizes = [_buffer_bytes(library) for library, _ in self._former]
+        if not _has_room(sum(sizes)):
+            self._restore()
+            raise MemoryError(
+                f"the BLAS of NumPy and SciPy takes {sum(sizes) / 1e9:.3g} GB of "
+                "address space, more than limits of this process (ulimit -v) leave"
+            )
+        small = np.ones((2, 2), dtype=np.float32)
+        scipy.linalg.blas.sgemm(1.0, small @ small, small)
+        _rows.set_sizes(_STACK, max(sizes, default=0))
+        self._has_buffers = True
+
+
+_blas_limit = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_process)
+
+
+def _blas(shared):
+    """The BLAS libraries that have one number of threads for the whole process, or
+    those that have one for each thread."""
+    for library in _controller().lib_controllers:
+        if library.user_api == "blas":
+            of_openmp = getattr(library, "threading_layer", None) == "openmp"
+            if shared != (of_openmp and library.internal_api == "openblas"):
+                yield library
+
+
+# Address space that OpenBLAS takes when it is first called, for each thread that calls
+# it at once; it ends the process if it gets none. That of SciPy's and NumPy's wheels
+# takes less than others.
+WHEELS, WHEELS_BUFFER, BUFFER = "libscipy_openblas", 32 * 1024**2, 128 * 1024**2
+
+
+def _buffer_bytes(library):
+    if library.internal_api != "openblas":
+        return 0
+    return WHEELS_BUFFER if library.prefix == WHEELS else BUFFER
+
+
+def _has_room(n_bytes):
+    """Whether so much address space can be had."""
+    if n_bytes == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return True
+    try:
+        mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except (OSError, MemoryError):
+        return False
+    return True
+
+
+def take_blas_buffers():
+    """Have BLAS take its buffers now; whether there is room for them."""
+    try:
+        with single_threaded_blas():
+            return True
+    except MemoryError:
+        return False
+
+
+def _set_threads(settings):
+    # threadpoolctl lets only that thread set OpenBLAS which set it first, whether that
+    # is done with it or not, and ignores the others. It is released for all of them.
+    releases = [
+        library.clear_controlling_thread
+        for library, _ in settings
+        if hasattr(library, "clear_controlling_thread")
+    ][:1]
+    for release in releases:
+        release(force=True)
+    for library, n_threads in settings:
+        library.set_num_threads(n_threads)
+    for release in releases:
+        release(force=True)
+
+
+def _now(libraries):
+    return [(library, library.num_threads) for library in libraries]
+
+
 @contextlib.contextmanager
 def single_threaded_blas():
     """One BLAS thread inside the block, the former number after it, also on errors.
 
-    The kernels call BLAS from their own threads; with OpenBLAS the limit holds for the
-    whole process while the block runs.
+    The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the
+    whole process while anybody is inside: blocks may overlap in several Python threads.
     """
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    own = _now(_blas(shared=False))
+    with _blas_limit:
+        try:
+            _set_threads([(library, 1) for library, _ in own])
+            yield
+        finally:
+            _set_threads(own)
 
 
 def libraries(kind):

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from ..kernels import _exponentials
+from ..utils.deadline import NEVER
 
 # Factor between the epsilons of one level of annealing and the next.
 ANNEALING_FACTOR = 4.0
@@ -28,6 +29,10 @@ class Potentials:
 
     f: np.ndarray
     g: np.ndarray
+
+    def export(self):
+        """A tree from which `marginals.restored_potentials` makes them again."""
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
 
     def absorb(self, u, v, epsilon):
         """These with the scalings `u` and `v` of their kernel moved into them."""
@@ -62,9 +67,10 @@ class LogDomain:
         _exponentials.logsumexp_cols(cost, f, zeros, epsilon, sums, self.n_threads)
         return epsilon * (self.log_q - sums)
 
-    def anneal(self, cost, potentials, epsilon, spread):
+    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, spare=0.0):
         """Potentials after iterations from an epsilon of a part of `spread`, which is
-        how far they may have to move, down to `epsilon`.
+        how far they may have to move, down to `epsilon`; or when the deadline is only
+        `spare` seconds off, those with which the columns at least have their masses.
         """
         alive = self.p > 0
         levels = np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(ANNEALING_FACTOR)
@@ -72,6 +78,8 @@ class LogDomain:
             level_epsilon = epsilon * ANNEALING_FACTOR**level
             for _ in range(LEVEL_ITERATIONS):
                 f = self.fit_rows(cost, potentials.g, level_epsilon)
+                if deadline.passed(spare):
+                    return Potentials(f, self.fit_cols(cost, f, epsilon))
                 moved = np.abs(f[alive] - potentials.f[alive]).max()
                 potentials = Potentials(f, self.fit_cols(cost, f, level_epsilon))
                 if moved < SETTLED * level_epsilon:

@@ -11,7 +11,9 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from ..kernels import _exponentials, _kernels
+from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
+from ..utils.trees import as_saved
 from ..utils.validation import as_marginal, as_positive, one_of
 from .log_domain import Potentials
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
@@ -118,7 +120,7 @@ class SemirelaxedSolver(SinkhornSolver):
         super().__init__(p, q, n_threads, precision)
         self.side = side
 
-    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+    def solve(self, kernel, epsilon, start=None, **limits):
         f, g = (
             np.array(x)
             for x in (kernel.separable_potentials.f, kernel.separable_potentials.g)
@@ -154,6 +156,18 @@ class PartialPotentials(Potentials):
     log_v: np.ndarray
 
 
+def restored_potentials(saved, shape):
+    """The `Potentials` that `export` described, for a problem of this shape."""
+    sides, kind = zip("fg", ("log_u", "log_v"), shape, strict=True), Potentials
+    for potential, logarithm, size in sides:
+        as_saved(saved[potential], (size,), np.float64)
+        if logarithm in saved:
+            # Of the precision, or of the log domain.
+            kind, logs = PartialPotentials, saved[logarithm]
+            as_saved(logs, (size,), np.promote_types(logs.dtype, np.float32))
+    return kind(**saved)
+
+
 class PartialSolver(SinkhornSolver):
     """Plans of a given mass within larger marginals.
 
@@ -166,17 +180,20 @@ class PartialSolver(SinkhornSolver):
         super().__init__(p, q, n_threads, precision)
         self.mass = mass
 
-    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+    def solve(
+        self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER, spare=0.0
+    ):
         logs = np.zeros(len(self.p)), np.zeros(len(self.q))
         if isinstance(start, PartialPotentials):
             logs = start.log_u, start.log_v
         base, room = kernel.separable_potentials, self.precision.peak * epsilon
         fits = kernel.spread() + np.ptp(base.f) + np.ptp(base.g) < room
         solve = self._scale if fits else self._iterate
-        potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter)
+        clock = deadline, spare
+        potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, *clock)
         return LinearSolution(potentials, self.scalings, n_iter)
 
-    def _scale(self, kernel, epsilon, logs, tol, max_iter):
+    def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
         base, scalings = kernel.separable_potentials, self.scalings
         # So that no exponent is above zero.
         top = base.f.max() + base.g.max() - float(kernel.cost().min())
@@ -185,7 +202,10 @@ class PartialSolver(SinkhornSolver):
         u, v, sums = scalings.u, scalings.v, scalings.sums
         np.copyto(u, np.exp(logs[0]), casting="same_kind")
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
-        scale = self.mass / float(u @ (kernel.rows @ v))
+        total = float(u @ (kernel.rows @ v))
+        if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
+            return self._iterate(kernel, epsilon, logs, tol, max_iter)
+        scale = self.mass / total
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
             before = u.copy(), v.copy(), scale
@@ -197,13 +217,15 @@ class PartialSolver(SinkhornSolver):
             moved = max(
                 _moved(u, before[0]), _moved(v, before[1]), abs(scale / before[2] - 1.0)
             )
+            if deadline.passed(spare):
+                break
         with np.errstate(divide="ignore"):
             logs = np.log(u), np.log(v)
         u *= scale
         made = potentials.absorb(u, v, epsilon)
         return PartialPotentials(made.f, made.g, *logs), n_iter
 
-    def _iterate(self, kernel, epsilon, logs, tol, max_iter):
+    def _iterate(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
         """In the log domain, where entries of the kernel would be lost."""
         cost, base = kernel.cost(), kernel.separable_potentials
         row_base, col_base = base.f / epsilon, base.g / epsilon
@@ -225,10 +247,17 @@ class PartialSolver(SinkhornSolver):
             n_iter += 1
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
             moved = max(_moved_logarithms(now, old) for now, old in pairs)
+            if deadline.passed(spare):
+                break
         f = epsilon * (row_base + log_u + log_scale)
-        potentials = PartialPotentials(f, epsilon * (col_base + log_v), log_u, log_v)
-        kernel.make(potentials, epsilon, self.q, self.scalings)
-        return potentials, n_iter
+        g = epsilon * (col_base + log_v)
+        peak = kernel.make(Potentials(f, g), epsilon, self.q, self.scalings)
+        if not peak <= self.precision.peak:
+            raise ValueError(
+                f"epsilon must be larger for this partial plan: at {epsilon:.1e} of "
+                f"the largest costs all is rounding in {self.precision.dtype}"
+            )
+        return PartialPotentials(f, g, log_u, log_v), n_iter
 
 
 def _moved(now, before):
@@ -240,8 +269,10 @@ def _moved(now, before):
 def _moved_logarithms(now, before):
     """The same of their logarithms."""
     with np.errstate(invalid="ignore", over="ignore"):
-        change = np.abs(np.expm1(np.subtract(now, before)))
-    return float(np.nan_to_num(change, nan=0.0, posinf=np.inf).max())
+        change = np.subtract(now, before)
+        # Of nothing from nothing it is not a number, which these two pass over.
+        most, least = np.fmax.reduce(change, None), np.fmin.reduce(change, None)
+        return float(np.fmax(np.fmax(np.expm1(most), -np.expm1(least)), 0.0))
 
 
 def _log_sum(logs):

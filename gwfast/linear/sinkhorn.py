@@ -12,6 +12,7 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..results.result import ConvergenceWarning, SinkhornResult
 from ..results.status import Status
 from ..utils.blocks import row_blocks
+from ..utils.deadline import Deadline
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
 from .marginals import as_rule
@@ -26,6 +27,7 @@ def sinkhorn(
     epsilon: float,
     tol: float = 1e-5,
     max_iter: int = 10_000,
+    time_limit: float | None = None,
     n_threads: int | None = None,
 ) -> SinkhornResult:
     """Entropic optimal transport between `p` and `q`.
@@ -37,7 +39,8 @@ def sinkhorn(
     ----------
     cost : array-like of shape (n, m)
     p : array-like of shape (n,) or None, default=None
-        Masses of the rows, non-negative with sum one; None is uniform.
+        Masses of the rows, non-negative with sum one; None is uniform. Those below
+        1e-30 of the largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
         Masses of the columns.
     epsilon : float
@@ -47,6 +50,9 @@ def sinkhorn(
         1e-6.
     max_iter : int, default=10000
         Limit of Sinkhorn iterations.
+    time_limit : float or None, default=None
+        Seconds after which it ends with what it has, the columns at least as they
+        should be.
     n_threads : int or None, default=None
         None is one a core, as far as the problem is large enough.
 
@@ -62,9 +68,9 @@ def sinkhorn(
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` iterations did not reach `tol`.
+        If `max_iter` iterations, or the time, did not reach `tol`.
     """
-    began = time.perf_counter()
+    began, deadline = time.perf_counter(), Deadline.after(time_limit)
     cost = as_matrix(cost, "cost")
     n, m = cost.shape
     rule = as_rule("balanced", p, q, None, (n, m))
@@ -83,24 +89,24 @@ def sinkhorn(
             out[rows] = (cost[rows].astype(np.float64) - middle) / scale
 
     kernel = StoredKernel(Buffer(plan), fill, n_threads)
+    limits = dict(tol=tol, max_iter=max_iter)
     with single_threaded_blas():
-        potentials, scalings, n_iter = rule.solver(n_threads).solve(
-            kernel, in_units(epsilon, scale), tol=tol, max_iter=max_iter
-        )
+        solver, epsilon_in_units = rule.solver(n_threads), in_units(epsilon, scale)
+        made, late = _solve(solver, kernel, epsilon_in_units, deadline, **limits)
+    potentials, scalings, n_iter = made
     error = rule.error(*kernel.scale(scalings))
-    spent = Status.MAX_ITER if n_iter >= max_iter else Status.PRECISION
+    spent = Status.TIME_LIMIT if late else Status.PRECISION
+    spent = Status.MAX_ITER if n_iter >= max_iter else spent
     status = Status.CONVERGED if error <= tol else spent
     if status != Status.CONVERGED:
+        limit = status if status == Status.TIME_LIMIT else "max_iter"
         warnings.warn(
             f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal "
-            f"error {error:.1e} (tol {tol:.1e}); raise max_iter, tol or epsilon",
+            f"error {error:.1e} (tol {tol:.1e}); raise {limit}, tol or epsilon",
             ConvergenceWarning,
             stacklevel=2,
         )
-    transport_cost = sum(
-        float(np.vdot(plan[rows].astype(np.float64), cost[rows]))
-        for rows in row_blocks(n, m)
-    )
+    transport_cost = _value(plan, cost)
     entropy = _kernels.entropy(plan, n_threads)
     return SinkhornResult(
         plan=plan,
@@ -112,4 +118,22 @@ def sinkhorn(
         n_iter=n_iter,
         status=status,
         seconds=time.perf_counter() - began,
+    )
+
+
+def _solve(solver, kernel, epsilon, deadline, **limits):
+    """The `LinearSolution`, and whether it was time to end."""
+    began = time.perf_counter()
+    kernel.cost()
+    # What comes after the iterations reads plan and cost about as often.
+    spare = time.perf_counter() - began
+    made = solver.solve(kernel, epsilon, deadline=deadline, spare=spare, **limits)
+    return made, deadline.passed(spare)
+
+
+def _value(plan, cost):
+    """``<plan, cost>``, summed in float64."""
+    return sum(
+        float(np.vdot(plan[rows].astype(np.float64), cost[rows]))
+        for rows in row_blocks(*plan.shape)
     )

@@ -12,10 +12,12 @@ goes on by scaling, and absorbs u and v into f and g (making the kernel anew) wh
 drift.
 """
 
+import time
 from typing import NamedTuple
 
 import numpy as np
 
+from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from .gibbs_kernel import Scalings
 from .log_domain import LogDomain, Potentials
@@ -30,6 +32,9 @@ STALLED_RATE = 0.99
 # Fraction of the tolerance at which iterations stop: what is left is for the columns,
 # whose marginals are exact but for rounding.
 MARGIN = 0.9
+# Seconds that one call of a kernel takes at most where it can be split into several:
+# only in between are deadlines looked at, and Ctrl-C is heard.
+LONGEST_CALL = 0.2
 
 
 class PotentialsOutOfRange(Exception):
@@ -71,7 +76,9 @@ class SinkhornSolver:
         self.scalings = Scalings(len(p), len(q), precision.dtype)
         self.log_domain = LogDomain(p, q, n_threads)
 
-    def solve(self, kernel, epsilon, start=None, *, tol, max_iter):
+    def solve(
+        self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER, spare=0.0
+    ):
         """Solve the problem of `kernel`.
 
         Parameters
@@ -83,6 +90,9 @@ class SinkhornSolver:
         tol : float
             Stops when the L1 error of the marginals is below.
         max_iter : int
+        deadline : Deadline, default=NEVER
+            Ends the solve like `max_iter`, and `spare` seconds before it has passed.
+        spare : float, default=0.0
 
         Returns
         -------
@@ -92,34 +102,42 @@ class SinkhornSolver:
         ------
         PotentialsOutOfRange
         """
+        clock = deadline, spare
         if start is None:
-            start = self._cold_start(kernel, epsilon)
-        potentials = self._make(kernel, start, epsilon)
+            start = self._cold_start(kernel, epsilon, clock)
+        potentials = self._make(kernel, start, epsilon, clock)
         p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
-        relaxation, n_iter = OverRelaxation(), 0
+        relaxation, n_iter, pace = OverRelaxation(), 0, 0.0
         newton = NewtonSteps(kernel.shape, self.precision)
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
             n_next = min(n_next, max_iter - n_iter)
             if relaxation.omega != 1.0 and n_iter + n_next == max_iter:
                 n_next -= 1  # only a plain iteration leaves the columns exact
+            if n_next * pace > LONGEST_CALL:
+                n_next = max(int(LONGEST_CALL / pace), 1)
+            began = time.perf_counter()
             error, done = kernel.iterate(
                 p, q, scalings, relaxation.omega, n_next, MARGIN * tol
             )
-            n_iter += done
+            now = time.perf_counter()
+            n_iter, pace = n_iter + done, (now - began) / max(done, 1)
+            # Close is False for NaN: a broken kernel is seen right below, as a drift.
             close = error <= MARGIN * tol
-            # False for NaN: a broken kernel is seen right below, as a drift.
-            if n_iter >= max_iter or (close and relaxation.omega == 1.0):
+            late = now > deadline.at - spare
+            if n_iter >= max_iter or ((close or late) and relaxation.omega == 1.0):
                 break
-            if close or n_iter + 1 == max_iter:
+            if close or late or n_iter + 1 == max_iter:
                 relaxation.pause()
             elif n_iter == 1 or n_iter % LOOK_EVERY == 0:
                 if scalings.drift(p, q) > limit:
-                    potentials = self._renew(kernel, potentials, epsilon)
+                    potentials = self._renew(kernel, potentials, epsilon, clock)
                     relaxation.reset()
                     continue
                 rate = relaxation.rate(error, LOOK_EVERY)
-                if newton.pays(error, rate, MARGIN * tol):
+                if newton.pays(error, rate, MARGIN * tol) and not deadline.passed(
+                    spare + newton.price * pace
+                ):
                     n_iter += newton.take(kernel.rows, p, q, scalings, error)
                     relaxation.reset()
                     continue
@@ -128,19 +146,19 @@ class SinkhornSolver:
                 relaxation.adapt(error, rate)
         if scalings.drift(p, q) > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.
-            potentials = self._renew(kernel, potentials, epsilon)
+            potentials = self._renew(kernel, potentials, epsilon, clock)
             kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
         potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
         return LinearSolution(potentials, scalings, n_iter)
 
-    def _cold_start(self, kernel, epsilon):
+    def _cold_start(self, kernel, epsilon, clock):
         potentials = Potentials(np.zeros(len(self.p)), np.zeros(len(self.q)))
         spread = kernel.spread()
         if spread > self.precision.direct * epsilon:
-            potentials = self._anneal(kernel, potentials, epsilon, spread)
+            potentials = self._anneal(kernel, potentials, epsilon, clock, spread)
         return potentials
 
-    def _make(self, kernel, potentials, epsilon):
+    def _make(self, kernel, potentials, epsilon, clock):
         """Make the kernel, through the log domain where it would overflow; returns the
         potentials that it is made with.
         """
@@ -149,20 +167,21 @@ class SinkhornSolver:
         self.scalings.u.fill(1.0)
         if peak > self.precision.peak:
             # The potentials do not fit this cost, and the peak says by how much.
-            potentials = self._anneal(kernel, potentials, epsilon, peak * epsilon)
+            far = peak * epsilon
+            potentials = self._anneal(kernel, potentials, epsilon, clock, far)
             kernel.make(potentials, epsilon, *given)
         return potentials
 
-    def _renew(self, kernel, potentials, epsilon):
+    def _renew(self, kernel, potentials, epsilon, clock):
         """Make the kernel anew around potentials that have moved, or lost a point."""
         scalings = self.scalings
         if scalings.drift(self.p, self.q) < np.inf:
             potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
         else:
-            potentials = self._anneal(kernel, potentials, epsilon)
-        return self._make(kernel, potentials, epsilon)
+            potentials = self._anneal(kernel, potentials, epsilon, clock)
+        return self._make(kernel, potentials, epsilon, clock)
 
-    def _anneal(self, kernel, potentials, epsilon, spread=None):
+    def _anneal(self, kernel, potentials, epsilon, clock, spread=None):
         """Potentials that fit the cost; `spread` is how far they may have to move, by
         default as far as the costs differ.
         """
@@ -170,7 +189,8 @@ class SinkhornSolver:
             raise PotentialsOutOfRange(potentials)
         if spread is None:
             spread = kernel.spread()
-        return self.log_domain.anneal(kernel.cost(), potentials, epsilon, spread)
+        given = kernel.cost(), potentials, epsilon, spread
+        return self.log_domain.anneal(*given, *clock)
 
 
 def in_units(epsilon, scale, precision=SINGLE):

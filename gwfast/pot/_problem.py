@@ -39,7 +39,13 @@ VALUES = {
 }
 # The status of plans that need no warning: POT's users limit iterations on purpose, and
 # its default tolerances are beyond float32.
-EXPECTED = Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED
+EXPECTED = (
+    Status.CONVERGED,
+    Status.MAX_OUTER,
+    Status.CIRCLE,
+    Status.PRECISION,
+    Status.STOPPED,
+)
 
 
 def pots_choice(x, name, choices):

@@ -10,6 +10,8 @@ G contracts.
 
 import numpy as np
 
+from ..utils.trees import as_saved
+
 # Extrapolation of depth one by more than this many times the last step is not trusted.
 MAX_WEIGHT = 4.0
 # Steps that deep extrapolation looks at, beside the last.
@@ -31,6 +33,17 @@ class Anderson:
 
     def __init__(self, depth=1):
         self.depth, self._steps = depth, []
+
+    def export(self):
+        """A tree from which `restore` takes the steps."""
+        return self._steps
+
+    def restore(self, saved, shape, dtype):
+        """Take the steps that another exported, between arrays of this kind."""
+        self._steps = [
+            (as_saved(before, shape, dtype), as_saved(after, shape, dtype))
+            for before, after in saved
+        ]
 
     def add(self, before, after):
         """One step; the arrays must not change later."""

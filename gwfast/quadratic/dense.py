@@ -16,10 +16,11 @@ from ..results.coupling import ArrayCoupling
 from ..utils.precision import SINGLE
 from .anderson import DEPTH
 from .dense_terms import BilinearTerm, FusedTerm, TransformedCost
-from .linearization import Linearization, Update, not_negative
+from .linearization import Update, not_negative
 from .methods import PGD
 from .mixed_precision import Increments
 from .plan_history import PlanHistory
+from .resuming import ResumableDense
 
 # Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
 SAMPLE_ROWS = {1: 128, DEPTH: 32}
@@ -27,7 +28,7 @@ SAMPLE_ROWS = {1: 128, DEPTH: 32}
 SLACK = 0.01
 
 
-class Dense(Linearization):
+class Dense(ResumableDense):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
@@ -53,11 +54,9 @@ class Dense(Linearization):
         self.method = method
         # The separable terms are constant only when both marginals are fixed.
         fixed = problem.is_balanced and not method.alternating
-        # A loss that sees differences only: a common shift keeps large offsets out of
-        # the squares.
         shift = 0.0
-        if loss.shift_invariant and fixed:
-            shift = (_mean(x.matrix) + _mean(y.matrix)) / 2
+        if loss.shift_invariant and not method.alternating:
+            shift = common_shift(x.matrix, y.matrix, fixed)
         p, q, dtype = problem.p, problem.q, precision.dtype
         left = TransformedCost(x, shift, loss.h1, loss.f1, p, dtype, fixed)
         right = TransformedCost(y, shift, loss.h2, loss.f2, q, dtype, fixed)
@@ -165,6 +164,7 @@ class Dense(Linearization):
             moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
             change, moved = self.distance_to(before)
+            change /= self.problem.mass
         self._change = change
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
@@ -239,8 +239,15 @@ class Dense(Linearization):
         return float(total), bilinear - half
 
 
-def _mean(matrix):
-    return float(matrix.mean(dtype=np.float64))
+def common_shift(x, y, fixed):
+    """What is taken from both costs under a loss that sees differences only, to keep
+    large offsets out of the squares. Costs whose marginals are not fixed keep theirs
+    where they differ by as much.
+    """
+    shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
+    if fixed or abs(shift) > max(float(np.ptp(matrix)) for matrix in (x, y)):
+        return shift
+    return 0.0
 
 
 def nbytes(problem, shape, itemsize, method, n_states):

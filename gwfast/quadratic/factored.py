@@ -16,8 +16,10 @@ from ..linear.gibbs_kernel import (
 from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
+from ..utils.trees import as_saved
 from .anderson import Anderson
 from .linearization import Linearization, Update, not_negative
+from .methods import PGD
 
 # Relative change of the state below which it is worth to see whether a part of the
 # kernel is enough: before, it would have to be chosen anew in every step. Where an
@@ -47,6 +49,7 @@ class Factored(Linearization):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
+    method = PGD
 
     def __init__(self, problem, n_threads, tier="dense"):
         super().__init__(problem, n_threads)
@@ -172,6 +175,28 @@ class Factored(Linearization):
         right, potentials = self.problem.y.features, solution.potentials
         f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
         return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
+
+    def export(self):
+        return dict(
+            state=self.state,
+            change=self._change,
+            truncate_below=self._truncate_below,
+            support=self._support and self._support.export(),
+            steps=self._anderson.export(),
+        )
+
+    def restore(self, saved):
+        x, y = self.problem.x.features, self.problem.y.features
+        state = (x.shape[1], y.shape[1]), np.float64
+        self.state = as_saved(saved["state"], *state)
+        self._change = float(saved["change"])
+        self._truncate_below = float(saved["truncate_below"])
+        self._support, support = None, saved["support"]
+        if support is not None:
+            given = self.problem.shape, y.shape[1], self._shared.lengths
+            self._support = Support.restored(support, *given, self.n_threads)
+        self.forget()
+        self._anderson.restore(saved["steps"], *state)
 
     def drop_truncation(self):
         self._support, self._truncate_below = None, self._change / 4.0

@@ -11,6 +11,8 @@ from .methods import PGD
 # See `solvers.levels`.
 Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
 TIERS: tuple[Tier, ...] = get_args(Tier)[1:]
+# Multiplications that take about as long as all else that is done with an entry.
+READ = 30
 
 
 def is_factored(problem, method=PGD):
@@ -44,6 +46,16 @@ def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE)
     if is_factored(problem, method):
         return factored.Factored(problem, n_threads, tier)
     return dense.Dense(problem, n_threads, precision=precision, method=method)
+
+
+def work(problem, *, method=PGD, itemsize=4):
+    """What an outer iteration of this problem takes, to compare it with others: about
+    its multiplications, and reading the kernel.
+    """
+    n, m = problem.shape
+    if is_factored(problem, method):
+        return n * m * (problem.y.features.shape[1] + READ)
+    return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
 
 
 def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1):

@@ -16,6 +16,14 @@ class InnerSchedule:
         self._max_limit = MAX_TIGHTENING * self._limit
         self._min_fraction = self._fraction / MAX_TIGHTENING
 
+    def export(self):
+        """A tree from which `restore` takes how far it has come."""
+        return dict(limit=self._limit, fraction=self._fraction)
+
+    def restore(self, saved):
+        """Go on from where another exported."""
+        self._limit, self._fraction = int(saved["limit"]), float(saved["fraction"])
+
     def options(self, limits, change, thorough):
         """Tolerance and limit for the next linear problem, by the change of the last
         outer iteration; `thorough` if its plan may be the last.

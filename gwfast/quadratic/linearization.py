@@ -73,6 +73,7 @@ class Linearization:
         How plans can be extrapolated, see extrapolation.py; None where the state does
         not move linearly with the plan.
     precision : FloatPrecision
+    method : Method
     """
 
     extrapolation = "guarded"
@@ -96,6 +97,14 @@ class Linearization:
 
     def start_from(self, coarse, rows, cols):
         """Set the state from that of the same problem on `rows` and `cols` only."""
+
+    def export(self):
+        """A tree from which `restore` takes the state, and all that was learned on the
+        way to it.
+        """
+
+    def restore(self, saved):
+        """Take the state that another exported, of the same costs."""
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
         """`Potentials` of all points for the cost at the state from those of the same

@@ -5,6 +5,7 @@ and says what that has shown.
 """
 
 import dataclasses
+import time
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..linear.gibbs_kernel import Kernel
@@ -70,8 +71,9 @@ def as_method(name, problem, precision):
 
 class Stepped(NamedTuple):
     """What a step has done: a solution for a kernel, taken as the state, the inner
-    iterations it took, and the errors of the marginals that the plan was fitted to last
-    and of all that it should have.
+    iterations it took, the errors of the marginals that the plan was fitted to last (as
+    a fraction of its mass) and of all that it should have, and the seconds for what is
+    not inner iterations.
     """
 
     kernel: Kernel
@@ -80,6 +82,7 @@ class Stepped(NamedTuple):
     n_inner: int
     error: float
     marginal_error: float
+    seconds: float
 
 
 class WholeStep:
@@ -93,9 +96,12 @@ class WholeStep:
 
     def __call__(self, epsilon, start, **options):
         made = _solve(self._linearization, self._solver, epsilon, start, options)
+        began = time.perf_counter()
         update = self._linearization.update(*made)
+        seconds = time.perf_counter() - began
         error = self._rule.error(update.rows, update.cols)
-        return Stepped(*made, update, made[1].n_iter, error, error)
+        relative = error / self._rule.mass
+        return Stepped(*made, update, made[1].n_iter, relative, error, seconds)
 
 
 class AlternatingStep:
@@ -109,7 +115,7 @@ class AlternatingStep:
         self._solvers = [SemirelaxedSolver(*given, side) for side in (0, 1)]
 
     def __call__(self, epsilon, start, **options):
-        linearization, n_inner = self._linearization, 0
+        linearization, n_inner, began = self._linearization, 0, time.perf_counter()
         before = linearization.state.copy()
         for solver in self._solvers:
             made = _solve(linearization, solver, epsilon, start, options)
@@ -118,7 +124,8 @@ class AlternatingStep:
         change, moved = linearization.distance_to(before)
         update = update._replace(change=change, moved=moved)
         errors = [solver.error(update.rows, update.cols) for solver in self._solvers]
-        return Stepped(*made, update, n_inner, errors[1], sum(errors))
+        seconds = time.perf_counter() - began
+        return Stepped(*made, update, n_inner, errors[1], sum(errors), seconds)
 
 
 def step_of(method, linearization):

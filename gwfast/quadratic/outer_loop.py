@@ -12,14 +12,23 @@ import time
 from ..linear.sinkhorn_solver import in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
+from .circles import Circles
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
+from .resuming import ResumableLoop
 from .solution import Solution
 from .stopping import Seen, has_stalled
 
+# Largest change of a plan that may be rounding and still counts as none.
+MAX_ROUNDED = 0.01
+# Rounding of a plan from which on a step may leave a fixed point that the last one came
+# near by chance: at so small an epsilon what is next to nothing grows to everything in
+# an iteration. A small change has to be followed by another.
+UNSTABLE = 1e-3
 
-class OuterLoop:
+
+class OuterLoop(ResumableLoop):
     """Outer iterations from one start. A loop can be paused, and taken up again with
     other limits; loops whose linearizations share buffers must take turns.
 
@@ -57,6 +66,8 @@ class OuterLoop:
         self.linearization, self.epsilons = linearization, epsilons
         self.gw_cost, self.change, self._potentials = gw_cost, 1.0, potentials
         self.history, self._moves, self.seconds = [], [], 0.0
+        # What the last update took.
+        self._seconds = 0.0
         if after is not None:
             self._potentials = after.potentials_for(linearization)
             self.change, self.seconds = after.stepped.update.change, after.seconds
@@ -64,10 +75,21 @@ class OuterLoop:
         self._step = step_of(method, linearization)
         self._schedule = InnerSchedule(linearization)
         self._extrapolation = extrapolation_of(linearization)
+        self._circles = Circles()
         # Whether the last iteration had settled, and whether it lacked but a last look.
         self._settled = self._confirming = False
 
-    def run(self, limits, callback=None):
+    @property
+    def potentials(self):
+        """`Potentials` of the last linear problem, or None before it."""
+        return self._potentials
+
+    @property
+    def update_seconds(self):
+        """What the last `Update` took."""
+        return self._seconds
+
+    def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
 
         Parameters
@@ -75,6 +97,9 @@ class OuterLoop:
         limits : Limits
         callback : callable or None, default=None
             Called with every step, a `LiveStep`; what it returns may end the loop.
+        save : callable or None, default=None
+            Called after every iteration but the last, when `export` has all that the
+            next one needs.
 
         Returns
         -------
@@ -83,6 +108,8 @@ class OuterLoop:
         began, status = time.perf_counter() - self.seconds, None
         while status is None:
             stepped, status = self._iterate(limits, began, callback)
+            if save is not None and status is None:
+                save()
         self.seconds = time.perf_counter() - began
         return Solution(
             status=status,
@@ -103,6 +130,7 @@ class OuterLoop:
         # The last plan that the limit allows has to keep its marginals too.
         thorough = self._settled or len(self.history) + 1 >= limits.max_outer
         options = self._schedule.options(limits, change_before, thorough)
+        options |= limits.clock(1, self._seconds)
         stepped = self._step(inner_epsilon, self._potentials, **options)
         self._record(stepped, epsilon, began)
         # Rounding the linearized cost moves its plan by about this much, and the
@@ -116,7 +144,14 @@ class OuterLoop:
         self._schedule.adapt(stepped.error, self.change, rose)
         final = epsilon == self.epsilons.last
         hidden = self._settle(seen, limits.rule, final)
+        circle = self._circles.add(
+            self.gw_cost, self.change, self._potentials, inner_epsilon
+        )
         status = self._status(stepped, limits, thorough, final, floor, callback)
+        if status in (None, Status.MAX_OUTER) and circle:
+            # At that of its plans at which the limit would end it.
+            left = limits.max_outer - len(self.history)
+            status = Status.CIRCLE if left % circle == 0 else status
         if status is None:
             if final and not self._confirming and not hidden:
                 # The last iteration that the limit allows could not be taken back.
@@ -134,6 +169,7 @@ class OuterLoop:
         update = stepped.update
         self._potentials = stepped.solution.potentials
         self.gw_cost, self.change = update.gw_cost, update.change
+        self._seconds = stepped.seconds
         self._moves.append(update.moved)
         self.history.append(
             OuterStep(
@@ -179,8 +215,16 @@ class OuterLoop:
         self._confirming = self._settled and (
             self._extrapolation.trial is not None
             or self.linearization.use_full_kernel()
+            or self._may_leave(seen)
         )
         return hidden
+
+    def _may_leave(self, seen):
+        """Whether a small change may be the first of ever larger ones."""
+        if seen.floor <= UNSTABLE or not self.linearization.change_is_rounded:
+            return False
+        growing = seen.change > 2 * self.history[-2:][0].change
+        return not seen.confirming or (growing and seen.change > seen.asked_tol)
 
     def _status(self, stepped, limits, thorough, final, floor, callback):
         """Why the loop ends with the last iteration, or None."""
@@ -189,7 +233,13 @@ class OuterLoop:
         if callback is not None and self._ask(callback, stepped):
             return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
-            return Status.CONVERGED
+            # What rounding excuses has not converged where it is most of the plan.
+            rounded = linearization.change_is_rounded and floor >= 1.0
+            moving = self.change > max(limits.tol, MAX_ROUNDED)
+            return Status.PRECISION if rounded or moving else Status.CONVERGED
+        # The linear problem may have been cut short, or there is no time for another.
+        if limits.late(stepped.seconds):
+            return Status.TIME_LIMIT
         if settled and thorough:
             # Nothing moves, and the marginals are as good as they get.
             spent = stepped.n_inner >= limits.max_inner

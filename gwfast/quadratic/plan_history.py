@@ -4,6 +4,7 @@ rows, and all of their products.
 
 import numpy as np
 
+from ..utils.trees import as_saved
 from .anderson import Anderson
 
 # Entries of matrices that are combined at a time.
@@ -22,6 +23,24 @@ class PlanHistory:
         self.rows = slice(None, None, max(n // max_rows, 1))
         self._depth = depth
         self.clear()
+
+    def export(self):
+        """A tree from which `restore` takes all that is known."""
+        return dict(
+            steps=self._anderson.export(),
+            products=self._products.export(),
+            extrapolated=self._extrapolated,
+            unkept=self._unkept,
+        )
+
+    def restore(self, saved, shape, dtype):
+        """Take what another exported of plans of this shape and dtype."""
+        rows = (len(range(shape[0])[self.rows]), shape[1])
+        self._anderson.restore(saved["steps"], rows, dtype)
+        self._products.restore(saved["products"], shape[0] * shape[1], dtype)
+        start = saved["extrapolated"]
+        self._extrapolated = None if start is None else as_saved(start, rows, dtype)
+        self._unkept = bool(saved["unkept"])
 
     def clear(self):
         """Forget all plans."""
@@ -73,6 +92,18 @@ class _Ring:
 
     def __init__(self, size):
         self._size, self._slots, self._count = size, None, 0
+
+    def export(self):
+        used = min(self._count, self._size)
+        slots = None if self._slots is None else self._slots[:used]
+        return dict(slots=slots, count=self._count)
+
+    def restore(self, saved, size, dtype):
+        if saved["slots"] is not None:
+            self._count = int(saved["count"])
+            used = min(self._count, self._size)
+            self._slots = np.empty((self._size, size), dtype)
+            self._slots[:used] = as_saved(saved["slots"], (used, size), dtype)
 
     def add(self, matrix):
         if self._slots is None:

@@ -101,6 +101,7 @@ class Solution:
             n_inner=sum(step.n_inner for step in self.history),
             status=self.status,
             left_out=self.stepped.update.truncation_bound,
+            method=self.linearization.method.name,
             history=self.history,
             seconds=self.seconds,
         )

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
+from ..utils.deadline import NEVER, Deadline
 from ..utils.precision import FloatPrecision
 from ..utils.validation import as_count, as_positive
 
@@ -46,19 +47,51 @@ class RelativeChange:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """When an outer loop ends; see `gromov_wasserstein`."""
+    """When an outer loop ends; see `gromov_wasserstein`.
+
+    With a deadline, `after` is what comes after the loop and still has to fit in, as a
+    multiple of the time that an `Update` takes.
+    """
 
     max_outer: int
     max_inner: int
     tol: float
     marginal_tol: float
     rule: RelativeChange = dataclasses.field(default_factory=RelativeChange)
+    deadline: Deadline = NEVER
+    after: float = 0.0
 
     def __post_init__(self):
         as_count(self.max_outer, "max_outer")
         as_count(self.max_inner, "max_inner")
         as_positive(self.tol, "tol")
         as_positive(self.marginal_tol, "marginal_tol")
+
+    def clock(self, updates, seconds):
+        """Until when a linear problem is to be solved: the deadline, less the time for
+        so many updates, of these seconds each, and for what comes after.
+        """
+        return dict(deadline=self.deadline, spare=(updates + self.after) * seconds)
+
+    def late(self, seconds):
+        """Whether another iteration, whose update takes that long, would end too late;
+        its kernel is made in about the same time.
+        """
+        return self.deadline.passed((2 + self.after) * seconds)
+
+    def within(self, first):
+        """The limits `first` where these are not tighter."""
+        return dataclasses.replace(
+            first,
+            max_outer=min(first.max_outer, self.max_outer),
+            max_inner=min(first.max_inner, self.max_inner),
+            deadline=self.deadline,
+            after=self.after,
+        )
+
+    def before(self, after):
+        """The same where what takes so many updates more comes after."""
+        return dataclasses.replace(self, after=self.after + after)
 
 
 def has_stalled(history, floor):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class OuterStep(NamedTuple):
     change : float
         Relative change that this iteration made, in what the next one depends on: for
         point clouds ``|A' - A|_F / |A'|_F`` of the matrix ``A = X' T Y``, for dense
-        costs ``|T' - T|_1`` of the plan.
+        costs ``|T' - T|_1`` of the plan, over its mass.
     marginal_error : float
         ``|T 1 - p|_1 + |T' 1 - q|_1``.
     n_inner : int
@@ -112,7 +112,7 @@ class Candidate(NamedTuple):
         ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by
         `gw_cost`, or one of more than two that are as good), ``"same as ..."`` (on the
         way to the same optimum), ``"tie"`` (another optimum, as good as the winner's),
-        ``"lost"`` (at the end).
+        ``"lost"`` (at the end), ``"out of time"``.
     """
 
     start: str
@@ -159,7 +159,7 @@ class SinkhornResult:
     status : Status
         A `str`: ``"converged"``, ``"max_iter"`` (the limit was reached), or
         ``"precision"``: the error no longer fell, above a tolerance that float32 cannot
-        meet.
+        meet; or ``"time_limit"``.
     seconds : float
     """
 
@@ -199,7 +199,8 @@ class GWResult:
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the last linearized
-        cost; with ``method="ppa"`` and "bapg" times the plan before.
+        cost; with ``method="ppa"`` and "bapg" times the plan before. Minus infinity for
+        points without mass.
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
         cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
@@ -220,9 +221,10 @@ class GWResult:
     status : Status
         Why the solver stopped, a `str` whose `meaning` says it in words:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
-        any better), ``"stopped"`` (by the callback), and of what converged, but should
-        not be trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"``
-        (another plan is as good).
+        any better), ``"circle"`` (outer iterations went round in one), ``"stopped"``
+        (by the callback), ``"time_limit"``, and of what converged, but should not be
+        trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"`` (another
+        plan is as good).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`); 0 where it was
@@ -231,6 +233,8 @@ class GWResult:
         What to try, where `status` is none of "converged" and "stopped".
     history : tuple of OuterStep
         Of the last descent: with ``init="auto"`` there were others, see `candidates`.
+    method : str
+        ``"pgd"``, ``"ppa"`` or ``"bapg"``.
     candidates : Candidates
         What ``init="auto"``, `multistart` or `tune_epsilon` (a winner for each epsilon)
         tried, as a table; empty for any other start.
@@ -252,6 +256,7 @@ class GWResult:
     left_out: float = 0.0
     linear_cost: float = 0.0
     advice: str = ""
+    method: Literal["pgd", "ppa", "bapg"] = "pgd"
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property

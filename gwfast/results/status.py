@@ -31,6 +31,17 @@ class Status(str, enum.Enum):
         "the limit of Sinkhorn iterations",
         "try a larger max_inner, a larger epsilon or a larger marginal_tol",
     )
+    CIRCLE = (
+        "circle",
+        "outer iterations went round in a circle, from one plan to another and back",
+        "plain steps go back and forth here; try method='ppa', whose steps are "
+        "smaller, or a larger epsilon",
+    )
+    TIME_LIMIT = (
+        "time_limit",
+        "time was up; the plan is the best that there was by then",
+        "try a larger time_limit, a larger tol, or fewer points",
+    )
     MAX_ITER = "max_iter", "the limit of Sinkhorn iterations was reached"
     PRECISION = (
         "precision",

@@ -10,6 +10,7 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
+from ..utils.deadline import Deadline
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Progress
 from .gromov import solve
@@ -25,6 +26,7 @@ def gromov_wasserstein_batch(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
     progress: Progress = False,
@@ -42,6 +44,9 @@ def gromov_wasserstein_batch(
         `gromov_wasserstein` takes them.
     epsilon, init, max_outer, max_inner, tol, marginal_tol, seed
         As in `gromov_wasserstein`, for every problem.
+    time_limit : float or None, default=None
+        Seconds for all problems together. Of one that has not begun by then the product
+        plan is returned, `status` "time_limit" and `n_outer` 0.
     n_threads : int or None, default=None
         Problems solved at a time; None is one a core.
     progress : bool or callable, default=False
@@ -62,8 +67,9 @@ def gromov_wasserstein_batch(
     ConvergenceWarning
         Once, if any of them did not converge; their `GWResult.status` says how.
     """
+    deadline = Deadline.after(time_limit)
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
         init=init,
         n_threads=1,
@@ -75,7 +81,8 @@ def gromov_wasserstein_batch(
     total = len(made)
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -made[k].shape[0])
-    pool = ThreadPoolExecutor(resolve_n_threads(n_threads), thread_name_prefix="gwfast")
+    at_once = resolve_n_threads(n_threads, team=False)
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="gwfast")
     with single_threaded_blas(), reporting(progress) as report, pool:
         running = {k: pool.submit(solve, made[k], options) for k in order}
         try:
@@ -84,6 +91,8 @@ def gromov_wasserstein_batch(
                 with _numbered(k):
                     running[k].result()
         except BaseException:
+            # Ctrl-C, or a problem that was refused: nothing is left running.
+            deadline.stop()
             pool.shutdown(cancel_futures=True)
             raise
     results = [running[k].result() for k in range(total)]

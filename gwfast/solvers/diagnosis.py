@@ -14,21 +14,39 @@ MIN_INFORMATION = 0.02
 USUAL_EPSILON = 0.03
 # Fraction of its mass that a point keeps at least unless it has lost it.
 MIN_MASS = 0.01
+# Outer iterations that are looked at for the limit that they ended at.
+LOOKED_AT = 20
+INNER_ADVICE = (
+    "; linear problems ended at max_inner, so first a larger max_inner, epsilon or "
+    "marginal_tol"
+)
 
 
-def conclude(solution, tie):
-    """The `GWResult` of a solution."""
+def conclude(solution, tie, limits):
+    """The `GWResult` of a solution within these limits."""
     status, advice = _diagnose(solution, tie)
+    if status == Status.MAX_OUTER and _inner_spent(solution.history, limits):
+        advice += INNER_ADVICE
     return solution.result(status=status, advice=advice)
+
+
+def _inner_spent(history, limits):
+    """Whether most of the last linear problems were not solved for want of inner
+    iterations.
+    """
+    last = history[-LOOKED_AT:]
+    spent = sum(step.n_inner >= limits.max_inner for step in last)
+    return 2 * spent >= len(last)
 
 
 def warn_of(result, limits, stacklevel):
     """Warn where the result is not what one would expect."""
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
+    change = result.history[-1].change if result.history else 1.0
     warnings.warn(
         f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
-        f"iterations with change {result.history[-1].change:.1e} (tol "
+        f"iterations with change {change:.1e} (tol "
         f"{limits.tol:.1e}) and marginal error {result.marginal_error:.1e} "
         f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
         ConvergenceWarning,
@@ -40,8 +58,8 @@ def _diagnose(solution, tie):
     """Status and advice."""
     linearization, status = solution.linearization, solution.status
     problem, epsilon = linearization.problem, solution.epsilon
-    if status == Status.STOPPED:
-        return status, ""
+    if status in (Status.STOPPED, Status.TIME_LIMIT):
+        return status, status.advice
     if not problem.is_balanced:
         # Points may well have no mass, or hardly any; and steps may go in circles.
         circles = status == Status.MAX_OUTER and linearization.method is PGD

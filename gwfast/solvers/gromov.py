@@ -11,20 +11,23 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier
+from ..quadratic.factory import Tier, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
+from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
-from ..utils.types import MemoryLimit, Progress
+from ..utils.types import MemoryLimit, PathLike, Progress
+from .checkpoint import DESCENT, opened
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import Callback, InitLike, SolveOptions
-from .race import search
-from .stages import descend, go_on, near
+from .race import restored_candidates, search
+from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
+from .unsolved import unsolved
 
 
 def gromov_wasserstein(
@@ -46,10 +49,12 @@ def gromov_wasserstein(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     memory_limit: MemoryLimit = None,
     tier: Tier = "auto",
     seed: int = 0,
+    checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
 ) -> GWResult:
@@ -70,7 +75,8 @@ def gromov_wasserstein(
         similarities (``metric="cosine"`` is a similarity).
     cost_y : array-like of shape (m, m), or PointCloud
     p : array-like of shape (n,) or None, default=None
-        Masses, non-negative with sum one; None is uniform.
+        Masses, non-negative with sum one; None is uniform. Those below 1e-30 of the
+        largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
     epsilon : float, "auto" or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
@@ -121,6 +127,11 @@ def gromov_wasserstein(
         by, about 1e-7 of the largest cost over epsilon),
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
+    time_limit : float or None, default=None
+        Seconds after which the solver ends with what it has, `status` "time_limit": the
+        best plan of all points so far or, where there was no time for any, the product
+        plan (`GWResult.n_outer` is 0). What is in hand, such as a product of two large
+        matrices, is ended first.
     n_threads : int or None, default=None
         None is one a core, as far as the problem is large enough.
     memory_limit : float, str or None, default=None
@@ -134,6 +145,16 @@ def gromov_wasserstein(
         these that `memory_limit` allows. Other costs are always "dense".
     seed : int, default=0
         For random starts.
+    checkpoint : path-like or None, default=None
+        A file in which to keep where the solve stands: what is killed goes on from
+        there when the same call is made again, and ends at the same result. It is
+        written after outer iterations as often as takes 5 % of the time, whole or not
+        at all, without pickles; it takes up to a few times the plan's memory for dense
+        costs, far less for point clouds. It stays when the solve has ended: the same
+        call then repeats the last iterations only. The file of another problem, of
+        other options (but for `time_limit`, which is that of each call, `n_threads`,
+        `memory_limit`, `callback` and `progress`) or of another version of gwfast is a
+        ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
         (with ``init="auto"`` of those that follow the race) and stops the solver by
@@ -159,6 +180,7 @@ def gromov_wasserstein(
         If a limit was reached before the tolerances, or the plan should not be trusted.
         `GWResult.status` says which, `GWResult.advice` what to try.
     """
+    deadline = Deadline.after(time_limit)
     problem = QuadraticProblem(
         cost_x,
         cost_y,
@@ -171,7 +193,7 @@ def gromov_wasserstein(
         mass=mass,
     )
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         method=method,
         dtype=dtype,
         epsilon=epsilon,
@@ -180,6 +202,7 @@ def gromov_wasserstein(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
+        checkpoint=checkpoint,
         callback=callback,
         progress=progress,
     )
@@ -198,26 +221,39 @@ def solve(problem, options):
     races = start is None
     kind = dict(method=method, itemsize=precision.itemsize, races=races)
     tier = choose(problem, options.tier, limit, threads, **kind)
-    options = dataclasses.replace(options, memory_limit=limit, tier=tier)
+    checkpoint = opened(problem, options, init=start, method=method, tier=tier)
+    options = dataclasses.replace(
+        options, memory_limit=limit, tier=tier, checkpoint=checkpoint
+    )
     with single_threaded_blas(), reporting(options.progress) as report:
-        if start is None:
-            solution, tie, candidates = _race(problem, options, report)
-        else:
-            if tier != "dense" and not isinstance(start, Product | Given):
-                raise MemoryError(
-                    f"init must be 'auto', 'product' or a plan in tier {tier!r}, as "
-                    f"any other is made as an array; got {start}"
-                )
-            report(ProgressEvent("solve", f"solving from {start}"))
-            solution = descend(problem, start, options)
-            tie, candidates = False, Candidates()
-        result = conclude(solution, tie)
+        if not checkpoint.is_new:
+            report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
+        try:
+            result = _solve(problem, start, options, report)
+        except OutOfTime:
+            result = unsolved(problem, options)
     return dataclasses.replace(
         result,
         coupling=result.coupling.with_limit(limit),
-        candidates=candidates,
-        seconds=time.perf_counter() - began,
+        seconds=checkpoint.seconds + time.perf_counter() - began,
     )
+
+
+def _solve(problem, start, options, report):
+    """The `GWResult` from a start, or from the best of a race."""
+    if options.limits.deadline.passed():
+        raise OutOfTime
+    if start is None:
+        solution, tie, candidates = _race(problem, options, report)
+        result = conclude(solution, tie, options.limits)
+        return dataclasses.replace(result, candidates=candidates)
+    if options.tier != "dense" and not isinstance(start, Product | Given):
+        raise MemoryError(
+            f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "
+            f"any other is made as an array; got {start}"
+        )
+    report(ProgressEvent("solve", f"solving from {start}"))
+    return conclude(descend(problem, start, options), False, options.limits)
 
 
 def _start_of(problem, options):
@@ -236,6 +272,14 @@ def _race(problem, options, report):
     if options.precision is SINGLE:
         winner, *others = search(problem, options, report)
         return winner.solution, *others
+    saved = options.checkpoint.at(DESCENT)
+    if saved is not None:
+        with options.checkpoint.restoring():
+            tried = Candidates(restored_candidates(saved["tried"]))
+            others = bool(saved["tie"]), tried
+        return go_on(None, None, problem, options, others), *others
     rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
-    winner, *others = search(problem, rough, report)
-    return go_on(winner.solution, winner.loop.epsilons, problem, options), *others
+    further = UPDATES * work(problem, itemsize=options.precision.itemsize)
+    winner, *others = search(problem, rough, report, further)
+    started = winner.solution, winner.loop.epsilons
+    return go_on(*started, problem, options, others), *others

@@ -14,15 +14,20 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
+from ..results.status import Status
+from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.progress import reporting
-from ..utils.types import Progress
+from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from . import race
+from .checkpoint import STARTS, opened
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import InitLike, SolveOptions
+from .stages import UPDATES
 from .starts import as_start, default_starts, shared_profiles
+from .unsolved import unsolved
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
 FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
@@ -39,8 +44,10 @@ def multistart(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
+    checkpoint: PathLike | None = None,
     progress: Progress = False,
 ) -> GWResult:
     """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
@@ -62,19 +69,23 @@ def multistart(
         Drop those that follow another into the same optimum, and the worse half of the
         others after 8, 20, 40 and 80 outer iterations. False takes all of them to the
         end.
-    max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
+    max_outer, max_inner, tol, marginal_tol, n_threads, seed, checkpoint, progress
         See `gromov_wasserstein`.
+    time_limit : float or None, default=None
+        Seconds after which the best so far is taken.
 
     Returns
     -------
     GWResult
         The best, with a row of `candidates` for every start.
     """
+    deadline = Deadline.after(time_limit)
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
+        checkpoint=checkpoint,
         progress=progress,
     )
     return _tune(problem, [options.epsilon], starts, prune, LOWEST_COST, options)
@@ -91,6 +102,7 @@ def tune_epsilon(
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
     progress: Progress = False,
@@ -116,12 +128,15 @@ def tune_epsilon(
         falls with epsilon: it chooses between optima rather than for accuracy.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
         See `gromov_wasserstein`.
+    time_limit : float or None, default=None
+        Seconds after which the best so far is taken.
 
     Returns
     -------
     GWResult
         The best, with a row of `candidates` for every start at every epsilon.
     """
+    deadline = Deadline.after(time_limit)
     if epsilons is None:
         epsilons = [Epsilon(relative=fraction) for fraction in FRACTIONS]
     if key is not None and not callable(key):
@@ -137,7 +152,7 @@ def tune_epsilon(
     if not epsilons:
         raise ValueError("epsilons must not be empty")
     options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol),
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         n_threads=n_threads,
         seed=seed,
         progress=progress,
@@ -165,10 +180,14 @@ def _tune(problem, epsilons, starts, prune, key, options):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads = options.threads(problem)
-    profiles = shared_profiles(problem) if len(epsilons) > 1 else None
+    deadline, profiles = limits.deadline, None
+    if len(epsilons) > 1:
+        profiles = shared_profiles(problem, deadline)
     kept = dict(races=False, n_states=len(starts) + 1)
     choose(problem, "dense", as_memory_limit(None), threads, **kept)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None
+    # Of many epsilons nothing is kept.
+    checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
         schedules = [
@@ -183,19 +202,16 @@ def _tune(problem, epsilons, starts, prune, key, options):
                     event._replace(text=text, done=number, total=len(schedules))
                 )
 
-            field = race.candidates_from_starts(
-                linearization, schedule, starts, report, profiles
-            )
-            if last is not None:
-                field.append(race.resume(last, schedule.last))
-            left, ended = field, []
-            if prune:
-                most = limits.max_outer - 1, limits.max_inner
-                left, ended = race.successive_halving(field, *most, report)
-            left = race.finish(left, limits, None, report)
-            last = left[0]
-            candidates += race.records(left + ended, field)
-            result = conclude(last.solution, race.is_tie(left))
+            given = schedule, starts, report, deadline, profiles
+            try:
+                standing = _entered(linearization, checkpoint, given, last)
+            except OutOfTime:
+                best = best or unsolved(problem, options)
+                best = dataclasses.replace(best, status=Status.TIME_LIMIT)
+                break
+            standing = _finished(standing, prune, limits, report, checkpoint)
+            last, candidates = standing.left[0], candidates + standing.records()
+            result = conclude(last.solution, race.is_tie(standing), limits)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
@@ -205,10 +221,33 @@ def _tune(problem, epsilons, starts, prune, key, options):
     best = dataclasses.replace(
         best,
         candidates=Candidates(candidates),
-        seconds=time.perf_counter() - began,
+        seconds=checkpoint.seconds + time.perf_counter() - began,
     )
     warn_of(best, limits, stacklevel=4)
     return best
+
+
+def _entered(linearization, checkpoint, given, last):
+    """The `Standing` of a checkpoint, or of new contestants, and the `last` best one at
+    another epsilon.
+    """
+    saved, (schedule, *_, deadline, _) = checkpoint.at(STARTS), given
+    if saved is not None:
+        with checkpoint.restoring():
+            return race.Standing.restored(linearization, saved)
+    field = race.candidates_from_starts(linearization, *given)
+    if last is not None:
+        field.append(race.resume(last, schedule.last))
+    checkpoint.stop_if(deadline.passed())
+    return race.Standing.at_start(field)
+
+
+def _finished(standing, prune, limits, report, checkpoint):
+    """The `Standing` at the end."""
+    if prune:
+        most = limits.max_outer - 1, limits.before(UPDATES)
+        standing = race.successive_halving(standing, *most, report, checkpoint)
+    return race.finish(standing, limits, None, report, checkpoint)
 
 
 def _as_starts(starts, problem, seed):

@@ -11,8 +11,9 @@ from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
 from ..utils.precision import Dtype, as_precision
-from ..utils.types import MemoryLimit, Progress
+from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count
+from .checkpoint import Checkpoint, as_checkpoint
 from .starts import MakesPlan
 
 Callback = Callable[[LiveStep], object]
@@ -25,7 +26,8 @@ class SolveOptions:
     """How to solve a problem; see `gromov_wasserstein`.
 
     What depends on the problem is checked when that is solved: `init`, `method` (a name
-    until then), `n_threads`, `memory_limit` and `tier`. With the `order` "mass" the
+    until then), `n_threads`, `memory_limit`, `tier`, and what the file `checkpoint` has
+    (a path until then). With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
     """
 
@@ -39,6 +41,7 @@ class SolveOptions:
     memory_limit: MemoryLimit = None
     tier: str = "auto"
     seed: int = 0
+    checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
     progress: Progress = False
 
@@ -48,6 +51,7 @@ class SolveOptions:
             came = type(self.callback).__name__
             raise TypeError(f"callback must be callable or None, got {came}")
         object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        object.__setattr__(self, "checkpoint", as_checkpoint(self.checkpoint))
         as_precision(self.dtype)
 
     @property

@@ -14,14 +14,17 @@ import numpy as np
 
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
-from ..quadratic.factory import linearize
+from ..quadratic.factory import linearize, work
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.solution import Solution
 from ..quadratic.stopping import Limits
 from ..results.result import Candidate, Candidates
 from ..results.status import Status
+from ..utils.deadline import NEVER, OutOfTime
 from ..utils.progress import ProgressEvent
+from .checkpoint import NOT_KEPT, STARTS
 from .levels import SECOND_LEVEL_STATES, level_sizes, needs
+from .stages import UPDATES
 from .starts import default_starts, fresh_starts, shared_profiles, start_plan
 
 # Outer iterations after which candidates are compared; the first comparison comes when
@@ -45,6 +48,10 @@ TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
 # An annealed candidate begins at the larger of this multiple of epsilon and this
 # fraction of the mean linearized cost.
 ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
+# What becomes of a contestant, see `Candidate.fate`: nothing yet, best of all, and of
+# those for which there was no time; seconds by which an iteration may end too late
+# rather than not be made.
+AHEAD, WON, SKIPPED, GRACE = "ahead", "won", "out of time", 0.5
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -55,25 +62,47 @@ class Contestant:
     label: str
     loop: OuterLoop
     seconds: float
+    # Of the last time that it came to its limits, and the status of that.
     solution: Solution | None = None
+    status: Status | None = None
     # See `Candidate.fate`.
-    outcome: str = "ahead"
+    outcome: str = AHEAD
+    # In its field.
+    number: int = 0
 
     @classmethod
     def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
         """One whose state is set by ``set_state(fork)``, which returns its objective;
-        its potentials by `coarse`: a solution on some rows and columns, and these.
+        its potentials by `coarse`: those on some rows and columns, and these.
         """
         began, potentials = time.perf_counter(), None
         fork = linearization.fork()
         gw_cost = set_state(fork)
         if coarse:
             epsilon = in_units(epsilons.at(0), fork.cost_scale, fork.precision)
-            solution, rows, cols = coarse
-            known = solution.stepped.solution.potentials
-            potentials = fork.extend_potentials(known, rows, cols, epsilon)
+            potentials = fork.extend_potentials(*coarse, epsilon)
         loop = OuterLoop(fork, epsilons, gw_cost, potentials=potentials)
         return cls(label, loop, time.perf_counter() - began)
+
+    @classmethod
+    def restored(cls, linearization, saved):
+        """The contestant that `export` described, without its solution."""
+        loop = OuterLoop.restored(linearization.fork(), saved["loop"])
+        status = None if saved["status"] is None else Status(saved["status"])
+        return cls(
+            str(saved["label"]),
+            loop,
+            float(saved["seconds"]),
+            status=status,
+            outcome=str(saved["outcome"]),
+            number=int(saved["number"]),
+        )
+
+    def export(self):
+        """Where it stands: a tree of arrays, numbers and texts."""
+        names = "label", "seconds", "status", "outcome", "number"
+        fields = {name: getattr(self, name) for name in names}
+        return dict(loop=self.loop.export(), **fields)
 
     @property
     def gw_cost(self):
@@ -85,11 +114,18 @@ class Contestant:
 
     @property
     def is_moving(self):
-        return self.solution is None or self.solution.status == Status.MAX_OUTER
+        return self.status in (None, Status.MAX_OUTER, Status.TIME_LIMIT)
 
-    def advance(self, limits, callback=None):
-        """The contestant when it has come to the limits."""
-        return dataclasses.replace(self, solution=self.loop.run(limits, callback))
+    @property
+    def is_late(self):
+        return self.status == Status.TIME_LIMIT
+
+    def advance(self, limits, save=None, callback=None):
+        """The contestant when it has come to the limits; for `save` and `callback` see
+        `OuterLoop.run`.
+        """
+        solution = self.loop.run(limits, callback, save)
+        return dataclasses.replace(self, solution=solution, status=solution.status)
 
     def ended(self, outcome):
         return dataclasses.replace(self, outcome=outcome)
@@ -106,83 +142,244 @@ class Contestant:
         )
 
 
-def search(problem, options, report):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Standing:
+    """How a race stands on one level.
+
+    Attributes
+    ----------
+    level : int
+    candidates : list of Candidate
+        Of the levels before.
+    round : int
+        From 1.
+    left : list of Contestant
+    ended : list of tuple
+        The others of the field: their numbers, and a `Candidate` of each.
+    """
+
+    level: int
+    candidates: list
+    round: int
+    left: list
+    ended: list
+
+    @classmethod
+    def at_start(cls, field, level=0, candidates=()):
+        """Before the first round."""
+        left = [dataclasses.replace(one, number=k) for k, one in enumerate(field)]
+        return cls(level, [*candidates], 1, left, [])
+
+    @classmethod
+    def restored(cls, linearization, saved):
+        """The standing that `export` described, on the same level."""
+        if not saved["left"]:
+            raise ValueError("expected somebody who is left")
+        return cls(
+            int(saved["level"]),
+            restored_candidates(saved["candidates"]),
+            max(int(saved["round"]), 1),
+            [Contestant.restored(linearization, one) for one in saved["left"]],
+            [
+                (int(number), *restored_candidates([one]))
+                for number, one in saved["ended"]
+            ],
+        )
+
+    def export(self):
+        """A tree of arrays, numbers and texts, good until a loop goes on."""
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {**fields, "left": [one.export() for one in self.left]}
+
+    def records(self):
+        """A `Candidate` of each, in the order of the field."""
+        left = [(one.number, one.candidate()) for one in self.left]
+        return [candidate for _, candidate in sorted([*left, *self.ended])]
+
+    def advance(self, k, limits, checkpoint, callback=None):
+        """The standing when one of those left has come to the limits."""
+        save = checkpoint.saver(STARTS, self.export)
+        one = self.left[k].advance(limits, save, callback)
+        checkpoint.stop_if(one.is_late)
+        return self.with_one(k, one)
+
+    def in_turn(self, advance):
+        """The standing after ``advance(standing, k)`` of all left in turn; when time is
+        up those are dropped that had not begun.
+        """
+        standing, skipped = self, []
+        for k, one in enumerate(self.left):
+            if not standing.is_late:
+                standing = advance(standing, k)
+            elif not one.n_outer:
+                skipped.append(one)
+        left = [one for one in standing.left if one not in skipped]
+        return standing.dropping(left, [one.ended(SKIPPED) for one in skipped])
+
+    def dropping(self, left, ended):
+        """The standing with these left, and these dropped."""
+        ended = [(one.number, one.candidate()) for one in ended]
+        return dataclasses.replace(self, left=left, ended=self.ended + ended)
+
+    @property
+    def is_late(self):
+        """Whether time was up for one that is left."""
+        return any(one.is_late for one in self.left)
+
+    def with_one(self, k, one):
+        """The standing with another in this place."""
+        left = [*self.left[:k], one, *self.left[k + 1 :]]
+        return dataclasses.replace(self, left=left)
+
+
+def search(problem, options, report, further=0.0):
     """Solve a problem from the best of the default starts: the winner, `is_tie` and the
     `Candidates`.
 
     The tier of the options, chosen, is that of the last level; levels before are dense,
-    and left out where that takes more bytes than their `memory_limit`. The callback is
-    for the outer iterations of the last descent.
+    and left out where that takes more bytes than their `memory_limit`, or when time is
+    up for more than the last. The callback is for the outer iterations of the last
+    descent. OutOfTime if there is not even a first plan. What comes `further` after the
+    search is `work` that there has to be time for. It goes on from the checkpoint.
     """
-    limits, candidates, left, inside = options.limits, [], [], None
+    limits, standing, inside = options.limits, None, None
+    checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [_order(*side, options.order) for side in sides]
-    for number, size in enumerate([*level_sizes(problem, options.tier), None]):
-        is_last = size is None
+    sizes = [*level_sizes(problem, options.tier), None]
+    with checkpoint.restoring():
+        begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
+    for number, size in enumerate(sizes):
+        if number < begin:
+            continue
+        is_last, late = size is None, standing is not None and standing.is_late
         rows = [np.sort(every[:size]) for every in orders]
         part = problem if is_last else problem.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
-        # What was dropped on the level before makes room for this one.
-        field = ended = ()
         kept = dict(races=False, n_states=SECOND_LEVEL_STATES)
-        if between and needs(part, threads, **kept)[tier] > options.memory_limit:
+        full = needs(part, threads, **kept)[tier] > options.memory_limit
+        if between and (late or full):
             continue
+        if late:
+            _check_time(standing.left[0], problem, limits)
         linearization = linearize(part, threads, tier)
         schedule = hurried(options.epsilon.resolve(linearization))
-        if number == 0:
-            starts = default_starts(part.shape, options.seed)
-            field = candidates_from_starts(linearization, schedule, starts, report)
+        if saved is not None:
+            with checkpoint.restoring():
+                standing, saved = Standing.restored(linearization, saved), None
         else:
-            at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            field = [_promote(one, linearization, schedule, at) for one in left]
-        if number == 1 and tier == "dense":
-            starts = fresh_starts(part.shape)
-            fresh = candidates_from_starts(linearization, schedule, starts, report)
-            field += [
-                dataclasses.replace(one, label=f"fresh {one.label}") for one in fresh
-            ]
-        left, ended = successive_halving(
-            field,
+            entering = number, linearization, schedule, (rows, inside)
+            standing = _entered(standing, *entering, tier, options, report)
+        # Of the time too the end has its part.
+        after = (UPDATES * work(problem) + further) / work(part)
+        standing = successive_halving(
+            standing,
             limits.max_outer - 1 if is_last else RACE.max_outer,
-            limits.max_inner,
+            limits.before(after),
             report,
+            checkpoint,
             # What starts anew has to catch up with what comes from below.
             keep_all_in_first_round=number == 1,
         )
         if is_last:
-            left = finish(left, limits, options.callback, report)
+            until = limits.before(further / work(part))
+            standing = finish(standing, until, options.callback, report, checkpoint)
         else:
-            # To where the next level takes over.
-            most = min(COARSE.max_inner, limits.max_inner)
-            far = dataclasses.replace(COARSE, max_inner=most)
-            left = [one.advance(far) if one.is_moving else one for one in left]
-            left = [one.ended("went on") for one in left]
-        inside, candidates = rows, candidates + records(left + ended, field)
-    return left[0], is_tie(left), Candidates(candidates)
+            standing = _went_on(standing, limits.before(after), checkpoint)
+        inside = rows
+    candidates = Candidates(standing.candidates + standing.records())
+    return standing.left[0], is_tie(standing), candidates
 
 
-def candidates_from_starts(linearization, schedule, starts, report, profiles=None):
-    """A contestant for every pair of a start and whether to anneal it; `profiles` are
-    `shared_profiles` of the problem.
+def _entered(before, number, linearization, schedule, points, tier, options, report):
+    """The `Standing` on a level before its first round: with the default starts, or
+    with those left on the level `before`, and fresh ones; `points` are those of the
+    level and of that before it, of both sides.
+    """
+    shape, deadline = linearization.problem.shape, options.limits.deadline
+    costs = linearization, schedule
+    if before is None:
+        starts = default_starts(shape, options.seed)
+        field = candidates_from_starts(*costs, starts, report, deadline)
+        standing = Standing.at_start(field)
+    else:
+        at = [np.searchsorted(*pair) for pair in zip(*points, strict=True)]
+        left = before.left[:1] if before.is_late else before.left
+        field = [_promote(one, *costs, at) for one in left]
+        if number == 1 and tier == "dense" and not before.is_late:
+            starts = fresh_starts(shape)
+            field += [
+                dataclasses.replace(one, label=f"fresh {one.label}")
+                for one in candidates_from_starts(*costs, starts, report, deadline)
+            ]
+        candidates = before.candidates + before.records()
+        standing = Standing.at_start(field, number, candidates)
+    options.checkpoint.stop_if(deadline.passed())
+    return standing
+
+
+def restored_candidates(saved):
+    """Candidates of a tree."""
+    kinds = str, int, float, float, int, float, str
+    return [
+        Candidate(*(kind(x) for kind, x in zip(kinds, one, strict=True)))
+        for one in saved
+    ]
+
+
+def _went_on(standing, limits, checkpoint):
+    """Those that are left when they are where the next level takes over."""
+    far = dataclasses.replace(limits.within(COARSE), max_outer=COARSE.max_outer)
+    for k, one in enumerate(standing.left):
+        # A checkpoint may have some that went on already.
+        if one.outcome == AHEAD:
+            if one.is_moving and not one.is_late:
+                standing = standing.advance(k, far, checkpoint)
+            standing = standing.with_one(k, standing.left[k].ended("went on"))
+    return standing
+
+
+def _check_time(one, problem, limits):
+    """Raise OutOfTime unless there is some for an iteration of the problem, by what
+    one of a part of it has taken.
+    """
+    part = one.loop.linearization.problem
+    seconds = one.loop.update_seconds * work(problem) / work(part)
+    if limits.deadline.passed(2 * seconds - GRACE):
+        raise OutOfTime
+
+
+def candidates_from_starts(
+    linearization, schedule, starts, report, deadline=NEVER, profiles=None
+):
+    """A contestant for every pair of a start and whether to anneal it, as far as there
+    is time, or OutOfTime; `profiles` are `shared_profiles` of the problem.
     """
     problem, n_threads = linearization.problem, linearization.n_threads
-    profiles, made = profiles or shared_profiles(problem), []
+    profiles, made = profiles or shared_profiles(problem, deadline), []
     for k, (start, annealed) in enumerate(starts, start=1):
         label = f"{start}, annealed" if annealed else str(start)
         report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
 
         def set_state(fork, start=start):
             # The state takes what it needs of the plan, and the buffer is free again.
-            plan = start_plan(start, problem, n_threads, profiles, fork.scratch)
-            return fork.start(plan)
+            shared = profiles, fork.scratch, deadline
+            return fork.start(start_plan(start, problem, n_threads, *shared))
 
         epsilons = schedule
         if annealed:
             first = ANNEAL_FROM_RELATIVE * linearization.product_cost
             first = max(ANNEAL_FROM * schedule.last, first)
             epsilons = hurried(Schedule(schedule.last, first))
-        made.append(Contestant.at_start(label, linearization, epsilons, set_state))
+        try:
+            if deadline.passed():
+                raise OutOfTime
+            made.append(Contestant.at_start(label, linearization, epsilons, set_state))
+        except OutOfTime:
+            if not made:
+                raise
+            break
     return made
 
 
@@ -194,64 +391,80 @@ def resume(last, epsilon):
 
 
 def successive_halving(
-    field, max_outer, max_inner, report, *, keep_all_in_first_round=False
+    standing,
+    max_outer,
+    limits,
+    report,
+    checkpoint=NOT_KEPT,
+    *,
+    keep_all_in_first_round=False,
 ):
     """Advance all in rounds, dropping the worse half, until one is left, or others that
-    are different and nearly as good: those left, by `gw_cost`, and those dropped.
+    are different and nearly as good: the `Standing` then, those left by `gw_cost`.
 
-    With `keep_all_in_first_round` that only drops what comes to the same optimum.
+    With `keep_all_in_first_round` that only drops what comes to the same optimum. When
+    time is up the best is left.
     """
-    left, ended, max_inner = field, [], min(RACE.max_inner, max_inner)
-    for number, n_outer in enumerate(ROUNDS, start=1):
-        if len(left) == 1:
+    for number in range(standing.round, len(ROUNDS) + 1):
+        if len(standing.left) == 1:
             break
-        n_outer, moved = min(n_outer, max_outer), []
-        for k, one in enumerate(left, start=1):
-            text = f"round {number}: candidate {k} of {len(left)}"
-            report(ProgressEvent("round", text, k))
-            if one.n_outer < n_outer and one.is_moving:
-                one = one.advance(
-                    dataclasses.replace(RACE, max_outer=n_outer, max_inner=max_inner)
-                )
-            moved.append(one)
-        left, same = _distinct(sorted(moved, key=_rank))
+        standing = dataclasses.replace(standing, round=number)
+        most = min(ROUNDS[number - 1], max_outer)
+
+        def advance(now, k, number=number, most=most):
+            one, n_left = now.left[k], len(now.left)
+            text = f"round {number}: candidate {k + 1} of {n_left}"
+            report(ProgressEvent("round", text, k + 1))
+            if one.n_outer >= most or not one.is_moving:
+                return now
+            far = dataclasses.replace(limits.within(RACE), max_outer=most)
+            return now.advance(k, far, checkpoint)
+
+        standing = standing.in_turn(advance)
+        left, same = _distinct(sorted(standing.left, key=_rank))
+        if standing.is_late:
+            late = [one.ended(SKIPPED) for one in left[1:]]
+            standing = standing.dropping(left[:1], same + late)
+            break
         keep = min(sum(_as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
         if keep_all_in_first_round and number == 1:
             keep = len(left)
         elif number < len(ROUNDS):
             keep = max(keep, len(left) // 2)
-        ended += same + [one.ended(f"dropped in round {number}") for one in left[keep:]]
-        left = left[:keep]
-    return left, ended
+        same += [one.ended(f"dropped in round {number}") for one in left[keep:]]
+        standing = standing.dropping(left[:keep], same)
+    return dataclasses.replace(standing, round=len(ROUNDS) + 1)
 
 
-def finish(left, limits, callback, report):
-    """Those that are left when they have come to the end, the best first."""
-    if len(left) > 1:
+def finish(standing, limits, callback, report, checkpoint=NOT_KEPT):
+    """The `Standing` when those left have come to the end, the best first."""
+    if len(standing.left) > 1 and standing.left[0].outcome != WON:
         # All but one iteration: the plan in the common buffer has to be the best one's.
         before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
-        moved = []
-        for one in left:
+        before = before.before(UPDATES)
+
+        def advance(now, k):
+            one = now.left[k]
+            # A checkpoint may have some that have come there already.
+            if one.outcome != AHEAD:
+                return now
             report(ProgressEvent("solve", f"solving from {one.label}"))
-            far = one.n_outer >= limits.max_outer - 1
-            moved.append(one if far else one.advance(before))
-        left = sorted(moved, key=_rank)
-    best, *others = left
+            if one.n_outer < limits.max_outer - 1:
+                now = now.advance(k, before, checkpoint)
+            return now.with_one(k, now.left[k].ended("at the end"))
+
+        standing = standing.in_turn(advance)
+        standing = standing.dropping(sorted(standing.left, key=_rank), [])
+    best = standing.left[0].ended(WON)
     report(ProgressEvent("solve", f"solving from {best.label}"))
-    best = best.advance(limits, callback).ended("won")
-    return [best, *(_compared(one, best) for one in others)]
+    standing = standing.with_one(0, best).advance(0, limits, checkpoint, callback)
+    best, *others = standing.left
+    return standing.dropping([best, *(_compared(one, best) for one in others)], [])
 
 
-def is_tie(finished):
+def is_tie(standing):
     """Whether one ended in another optimum that is as good as the best."""
-    return any(one.outcome == "tie" for one in finished)
-
-
-def records(ended, field):
-    """A `Candidate` of each, in the order of the field that they come from."""
-    order = [one.loop for one in field]
-    ended = sorted(ended, key=lambda one: order.index(one.loop))
-    return [one.candidate() for one in ended]
+    return any(one.outcome == "tie" for one in standing.left)
 
 
 def hurried(schedule):
@@ -267,7 +480,7 @@ def _promote(coarse, linearization, schedule, at):
         linearization,
         Schedule(schedule.last, schedule.last),
         lambda fork: fork.start_from(coarse.loop.linearization, *at),
-        (coarse.solution, *at),
+        (coarse.loop.potentials, *at),
     )
 
 

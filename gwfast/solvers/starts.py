@@ -22,6 +22,7 @@ from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..utils.blocks import row_blocks
+from ..utils.deadline import NEVER, Deadline, OutOfTime
 from ..utils.types import Float32Array
 from ..utils.validation import as_array, as_matrix, as_positive, one_of
 
@@ -53,9 +54,9 @@ class MakesPlan(Protocol):
 class Start:
     """A start of our own, whose plans need no check.
 
-    ``plan`` takes two more arguments: `shared_profiles` of the problem where several
-    starts are made for it, and what returns a float32 matrix (n, m) to make the plan
-    in.
+    ``plan`` takes more arguments: `shared_profiles` of the problem where several starts
+    are made for it, what returns a float32 matrix (n, m) to make the plan in, and a
+    deadline after which OutOfTime may be raised.
     """
 
     name: ClassVar[str | None] = None
@@ -71,7 +72,7 @@ class Product(Start):
 
     name = "product"
 
-    def plan(self, problem, n_threads, profiles=None, scratch=None):
+    def plan(self, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
         return None
 
 
@@ -82,13 +83,13 @@ class Random(Start):
     seed: int = 0
     name, is_random = "random", True
 
-    def plan(self, problem, n_threads, profiles=None, scratch=None):
+    def plan(self, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
         rng = np.random.default_rng(self.seed)
 
         def fill(cost):
             rng.standard_exponential(out=cost, dtype=np.float32)
 
-        return _couple(problem, fill, 1.0, n_threads, scratch)
+        return _couple(problem, fill, 1.0, n_threads, scratch, deadline)
 
     def __str__(self):
         return f"random {self.seed}"
@@ -100,7 +101,7 @@ class Given(Start):
 
     matrix: NDArray
 
-    def plan(self, problem, n_threads, profiles=None, scratch=None):
+    def plan(self, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
         return self.matrix
 
 
@@ -141,8 +142,11 @@ class Profile(Start):
         n_threads: int,
         profiles: Any = None,
         scratch: Callable[[], Float32Array] | None = None,
+        deadline: Deadline = NEVER,
     ) -> Float32Array | None:
-        made = profiles(self.root) if profiles else _comparable(problem, self.root)
+        if profiles is None:
+            profiles = shared_profiles(problem, deadline)
+        made = profiles(self.root)
         if made is None:
             return None
         left, right, col_cost = made
@@ -153,7 +157,7 @@ class Profile(Start):
             _products.matmul(-2.0 * left, panels, cost, n_threads=n_threads)
             np.add(cost, col_cost, out=cost)
 
-        return _couple(problem, fill, self.width, n_threads, scratch)
+        return _couple(problem, fill, self.width, n_threads, scratch, deadline)
 
     def __str__(self) -> str:
         return f"{'root ' * self.root}profile {self.width:g}"
@@ -198,6 +202,7 @@ class Seeds(Start):
         n_threads: int,
         profiles: Any = None,
         scratch: Callable[[], Float32Array] | None = None,
+        deadline: Deadline = NEVER,
     ) -> Float32Array | None:
         pairs = np.asarray(self.pairs)
         for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
@@ -213,7 +218,7 @@ class Seeds(Start):
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
             rest = as_start(self.rest, problem)
-            rest = start_plan(rest, problem, n_threads, profiles, scratch)
+            rest = start_plan(rest, problem, n_threads, profiles, scratch, deadline)
             if rest is None:
                 np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
             else:
@@ -286,34 +291,34 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def start_plan(start, problem, n_threads, profiles=None, scratch=None):
+def start_plan(start, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
     """The plan of a start, also of a caller's class (checked); None is the product. See
     `Start` for what may be shared.
     """
     if type(start) in OWN:
-        return start.plan(problem, n_threads, profiles, scratch)
+        return start.plan(problem, n_threads, profiles, scratch, deadline)
     plan = start.plan(problem, n_threads)
     if plan is None:
         return None
     return as_plan(plan, f"the plan of {start}", problem.shape)
 
 
-def shared_profiles(problem):
+def shared_profiles(problem, deadline=NEVER):
     """A function of `Profile.root` that returns profiles of both sides, made once for
     all starts that are given it, and kept as long as it is.
     """
-    return functools.cache(lambda root: _comparable(problem, root))
+    return functools.cache(lambda root: _comparable(problem, root, deadline))
 
 
-def _comparable(problem, root):
+def _comparable(problem, root, deadline):
     """Profiles (n, k) and (m, k) of both sides, about one middle and in units of the
     root of their mean squared distance, and the squared lengths (m,) of those of y, in
     float32; None where all points look the same, up to rounding.
     """
     p, q = problem.p, problem.q
     asymmetric = not (problem.x.symmetric and problem.y.symmetric)
-    left = profiles(problem.x, p, root, asymmetric)
-    right = profiles(problem.y, q, root, asymmetric)
+    left = profiles(problem.x, p, root, asymmetric, deadline)
+    right = profiles(problem.y, q, root, asymmetric, deadline)
     size = max(_square_lengths(left).max(), _square_lengths(right).max())
     middle = p @ left
     # In place, as all that follows: with many points these are large.
@@ -336,14 +341,16 @@ def _square_lengths(rows):
     return made
 
 
-def profiles(geometry, weights, root=False, both=False):
+def profiles(geometry, weights, root=False, both=False, deadline=NEVER):
     """Quantiles (n, QUANTILES) of the costs from every point to all others; `both` has
     those to every point beside them.
     """
     left, right, scale = (_root_factors if root else _factors)(geometry)
-    made = _row_quantiles(left, right, weights)
+    made = _row_quantiles(left, right, weights, deadline)
     if both:
-        other = made if right is not None else _row_quantiles(left.T, None, weights)
+        other = made
+        if right is None:
+            other = _row_quantiles(left.T, None, weights, deadline)
         made = np.hstack([made, other])
     made *= scale
     return made
@@ -377,7 +384,7 @@ def _root_factors(geometry):
     return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors, 1.0
 
 
-def _row_quantiles(left, right, weights):
+def _row_quantiles(left, right, weights, deadline):
     """Quantiles of the rows of ``left @ right.T``, the columns weighted."""
     n = len(left)
     columns = np.arange(n)
@@ -389,6 +396,8 @@ def _row_quantiles(left, right, weights):
     levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
     made = np.empty((n, QUANTILES))
     for rows in row_blocks(n, len(columns)):
+        if deadline.passed():
+            raise OutOfTime
         values = left[rows][:, columns] if right is None else left[rows] @ right
         if uniform:
             values.sort(axis=1)
@@ -414,10 +423,10 @@ def _quantiles(ordered, levels):
     return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
-def _couple(problem, fill, epsilon, n_threads, scratch=None):
+def _couple(problem, fill, epsilon, n_threads, scratch=None, deadline=NEVER):
     """The plan of a linear problem whose cost `fill` writes."""
     out = scratch() if scratch else aligned_empty(problem.shape)
     solver = SinkhornSolver(problem.p, problem.q, n_threads)
     kernel = StoredKernel(Buffer(out), fill, n_threads)
-    limits = dict(tol=START_TOL, max_iter=START_ITERATIONS)
+    limits = dict(tol=START_TOL, max_iter=START_ITERATIONS, deadline=deadline)
     return kernel.coupling(solver.solve(kernel, epsilon, **limits)).toarray()

@@ -1,34 +1,144 @@
-"""Files that are there whole or not at all, and folders to write them to."""
+"""Files that are there whole or not at all, and folders to write them to.
+
+What is being written has a name of its own until it is whole. Its writer holds a lock
+on it, which the system takes away when the writer dies: what a killed one has left is
+removed by the next who writes beside it, and what another still writes is not.
+"""
 
 import os
+import re
 import secrets
+import shutil
+import socket
+import time
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing is removed
+    fcntl = None  # type: ignore[assignment]
+
+_PREFIX = ".gwfast-"
+# Also as earlier versions called them, without a host.
+_NAME = re.compile(r"\.gwfast-(([0-9a-f]{8}-)?[0-9a-f]{16}|[a-z0-9_]{8})")
+# Locks may not be seen from one machine to another, so that theirs must be old as well.
+_HOST = f"{zlib.crc32(socket.gethostname().encode()):08x}"
+_OLD = 7 * 24 * 3600.0  # seconds
+# Folders that this process has looked through.
+_tidied: set[str] = set()
+
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | os.PathLike[str], *, durable: bool = False
+) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file `path` if all goes well.
 
-    What is no regular file, a pipe for instance, is written to as it is.
+    With `durable` that is on the disk before it takes the place of what was there. What
+    is no regular file, a pipe for instance, is written to as it is.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         with open(path, "wb") as stream:
             yield stream
         return
-    temporary = path.with_name(f".gwfast-{secrets.token_hex(8)}")
+    _tidy(path.parent)
+    temporary, lock = path, None
     try:
-        with open(temporary, "xb") as stream:
+        temporary, lock = _locked(path.parent, _new_file)
+        with open(temporary, "wb") as stream:
             yield stream
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename == str(temporary):
+        if lock is not None:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and _PREFIX in str(error.filename):
             error.filename = str(path)  # the name that the caller knows
         raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+@contextmanager
+def temporary_folder(holder: Path) -> Iterator[Path]:
+    """A folder in another one, which is removed in the end with what it still holds."""
+    _tidy(holder)
+    folder, lock = _locked(holder, _new_folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _new_file(path):
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+
+
+def _new_folder(path):
+    path.mkdir(0o700)
+    # Windows does not open folders, and has no locks here.
+    return os.open(path if fcntl else os.devnull, os.O_RDONLY)
+
+
+def _locked(folder, make):
+    """A new path in a folder and the descriptor that `make` opens for it, locked."""
+    while True:
+        path = folder / f"{_PREFIX}{_HOST}-{secrets.token_hex(8)}"
+        descriptor = make(path)
+        # Who tidies up may have been faster; then the path is gone once it is locked.
+        if not _lock(descriptor, wait=True) or path.exists():
+            return path, descriptor
+        os.close(descriptor)
+
+
+def _lock(descriptor, wait):
+    """Whether a lock was had; there are file systems without."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def _tidy(folder):
+    """Remove what killed writers have left in a folder; once, as it may be a large one,
+    and not if anything stands against it."""
+    name = os.path.realpath(folder)
+    if fcntl is None or name in _tidied:
+        return
+    _tidied.add(name)
+    with suppress(OSError):
+        for path in Path(name).glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                if _NAME.fullmatch(path.name):
+                    _remove_stale(path)
+
+
+def _remove_stale(path):
+    status = path.lstat()
+    ours = path.name.startswith(f"{_PREFIX}{_HOST}-")
+    if not ours and time.time() - status.st_mtime < _OLD:
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if _lock(descriptor, wait=False):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def check_folder(folder: Path, name: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from .._version import __version__
-from ..kernels import _rows, threads
+from ..kernels import IMPATIENT, PATIENCE, _rows, threads
 
 
 def versions() -> dict[str, str]:
@@ -23,11 +23,16 @@ def config() -> dict[str, str]:
     """Build and run-time facts."""
     blas, runtimes = map(_libraries, ("blas", "openmp"))
     version = _rows.openmp_version()
+    in_use = _rows.openmp_runtime()
+    if IMPATIENT:
+        advice = " ".join(f"{name}={value}" for name, value in PATIENCE.items())
+        in_use += f", loaded before gwfast: threads wait busily, unless {advice} is set"
     return {
         **versions(),
         "platform": platform.platform(),
         "OpenMP": f"yes ({version})" if version else "NO: every kernel is serial",
         "OpenMP runtime": runtimes or "none",
+        "of these, in use": in_use or "not known",
         "instruction set": (
             f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})"
         ),

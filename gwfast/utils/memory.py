@@ -1,22 +1,35 @@
 """How much memory there is."""
 
+import functools
 import math
 import numbers
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..kernels.control_groups import groups
+from ..kernels.threads import take_blas_buffers
 from .types import MemoryLimit
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 # Of what is free, the fraction that a solve may plan with.
 USABLE = 0.9
-# Of control groups of versions 2 and 1: the folder, and the names of what they limit,
-# what is taken, and the part of that in files read and not used since.
-GROUPS = (
-    ". memory.max memory.current inactive_file",
-    "memory memory.limit_in_bytes memory.usage_in_bytes total_inactive_file",
-)
+# Of control groups, by version: the names of what they limit, what is taken, and the
+# part of that in files read and not used since.
+GROUP_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+# Version 1 says so many bytes, or a few less, where there is no limit.
+NO_LIMIT = 2**62
+# Limits of this process (`ulimit -v`, `-d`), and what of it they bound.
+PROCESS_LIMITS = {"RLIMIT_AS": "VmSize:", "RLIMIT_DATA": "VmData:"}
 UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
 UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
 
@@ -49,10 +62,10 @@ def as_memory_limit(memory_limit: MemoryLimit) -> float:
 
 
 def free_memory() -> int | None:
-    """Bytes this process may still take, a container's limit counted; None if the
-    system does not say.
+    """Bytes this process may still take, limits of its own (``ulimit -v``) and of a
+    container counted; None if the system does not say.
     """
-    known = [_free_of_machine(), *_free_of_groups()]
+    known = [_free_of_machine(), *_free_of_groups(), *_free_of_process()]
     return min((free for free in known if free is not None), default=None)
 
 
@@ -66,17 +79,52 @@ def _free_of_machine():
         return None
 
 
-def _free_of_groups(root: str | Path = "/sys/fs/cgroup") -> Iterator[int]:
+def _free_of_groups(
+    limited: Iterable[tuple[int, int, Path]] | None = None,
+) -> Iterator[int]:
     """What control groups, of both versions, leave."""
-    for folder, limit, used, cache in map(str.split, GROUPS):
-        group = Path(root, folder)
+    if limited is None:
+        limited = _limited_groups_of(int(time.monotonic()))
+    for limit, version, group in limited:
+        _, used, cache = GROUP_FILES[version]
         try:
-            limit_bytes = int((group / limit).read_text())  # "max": no limit
             used_bytes = int((group / used).read_text())
         except (OSError, ValueError):
             continue
         given_up_on_demand = _statistic(group / "memory.stat", cache) or 0
-        yield max(limit_bytes - used_bytes + given_up_on_demand, 0)
+        yield max(limit - used_bytes + given_up_on_demand, 0)
+
+
+def _limited_groups(**where: str | Path) -> list[tuple[int, int, Path]]:
+    """Limits of groups, their versions and folders."""
+    limited = []
+    for version, group in groups("memory", **where):
+        try:
+            limit = int((group / GROUP_FILES[version][0]).read_text())
+        except (OSError, ValueError):  # no such file, or "max": no limit
+            continue
+        if limit < NO_LIMIT:
+            limited.append((limit, version, group))
+    return limited
+
+
+@functools.lru_cache(maxsize=1)
+def _limited_groups_of(second: int) -> list[tuple[int, int, Path]]:
+    """Those of this second: looking for them takes as long as a small solve."""
+    return _limited_groups()
+
+
+def _free_of_process() -> Iterator[int]:
+    """What the limits of this process leave of its address space."""
+    if resource is None:
+        return
+    for name, bounded in PROCESS_LIMITS.items():
+        limit, _ = resource.getrlimit(getattr(resource, name))
+        if limit != resource.RLIM_INFINITY:
+            if not take_blas_buffers():  # which any solve needs; they count as used
+                yield 0
+            used = _statistic(Path("/proc/self/status"), bounded) or 0
+            yield max(limit - 1024 * used, 0)
 
 
 def _statistic(path, name):

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from ..utils.types import PathLike
 from ..utils.validation import one_of
 from .embeddings import EmbeddingsFileError
-from .files.source import Source
+from .files.source import Source, lines_of
 
 # str.split() would also cut at the no-break spaces that words contain.
 _SPACES = re.compile("[ \t]+")
@@ -30,6 +30,7 @@ def read_dictionary(
     format: Format = "auto",
     lower: bool = False,
     first_only: bool = False,
+    max_bytes: int | None = None,
 ) -> dict[str, set[str]]:
     """Read a word list.
 
@@ -58,6 +59,8 @@ def read_dictionary(
     first_only : bool, default=False
         Keep the first translation of each line and not the others, as the script of
         Alvarez-Melis and Jaakkola does with "zhang". Further lines still add theirs.
+    max_bytes : int, optional
+        The most bytes to read of what is in the file, as of `read_embeddings`.
 
     Returns
     -------
@@ -69,18 +72,18 @@ def read_dictionary(
     ------
     DictionaryFileError
         If a line does not have the fields it should, is not UTF-8, or if the file
-        holds no pair, or what is compressed is damaged.
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If `format` is none of these.
+        holds no pair or more than `max_bytes`, or what is compressed is damaged.
+    MemoryError, OSError
+        If the file cannot be opened, or there is no memory for it.
+    TypeError, ValueError
+        If `format` is none of these, or `max_bytes` no number above 0.
     """
     one_of(format, "format", get_args(Format))
     path = Path(path)
     if format == "auto" and ".lex" in path.suffixes[-2:]:
         format = "zhang"
     pairs: dict[str, set[str]] = {}
-    for number, line in _read_lines(path):
+    for number, line in _read_lines(path, max_bytes):
         source, *targets = _fields(line.lower() if lower else line, format)
         if format == "zhang":
             if not targets:
@@ -148,12 +151,14 @@ def as_translations(targets: Collection[str], source: str) -> Collection[str]:
     return targets
 
 
-def read_counts(path: PathLike) -> dict[str, float]:
+def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, float]:
     """Read word counts, ``word count`` a line.
 
     Parameters
     ----------
     path : str or path-like
+    max_bytes : int, optional
+        The most bytes to read of what is in the file, as of `read_embeddings`.
 
     Returns
     -------
@@ -163,12 +168,15 @@ def read_counts(path: PathLike) -> dict[str, float]:
     Raises
     ------
     DictionaryFileError
-        If a line is not a word and a count above 0, or the file is empty.
-    OSError
-        If the file cannot be opened.
+        If a line is not a word and a count above 0, or the file is empty or holds
+        more than `max_bytes`.
+    MemoryError, OSError
+        If the file cannot be opened, or there is no memory for it.
+    TypeError, ValueError
+        If `max_bytes` is no number above 0.
     """
     counts: dict[str, float] = {}
-    for number, line in _read_lines(path):
+    for number, line in _read_lines(path, max_bytes):
         word, _, count = line.replace("\t", " ").rpartition(" ")
         word = word.strip(" ")
         try:
@@ -223,12 +231,14 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
     return merged
 
 
-def _read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
+def _read_lines(
+    path: PathLike, max_bytes: int | None = None
+) -> Iterator[tuple[int, str]]:
     """Numbers and text of the lines that are not blank; at least one."""
-    source, empty, number = Source.of(Path(path)), True, 0
+    source, empty, number = Source.of(Path(path), max_bytes), True, 0
     try:
         with source.open() as stream:
-            for number, raw in enumerate(stream, 1):
+            for number, raw in enumerate(lines_of(stream, source.budget), 1):
                 encoding = "utf-8-sig" if number == 1 else "utf-8"
                 line = raw.decode(encoding).strip(" \r\n")
                 if line.strip("\t"):
@@ -240,5 +250,10 @@ def _read_lines(path: PathLike) -> Iterator[tuple[int, str]]:
         byte = error.object[error.start]
         message = f"expected UTF-8, got byte {byte:#04x}"
         raise DictionaryFileError(path, number, message) from None
+    except ValueError as error:  # more than there may be
+        raise DictionaryFileError(path, number + 1, str(error)) from None
+    except MemoryError as error:
+        reason = str(error) or "out of memory"
+        raise MemoryError(f"{path}: cannot be read: {reason}") from error
     if empty:
         raise DictionaryFileError(path, None, "expected words, got an empty file")

@@ -158,7 +158,8 @@ def _parts(obj, max_words):
 
 
 def from_arrays(words, vectors, options, path=None):
-    """Embeddings of a sequence of words, str or bytes, and an array; see `select`."""
+    """Embeddings of words, a sequence or an array of str or bytes, and an array of
+    vectors; see `select`."""
     check_shapes(words, vectors.shape, vectors.dtype)
     vocabulary, rows = select(words, options, path)
     ready = vectors.dtype == np.float32 and vectors.flags.c_contiguous
@@ -178,9 +179,13 @@ def check_shapes(words, shape, dtype):
             "expected 'vectors' to be a 2-d array of real numbers,"
             f" got shape {shape} of {dtype}"
         )
-    if len(words) != shape[0]:
+    check_lengths(len(words), shape[0])
+
+
+def check_lengths(n_words, n_rows):
+    if n_words != n_rows:
         raise ValueError(
-            f"expected a word a row, got {len(words)} words for {shape[0]} rows"
+            f"expected a word a row, got {n_words} words for {n_rows} rows"
         )
 
 
@@ -188,7 +193,7 @@ def select(words, options, path=None):
     """The vocabulary that is kept of all words, and the rows of these words; where they
     are the lines of `path`, errors name it."""
     vocabulary, rows = Vocabulary(options), []
-    for row, word in enumerate(words):
+    for row, word in enumerate(_each(words)):
         if vocabulary.room == 0:
             break
         try:
@@ -203,6 +208,14 @@ def select(words, options, path=None):
     return vocabulary, np.array(rows)
 
 
+def _each(words):
+    """The words of a sequence; of an array in blocks, as str or bytes take more."""
+    if not isinstance(words, np.ndarray):
+        return words
+    starts = range(0, len(words), _BLOCK)
+    return (word for at in starts for word in words[at : at + _BLOCK].tolist())
+
+
 def gather(blocks, rows, words, n_columns):
     """Some rows, ascending, of an array that comes in blocks, as checked float32."""
     vectors = np.empty((len(rows), n_columns), dtype=np.float32)
@@ -215,8 +228,8 @@ def gather(blocks, rows, words, n_columns):
         check_finite(vectors[done:upto], rows[done:], words)
         start, done = stop, upto
         if done == len(rows):
-            break
-    return vectors
+            return vectors
+    raise ValueError(f"expected {len(words)} rows, got {start}")
 
 
 def check_finite(values, rows, words):

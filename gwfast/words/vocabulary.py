@@ -76,4 +76,5 @@ def show(text):
     """Bytes or a word for a message: short, printable, in quotes."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace").strip("\r\n")
+    text = str(text)  # elements of arrays call themselves so
     return repr(text if len(text) <= 40 else text[:40] + "...")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from helpers.cli import N
 from helpers.files import tree
 from helpers.marks import mostly_slow
-from helpers.processes import environment, run_python
+from helpers.processes import environment, kill_once_written, run_python
 from helpers.vector_files import write_vectors
 
 import gwfast
@@ -315,6 +316,43 @@ def test_demo(run, files):
     assert accuracy["csls"]["P@1"] >= 0.6
 
 
+def test_a_checkpoint_is_written_and_gone_on_from(run, files):
+    given = "align", "a.vec", "b.vec", "--checkpoint", "kept", "--epsilon", "2%"
+    status, out, err = run(*given)
+    assert status == 0, err
+    assert (files / "kept").stat().st_size > 0 and "going on" not in err
+    status, again, err = run(*given)
+    assert status == 0, err
+    assert "going on from kept" in err
+    seconds = re.compile(r"[\d.]+ s\b")
+    assert seconds.sub("", again) == seconds.sub("", out)
+    status, out, err = run(*given[:-1], "3%")
+    assert (status, out) == (2, "")
+    assert "error: kept: the checkpoint of another solve, whose epsilon differ" in err
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_command_ends_where_another_does(files):
+    options = "--output", "out", "--quiet", "--refine", "0"
+    align = "-m", "gwfast", "align", "a.vec", "b.vec", "--checkpoint", "kept"
+    status = kill_once_written(files / "kept", [*align, *options], cwd=files)
+    assert status == -signal.SIGKILL and not (files / "out").exists()
+    for folder, kept in (("out", "kept"), ("plain", "other")):
+        arguments = [*align[2:-1], kept, "--output", folder, *options[2:]]
+        assert command(*arguments, cwd=files).returncode == 0
+    made, plain = (
+        json.loads((files / folder / "result.json").read_text())
+        for folder in ("out", "plain")
+    )
+    del made["gw"]["seconds"], plain["gw"]["seconds"]
+    assert made["gw"] == plain["gw"]
+    with np.load(files / "out" / "mapping.npz") as one:
+        with np.load(files / "plain" / "mapping.npz") as other:
+            np.testing.assert_array_equal(one["mapping"], other["mapping"])
+
+
 @pytest.mark.slow
 @pytest.mark.process
 def test_piped_output_is_plain_and_fits(files):
@@ -430,3 +468,25 @@ def test_words_need_no_extra():
         "assert len(gwfast.words.load_sample()) == 3\n"
     )
     run_python(code)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_killed_run_leaves_nothing_for_ever(run, files):
+    """Its folder stays until the next run that writes there."""
+    code = (
+        "import os, signal, sys, gwfast.cli.outputs as outputs\n"
+        "outputs.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import gwfast.cli.report as report\n"
+        "report.write = outputs.write\n"
+        "from gwfast.__main__ import main\n"
+        "main(['align', 'a.vec', 'b.vec', '--output', 'out', '--quiet'])\n"
+    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment(), cwd=files, check=False
+        )
+        assert done.returncode == -signal.SIGKILL
+        assert len(list(files.glob(".gwfast-*"))) == 1
+    assert run("align", "a.vec", "b.vec", "--output", "out", "--quiet")[0] == 0
+    assert not list(files.glob(".gwfast-*"))

@@ -1,6 +1,7 @@
 """The folder of results: what is in the files, and that others can read them."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,27 @@ def test_every_line_of_translations_has_its_fields(folder):
     assert not any(row[4] or row[5] for row in rows[10 * N_TAKING_PART :])
 
 
+def test_words_of_translations_can_be_had_again(made, folder):
+    """Without a character in them that ends a line or commands a terminal."""
+    text = (folder / "translations.tsv").read_bytes().decode("utf-8")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]", text)
+    assert len(text.splitlines()) == 1 + N * 10
+    _, rows = table(folder)
+    for side, fields in (
+        (made.source, [row[0] for row in rows]),
+        (made.target, [row[2] for row in rows]),
+    ):
+        again = {
+            field.encode("latin-1", "backslashreplace").decode("unicode_escape")
+            for field in fields
+        }
+        assert again <= set(side.embeddings.words)
+    assert [row[0] for row in rows[::10]][16:25] == [
+        r"a\tb", r"c\nd", r"e\rf", r"\x00\x1b[31m", r"\u2028", r"\ufeffbom",
+        r"\ud800", r"\x85", "שלום",
+    ]  # fmt: skip
+
+
 def test_mutual_flag(made, folder):
     _, rows = table(folder)
     forward, backward = csls_best(made.result.mapped_source, made.result.mapped_target)
@@ -74,7 +96,7 @@ def test_flags_are_of_the_outcome(made, tmp_path):
 def test_dictionary_holds_the_mutual_pairs_that_it_can(made, folder):
     x, y = made.source.embeddings.words, made.target.embeddings.words
     forward, backward = csls_best(made.result.mapped_source, made.result.mapped_target)
-    lost = {"a\tb", "c\nd", "e\rf", "\ufeffbom", "\ud800"}
+    lost = {"a\tb", "c\nd", "e\rf", "\ufeffbom", "\ud800", "\x00\x1b[31m", "\x85"}
     assert lost < set(HARD)
     assert read_dictionary(folder / "dictionary.txt") == {
         x[i]: {y[j]}

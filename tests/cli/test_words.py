@@ -283,6 +283,18 @@ def test_a_narrow_terminal_shows_the_figures(run, monkeypatch):
     assert out.count("1.000") == 9
 
 
+def test_bytes_are_limited_and_more_are_read_if_asked_for(run, files):
+    for arguments in (
+        ("convert", "a.vec", "c.npz", "--max-bytes", "500"),
+        ("align", "a.vec", "b.vec", "--quiet", "--max-bytes", "500"),
+    ):
+        status, _, err = run(*arguments)
+        assert status == 2
+        assert "a.vec: expected at most 500 bytes" in err
+        assert "; --max-bytes sets the limit" in err
+    assert run("convert", "a.vec", "c.npz", "--max-bytes", "1000000")[0] == 0
+
+
 def test_a_wrong_step_of_normalization(run):
     status, _, err = run("align", "a.vec", "b.vec", "--normalize", "unit,whiten")
     assert status == 2

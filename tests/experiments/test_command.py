@@ -19,17 +19,17 @@ from gwfast.experiments import distances as distances_module
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 
 COMMANDS = {
-    "table1": (alignments.gwfast, "align", ("--n-words", 400), 2),
+    "table1": (alignments.gwfast, "align", ("--n-words", 200), 2),
     "table2": (
         alignments.gwfast,
         "align",
-        ("--n-words", 400, "--scale-costs", "none", "--scale-costs", "mean"),
+        ("--n-words", 200, "--scale-costs", "none", "--scale-costs", "mean"),
         2,
     ),
     "dynamics": (
         dynamics.gwfast,
         "align",
-        ("--n-words", 300, "--pairs", "en-fr,fr-en", "--epsilon", "2%"),
+        ("--n-words", 200, "--pairs", "en-fr,fr-en", "--epsilon", "2%"),
         2,
     ),
     "distances": (distances_module, "match", ("--n-words", 60), 3),

@@ -8,6 +8,11 @@ from gwfast.words import read_embeddings
 from gwfast.words.languages import language_distances
 
 
+@pytest.fixture(autouse=True)
+def few_random_starts():
+    """All of them: distances are to agree, whichever way a pair is solved."""
+
+
 @pytest.mark.slow
 @pytest.mark.process
 def test_distances(run, narrow_data, tmp_path):

@@ -66,7 +66,8 @@ def test_table1(run, data, tmp_path):
 @pytest.mark.slow
 def test_supervised_baseline_by_hand(run, data, tmp_path):
     """Normalized, mapped by the SVD of the training pairs, ranked by cosine."""
-    run("table1", "--data", data["muse"], "--pairs", "en-fr", "--output", "out")
+    options = "--pairs", "en-fr", "--n-words", 100
+    run("table1", "--data", data["muse"], *options, "--output", "out")
     jobs = results_of(tmp_path / "out")["jobs"]
     job = next(job for job in jobs if "Procrustes" in job["label"])
     x, y = (read_embeddings(data["muse"] / f"wiki.{name}.vec") for name in ("en", "fr"))
@@ -108,7 +109,8 @@ def test_table1_without_training_dictionary(run, data, tmp_path):
         (folder / f"wiki.{name}.vec.gz").write_bytes(gzip.compress(text))
     test = data["muse"] / "crosslingual" / "dictionaries" / "en-fr.5000-6500.txt"
     (folder / test.name).write_bytes(test.read_bytes())
-    command = "table1", "--data", folder, "--pairs", "en-fr", "--quiet"
+    options = "--pairs", "en-fr", "--n-words", 200, "--quiet"
+    command = "table1", "--data", folder, *options
     status, out, err = run(*command)
     assert (status, err) == (0, "")
     assert "Procrustes of en-fr: crosslingual/dictionaries/en-fr.0-5000.txt" in out

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import gwfast
@@ -34,3 +35,26 @@ def run_python(code, *, check=True, **changes):
         timeout=120,
         check=check,
     )
+
+
+def kill_once_written(path, arguments, *, cwd, pause=0.0):
+    """Start a Python process with these arguments, and kill it `pause` seconds after it
+    has written the file; returns its exit status, which is 0 if it was done by then.
+    """
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environment(),
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while process.poll() is None:
+        if path.exists() and path.stat().st_mtime_ns != before:
+            time.sleep(pause)
+            process.kill()
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return process.wait()

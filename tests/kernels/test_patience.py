@@ -93,3 +93,22 @@ x = np.random.default_rng(0).random((2000, 500), dtype=np.float32)
 assert _kernels.entropy(x, 3) == _kernels.entropy(x, 1)
 """
     run_python(code, **UNSET)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not _rows.openmp_runtime(), reason="OpenMP's library is not known")
+@pytest.mark.parametrize("setting", mostly_slow([{}, SETTINGS[3]], fast=[]), ids=str)
+def test_config_tells_of_a_library_that_was_loaded_before(setting):
+    """As that of PyTorch, whose threads so wait busily."""
+    code = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1]) if len(sys.argv) > 1 else None
+import gwfast
+gwfast.show_config()
+"""
+    first = f"import sys; sys.argv = ['', {_rows.openmp_runtime()!r}]\n"
+    advice = "loaded before gwfast: threads wait busily, unless GOMP_SPINCOUNT=1000"
+    assert (advice in run_python(first + code, **{**UNSET, **setting}).stdout) is (
+        not setting
+    )
+    assert advice not in run_python(code, **{**UNSET, **setting}).stdout

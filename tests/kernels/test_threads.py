@@ -1,5 +1,6 @@
 """How many threads are taken, and that BLAS gets back what it had."""
 
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.processes import run_python
+from threadpoolctl import threadpool_limits
 
 from gwfast.kernels import _rows, threads
 from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
@@ -54,23 +56,59 @@ def test_default_counts_only_the_processors_that_the_process_may_use():
     assert in_new_process(pin + ANSWERS, OMP_NUM_THREADS=None)[0] == "1"
 
 
-@pytest.mark.parametrize(
-    "text, granted",
-    [
-        ("150000 100000", 2),
-        ("400000 100000", 4),
-        ("30000 100000", 1),
-        ("max 100000", os.cpu_count()),
-        ("", os.cpu_count()),
-        (None, os.cpu_count()),
-    ],
-)
-def test_quota_of_a_container(text, granted, tmp_path, monkeypatch):
-    path = tmp_path / "cpu.max"
-    if text is not None:
-        path.write_text(text)
-    monkeypatch.setattr(threads, "Path", lambda name: path)
-    assert threads._quota.__wrapped__() == granted
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_affinity_counts_as_it_is_when_asked():
+    """Of a process whose processors are taken away, and given back."""
+    code = """
+import os
+from gwfast.kernels.threads import resolve_n_threads as resolve
+every, first = resolve(), os.sched_getaffinity(0)
+os.sched_setaffinity(0, {min(first)})
+one = resolve()
+os.sched_setaffinity(0, first)
+print(every, one, resolve(), resolve(every))
+"""
+    every, one, again, asked = in_new_process(code, OMP_NUM_THREADS=None)
+    assert one == "1" and every == again == asked
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_processors_given_after_the_import_count():
+    code = """
+import os
+first = os.sched_getaffinity(0)
+os.sched_setaffinity(0, {min(first)})
+import gwfast.kernels.threads as threads
+os.sched_setaffinity(0, first)
+print(threads.resolve_n_threads(), threads._physical_cores(frozenset(first)))
+"""
+    given, cores = map(int, in_new_process(code, OMP_NUM_THREADS=None))
+    assert given == min(cores, threads._quota(0))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_openmp
+def test_thread_that_openmp_bound_is_not_all_that_there_is():
+    """OMP_PROC_BIND: the affinity of the first thread is then OpenMP's doing."""
+    bound, free = (
+        in_new_process(ANSWERS, OMP_NUM_THREADS=None, OMP_PROC_BIND=setting)
+        for setting in ("true", None)
+    )
+    assert bound == free
+
+
+@needs_openmp
+def test_limits_of_threadpoolctl_are_obeyed(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = resolve_n_threads()
+    with threadpool_limits(1, user_api="openmp"):
+        assert resolve_n_threads() == resolve_n_threads(-1) == 1
+        assert resolve_n_threads(3) == 3
+    assert resolve_n_threads() == before
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 1000, np.int64(3), np.uint8(4)])
@@ -113,10 +151,15 @@ def blas_threads():
 @pytest.fixture
 def three_blas_threads():
     """More than one BLAS thread to begin with, whatever the machine."""
-    with threads._controller().limit(limits=3, user_api="blas"):
+    libraries = list(threads._blas(shared=True))
+    before = threads._now(libraries)
+    threads._set_threads([(library, 3) for library in libraries])
+    try:
         if set(blas_threads()) != {3}:
             pytest.skip("the number of BLAS threads cannot be set here")
         yield
+    finally:
+        threads._set_threads(before)
 
 
 @pytest.mark.usefixtures("three_blas_threads")
@@ -138,20 +181,117 @@ class TestSingleThreadedBlas:
             assert set(blas_threads()) == {1}
         assert set(blas_threads()) == {3}
 
-    def test_overlapping_python_threads_leave_nothing_behind(self):
-        """Before threadpoolctl 3.8 the second to come found the limit of the first, and
-        restored that for good."""
-        first_inside, second_inside = threading.Event(), threading.Event()
+    @pytest.mark.parametrize("first_out", ["first in", "last in"])
+    def test_overlapping_python_threads_leave_nothing_behind(self, first_out):
+        """No thread has set a number before: threadpoolctl lets only one do that."""
+        inside = [threading.Event(), threading.Event()]
+        leave = [threading.Event(), threading.Event()]
+        seen = []
 
-        def first():
+        def enter(k):
             with single_threaded_blas():
-                first_inside.set()
-                second_inside.wait(10)
+                inside[k].set()
+                assert leave[k].wait(10)
+                seen.append(set(blas_threads()))
 
-        other = threading.Thread(target=first)
-        other.start()
-        assert first_inside.wait(10)
-        with single_threaded_blas():
-            second_inside.set()
-            other.join(10)
+        others = [threading.Thread(target=enter, args=(k,)) for k in range(2)]
+        for other, event in zip(others, inside, strict=True):
+            other.start()
+            assert event.wait(10)
+        for k in (0, 1) if first_out == "first in" else (1, 0):
+            leave[k].set()
+            others[k].join(10)
+        assert seen == [{1}, {1}]
         assert set(blas_threads()) == {3}
+
+    def test_many_python_threads_leave_nothing_behind(self):
+        def enter(k):
+            for _ in range(4):
+                with contextlib.suppress(ZeroDivisionError), single_threaded_blas():
+                    with single_threaded_blas():
+                        pass
+                    seen.append(set(blas_threads()))
+                    _ = 1 // (k % 2)
+
+        for _ in range(10):
+            seen = []
+            others = [threading.Thread(target=enter, args=(k,)) for k in range(6)]
+            for other in others:
+                other.start()
+            for other in others:
+                other.join(30)
+            assert seen == [{1}] * 24
+            assert set(blas_threads()) == {3}
+
+    def test_limit_of_the_user_that_ends_meanwhile_stays_ended(self):
+        with contextlib.ExitStack() as ours:
+            with threadpool_limits(2, user_api="blas"):
+                ours.enter_context(single_threaded_blas())
+                assert set(blas_threads()) == {1}
+            assert set(blas_threads()) == {3}
+        assert set(blas_threads()) == {3}
+
+    def test_limit_of_the_user_around_it_is_restored(self):
+        with threadpool_limits(2, user_api="blas"):
+            with single_threaded_blas():
+                assert set(blas_threads()) == {1}
+            assert set(blas_threads()) == {2}
+        assert set(blas_threads()) == {3}
+
+    def test_library_with_a_number_for_each_thread(self, monkeypatch):
+        """As OpenBLAS on OpenMP has it: each thread sets and restores its own."""
+        library = OwnNumber()
+        monkeypatch.setattr(threads, "_controller", lambda: library)
+        inside, leave, seen = threading.Event(), threading.Event(), []
+
+        def enter():
+            library.set_num_threads(5)
+            with single_threaded_blas():
+                inside.set()
+                assert leave.wait(10)
+                seen.append(library.num_threads)
+            seen.append(library.num_threads)
+
+        other = threading.Thread(target=enter)
+        other.start()
+        assert inside.wait(10)
+        with single_threaded_blas():
+            assert library.num_threads == 1
+        assert library.num_threads == 3
+        leave.set()
+        other.join(10)
+        assert seen == [1, 5]
+
+
+class OwnNumber(threading.local):
+    """Stands for a controller of threadpoolctl and its one library."""
+
+    user_api, internal_api, threading_layer = "blas", "openblas", "openmp"
+    num_threads = 3
+
+    @property
+    def lib_controllers(self):
+        return [self]
+
+    def set_num_threads(self, n_threads):
+        self.num_threads = n_threads
+
+
+# --- Stacks ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({}, 0),
+        ({"OMP_STACKSIZE": "100"}, 100 * 1024),
+        ({"OMP_STACKSIZE": " 3 m "}, 3 * 1024**2),
+        ({"GOMP_STACKSIZE": "1G"}, 1024**3),
+        ({"KMP_STACKSIZE": "70000B"}, 70000),
+        ({"OMP_STACKSIZE": "2M", "GOMP_STACKSIZE": "1G"}, 2 * 1024**2),
+        ({"OMP_STACKSIZE": "large"}, 0),
+        ({"OMP_STACKSIZE": "9" * 40}, 2**40),
+    ],
+)
+def test_stack_of_a_thread_is_what_openmp_was_told(environment, expected):
+    assert threads._stack_bytes(environment) == expected

@@ -89,9 +89,10 @@ def test_agrees_with_pot(name, loss_fun, symmetric, given):
     assert value == our_log[VALUES[name]]
     assert isinstance(value, np.float64)
     np.testing.assert_array_equal(log2["T"], ours)
-    their_value, their_log2 = pots(f"{name}2")(*arrays, **options)
-    assert value == pytest.approx(their_value, rel=1e-5, abs=1e-8)
-    assert their_log2.keys() <= log2.keys()
+    if given and symmetric:  # POT takes its time
+        their_value, their_log2 = pots(f"{name}2")(*arrays, **options)
+        assert value == pytest.approx(their_value, rel=1e-5, abs=1e-8)
+        assert their_log2.keys() <= log2.keys()
     # And so do both without a log.
     options["log"] = False
     np.testing.assert_array_equal(getattr(gwfast.pot, name)(*arrays, **options), ours)

@@ -40,6 +40,14 @@ def aligned(folder, name):
     return gwfast.align(x.vectors, y.vectors, n_words=PAIRS[name][3])
 
 
+@functools.cache
+def of_those_alone(folder, name):
+    """The objective where normalization does not look at rows beyond the first."""
+    x, y, _ = pair(folder, name)
+    n = PAIRS[name][3]
+    return gwfast.align(x.vectors[:n], y.vectors[:n]).gw.gw_cost
+
+
 def precision(result, gold, method):
     found = result.translate(gold.rows, method=method, k=1).indices
     return words.precision_at_k(found, gold, (1,)).at[1]
@@ -67,8 +75,7 @@ def test_seed_order_rotation_and_sides_lead_to_the_same_optimum(
     n = PAIRS[name][3]
     known = aligned(shared_data, name).gw.gw_cost
     x, y = x.vectors[:n], y.vectors[:n]
-    # Normalization looks at all rows: of these alone, first.
-    plain = gwfast.align(x, y).gw.gw_cost
+    plain = of_those_alone(shared_data, name)
     assert abs(plain / known - 1) < 0.05
     rng = np.random.default_rng(seed)
     turned = x[rng.permutation(n)] @ orthogonal(x.shape[1], seed)
@@ -123,7 +130,7 @@ def test_search_is_as_good_as_random_starts_in_pot_on_cells(shared_data):
 
     n, m = result.plan.shape
     p, q, found = np.full(n, 1 / n), np.full(m, 1 / m), []
-    for seed in range(5):
+    for seed in range(3):
         start = np.random.default_rng(seed).random((n, m))
         start *= p[:, None] / start.sum(axis=1, keepdims=True)
         plan = ot.gromov.entropic_gromov_wasserstein(

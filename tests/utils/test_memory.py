@@ -2,10 +2,12 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.problems import cloud, random_cost
+from helpers.processes import run_python
 
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.solvers.levels import choose, needs
@@ -72,22 +74,33 @@ def test_none_is_most_of_what_is_free(free, expected, monkeypatch):
 # --- What is free ---------------------------------------------------------------------
 
 VERSIONS = {
-    2: ("memory.max", "memory.current"),
-    1: ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    2: ("0::/a/b", "a/b/memory.max", "a/b/memory.current"),
+    1: (
+        "4:memory:/a/b",
+        "memory/a/b/memory.limit_in_bytes",
+        "memory/a/b/memory.usage_in_bytes",
+    ),
 }
+
+
+def written(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    where = dict(root=root, membership=root / "membership")
+    return list(memory._free_of_groups(memory._limited_groups(**where)))
 
 
 @pytest.fixture(params=VERSIONS)
 def group(request, tmp_path):
     """Writes the files of a control group: limit and use."""
+    membership, *names = VERSIONS[request.param]
 
     def write(limit, used):
-        for name, text in zip(VERSIONS[request.param], (limit, used), strict=True):
-            path = tmp_path / name
-            path.parent.mkdir(exist_ok=True)
-            if text is not None:
-                path.write_text(f"{text}\n")
-        return list(memory._free_of_groups(tmp_path))
+        files = dict(zip(names, (limit, used), strict=True))
+        known = {name: text for name, text in files.items() if text is not None}
+        return written(tmp_path, {"membership": membership, **known})
 
     return write
 
@@ -99,6 +112,7 @@ def group(request, tmp_path):
         (1000, 1000, [0]),
         (1000, 1200, [0]),
         ("max", 300, []),
+        (2**63 - 4096, 300, []),
         (1000, None, []),
         (None, 300, []),
         ("", 300, []),
@@ -110,23 +124,86 @@ def test_groups_leave_what_is_below_their_limit(limit, used, expected, group):
 
 
 def test_no_group_says_nothing(tmp_path):
-    assert list(memory._free_of_groups(tmp_path)) == []
+    assert written(tmp_path, {}) == []
+
+
+def test_groups_around_the_own_one_count(tmp_path):
+    files = {
+        "membership": "0::/a/b",
+        "a/b/memory.max": "max",
+        "a/b/memory.current": 100,
+        "a/memory.max": 1000,
+        "a/memory.current": 300,
+        "a/memory.stat": "anon 5\ninactive_file 50",
+        "memory.max": 5000,
+        "memory.current": 400,
+    }
+    assert written(tmp_path, files) == [750, 4600]
+
+
+def test_group_that_a_container_sees_as_the_root(tmp_path):
+    files = {
+        "membership": "4:memory:/docker/1f",
+        "memory/memory.limit_in_bytes": 1000,
+        "memory/memory.usage_in_bytes": 900,
+        "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 30",
+    }
+    assert written(tmp_path, files) == [130]
+
+
+@pytest.mark.parametrize("name, bounded", memory.PROCESS_LIMITS.items())
+def test_limit_of_the_process_leaves_what_is_below_it(name, bounded, monkeypatch):
+    resource = pytest.importorskip("resource")
+    limits = {getattr(resource, name): (10**9, resource.RLIM_INFINITY)}
+    none = (resource.RLIM_INFINITY,) * 2
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits.get(kind, none))
+    monkeypatch.setattr(memory, "Path", Files(f"VmPeak: 9 kB\n{bounded}\t 1000 kB\n"))
+    assert list(memory._free_of_process()) == [10**9 - 1024_000]
+    limits.clear()
+    assert list(memory._free_of_process()) == []
+
+
+@pytest.mark.process
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
+)
+def test_limit_of_the_address_space_refuses_up_front():
+    """Of 4000 x 4000 points in a process that may take 200 MB more: before anything is
+    allocated, with numbers."""
+    code = """
+import re, resource
+from pathlib import Path
+import numpy as np
+import gwfast
+cost = np.random.default_rng(0).random((4000, 4000), dtype=np.float32)
+size = re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())
+limit = 1024 * int(size[1]) + 200_000_000
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+try:
+    gwfast.gromov_wasserstein(cost, cost)
+except MemoryError as error:
+    print(error)
+"""
+    said = run_python(code).stdout
+    assert "4000 x 4000" in said and "memory_limit is 0.1" in said
 
 
 @pytest.mark.parametrize(
-    "machine, groups, expected",
+    "machine, groups, process, expected",
     [
-        (500, [], 500),
-        (500, [300], 300),
-        (500, [900, 400], 400),
-        (None, [300], 300),
-        (None, [], None),
-        (500, [0], 0),
+        (500, [], [], 500),
+        (500, [300], [], 300),
+        (500, [900, 400], [], 400),
+        (500, [400], [450, 200], 200),
+        (None, [300], [], 300),
+        (None, [], [], None),
+        (500, [0], [], 0),
     ],
 )
-def test_the_least_counts(machine, groups, expected, monkeypatch):
+def test_the_least_counts(machine, groups, process, expected, monkeypatch):
     monkeypatch.setattr(memory, "_free_of_machine", lambda: machine)
     monkeypatch.setattr(memory, "_free_of_groups", lambda: groups)
+    monkeypatch.setattr(memory, "_free_of_process", lambda: process)
     assert memory.free_memory() == expected
 
 

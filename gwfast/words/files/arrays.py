@@ -5,37 +5,43 @@ a conversion nor dropped rows take a second array.
 """
 
 from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
-from numpy.lib import format as npy
 
+from ...utils.archives import open_array, read_array, refuse_more
 from .. import embeddings
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK
+from .source import Source, lines_of
 
 _BLOCK_BYTES = 1 << 22
+# Of what others say of a file, as much as fits a line or two.
+_REASON_LENGTH = 200
 
 
-def read_npz(path, options):
+def read_npz(source, options):
     """Embeddings of an archive with arrays ``words`` and ``vectors``.
 
     Words are strings, UTF-8 as bytes, or uint8: UTF-8 text, a line feed between words.
     """
+    path = source.path
     with open(path, "rb") as stream, readable(path):
         with np.load(stream, allow_pickle=False) as arrays, refused(path):
             if not {"words", "vectors"}.issubset(arrays.files):
+                names = ", ".join(arrays.files[:10])[:_REASON_LENGTH]
                 raise ValueError(
-                    "expected arrays 'words' and 'vectors', got:"
-                    f" {', '.join(arrays.files) or 'none'}"
+                    f"expected arrays 'words' and 'vectors', got: {names or 'none'}"
                 )
-            return _from_archive(arrays, options)
+            return _from_archive(arrays, source.budget, options)
 
 
-def _from_archive(arrays, options):
-    words = _words(arrays["words"])
-    with arrays.zip.open("vectors.npy") as member:
-        shape, in_columns, dtype = _npy_header(member)
-        if dtype.hasobject or in_columns or len(shape) != 2:
+def _from_archive(arrays, budget, options):
+    with open_array(arrays, "vectors", budget) as (member, header):
+        shape, in_columns, dtype = header
+        words = _words(read_array(arrays, "words", budget), *shape[:1])
+        if in_columns or len(shape) != 2:
             return embeddings.from_arrays(words, arrays["vectors"], options)
         embeddings.check_shapes(words, shape, dtype)
         vocabulary, rows = embeddings.select(words, options)
@@ -44,23 +50,18 @@ def _from_archive(arrays, options):
         return embeddings.finish(vocabulary, vectors)
 
 
-def _words(array):
+def _words(array, n_rows=1):
     """Words, str or bytes, of the array of an archive."""
     if array.ndim == 1 and array.dtype == np.uint8:
+        n_words = np.count_nonzero(array == ord("\n")) + 1
+        embeddings.check_lengths(n_words, n_rows)  # before there are as many objects
         return array.tobytes().split(b"\n")
     if array.ndim != 1 or array.dtype.kind not in "US":
         raise ValueError(
             "expected 'words' to be a 1-d array of strings,"
             f" got shape {array.shape} of {array.dtype}"
         )
-    return array.tolist()
-
-
-def _npy_header(stream):
-    """Shape, whether columns come first, and dtype."""
-    if npy.read_magic(stream) == (1, 0):
-        return npy.read_array_header_1_0(stream)
-    return npy.read_array_header_2_0(stream)
+    return array
 
 
 def _blocks(stream, n_columns, dtype):
@@ -73,8 +74,9 @@ def _blocks(stream, n_columns, dtype):
         yield np.frombuffer(data, dtype).reshape(-1, n_columns)
 
 
-def read_npy(path, words, options):
+def read_npy(source, words, options):
     """Embeddings of an array, with their words in a text file, one a line."""
+    path = source.path
     if words is None:
         candidates = [path.with_suffix(".words"), path.with_suffix(".txt")]
         words = next((name for name in candidates if name.is_file()), None)
@@ -85,14 +87,28 @@ def read_npy(path, words, options):
             )
     with readable(path):
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    with open(words, "rb") as stream:
-        lines = [line.rstrip(b"\r\n") for line in stream]
-    if lines:
-        lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
-    if b"" in lines:
-        blank = lines.index(b"") + 1
-        raise EmbeddingsFileError(words, blank, "expected a word, got a blank line")
+    if vectors.nbytes > source.budget:
+        raise refuse_more(source.budget)
+    lines = _word_list(Source.of(Path(words), source.max_bytes), len(vectors))
     return embeddings.from_arrays(lines, vectors, options, words)
+
+
+def _word_list(source, n_words):
+    """Lines of a file, one more than there should be at most."""
+    found = []
+    try:
+        with source.open() as stream, refused(source.path):
+            for line in islice(lines_of(stream, source.budget), n_words + 1):
+                word = line.rstrip(b"\r\n")
+                if not found:
+                    word = word.removeprefix(BYTE_ORDER_MARK)
+                if not word:
+                    message = "expected a word, got a blank line"
+                    raise EmbeddingsFileError(source.path, len(found) + 1, message)
+                found.append(word)
+    except source.damaged as error:
+        raise source.damage(len(found) + 1, error) from error
+    return found
 
 
 @contextmanager
@@ -104,8 +120,13 @@ def readable(path):
     except (EmbeddingsFileError, MemoryError):
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())
-        raise EmbeddingsFileError(path, None, f"cannot be read: {reason}") from error
+        message = f"cannot be read: {shortened(error)}"
+        raise EmbeddingsFileError(path, None, message) from error
+
+
+def shortened(error):
+    """What an error says, as far as it fits a line or two."""
+    return " ".join(str(error).split())[:_REASON_LENGTH]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..vocabulary import show
 from .rows import Rows
+from .source import LINE_BYTES
 
 _BLOCK_BYTES = 1 << 20
 
@@ -12,7 +13,7 @@ def read_binary(source, layout, options):
     """The rows of a binary file."""
     n_rows, n_columns = layout.n_rows, layout.n_columns
     max_rows = layout.max_rows(source, 4 * n_columns + 2)
-    rows = Rows(n_columns, max_rows, options)
+    rows = Rows(n_columns, max_rows, options, source.budget)
     try:
         with source.open() as stream:
             stream.readline()
@@ -33,6 +34,9 @@ def _read_rows(stream, n_rows, rows):
         words, parts, start = _split(buffer, start, n_bytes, max_rows)
         _extend(rows, words, parts)
         if not words:
+            if len(buffer) - start > LINE_BYTES + n_bytes:
+                long = f"expected words of at most {LINE_BYTES} bytes, got a longer one"
+                raise ValueError(f"{long} in row {rows.n_read + 1}")
             more = stream.read(_BLOCK_BYTES)
             if not more:
                 end = f"got the file's end in row {rows.n_read + 1}"

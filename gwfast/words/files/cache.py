@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...utils.archives import read_array
 from ...utils.atomic_files import replacing
 from ..vocabulary import Options
 from .arrays import read_npz, readable
+from .source import Source
 
 _VERSION = 1
 # The first member; its name is in the first bytes of what was written here.
@@ -24,19 +26,23 @@ def cache_path(path):
     return path.with_name(path.name + ".npz")
 
 
-def read_cache(path, options):
-    """Embeddings of `path` as its cache has them; None where that is of no use."""
-    cached = cache_path(path)
+def read_cache(source, options):
+    """Embeddings of a file as its cache has them; None where that is of no use."""
+    path, cached = source.path, cache_path(source.path)
     try:
+        source = Source.of(cached, source.max_bytes)
         with open(cached, "rb") as stream, readable(cached):
             with np.load(stream, allow_pickle=False) as arrays:
-                note = json.loads(arrays[_NOTE].item())
-                duplicates, undecodable = arrays["duplicates"], arrays["undecodable"]
+                note, duplicates, undecodable = (
+                    read_array(arrays, name, source.budget)
+                    for name in (_NOTE, "duplicates", "undecodable")
+                )
+                note = json.loads(note.item())
         limit = note.pop("max_words", 0) if isinstance(note, dict) else 0
         too_few = limit is not None and (options.max_words or np.inf) > limit
         if too_few or note != _made_from(path.stat(), options):
             return None
-        embeddings = read_npz(cached, Options(options.max_words))
+        embeddings = read_npz(source, Options(options.max_words))
     except (OSError, ValueError):
         return None
     n_words = len(embeddings)

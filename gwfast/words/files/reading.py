@@ -21,6 +21,7 @@ def read_embeddings(
     lower: bool = False,
     errors: Errors = "strict",
     cache: bool = False,
+    max_bytes: int | None = None,
 ) -> Embeddings:
     """Read a file of word vectors.
 
@@ -59,6 +60,11 @@ def read_embeddings(
         and write ``PATH.npz``. One that is damaged or out of date is replaced, a file
         of that name that is no such cache is left alone, and one that cannot be
         written does not matter.
+    max_bytes : int, optional
+        The most bytes to read of what is in the file, once it is unpacked; of an
+        archive, for each array. Every row of text or binary counts as at least 32. By
+        default 16 MiB and 64 times the file's size, which vectors do not reach, but a
+        few kilobytes made to unpack to gigabytes do.
 
     Returns
     -------
@@ -68,13 +74,16 @@ def read_embeddings(
     ------
     EmbeddingsFileError
         If the file is damaged or not in its format, with file and line (or, where it
-        has no lines, row).
+        has no lines, row); or if it holds more than `max_bytes`.
+    MemoryError
+        If there is no memory for what it rightly holds.
     OSError
         If it cannot be opened.
     TypeError
-        If `max_words` is no whole number.
+        If `max_words` or `max_bytes` is no whole number.
     ValueError
-        If `max_words` is below 1, `errors` unknown, or `words` given and not needed.
+        If `max_words` or `max_bytes` is below 1, `errors` unknown, or `words` given
+        and not needed.
 
     Notes
     -----
@@ -88,6 +97,7 @@ def read_embeddings(
     - short and long lines, blank lines but at the end, numbers that are none, NaN, or
       infinite as float32: errors;
     - more or fewer rows than the header says: an error;
+    - a line, or a word in binary, of more than 32 MiB: an error;
     - a byte order mark at the beginning and carriage returns at line ends are left
       out; any other character, such as a no-break space, belongs to a word.
 
@@ -95,8 +105,18 @@ def read_embeddings(
     """
     options = Options(max_words, bool(lower), errors)
     path = Path(path)
-    source = Source.of(path)
-    head = source.head()
+    source = Source.of(path, max_bytes)
+    try:
+        return _read(source, words, options, cache)
+    except MemoryError as error:
+        reason = str(error) or "out of memory"
+        raise MemoryError(f"{path}: cannot be read: {reason}") from error
+
+
+def _read(source, words, options, cache):
+    path = source.path
+    with refused(path):
+        head = source.head()
     is_npy = head.startswith(b"\x93NUMPY") and source.compression is None
     if words is not None and not is_npy:
         raise ValueError(f"words is for .npy files only, got {words} with {path}")
@@ -104,16 +124,16 @@ def read_embeddings(
         if not head:
             raise ValueError("expected word vectors, got 0 bytes")
         if is_npy:
-            return read_npy(path, words, options)
+            return read_npy(source, words, options)
         if head.startswith(b"PK\x03\x04") and source.compression is None:
-            return read_npz(path, options)
+            return read_npz(source, options)
         if path.suffix in (".npy", ".npz"):
             raise ValueError(f"expected a NumPy {path.suffix} file, got other bytes")
         if head.startswith(FASTTEXT_MODEL):
             raise ValueError("expected vectors, got a fastText model: use its .vec")
         if is_saved(head):
             return read_saved(source, options)
-        if cache and (found := read_cache(path, options)) is not None:
+        if cache and (found := read_cache(source, options)) is not None:
             return found
         made_from = path.stat()
         with refused(path, line=1):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...utils.archives import LEAST_ROW_BYTES, refuse_more
 from ..embeddings import finish
 from ..vocabulary import Vocabulary
 
@@ -14,7 +15,8 @@ class Rows:
     reallocates, which moves no data for large buffers on Linux.
     """
 
-    def __init__(self, n_columns, max_rows, options):
+    def __init__(self, n_columns, max_rows, options, budget):
+        self.budget = budget
         self.vocabulary = Vocabulary(options)
         max_rows = min(max_rows or 0, self.vocabulary.room)
         self.vectors = np.empty((max_rows, n_columns), dtype=np.float32)
@@ -27,6 +29,8 @@ class Rows:
     def extend(self, words, values):
         """Take rows of finite values, those whose word is to be kept; where one is
         refused, with a ValueError, `n_read` is how many came before."""
+        if self.n_read > self.budget // LEAST_ROW_BYTES:
+            raise refuse_more(self.budget)
         start, kept = len(self.vocabulary.words), []
         for word in words:
             kept.append(self.vocabulary.add(word))

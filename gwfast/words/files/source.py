@@ -2,16 +2,21 @@
 
 import gzip
 import importlib
+import io
 import re
 import stat
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...utils.archives import LEAST_ROW_BYTES, default_budget, refuse_more
+from ...utils.validation import as_count
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK, show
 
-_HEAD_BYTES, _LINE_BYTES = 1 << 16, 1 << 24
+_HEAD_BYTES = 1 << 16
+# Of the longest line, and of the longest word in binary: enough for a million columns.
+LINE_BYTES = 1 << 25
 _BUFFER_BYTES = 1 << 18
 _MAX_COLUMNS = 1_000_000
 FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # FASTTEXT_FILEFORMAT_MAGIC
@@ -33,10 +38,14 @@ class Source:
     path: Path
     compression: str | None
     size: int | None  # in bytes, where it is not compressed
+    max_bytes: int | None  # that may be read of what is in it, as it was asked for
+    budget: int  # the same, in any case
 
     @classmethod
-    def of(cls, path):
+    def of(cls, path, max_bytes=None):
         """Look at a file, which must be one that can be read from the start again."""
+        if max_bytes is not None:
+            max_bytes = as_count(max_bytes, "max_bytes")
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise EmbeddingsFileError(
@@ -44,18 +53,22 @@ class Source:
             )
         with open(path, "rb") as stream:
             magic = stream.read(10)
+        budget = max_bytes or default_budget(status.st_size)
         for name, (pattern, _) in _COMPRESSIONS.items():
             if re.match(pattern, magic):
-                return cls(path, name, None)
-        return cls(path, None, status.st_size)
+                return cls(path, name, None, max_bytes, budget)
+        return cls(path, None, status.st_size, max_bytes, budget)
 
     def open(self):
-        """A buffered stream of what is in the file."""
+        """A buffered stream of what is in the file, which raises a ValueError where
+        this is more than the budget."""
         if self.compression is None:
-            return open(self.path, "rb", buffering=_BUFFER_BYTES)
-        # Some Pythons are built without bz2 or lzma.
-        module = importlib.import_module(self.compression)
-        return module.open(self.path, "rb")
+            if self.size <= self.budget:
+                return open(self.path, "rb", buffering=_BUFFER_BYTES)
+            stream = open(self.path, "rb")
+        else:  # some Pythons are built without bz2 or lzma
+            stream = importlib.import_module(self.compression).open(self.path, "rb")
+        return io.BufferedReader(_Limited(stream, self.budget), _BUFFER_BYTES)
 
     @property
     def damaged(self):
@@ -75,21 +88,60 @@ class Source:
 
     def head(self):
         """The first bytes of what is in the file, with the whole of its first line."""
-        head = b""
+        pieces, size, whole = [], 0, False
         with self.open() as stream:
             try:
-                while len(head) < _HEAD_BYTES or (
-                    b"\n" not in head and len(head) < _LINE_BYTES
-                ):
+                while size < _HEAD_BYTES or not (whole or size > LINE_BYTES):
                     more = stream.read1(_HEAD_BYTES)
                     if not more:
                         break
-                    head += more
+                    pieces.append(more)
+                    size += len(more)
+                    whole = whole or b"\n" in more
             except self.damaged as error:
-                if b"\n" not in head:
+                if not whole:
                     raise self.damage(1, error) from error
                 # Who reads on gets there again.
-        return head
+        return b"".join(pieces)
+
+
+class _Limited(io.RawIOBase):
+    """The bytes of a stream, as far as a budget goes."""
+
+    def __init__(self, stream, budget):
+        self.stream, self.budget, self.left = stream, budget, budget
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        data = self.stream.read1(len(buffer))
+        self.left -= len(data)
+        if self.left < 0:
+            raise refuse_more(self.budget)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self):
+        self.stream.close()
+        super().close()
+
+
+def lines_of(stream, budget):
+    """Lines of bytes, as iteration gives them; a ValueError for one that is too long to
+    be any, and for more lines than the budget allows."""
+    for _ in range(budget // LEAST_ROW_BYTES + 1):
+        line = stream.readline(LINE_BYTES + 1)
+        if len(line) > LINE_BYTES:
+            raise long_line()
+        if not line:
+            return
+        yield line
+    raise refuse_more(budget)
+
+
+def long_line():
+    return ValueError(f"expected lines of at most {LINE_BYTES} bytes, got a longer one")
 
 
 @dataclass(frozen=True)
@@ -108,6 +160,8 @@ class Layout:
         as the file is called ``.bin`` and its first row does not read as text.
         """
         first, _, rest = head.removeprefix(BYTE_ORDER_MARK).partition(b"\n")
+        if len(first) > LINE_BYTES:
+            raise long_line()
         n_rows, n_columns = _header(first)
         # A compressed file keeps its own name: STEM.bin.gz.
         called_binary = ".bin" in source.path.suffixes[-2:]
@@ -133,17 +187,23 @@ class Layout:
 
 def _header(first):
     """Numbers of rows (None without a header) and of columns, from the first line."""
-    fields = first.rstrip(b" \r\n").split(b" ")
+    first = first.rstrip(b" \r\n")
+    _check_columns(first.count(b" ") or 1)
+    fields = first.split(b" ")
     if len(fields) == 2 and all(map(_NATURAL.fullmatch, fields)):
         n_rows, n_columns = int(fields[0]), int(fields[1])
-        if not 0 < n_columns <= _MAX_COLUMNS:
-            raise ValueError(f"expected 1 to {_MAX_COLUMNS} columns, got {n_columns}")
+        _check_columns(n_columns)
         return n_rows, n_columns
     if len(fields) < 2:
         raise ValueError(
             f"expected the header 'n d' or a word vector, got {show(first)}"
         )
     return None, len(fields) - 1
+
+
+def _check_columns(n_columns):
+    if not 0 < n_columns <= _MAX_COLUMNS:
+        raise ValueError(f"expected 1 to {_MAX_COLUMNS} columns, got {n_columns}")
 
 
 def _is_row(text, n_columns):

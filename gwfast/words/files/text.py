@@ -8,22 +8,25 @@ such as a non-breaking space or ``\\u2028``, at which ``str.split`` and text-mod
 line iteration would break.
 """
 
+import re
+
 import numpy as np
 
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK, show
 from ._text import parse_rows
 from .rows import Rows
-from .source import is_number
+from .source import LINE_BYTES, is_number, long_line
 
 _BLOCK_BYTES = 1 << 20
 _BLANK = b" \r\n"
+_BLANK_LINES = re.compile(rb"[ \r\n]*\n")
 
 
 def read_text(source, layout, options):
     """The rows of a text file."""
     max_rows = layout.max_rows(source, 2 * layout.n_columns + 1)
-    rows = Rows(layout.n_columns, max_rows, options)
+    rows = Rows(layout.n_columns, max_rows, options, source.budget)
     lines = _Lines(source.path, rows, layout.n_rows)
     try:
         with source.open() as stream:
@@ -33,6 +36,11 @@ def read_text(source, layout, options):
                     return rows
     except source.damaged as error:
         raise source.damage(lines.next + lines.n_blank, error) from error
+    except EmbeddingsFileError:
+        raise
+    except ValueError as error:  # more than there may be
+        line = lines.next + lines.n_blank
+        raise EmbeddingsFileError(source.path, line, str(error)) from None
     if layout.n_rows is not None and rows.n_read < layout.n_rows:
         said = f"{layout.n_rows} rows as the header says"
         raise EmbeddingsFileError(source.path, 1, f"expected {said}, got {rows.n_read}")
@@ -40,21 +48,25 @@ def read_text(source, layout, options):
 
 
 def _blocks(stream, damaged):
-    """Whole lines, about a megabyte at a time; where the stream breaks off, first those
-    before."""
+    """Whole lines, about a megabyte at a time; where the stream breaks off, or a line
+    is too long, first those before."""
     pieces, size, error, more = [], 0, None, b"\n"
+    n_open = 0  # bytes since the last line feed
     while more:
         try:
             more = stream.read1(_BLOCK_BYTES)
-        except damaged as caught:
+        except (*damaged, ValueError) as caught:
             error, more = caught, b""
         pieces.append(more)
         size += len(more)
+        n_open = len(more) - 1 - more.rfind(b"\n") + n_open * (b"\n" not in more)
         if size >= _BLOCK_BYTES and b"\n" in more:
             text = b"".join(pieces)
             stop = text.rindex(b"\n") + 1
             yield text[:stop]
             pieces, size = [text[stop:]], len(text) - stop
+        elif n_open > LINE_BYTES:
+            error, more = long_line(), b""
     text = b"".join(pieces)
     if error is not None:
         text = text[: text.rfind(b"\n") + 1]
@@ -111,11 +123,11 @@ class _Lines:
             words = [text[begin:end] for begin, end in spans]
             self.rows.extend(words, self.values[:n_found])
             return stop
+        if blank := _BLANK_LINES.match(text, start):
+            self.n_blank += text.count(b"\n", start, blank.end())
+            return blank.end()
         stop = text.index(b"\n", start) + 1
         line = text[start:stop].rstrip(_BLANK)
-        if not line:
-            self.n_blank += 1
-            return stop
         if self.n_blank:  # not at the end of the file after all
             line = b""
         if self.rows.n_read == self.n_rows:

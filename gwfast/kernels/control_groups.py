@@ -1,0 +1,41 @@
+"""The control groups of Linux that this process is in: a container's limits."""
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+ROOT = "/sys/fs/cgroup"
+MEMBERSHIP = "/proc/self/cgroup"
+# Where version 2 is mounted beside version 1.
+BESIDE = "unified"
+
+
+def groups(
+    controller: str, root: str | Path = ROOT, membership: str | Path = MEMBERSHIP
+) -> Iterator[tuple[int, Path]]:
+    """Version and folder of the groups, of both versions, that can limit what a
+    `controller` such as "cpu" gives to this process: its own group and those around it,
+    whose limits hold as well.
+
+    A container may see the path of its group without seeing that group, its folder
+    being the root: folders may be missing, and the root always comes.
+    """
+    try:
+        lines = Path(membership).read_text().splitlines()
+    except (OSError, ValueError):
+        lines = ["0::/", f"1:{controller}:/"]
+    for line in lines:
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if number == "0":
+            version, tops = 2, [Path(root), Path(root, BESIDE)]
+        elif controller in controllers.split(","):
+            version, tops = 1, [Path(root, controllers), Path(root, controller)]
+        else:
+            continue
+        top = next(filter(Path.is_dir, tops), None)
+        if top is None:
+            continue
+        within = PurePosixPath(path.lstrip("/"))
+        if ".." in within.parts:  # outside of what this process can see
+            within = PurePosixPath()
+        for group in (within, *within.parents):
+            yield version, top / group

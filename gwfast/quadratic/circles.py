@@ -1,0 +1,65 @@
+"""Outer iterations that go round: where the objective is not concave, plain steps may
+come back to where they were some steps before, and would for ever.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linear.log_domain import Potentials
+
+# Steps of the longest circle that is looked for, and rounds after which it is one.
+MOST_STEPS, ROUNDS = 4, 3
+# Relative difference of objectives, and of entries of plans, of what is the same again;
+# and the relative change from which on steps are going somewhere: those that converge
+# in a spiral soon become smaller.
+SAME, MIN_CHANGE = 1e-5, 0.05
+
+
+class _Step(NamedTuple):
+    gw_cost: float
+    potentials: Potentials
+    epsilon: float
+
+
+class Circles:
+    """Watches the iterations of one loop."""
+
+    def __init__(self):
+        self._steps, self._in_a_row = deque(maxlen=MOST_STEPS), {}
+
+    def add(self, gw_cost, change, potentials, epsilon):
+        """Take note of an iteration, with its epsilon in the units of the potentials;
+        returns the steps of the circle that it goes round in, or 0.
+        """
+        step, found = _Step(gw_cost, potentials, epsilon), 0
+        if not change > MIN_CHANGE:
+            self._steps.clear()
+        for ago in range(2, len(self._steps) + 1):
+            same = _same(step, self._steps[-ago])
+            self._in_a_row[ago] = self._in_a_row.get(ago, 0) + 1 if same else 0
+            if not found and self._in_a_row[ago] >= ROUNDS * ago:
+                found = ago
+        self._steps.append(step)
+        return found
+
+
+def _same(one, other):
+    if abs(one.gw_cost - other.gw_cost) > SAME * abs(one.gw_cost):
+        return False
+    if one.epsilon != other.epsilon:
+        return False
+    # A point without mass has a potential of -inf.
+    df, dg = (
+        now[both] - before[both]
+        for now, before, both in (
+            (x, y, np.isfinite(x) & np.isfinite(y))
+            for x, y in (
+                (one.potentials.f, other.potentials.f),
+                (one.potentials.g, other.potentials.g),
+            )
+        )
+    )
+    most, least = df.max() + dg.max(), df.min() + dg.min()
+    return max(most, -least) <= SAME * one.epsilon

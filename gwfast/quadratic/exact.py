@@ -1,0 +1,200 @@
+"""The linearized cost and the objective at a plan in float64 and plain NumPy: nothing
+is rounded to float32, and no loop of a solver is used.
+"""
+
+import math
+
+import numpy as np
+
+from ..problems.geometry import PointCloud
+from ..problems.losses import LOSSES
+from ..utils.blocks import SCRATCH_BYTES, row_blocks
+
+# Bytes of linearized costs that are kept rather than made anew from their factors.
+KEPT_BYTES = 8 * SCRATCH_BYTES
+
+
+class DenseCosts:
+    """Any costs, as matrices, with products that any loss needs.
+
+    Attributes
+    ----------
+    scale : float
+        Size of the bilinear term of a plan of mass one, at most, but for what is
+        separable where the marginals are fixed.
+    magnitude : float
+        The same with all of it.
+    """
+
+    def __init__(self, problem, alternating):
+        self.problem, loss = problem, LOSSES[problem.loss]
+        for side, name in ((problem.x, "cost_x"), (problem.y, "cost_y")):
+            loss.check(side.to_dense().matrix, name)
+        x, y = (
+            side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)
+        )
+        # A common shift changes nothing but rounding, unless the separable terms are
+        # those of other marginals than the plan's.
+        fixed = problem.is_balanced and not alternating
+        if loss.shift_invariant and not alternating:
+            shift = (x.mean() + y.mean()) / 2
+            if fixed or abs(shift) > max(np.ptp(x), np.ptp(y)):
+                x -= shift
+                y -= shift
+        self._losses, self._values = (loss.f1(x), loss.f2(y)), (loss.h1(x), loss.h2(y))
+        self.magnitude = math.prod(float(np.abs(v).max()) for v in self._values)
+        half_ranges = (float(np.ptp(value)) / 2 for value in self._values)
+        self.scale = math.prod(half_ranges) if fixed else self.magnitude
+        self._symmetric = problem.x.symmetric and problem.y.symmetric
+
+    def separable(self, rows, cols):
+        """The terms that depend on one index, of a plan with these marginals."""
+        return tuple(
+            (losses @ sums + sums @ losses) / 2
+            for losses, sums in zip(self._losses, (rows, cols), strict=True)
+        )
+
+    def bilinear(self, plan, slices):
+        """A function that gives some rows of the third term."""
+        whole = np.concatenate([plan(rows) for rows in slices])
+        left, right = self._values
+        made = left @ whole @ right.T
+        if not self._symmetric:
+            made = (made + left.T @ whole @ right) / 2
+        return lambda rows: -made[rows]
+
+
+class FactoredCosts:
+    """Two point clouds under the squared loss, of which no cost is formed."""
+
+    def __init__(self, problem):
+        self.problem, self._sides = problem, (problem.x, problem.y)
+        self._features = [side.features.astype(np.float64) for side in self._sides]
+        self.scale = self.magnitude = problem.x.scale * problem.y.scale
+
+    def separable(self, rows, cols):
+        return tuple(
+            side.scale**2 * side.square_times(sums)
+            for side, sums in zip(self._sides, (rows, cols), strict=True)
+        )
+
+    def bilinear(self, plan, slices):
+        x, y = self._features
+        moved = sum(x[rows].T @ (plan(rows) @ y) for rows in slices)
+        core = self._sides[0].signature @ moved @ self._sides[1].signature.T
+        core *= -2.0 * self.scale
+        return lambda rows: x[rows] @ core @ y.T
+
+
+def is_factored(problem, alternating):
+    clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
+    return clouds and LOSSES[problem.loss].keeps_factors and not alternating
+
+
+def costs_of(problem, alternating):
+    """What makes linearized costs of a problem in float64."""
+    if is_factored(problem, alternating):
+        return FactoredCosts(problem)
+    return DenseCosts(problem, alternating)
+
+
+def nbytes(problem, alternating):
+    """Bytes that a linearized cost in float64 takes, and what makes it."""
+    n, m = problem.shape
+    if is_factored(problem, alternating):
+        return 2 * min(KEPT_BYTES, 8 * n * m) + 4 * SCRATCH_BYTES
+    return 8 * (3 * n * n + 3 * m * m + 5 * n * m)
+
+
+class ExactLinearization:
+    """The linearized cost at a plan.
+
+    Parameters
+    ----------
+    costs : DenseCosts or FactoredCosts
+    plan : callable
+        ``plan(rows)`` gives some rows of it, (k, m) in float64.
+    given_marginals : bool, default=False
+        Whether the separable terms are those of the problem's marginals, not of the
+        plan's.
+    least : float, default=0
+        What smaller entries count as where their logarithms are asked for.
+
+    Attributes
+    ----------
+    slices : list of slice
+        Rows that are taken at a time.
+    rows, cols : (n,) and (m,) ndarrays
+        Marginals of the plan.
+    gw_cost, linear_cost : float
+    confusion : float
+        Most that the objective changes where given marginals are taken for those of the
+        plan.
+    mass : float
+        Of the plan.
+    cost_scale : float
+        Size of the terms that no potential takes up, at most.
+    magnitude : float
+        Size of the terms whose difference the objective is.
+    """
+
+    def __init__(self, costs, plan, given_marginals=False, least=0.0):
+        self.problem, self.plan, n_m = costs.problem, plan, costs.problem.shape
+        self.least = least
+        self.slices = row_blocks(*n_m)
+        parts = [plan(rows) for rows in self.slices] if len(self.slices) == 1 else None
+        if parts:
+            self.plan = lambda rows: parts[0][rows]
+        self.rows = np.concatenate([self.plan(s).sum(axis=1) for s in self.slices])
+        self.cols = sum(self.plan(s).sum(axis=0) for s in self.slices)
+        self.mass = float(np.abs(self.rows).sum())
+        self._set_costs(costs, given_marginals)
+        self._kept = None
+        if 8 * n_m[0] * n_m[1] <= KEPT_BYTES:
+            self._kept = np.concatenate([self._made(s) for s in self.slices])
+
+    def _set_costs(self, costs, given_marginals):
+        problem = self.problem
+        given = problem.p, problem.q
+        own = self._separable = costs.separable(self.rows, self.cols)
+        if given_marginals:
+            self._separable = costs.separable(*given)
+        self._bilinear = costs.bilinear(self.plan, self.slices)
+        fused = problem.linear_cost is not None
+        self._alpha = problem.alpha if fused else 1.0
+        bilinear = sum(np.vdot(self.plan(s), self._bilinear(s)) for s in self.slices)
+        self.linear_cost = 0.0
+        self.cost_scale = self._alpha * costs.scale
+        sizes = (np.abs(c) @ mass for c, mass in zip(own, given, strict=True))
+        self.magnitude = self._alpha * (sum(sizes) + costs.magnitude * self.mass)
+        if fused:
+            linear = problem.linear_cost
+            self.linear_cost = float(
+                sum(np.vdot(self.plan(s), linear[s]) for s in self.slices)
+            )
+            weight = 1.0 - self._alpha
+            self.cost_scale = max(self.cost_scale, weight * float(np.ptp(linear)) / 4)
+            self.magnitude += weight * float(np.abs(linear).max())
+        f, g = own
+        value = self._alpha * (f @ self.rows + g @ self.cols + bilinear)
+        self.gw_cost = float(value + (1.0 - self._alpha) * self.linear_cost)
+        missed, largest = 0.0, np.abs(f).max() + np.abs(g).max()
+        if problem.is_balanced:
+            missed = np.abs(self.rows - problem.p).sum()
+            missed += np.abs(self.cols - problem.q).sum()
+        self.confusion = 2 * self._alpha * missed * (largest + costs.magnitude)
+
+    def logarithms(self, rows):
+        """Of some rows of the plan."""
+        return np.log(np.maximum(self.plan(rows), self.least))
+
+    def cost(self, rows):
+        """Some rows of the linearized cost."""
+        return self._made(rows) if self._kept is None else self._kept[rows]
+
+    def _made(self, rows):
+        f, g = self._separable
+        made = self._alpha * (f[rows, None] + g + self._bilinear(rows))
+        if self.problem.linear_cost is not None:
+            made += (1.0 - self._alpha) / 2 * self.problem.linear_cost[rows]
+        return made

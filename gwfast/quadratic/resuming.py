@@ -1,0 +1,97 @@
+"""What outer loops and dense linearizations tell of where they stand, and take up again
+on the same costs, in another process as well: trees as `utils.trees` writes them.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from ..kernels._rows import aligned_empty
+from ..linear.marginals import restored_potentials
+from ..problems.epsilon import Schedule
+from ..results.result import OuterStep
+from ..utils.trees import as_saved
+from .linearization import Linearization
+from .methods import PGD
+
+
+class ResumableLoop:
+    """An outer loop's part in that."""
+
+    @classmethod
+    def restored(cls, linearization, saved, *, method=PGD):
+        """The loop that `export` described, on the same costs."""
+        epsilons = {name: float(value) for name, value in saved["epsilons"].items()}
+        schedule, gw_cost = Schedule(**epsilons), float(saved["gw_cost"])
+        loop = cls(linearization, schedule, gw_cost, method=method)
+        loop._restore(saved)
+        return loop
+
+    def _restore(self, saved):
+        self.linearization.restore(saved["linearization"])
+        potentials, shape = saved["potentials"], self.linearization.problem.shape
+        if potentials is not None:
+            self._potentials = restored_potentials(potentials, shape)
+        self.change, self.seconds = float(saved["change"]), float(saved["seconds"])
+        self.history = [
+            OuterStep(int(number), *map(float, others), int(n_inner), float(seconds))
+            for number, *others, n_inner, seconds in saved["history"]
+        ]
+        self._moves = [float(moved) for moved in saved["moves"]]
+        self._settled, self._confirming = map(bool, saved["settled"])
+        self._schedule.restore(saved["schedule"])
+        self._extrapolation.restore(saved["extrapolation"])
+
+    def export(self):
+        """Where the loop stands after an iteration: a tree of arrays, numbers and
+        texts, good until it goes on.
+        """
+        last = self.history[-1].seconds if self.history else 0.0
+        return dict(
+            linearization=self.linearization.export(),
+            epsilons=dataclasses.asdict(self.epsilons),
+            potentials=self._potentials and self._potentials.export(),
+            gw_cost=self.gw_cost,
+            change=self.change,
+            history=self.history,
+            moves=self._moves,
+            seconds=max(self.seconds, last),
+            settled=(self._settled, self._confirming),
+            schedule=self._schedule.export(),
+            extrapolation=self._extrapolation.export(),
+        )
+
+
+class ResumableDense(Linearization):
+    """The part in that of a linearization whose state is the plan."""
+
+    def export(self):
+        buffer, near = self._buffer, self._increments
+        return dict(
+            plan=self.state,
+            # Elsewhere it is made anew, of the plan itself.
+            product=buffer.array if self._turn == buffer.turn else None,
+            separable=(self.row_cost, self.col_cost),
+            epsilon=self._epsilon,
+            change=self._change,
+            history=self._history.export(),
+            increments=near and near.export(),
+        )
+
+    def restore(self, saved):
+        kind = self.problem.shape, self.precision.dtype
+        self.state = aligned_empty(*kind)
+        np.copyto(self.state, as_saved(saved["plan"], *kind))
+        self._turn, product = None, saved["product"]
+        if product is not None:
+            np.copyto(self._buffer.array, as_saved(product, *kind))
+            self._turn = self._buffer.take()
+        self.row_cost, self.col_cost = (
+            as_saved(one, (size,), np.float64)
+            for one, size in zip(saved["separable"], self.problem.shape, strict=True)
+        )
+        self._epsilon, self._change = float(saved["epsilon"]), float(saved["change"])
+        self.forget()
+        self._history.restore(saved["history"], *kind)
+        if self._increments is not None:
+            self._increments.restore(saved["increments"], *kind)

@@ -1,0 +1,120 @@
+"""What `gwfast.verify` has found out about a plan."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Residual(NamedTuple):
+    """How far something is from what it should be.
+
+    Attributes
+    ----------
+    value : float
+        NaN where the plan is not finite.
+    bound : float
+        Most that it may be; infinite where nothing bounds it.
+    """
+
+    value: float
+    bound: float = np.inf
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value is a number within the bound."""
+        return bool(self.value <= self.bound)
+
+    def __str__(self) -> str:
+        if self.bound == np.inf and self.holds:
+            return f"{self.value:.3g} (no bound)"
+        sign = "<=" if self.holds else "exceeds"
+        return f"{self.value:.3g} {sign} {self.bound:.3g}"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Verification:
+    """Residuals of the optimality conditions of a plan, each with its bound.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    epsilon : float
+    gw_cost, linear_cost, entropy : float
+        Of the plan, recomputed in float64 with its own marginals.
+    not_finite : Residual
+        Number of entries that are NaN or infinite.
+    negative : Residual
+        Sum of the negative entries, without sign.
+    rows, cols : Residual
+        L1 distance of row and column sums from the masses; of a partial plan what
+        exceeds these. Without a bound where the rule or the method leaves them free.
+    mass : Residual
+        Distance of the sum of all entries from the mass of a plan.
+    marginals : Residual
+        All that apply of these, the error that solvers keep below `marginal_tol`.
+    stationarity : Residual
+        L1 distance, as a fraction of the mass, of the plan from the exact plan of the
+        same marginals for its own linearized cost (``method="bapg"``: from the plan
+        after one more iteration). An upper limit where the iterations that look for
+        that plan were not enough.
+    complementarity : Residual or None
+        Of a partial plan: sum of the masses not used, times their multipliers over
+        epsilon (at most one); None for others.
+    objective, reg_objective : Residual or None
+        Distances of the reported `gw_cost` and `reg_cost` from the recomputed ones; the
+        bound knows that solvers take given marginals for those of the plan. None where
+        none were reported.
+    truncation : Residual
+        Largest share of the mass of a row or column that the exact plan has where the
+        plan is zero; the bound is `GWResult.left_out`, where that was reported.
+    """
+
+    shape: tuple[int, int]
+    epsilon: float
+    gw_cost: float
+    linear_cost: float
+    entropy: float
+    not_finite: Residual
+    negative: Residual
+    rows: Residual
+    cols: Residual
+    mass: Residual
+    marginals: Residual
+    stationarity: Residual
+    complementarity: Residual | None
+    objective: Residual | None
+    reg_objective: Residual | None
+    truncation: Residual
+
+    @property
+    def residuals(self) -> dict[str, Residual]:
+        """Those there are, by name."""
+        pairs = ((field.name, getattr(self, field.name)) for field in FIELDS)
+        return {name: value for name, value in pairs if isinstance(value, Residual)}
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the residuals that exceed their bounds."""
+        return tuple(name for name, one in self.residuals.items() if not one.holds)
+
+    @property
+    def holds(self) -> bool:
+        """Whether all residuals are within their bounds."""
+        return not self.failed
+
+    def __str__(self) -> str:
+        n, m = self.shape
+        verdict = "all hold" if self.holds else f"not: {', '.join(self.failed)}"
+        lines = [
+            f"plan of {n} x {m}, epsilon {self.epsilon:.3g}, gw_cost "
+            f"{self.gw_cost:.6g}: {verdict}"
+        ]
+        lines += [f"  {name:15} {one}" for name, one in self.residuals.items()]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Verification({self})"
+
+
+FIELDS = dataclasses.fields(Verification)

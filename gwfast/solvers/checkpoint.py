@@ -1,0 +1,220 @@
+"""Where a solve stands, in a file: what was killed goes on from there.
+
+A solve is a few stages, one after the other, and all of them outer loops. The file says
+which stage it is, and has what that exports after an outer iteration; on the same
+costs, which it is told by their digests, stage and loop go on as if nothing had been.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from .. import _version
+from ..problems.geometry import DenseCost, PointCloud
+from ..utils.blocks import row_blocks
+from ..utils.trees import DAMAGED, read_tree, write_tree
+
+KIND = "checkpoint of gwfast"
+# One more whenever a reader of the former would go wrong.
+FORMAT = 1
+# Most that writing may take, as a share of the time between two writings.
+MAX_SHARE = 0.05
+# The stages of a solve, in their order: the race of default starts, the warm starts of
+# dense costs, and the descent that the result is of, after a race in float32 or not.
+STARTS, LOW_RANK, FLOAT32, DESCENT = STAGES = "race", "low rank", "float32", "descent"
+
+
+class Checkpoint:
+    """The file in which one solve says where it stands.
+
+    Parameters
+    ----------
+    path : Path or None
+        None keeps nothing.
+    identity : dict of str
+        What the result depends on, each as a digest.
+
+    Attributes
+    ----------
+    path : Path or None
+    seconds : float
+        Spent on the solve before it went on from the file.
+
+    Raises
+    ------
+    ValueError
+        If there is a file, and it is damaged, or of something else.
+    """
+
+    def __init__(self, path, identity):
+        self.path, self._identity = path, identity
+        self._began, self._ended, self._took = time.perf_counter(), -np.inf, 0.0
+        self._saved, self.seconds, self._stopped = {"stage": None}, 0.0, False
+        if path is not None and path.exists():
+            found = read_tree(path, KIND, FORMAT)
+            with self.restoring():
+                identity, self._saved = {**found["identity"]}, {**found["state"]}
+                self.seconds = float(found["seconds"])
+                STAGES.index(self._saved["stage"])
+            self._check(identity)
+
+    @property
+    def is_new(self):
+        """Whether there is nothing to go on from."""
+        return self._saved["stage"] is None
+
+    def at(self, stage):
+        """What a stage has to go on from, a tree, or None."""
+        return self._saved if self._saved["stage"] == stage else None
+
+    def is_past(self, stage):
+        """Whether that stage is over."""
+        if self.is_new:
+            return False
+        return STAGES.index(self._saved["stage"]) > STAGES.index(stage)
+
+    @contextlib.contextmanager
+    def restoring(self):
+        """A ValueError with the path and the reason for what the block raises."""
+        try:
+            yield
+        except DAMAGED as error:
+            raise ValueError(f"{self.path}: damaged ({error!r})") from error
+
+    def saver(self, stage, export):
+        """What an outer loop is to call after its iterations: writes the file with the
+        tree of ``export()``, if that is due. None where nothing is kept.
+        """
+        if self.path is None:
+            return None
+        return lambda: self._save(stage, export)
+
+    def stop_if(self, late):
+        """Keep nothing from now on where a time limit has cut something short, as what
+        follows is not what would have been without.
+        """
+        if late and self.path is not None:
+            self._stopped = True
+
+    def _save(self, stage, export):
+        began = time.perf_counter()
+        if self._stopped or self._took > MAX_SHARE * (began - self._ended):
+            return
+        seconds = self.seconds + began - self._began
+        state = {"stage": stage, **export()}
+        tree = dict(identity=self._identity, seconds=seconds, state=state)
+        try:
+            write_tree(self.path, KIND, FORMAT, tree)
+        except OSError as error:
+            # At first there is little to lose; later, all that it is for.
+            if self._ended == -np.inf:
+                raise
+            text = f"{self.path}: the checkpoint cannot be written, and the solve "
+            warnings.warn(f"{text}goes on without ({error})", stacklevel=2)
+        self._ended = time.perf_counter()
+        self._took = self._ended - began
+
+    def _check(self, identity):
+        """Refuse what is not of this solve."""
+        names = sorted({*identity, *self._identity})
+        other = [n for n in names if identity.get(n) != self._identity.get(n)]
+        if other:
+            raise ValueError(
+                f"{self.path}: the checkpoint of another solve, whose "
+                f"{', '.join(other)} differ from this one's; remove it to start anew, "
+                "or name another file"
+            )
+
+
+NOT_KEPT = Checkpoint(None, {})
+
+
+def as_checkpoint(checkpoint):
+    """What a caller may pass: a path, or None, which keeps nothing."""
+    if checkpoint is None:
+        return NOT_KEPT
+    if isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    try:
+        path = Path(os.fsdecode(checkpoint))
+    except TypeError:
+        came = type(checkpoint).__name__
+        raise TypeError(f"checkpoint must be a path or None, got {came}") from None
+    if path.exists() and not path.is_file():
+        raise ValueError(f"checkpoint must be a file, got {path}")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"checkpoint must be in an existing folder, got {path}")
+    return path
+
+
+def opened(problem, options, **others):
+    """The `Checkpoint` of a solve with `options`, whose `checkpoint` is checked; others
+    are what else its result depends on.
+    """
+    path = options.checkpoint
+    if isinstance(path, Checkpoint):
+        return path
+    limits, rule = options.limits, problem.rule
+    parts = dict(
+        cost_x=problem.x,
+        cost_y=problem.y,
+        p=rule.p,
+        q=rule.q,
+        mass=rule.mass,
+        marginals=rule.name,
+        loss=problem.loss,
+        linear_cost=problem.linear_cost,
+        alpha=problem.alpha if problem.linear_cost is not None else None,
+        epsilon=options.epsilon,
+        max_outer=limits.max_outer,
+        max_inner=limits.max_inner,
+        tol=limits.tol,
+        marginal_tol=limits.marginal_tol,
+        dtype=options.precision.dtype.name,
+        seed=options.seed,
+        order=options.order,
+        version=_version.__version__,
+        **others,
+    )
+    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
+
+
+def digest(value):
+    """A text that tells values apart: arrays, geometries, dataclasses, numbers and
+    texts, and lists of these, by all that they hold; others by their class.
+    """
+    made = hashlib.blake2b(digest_size=16)
+    _feed(made, value)
+    return made.hexdigest()
+
+
+def _feed(made, value):
+    value = value.item() if isinstance(value, np.generic) else value
+    kind = type(value)
+    made.update(f"{kind.__module__}.{kind.__qualname__};".encode())
+    if isinstance(value, np.ndarray):
+        made.update(f"{value.dtype}{value.shape};".encode())
+        if value.ndim == 2:
+            for rows in row_blocks(*value.shape):
+                made.update(np.ascontiguousarray(value[rows]))
+        else:
+            made.update(np.ascontiguousarray(value))
+    elif isinstance(value, PointCloud):
+        of = value.features, value.signature, value.scale, value.metric
+        _feed(made, of)
+    elif isinstance(value, DenseCost):
+        _feed(made, (value.matrix, value.symmetric))
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _feed(made, getattr(value, field.name))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _feed(made, one)
+    elif value is None or isinstance(value, bool | int | float | str):
+        made.update(f"{value!r};".encode())

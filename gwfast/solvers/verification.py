@@ -1,0 +1,247 @@
+"""Whether a plan is what it should be: the conditions of optimality, in float64 and
+plain NumPy, which share nothing with the loops that have found it.
+"""
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.exact import ExactLinearization, costs_of, nbytes
+from ..quadratic.exact_plan import ExactPlan, alternate
+from ..quadratic.methods import MethodName, as_method
+from ..results.coupling import ArrayCoupling, Coupling
+from ..results.result import GWResult
+from ..results.verification import Residual, Verification
+from ..utils.blocks import row_blocks
+from ..utils.memory import as_memory_limit
+from ..utils.precision import DOUBLE, SINGLE
+from ..utils.types import Float64Array, MemoryLimit
+from ..utils.validation import as_array, as_count, as_positive
+
+# Rounding errors of a linearized cost, in units of its scale: products of matrices in
+# float32 were off by up to four.
+ROUNDINGS = 16
+# How much further than its last step, which was within tolerance, a plan may be from
+# its exact next one.
+SLACK = 10
+# Largest bound, a fraction of the plan, that says anything.
+MAX_BOUND = 0.1
+# Rounding of the objective, a difference of larger terms, in units of what solvers
+# expect of it: sums of mean losses that are negative by less than ten are made zero.
+COST_ROUNDINGS = 10
+# Residuals of which nothing can be said where the plan is not finite.
+UNKNOWN = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
+
+
+def verify(
+    problem: QuadraticProblem,
+    result: GWResult | Coupling | ArrayLike,
+    *,
+    epsilon: float | None = None,
+    method: MethodName | None = None,
+    tol: float = 1e-5,
+    marginal_tol: float = 1e-5,
+    max_iter: int = 1000,
+    memory_limit: MemoryLimit = None,
+) -> Verification:
+    """Check a plan, from whichever solver, against the conditions of optimality.
+
+    All is computed anew in float64 from the plan and the costs. Two point clouds under
+    the squared loss are taken block by block of rows; other costs take about
+    ``24 (n^2 + m^2) + 40 n m`` bytes.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+        What the plan is for.
+    result : GWResult, Coupling or array-like of shape (n, m)
+        A result is checked with the objectives and the truncation that it reports.
+    epsilon : float or None, default=None
+        In units of cost, as in `gromov_wasserstein` (half of POT's). None is that of
+        the result; a plan that has none needs it.
+    method : {"pgd", "ppa", "bapg"} or None, default=None
+        What the plan should be a fixed point of; None is that of the result, or "pgd".
+    tol, marginal_tol : float, default=1e-5
+        Those the plan was solved to. With ``method="bapg"`` `marginal_tol` is for the
+        columns alone, and of a partial plan a fraction of its mass.
+    max_iter : int, default=1000
+        Limit of the iterations from each start of the search for potentials; those of a
+        result mostly need none.
+    memory_limit : float, str or None, default=None
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    Verification
+        Residuals and bounds; ``.holds`` says whether all are met, and it prints as a
+        table.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+    MemoryError
+        If the costs would not fit `memory_limit`, before anything is allocated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cost = 1 - np.eye(3)
+    >>> plan = np.full((3, 3), 1 / 9)
+    >>> verify(QuadraticProblem(cost, cost), plan, epsilon=0.1).holds
+    True
+    """
+    if not isinstance(problem, QuadraticProblem):
+        came = type(problem).__name__
+        raise TypeError(f"problem must be a QuadraticProblem, got {came}")
+    given = _as_given(problem, result, epsilon, method)
+    steps = as_method(given.method, problem, SINGLE)
+    limits = dict(
+        tol=as_positive(tol, "tol"),
+        marginal_tol=as_positive(marginal_tol, "marginal_tol"),
+        max_iter=as_count(max_iter, "max_iter"),
+    )
+    limit, size = as_memory_limit(memory_limit), nbytes(problem, steps.alternating)
+    if size > limit:
+        n, m = problem.shape
+        raise MemoryError(
+            f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
+            f"memory_limit is {limit / 1e9:.3g} GB"
+        )
+    made = given.look()
+    if made["not_finite"].holds:
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
+            made |= _optimality(problem, given, steps, made["entropy"], **limits)
+    return Verification(shape=problem.shape, epsilon=given.epsilon, **made)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Given:
+    """A plan, and what came with it."""
+
+    coupling: Coupling
+    epsilon: float
+    method: str
+    potentials: tuple[Float64Array, Float64Array] | None = None
+    gw_cost: float | None = None
+    reg_cost: float | None = None
+    left_out: float = np.inf
+
+    def rows(self, rows):
+        """Some rows of the plan, in float64."""
+        return self.coupling._rows(rows).astype(np.float64)
+
+    @property
+    def precision(self):
+        return SINGLE if self.coupling.dtype.itemsize == 4 else DOUBLE
+
+    def look(self):
+        """What the entries alone say, and NaN for the rest."""
+        n_bad, negative, entropy = 0, 0.0, 0.0
+        for rows in row_blocks(*self.coupling.shape):
+            block = self.rows(rows)
+            n_bad += int((~np.isfinite(block)).sum())
+            negative -= float(block[block < 0].sum())
+            alive = block[block > 0]
+            entropy -= float(alive @ np.log(alive))
+        return dict.fromkeys(UNKNOWN, Residual(np.nan)) | dict(
+            gw_cost=np.nan,
+            linear_cost=np.nan,
+            entropy=entropy,
+            not_finite=Residual(n_bad, 0),
+            negative=Residual(negative, 0.0),
+            complementarity=None,
+            objective=None,
+            reg_objective=None,
+        )
+
+
+def _as_given(problem, result, epsilon, method):
+    """What came, checked."""
+    reported = {}
+    if isinstance(result, GWResult):
+        coupling = result.coupling
+        names = "potentials", "gw_cost", "reg_cost", "left_out"
+        reported = {name: getattr(result, name) for name in names}
+        epsilon = result.epsilon if epsilon is None else epsilon
+        method = method or result.method
+    elif isinstance(result, Coupling):
+        coupling = result
+    else:
+        plan = as_array(result, "result")
+        if plan.dtype not in (np.float32, np.float64):
+            plan = plan.astype(np.float64)
+        coupling = ArrayCoupling(plan, 1)
+    if coupling.shape != problem.shape:
+        raise ValueError(
+            f"result must have shape {problem.shape}, got {coupling.shape}"
+        )
+    if epsilon is None:
+        raise ValueError("epsilon must be given for a plan that does not tell it")
+    epsilon = as_positive(epsilon, "epsilon")
+    return _Given(coupling, epsilon, method or "pgd", **reported)
+
+
+def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter):
+    """The residuals of a finite plan."""
+    costs = costs_of(problem, method.alternating)
+    least = float(np.finfo(given.coupling.dtype).tiny)
+    at = ExactLinearization(costs, given.rows, method.alternating, least)
+    unit = at.cost_scale / given.epsilon
+    bound = SLACK * tol + ROUNDINGS * given.precision.rounding * (1.0 + unit)
+    bound = min(bound, MAX_BOUND)
+    left_out, complementarity = 0.0, None
+    if method.alternating:
+        distance = alternate(at, costs, given.epsilon)
+    else:
+        plan = ExactPlan(at, given.epsilon, method.proximal)
+        plan.search(given.potentials, max_iter, bound / 2)
+        distance, left_out = plan.distance, plan.left_out
+        if problem.rule.takes_mass:
+            complementarity = Residual(plan.complementarity, bound)
+    return dict(
+        **_marginals(problem, at, method, marginal_tol),
+        **_objectives(at, given, entropy),
+        gw_cost=at.gw_cost,
+        linear_cost=at.linear_cost,
+        stationarity=Residual(distance, bound),
+        complementarity=complementarity,
+        truncation=Residual(left_out, given.left_out + bound),
+    )
+
+
+def _marginals(problem, at, method, marginal_tol):
+    """How far the sums are from what they should be."""
+    rule, missed = problem.rule, []
+    marginal_tol *= rule.mass
+    for sums, masses in ((at.rows, rule.p), (at.cols, rule.q)):
+        off = sums - masses
+        over = np.maximum(off, 0.0) if rule.takes_mass else np.abs(off)
+        missed.append(float(over.sum()))
+    total = missed[1] if method.alternating else rule.error(at.rows, at.cols)
+    bounds = [np.inf if method.alternating else marginal_tol, marginal_tol]
+    if not rule.takes_q:
+        bounds[1] = np.inf
+    return dict(
+        rows=Residual(missed[0], bounds[0]),
+        cols=Residual(missed[1], bounds[1]),
+        mass=Residual(abs(float(at.rows.sum()) - rule.mass), marginal_tol),
+        marginals=Residual(total, marginal_tol),
+    )
+
+
+def _objectives(at, given, entropy):
+    """How far the reported objectives are from those of the plan."""
+    rounding, made = COST_ROUNDINGS * given.precision.cost_rounding, {}
+    # Solvers take given marginals for those of the plan.
+    bound = rounding * at.magnitude + at.confusion
+    if given.gw_cost is not None:
+        made["objective"] = Residual(abs(given.gw_cost - at.gw_cost), bound)
+    if given.reg_cost is not None:
+        weight = 2 * given.epsilon
+        value = abs(given.reg_cost - (at.gw_cost - weight * entropy))
+        bound += weight * rounding * (1.0 + abs(entropy))
+        made["reg_objective"] = Residual(value, bound)
+    return made

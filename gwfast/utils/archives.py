@@ -1,0 +1,83 @@
+"""Arrays in NumPy's files, looked at before memory is set aside for what they claim."""
+
+import math
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+# No more than this is unpacked of a file of `n` bytes, unless a reader is told to:
+# vectors and word lists shrink to a tenth at best, zeros and ones in text to a 50th.
+LEAST_BUDGET = 1 << 24
+BUDGET_PER_BYTE = 64
+# A row of text counts as so many bytes at least: a short one takes longer to read.
+LEAST_ROW_BYTES = 32
+
+
+class ArrayHeader(NamedTuple):
+    """What a file says of its array."""
+
+    shape: tuple[int, ...]
+    in_columns: bool
+    dtype: np.dtype[Any]
+
+
+def default_budget(n_bytes: int) -> int:
+    """The most bytes to unpack of a file of so many."""
+    return LEAST_BUDGET + BUDGET_PER_BYTE * n_bytes
+
+
+def refuse_more(budget: int) -> ValueError:
+    """The error for a file that would unpack to more."""
+    return ValueError(
+        f"expected at most {budget} bytes once unpacked (of {LEAST_ROW_BYTES} or more a"
+        " row), got more; max_bytes sets the limit"
+    )
+
+
+@contextmanager
+def open_array(
+    archive: NpzFile, name: str, budget: int
+) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
+    """The data of an array of an archive, as a stream, and what is said of it.
+
+    A ValueError is raised for more bytes than `budget`, for pickled objects, and for a
+    shape that takes more bytes than there are.
+    """
+    members: zipfile.ZipFile = archive.zip  # type: ignore[assignment]
+    member = members.NameToInfo.get(f"{name}.npy") or members.getinfo(name)
+    if member.file_size > budget:
+        raise refuse_more(budget)
+    with members.open(member) as stream:
+        header = _header(stream)
+        shape, _, dtype = header
+        if dtype.hasobject:
+            raise ValueError(
+                f"expected numbers or text in {name!r}, got objects, which would need"
+                " allow_pickle=True"
+            )
+        count, left = math.prod(shape), member.file_size - stream.tell()
+        if count * dtype.itemsize > left or (count and not dtype.itemsize):
+            raise ValueError(
+                f"expected an array {name!r} of shape {shape} and {dtype.str}, got"
+                f" {left} bytes of it"
+            )
+        yield stream, header
+
+
+def _header(stream):
+    if npy.read_magic(stream) == (1, 0):
+        return ArrayHeader(*npy.read_array_header_1_0(stream))
+    return ArrayHeader(*npy.read_array_header_2_0(stream))
+
+
+def read_array(archive: NpzFile, name: str, budget: int) -> NDArray[Any]:
+    """An array of an archive; errors as of `open_array`."""
+    with open_array(archive, name, budget):
+        pass
+    return archive[name]

@@ -1,0 +1,51 @@
+"""When a computation has to end, whatever it has come to."""
+
+import math
+import time
+
+from .validation import as_positive
+
+
+class OutOfTime(Exception):
+    """There was no time for anything that could be returned."""
+
+
+class Deadline:
+    """A time at which loops end with what they have. They look at it between calls of
+    kernels, which nothing interrupts.
+
+    Parameters
+    ----------
+    at : float, default=inf
+        By `time.perf_counter`.
+    """
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: float = math.inf) -> None:
+        self.at = at
+
+    @classmethod
+    def after(cls, time_limit: float | None) -> "Deadline":
+        """That in so many seconds from now; None is never.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming `time_limit`.
+        """
+        if time_limit is None:
+            return cls()
+        return cls(time.perf_counter() + as_positive(time_limit, "time_limit"))
+
+    def passed(self, spare: float = 0.0) -> bool:
+        """Whether it is nearer than `spare` seconds."""
+        return time.perf_counter() > self.at - spare
+
+    def stop(self) -> None:
+        """Let it be over now, for all who look at it, from any thread."""
+        self.at = -math.inf
+
+
+# Of what has no limit; nobody may stop it.
+NEVER = Deadline()

@@ -1,0 +1,120 @@
+"""Coverage-guided fuzzing of the readers of files by atheris, which is to be installed.
+
+    python tests/heavy/fuzz_readers.py text 600 [FOLDER]
+
+reads files that it makes of those in ``tests/words/corpus/text``, for so many seconds:
+each must come to a value or to an error of ours that names the file, within 10 s and
+1 GB. What does not is kept in FOLDER, by default ``fuzz-text``, with all that was found
+to take another way; the smallest of a kind belongs in the corpus, which
+``tests/words/test_corpus.py`` reads as a regression test. ``all`` takes every reader in
+turn, each in a process of its own.
+"""
+
+import argparse
+import bz2
+import gzip
+import io
+import lzma
+import random
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import atheris
+
+HERE = Path(__file__).resolve().parent
+CORPUS = HERE.parent / "words" / "corpus"
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
+LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-max_len=8192"]
+
+with atheris.instrument_imports(include=["gwfast", "zipfile", "gzip", "numpy.lib"]):
+    from helpers.readers import READERS, read
+
+PACKED = {
+    "gzip": (gzip.decompress, gzip.compress),
+    "bzip2": (bz2.decompress, bz2.compress),
+    "xz": (lzma.decompress, lzma.compress),
+}
+
+
+def mutate_packed(reader, data, max_size):
+    """What is inside changes, and the compression fits it again."""
+    unpack, pack = PACKED[reader]
+    try:
+        inside = unpack(data)
+    except (EOFError, OSError, ValueError, lzma.LZMAError, zipfile.zlib.error):
+        inside = b"2 2\na 1 2\nb 3 4\n"
+    return pack(atheris.Mutate(inside, max_size))
+
+
+def mutate_archive(data, max_size, chance):
+    """One member changes, and lengths and sums fit it again."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
+        names = old.namelist()
+        changed = chance.choice(names)
+        for name in names:
+            content = old.read(name)
+            if name == changed:
+                content = atheris.Mutate(content, max_size)
+            new.writestr(name, content, chance.choice((0, 8, 12, 14)))
+    return made.getvalue()
+
+
+def mutator(reader):
+    def mutate(data, max_size, seed):
+        chance = random.Random(seed)
+        if chance.random() < 0.75:
+            try:
+                if reader in PACKED:
+                    return mutate_packed(reader, data, max_size)
+                if reader in ("npz", "cache", "alignment"):
+                    return mutate_archive(data, max_size, chance)
+            except Exception:
+                pass
+        return atheris.Mutate(data, max_size)
+
+    return mutate
+
+
+def fuzz(reader, seconds, folder):
+    folder.mkdir(exist_ok=True, parents=True)
+    seeds = CORPUS / reader
+    with tempfile.TemporaryDirectory() as scratch:
+
+        def once(data):
+            read(reader, data, scratch)
+
+        arguments = [
+            sys.argv[0], *LIMITS, f"-max_total_time={seconds}", "-print_final_stats=1",
+            f"-artifact_prefix={folder}/", str(folder), str(seeds),
+        ]  # fmt: skip
+        atheris.Setup(arguments, once, custom_mutator=mutator(reader))
+        atheris.Fuzz()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("reader", choices=[*READERS, "all"])
+    parser.add_argument("seconds", type=int)
+    parser.add_argument("folder", type=Path, nargs="?")
+    given = parser.parse_args()
+    if given.reader != "all":
+        fuzz(given.reader, given.seconds, given.folder or Path(f"fuzz-{given.reader}"))
+        return
+    failed = []
+    for reader in READERS:
+        folder = (given.folder or Path("fuzz")) / reader
+        done = subprocess.run(
+            [sys.executable, __file__, reader, str(given.seconds), str(folder)],
+            check=False,
+        )
+        if done.returncode:
+            failed.append(reader)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Thousands of random problems of all kinds, as hostile as input may be: every one must
+end in a named error, or in a finite plan that is what its status says.
+
+    python tests/heavy/random_problems.py [--cases N] [--first SEED] [--seconds S]
+
+prints every problem that fails with its seed, and a count of how all have ended. One
+case again: `--first SEED --cases 1`. "converged" is checked by `gwfast.verify`.
+"""
+
+import argparse
+import faulthandler
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import gwfast
+
+SIZES = [
+    *range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 500
+]  # fmt: skip
+# Most are small, so that there are many.
+WEIGHTS = np.array([1.0 / (1 + n) ** 0.9 for n in SIZES])
+KINDS = (
+    "distances", "squared", "similarities", "asymmetric", "duplicates", "rank one",
+    "constant", "integers", "zero but one", "huge outlier",
+)  # fmt: skip
+# A case must end within this; it is far more than any takes.
+SECONDS = 60
+
+
+def cost(kind, n, rng):
+    """A matrix of costs of order one."""
+    x = rng.standard_normal((n, int(rng.integers(1, 5))))
+    if kind == "duplicates":
+        x = x[rng.integers(0, max(n // 3, 1), n)]
+    squared = np.maximum(((x[:, None] - x[None]) ** 2).sum(axis=2), 0.0)
+    if kind == "squared":
+        return squared
+    if kind == "similarities":
+        return x @ x.T
+    if kind == "asymmetric":
+        return rng.random((n, n))
+    if kind == "rank one":
+        return np.abs(np.outer(x[:, 0], x[:, 0]))
+    if kind == "constant":
+        return np.full((n, n), rng.random() + 0.1)
+    if kind == "integers":
+        return rng.integers(0, 4, (n, n))
+    made = np.sqrt(squared)
+    if kind == "zero but one":
+        made = np.zeros((n, n))
+        made[0, -1] = 1.0
+    if kind == "huge outlier":
+        made[0, :] *= 1e6
+        made[:, 0] *= 1e6
+    return made
+
+
+def masses(n, rng):
+    """None, or masses that may be zero, tiny or very uneven."""
+    kind = rng.choice(["none", "uniform", "zeros", "tiny", "uneven", "denormal"])
+    if kind == "none":
+        return None
+    weights = rng.random(n) + 0.1
+    some = rng.random(n) < 0.3
+    some[rng.integers(n)] = False
+    if kind == "zeros":
+        weights[some] = 0.0
+    elif kind == "tiny":
+        weights[some] = 1e-12
+    elif kind == "denormal":
+        weights[some] = 10.0 ** -rng.uniform(20, 45)
+    elif kind == "uneven":
+        weights = 10.0 ** rng.uniform(-8, 0, n)
+    return weights / weights.sum()
+
+
+def sides(rng):
+    """Two costs in one unit, as matrices or as point clouds, and that unit."""
+    n, m = rng.choice(SIZES, 2, p=WEIGHTS / WEIGHTS.sum())
+    unit = 10.0 ** rng.uniform(-12, 12) if rng.random() < 0.5 else 1.0
+    if rng.random() < 0.25:
+        metric = rng.choice(["cosine", "sqeuclidean", "dot"])
+        points = [rng.standard_normal((k, 3)) for k in (n, m)]
+        if rng.random() < 0.3:
+            points = [x[rng.integers(0, max(len(x) // 3, 1), len(x))] for x in points]
+        if rng.random() < 0.2:
+            points[0] += 1e3
+        root = 1.0 if metric == "cosine" else np.sqrt(unit)
+        clouds = [gwfast.PointCloud(root * x, str(metric)) for x in points]
+        return clouds, root**2
+    kinds = rng.choice(KINDS, 2) if rng.random() < 0.5 else [rng.choice(KINDS)] * 2
+    made = [unit * cost(kind, k, rng) for kind, k in zip(kinds, (n, m), strict=True)]
+    if rng.random() < 0.2:
+        offset = 1e6 if rng.random() < 0.5 else 1e6 * unit
+        made = [x + offset for x in made]
+    if rng.random() < 0.3:
+        made = [x.astype(np.float32) for x in made]
+    return made, unit
+
+
+def case(seed):
+    """What `QuadraticProblem` and `gromov_wasserstein` take."""
+    rng = np.random.default_rng(seed)
+    (x, y), unit = sides(rng)
+    n, m = (len(z) if isinstance(z, np.ndarray) else z.n for z in (x, y))
+    problem = dict(p=masses(n, rng), q=masses(m, rng))
+    problem["marginals"] = str(
+        rng.choice(["balanced", "semirelaxed", "partial"], p=[0.6, 0.2, 0.2])
+    )
+    if problem["marginals"] == "semirelaxed":
+        problem["q"] = None
+    if problem["marginals"] == "partial":
+        problem["mass"] = float(rng.choice([1e-6, 0.01, 0.5, 0.9, 0.999999, 1.0]))
+    negative = isinstance(x, np.ndarray) and min(x.min(), y.min()) < 0
+    if rng.random() < 0.25 and (not negative or rng.random() < 0.1):
+        problem["loss"] = "kl"
+    if rng.random() < 0.25:
+        problem["linear_cost"] = unit**2 * rng.random((n, m))
+        problem["alpha"] = float(rng.choice([0.0, 1e-6, 0.3, 0.5, 1.0]))
+    size = float(10.0 ** rng.uniform(-8, 2))
+    options = dict(
+        epsilon=gwfast.Epsilon(relative=size),
+        init=str(rng.choice(["product", "profile", "random", "auto"])),
+        dtype=str(rng.choice(["float32", "float64"], p=[0.7, 0.3])),
+        max_outer=int(rng.choice([1, 3, 30, 100])),
+        max_inner=int(rng.choice([1, 30, 300])),
+        tol=float(rng.choice([1e-3, 1e-5])),
+        marginal_tol=float(rng.choice([1e-3, 1e-5])),
+    )
+    if not isinstance(x, np.ndarray):
+        options["dtype"] = "float32"
+    kind = rng.random()
+    if kind < 0.1:
+        options["epsilon"] = size * unit**2
+    elif kind < 0.2:
+        options["epsilon"] = "auto"
+    options["method"] = str(rng.choice(["pgd", "ppa", "bapg"], p=[0.6, 0.2, 0.2]))
+    if options["method"] == "bapg" and problem["marginals"] != "balanced":
+        options["method"] = "ppa"
+    if (
+        problem["marginals"] == "partial"
+    ):  # whose iterations are Python's at small epsilon
+        options["max_outer"] = min(options["max_outer"], 30)
+        options["max_inner"] = min(options["max_inner"], 100)
+    return (x, y), problem, options
+
+
+def solve(seed):
+    """How a case ended, and what is wrong with that, if anything."""
+    given, of_problem, options = case(seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = gwfast.gromov_wasserstein(*given, **of_problem, **options)
+        except (ValueError, MemoryError) as error:
+            message = str(error)
+            return f"{type(error).__name__}: {message.split(',')[0][:40]}", []
+    wrong = [
+        f"{one.category.__name__}: {one.message}"
+        for one in caught
+        if one.category is not gwfast.ConvergenceWarning
+    ]
+    warned = len(caught) > len(wrong)
+    if warned == result.converged:
+        wrong.append(f"warned is {warned} with status {result.status}")
+    problem = gwfast.QuadraticProblem(*given, **of_problem)
+    plan = result.plan
+    if not np.isfinite(plan).all() or (plan < 0).any():
+        return result.status, [*wrong, "entries that are not finite or negative"]
+    for name in ("gw_cost", "reg_cost", "marginal_error", "linear_cost", "left_out"):
+        if not np.isfinite(getattr(result, name)):
+            wrong.append(f"{name} is {getattr(result, name)}")
+    for potential, mass in zip(result.potentials, (problem.p, problem.q), strict=True):
+        known = mass > 0 if result.status != "lost_mass" else potential > -np.inf
+        if not np.isfinite(potential[known]).all():
+            wrong.append("potentials of points with mass are not finite")
+    return str(result.status), wrong + unverified(problem, result, options)
+
+
+def unverified(problem, result, options):
+    """What does not hold."""
+    tolerances = {name: options[name] for name in ("tol", "marginal_tol")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = gwfast.verify(problem, result, max_iter=50, **tolerances)
+    error = result.marginal_error
+    true = found.marginals.value
+    if options["method"] == "bapg":
+        true = found.rows.value + found.cols.value
+    wrong = []
+    if abs(true - error) > 1e-5 + 0.01 * error:
+        wrong.append(f"marginal_error {error:.3g} is {true:.3g}")
+    failed = {*found.failed} - {"rows", "cols", "mass"}
+    if not result.converged:
+        # Of plans with marginals far away the objective means nothing.
+        failed &= {"objective", "reg_objective"} if error < 0.5 else set()
+    wrong += [f"{result.status}, {name}: {found.residuals[name]}" for name in failed]
+    return wrong
+
+
+def told(signum, frame):
+    raise TimeoutError(f"more than {SECONDS} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--cases", type=int, default=3000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=np.inf)
+    options = parser.parse_args()
+    faulthandler.enable()
+    signal.signal(signal.SIGALRM, told)
+    began, ends, n_failed, slowest = time.perf_counter(), Counter(), 0, (0.0, None)
+    for seed in range(options.first, options.first + options.cases):
+        signal.alarm(SECONDS)
+        start = time.perf_counter()
+        try:
+            end, wrong = solve(seed)
+        except Exception as error:
+            traceback.print_exc(limit=-3)
+            end, wrong = type(error).__name__, [f"{type(error).__name__}: {error}"]
+        signal.alarm(0)
+        slowest = max(slowest, (time.perf_counter() - start, seed))
+        ends[end] += 1
+        if wrong:
+            n_failed += 1
+            print(f"{seed}: {end}: {'; '.join(wrong)}", flush=True)
+        if time.perf_counter() - began > options.seconds:
+            break
+    for end, count in ends.most_common():
+        print(f"{count:6}  {end}")
+    print(f"{sum(ends.values())} cases, {n_failed} failed, slowest {slowest}")
+    sys.exit(n_failed > 0)
+
+
+if __name__ == "__main__":
+    main()

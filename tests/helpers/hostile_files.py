@@ -1,0 +1,96 @@
+"""Files that claim more than they hold, or unpack to far more than they are."""
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import zipfile
+
+import numpy as np
+from numpy.lib import format as npy
+
+COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+_PIECE = 1 << 20
+
+
+def unpacking_to(kind, head, repeated, n_bytes):
+    """A compressed file of `head`, and then of a few bytes over and over."""
+    compress = COMPRESS[kind]
+    piece = compress((repeated * (_PIECE // len(repeated) + 1))[:_PIECE])
+    return (compress(head) if head else b"") + piece * (n_bytes // _PIECE)
+
+
+def npy_bytes(shape, descr, data=b"", fortran=False):
+    """An ``.npy`` file that says so, with any data."""
+    made = io.BytesIO()
+    header = {"descr": descr, "fortran_order": fortran, "shape": shape}
+    npy.write_array_header_1_0(made, header)
+    return made.getvalue() + data
+
+
+def npz_bytes(**members):
+    """An archive of such files, compressed."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return made.getvalue()
+
+
+def _array(values):
+    return npy_bytes(
+        np.shape(values), np.asarray(values).dtype.str, np.array(values).tobytes()
+    )
+
+
+def nested_tuples(depth):
+    """A pickle with a dict one of whose keys has 2**depth parts."""
+    parts = b"".join(b"(h%ch%ctq%c" % (k, k, k + 1) for k in range(depth))
+    return b"\x80\x02}(K\x01q\x00" + parts + b"K\x01u."
+
+
+def many_copies(n_copies):
+    """A pickle that has one text turned into bytes again and again."""
+    text = b"X" + struct.pack("<I", 1 << 20) + b"a" * (1 << 20) + b"q\x00"
+    name = b"c_codecs\nencode\nq\x01X\x07\x00\x00\x00latin-1q\x02"
+    return b"\x80\x02](" + text + name + b"h\x01h\x00h\x02\x86R" * n_copies + b"e."
+
+
+WORD = _array(["a"])
+VECTOR = _array([[1.0]])
+# Files by name, and what makes their content.
+TOO_MUCH = 1 << 26
+FILES = {
+    "memo.kv": lambda: b"\x80\x02]r\x00\x00\x00\x40.",
+    "length.kv": lambda: b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"abc.",
+    "text.kv": lambda: b"\x80\x04X" + struct.pack("<I", (1 << 32) - 1) + b"abc.",
+    "hash.kv": lambda: nested_tuples(100),
+    "copies.kv": lambda: many_copies(3000),
+    "bomb.kv.gz": lambda: unpacking_to("gz", b"\x80\x02", b"N", TOO_MUCH),
+    "words.npz": lambda: npz_bytes(words=npy_bytes((10**9,), "<U0"), vectors=VECTOR),
+    "many.npz": lambda: npz_bytes(
+        words=npy_bytes((10**12,), "<U5"), vectors=npy_bytes((10**12, 4), "<f4")
+    ),
+    "columns.npz": lambda: npz_bytes(
+        words=WORD, vectors=npy_bytes((10**12, 4), "<f4", fortran=True)
+    ),
+    "rows.npz": lambda: npz_bytes(words=WORD, vectors=npy_bytes((1, 10**12), "<f8")),
+    "bomb.npz": lambda: npz_bytes(
+        words=npy_bytes((1 << 24,), "<U1", bytes(TOO_MUCH)), vectors=VECTOR
+    ),
+    "array.npy": lambda: npy_bytes((10**12, 4), "<f4"),
+    **{
+        f"{name}.{kind}": lambda kind=kind, parts=parts: unpacking_to(
+            kind, *parts, TOO_MUCH
+        )
+        for kind in COMPRESS
+        for name, parts in {
+            "line": (b"", b"a"),
+            "last_line": (b"a 1 2\n", b"1 "),
+            "blank": (b"a 1 2\n", b"\n"),
+            "rows": (b"999999999 1\n", b"a 1\n"),
+            "word.bin": (b"2 1\n", b"a"),
+        }.items()
+    },
+}  # fmt: skip

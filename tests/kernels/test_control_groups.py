@@ -1,0 +1,133 @@
+"""Limits of containers: which groups are asked, and what processors they grant."""
+
+import functools
+
+import pytest
+
+from gwfast.kernels import threads
+from gwfast.kernels.control_groups import groups
+
+
+def found(tmp_path, membership, folders, controller="cpu"):
+    """Version and folder, relative to the root, of every group that is asked."""
+    for folder in folders:
+        (tmp_path / "fs" / folder).mkdir(parents=True, exist_ok=True)
+    path = tmp_path / "membership"
+    if membership is not None:
+        path.write_text(membership)
+    root = tmp_path / "fs"
+    return [
+        (version, str(folder.relative_to(root)))
+        for version, folder in groups(controller, root, path)
+    ]
+
+
+@pytest.mark.parametrize(
+    "membership, folders, expected",
+    [
+        ("0::/\n", ["."], [(2, ".")]),
+        ("0::/a/b\n", ["a/b"], [(2, "a/b"), (2, "a"), (2, ".")]),
+        # A container that sees the path of its group, but that group as its root.
+        ("0::/docker/1f", ["."], [(2, "docker/1f"), (2, "docker"), (2, ".")]),
+        ("0::/../../a", ["."], [(2, ".")]),
+        ("0::/a b/c:d", ["."], [(2, "a b/c:d"), (2, "a b"), (2, ".")]),
+        ("4:cpu:/a\n3:memory:/b\n", ["cpu"], [(1, "cpu/a"), (1, "cpu")]),
+        (
+            "4:cpu,cpuacct:/a",
+            ["cpu,cpuacct"],
+            [(1, "cpu,cpuacct/a"), (1, "cpu,cpuacct")],
+        ),
+        ("4:cpu,cpuacct:/a", ["cpu"], [(1, "cpu/a"), (1, "cpu")]),
+        ("4:cpuset:/a\n1:name=systemd:/a\n", ["cpuset"], []),
+        ("4:cpu:/a\n", ["memory"], []),
+        ("4:cpu:/\n0::/s\n", ["cpu", "unified"], [(1, "cpu"), (2, "s"), (2, ".")]),
+        (None, ["."], [(2, ".")]),
+        (None, ["cpu"], [(2, "."), (1, "cpu")]),
+        ("nonsense\n\n7\n", ["."], []),
+        ("", ["."], []),
+    ],
+)
+def test_own_group_and_those_around_it(membership, folders, expected, tmp_path):
+    assert found(tmp_path, membership, folders) == expected
+
+
+def test_here_they_can_be_read():
+    for version, folder in groups("memory"):
+        assert version in (1, 2) and folder.is_absolute()
+
+
+# --- Processors -----------------------------------------------------------------------
+
+ALL = 64
+
+
+def granted(tmp_path, monkeypatch, membership, files):
+    """Processors, of 64, where these files of control groups have these texts."""
+    (tmp_path / "membership").write_text(membership)
+    for name, text in files.items():
+        path = tmp_path / "fs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    where = dict(root=tmp_path / "fs", membership=tmp_path / "membership")
+    monkeypatch.setattr(threads, "groups", functools.partial(groups, **where))
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: ALL)
+    return threads._quota.__wrapped__(0)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("150000 100000", 2),
+        ("400000 100000\n", 4),
+        ("30000 100000", 1),
+        ("9900000 100000", ALL),
+        ("max 100000", ALL),
+        ("", ALL),
+        ("1 0", ALL),
+    ],
+)
+def test_quota_of_version_2(text, expected, tmp_path, monkeypatch):
+    assert granted(tmp_path, monkeypatch, "0::/", {"cpu.max": text}) == expected
+
+
+@pytest.mark.parametrize(
+    "quota, period, expected",
+    [("200000", "100000", 2), ("50000\n", "100000\n", 1), ("-1", "100000", ALL)],
+)
+def test_quota_of_version_1(quota, period, expected, tmp_path, monkeypatch):
+    files = {
+        "cpu,cpuacct/a/cpu.cfs_quota_us": quota,
+        "cpu,cpuacct/a/cpu.cfs_period_us": period,
+    }
+    assert granted(tmp_path, monkeypatch, "4:cpu,cpuacct:/a", files) == expected
+
+
+def test_least_quota_on_the_way_up_counts(tmp_path, monkeypatch):
+    files = {
+        "a/b/c/cpu.max": "800000 100000",
+        "a/b/cpu.max": "max 100000",
+        "a/cpu.max": "300000 100000",
+        "cpu.max": "400000 100000",
+        "elsewhere/cpu.max": "100000 100000",
+    }
+    assert granted(tmp_path, monkeypatch, "0::/a/b/c", files) == 3
+
+
+def test_quota_of_a_container_that_sees_its_group_as_the_root(tmp_path, monkeypatch):
+    files = {"cpu.max": "200000 100000"}
+    assert granted(tmp_path, monkeypatch, "0::/docker/1f", files) == 2
+
+
+def test_no_group_grants_all(tmp_path, monkeypatch):
+    assert granted(tmp_path, monkeypatch, "", {}) == ALL
+
+
+def test_default_is_at_most_the_quota(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "_UNASKED", threads._rows.openmp_max_threads())
+    monkeypatch.setattr(threads, "allowed_processors", lambda: frozenset(range(999)))
+    monkeypatch.setattr(threads, "_physical_cores", len)
+    monkeypatch.setattr(threads, "_quota", lambda second: 5)
+    assert threads.resolve_n_threads() == 5
+    assert threads.resolve_n_threads(-2) == 4
+    assert threads.resolve_n_threads(7) == 7

@@ -1,0 +1,282 @@
+"""Solves in forked and in fresh processes, in several Python threads, and where threads
+cannot be started."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.marks import mostly_slow
+from helpers.processes import run_python
+
+import gwfast
+from gwfast.kernels import _rows, threads
+
+needs_openmp = pytest.mark.skipif(
+    not _rows.openmp_version(), reason="built without OpenMP"
+)
+STARTS_ANEW = _rows.openmp_runtime().rsplit("/", 1)[-1].startswith(threads.STARTS_ANEW)
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
+)
+needs_fork = pytest.mark.skipif(
+    not hasattr(threads.os, "fork"), reason="no fork on this platform"
+)
+
+# In every process of this file. `solve` is of a size that is shared out.
+PREAMBLE = """
+import hashlib, json, multiprocessing, os, threading, warnings
+import numpy as np
+import gwfast
+from gwfast.kernels import _rows
+
+def solve(n_threads=2, seed=0):
+    x, y = np.random.default_rng(seed).random((2, 300, 300))
+    options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = gwfast.gromov_wasserstein(x, y, n_threads=n_threads, **options)
+    said = [str(w.message) for w in caught if w.category is RuntimeWarning]
+    return hashlib.sha256(result.plan.tobytes()).hexdigest(), said
+
+def forked(function):
+    "What a function says in a forked process; None if it hangs, False if it dies."
+    context = multiprocessing.get_context("fork")
+    ours, its = context.Pipe()
+    process = context.Process(target=lambda: its.send(function()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own about threads and forks
+        process.start()
+    its.close()
+    try:
+        answer = ours.recv() if ours.poll(30) else None
+    except EOFError:
+        answer = False
+    process.kill()
+    process.join()
+    return answer
+"""
+
+
+def said_by(code, **environment):
+    return json.loads(run_python(PREAMBLE + code, **environment).stdout)
+
+
+# --- Forks ----------------------------------------------------------------------------
+
+
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+def test_fork_after_a_solve_on_two_threads():
+    """The child solves on one thread, to the same bits, and says once why."""
+    code = """
+here, _ = solve()
+child = forked(lambda: [solve(), solve(), solve(n_threads=1)])
+print(json.dumps([here, child]))
+"""
+    here, child = said_by(code)
+    assert child is not None, "the child hangs"
+    assert [plan for plan, _ in child] == [here] * 3
+    if STARTS_ANEW:
+        assert [said for _, said in child] == [[]] * 3
+        return
+    (warned,), *others = [said for _, said in child]
+    assert others == [[], []]
+    for word in ("forked", "spawn", "forkserver", "n_threads=1", "OMP_NUM_THREADS=1"):
+        assert word in warned
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+def test_forked_process_whose_parent_had_no_team_has_its_own():
+    code = """
+solve(n_threads=1)
+child = forked(lambda: [solve(), _rows.is_orphan(), forked(solve)])
+print(json.dumps([solve()[0], child]))
+"""
+    here, ((plan, said), orphan, grandchild) = said_by(code)
+    assert (plan, said, orphan) == (here, [], False)
+    # Whose parent has one.
+    assert grandchild[0] == here and len(grandchild[1]) == (not STARTS_ANEW)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+def test_python_threads_of_a_forked_process_have_teams_of_their_own():
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+def in_a_thread():
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: [solve(), _rows.is_orphan()]).result()
+here, _ = solve()
+print(json.dumps([here, forked(in_a_thread)]))
+"""
+    here, ((plan, said), orphan) = said_by(code)
+    assert (plan, said, orphan) == (here, [], False)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+def test_plan_made_before_a_fork_is_read_after_it():
+    """`Coupling` has its number of threads from the parent."""
+    code = """
+warnings.simplefilter("ignore")
+x, y = (gwfast.PointCloud(p) for p in np.random.default_rng(0).random((2, 900, 4)))
+result = gwfast.gromov_wasserstein(x, y, n_threads=2, epsilon=0.1, tier="tiled",
+                                   init="product", max_outer=2)
+read = lambda: result.coupling.topk(2).indices.tolist()
+print(json.dumps(read() == forked(read)))
+"""
+    assert said_by(code) is True
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@needs_fork
+def test_fork_inside_a_solve_of_another_thread_gives_blas_back():
+    code = """
+from gwfast.kernels import threads
+libraries = list(threads._blas(shared=True))
+threads._set_threads([(library, 3) for library in libraries])
+numbers = lambda: sorted({library.num_threads for library in libraries})
+inside, leave = threading.Event(), threading.Event()
+def enter():
+    with threads.single_threaded_blas():
+        inside.set()
+        leave.wait(60)
+other = threading.Thread(target=enter)
+other.start()
+inside.wait(60)
+def child():
+    seen = [numbers()]
+    with threads.single_threaded_blas():
+        seen.append(numbers())
+    return [*seen, numbers()]
+seen = [forked(child)]
+with threads.single_threaded_blas():
+    seen.append(forked(child))
+leave.set()
+other.join()
+print(json.dumps([*seen, numbers()]))
+"""
+    other_inside, both_inside, after = said_by(code)
+    if after != [3]:
+        pytest.skip("the number of BLAS threads cannot be set here")
+    assert other_inside == [[3], [1], [3]]
+    assert both_inside == [[1], [1], [1]]
+
+
+# --- Where threads cannot be started --------------------------------------------------
+
+
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+@needs_proc
+@pytest.mark.parametrize("stack", mostly_slow([None, "64M"], fast=[None]))
+def test_little_address_space_is_no_end(stack):
+    """A solve ends with its result or with a MemoryError, never with the process."""
+    code = """
+import re, resource
+from pathlib import Path
+def with_left(megabytes):
+    size = re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())
+    limit = 1024 * int(size[1]) + 10**6 * megabytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    try:
+        return solve(n_threads=4)[0]
+    except MemoryError as error:
+        return "MemoryError"
+left = [2, 5, 12, 20, 40, 68, 70, 73, 76, 82, 90, 120, 1000]
+fresh = [forked(lambda: with_left(megabytes)) for megabytes in left]
+here, _ = solve(n_threads=1)
+after_a_solve = [forked(lambda: with_left(megabytes)) for megabytes in left[:5]]
+print(json.dumps([here, fresh, after_a_solve]))
+"""
+    here, fresh, after_a_solve = said_by(code, OMP_STACKSIZE=stack)
+    assert set(fresh + after_a_solve) <= {here, "MemoryError"}, (fresh, after_a_solve)
+    assert fresh[-1] == after_a_solve[-1] == here
+
+
+# --- Fresh processes, and Python's threads --------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_fresh_processes_solve_after_a_solve_here(method):
+    code = f"""
+x, y = np.random.default_rng(0).random((2, 300, 300))
+options = dict(epsilon=0.02, init="product", n_threads=2)
+here = gwfast.gromov_wasserstein(x, y, **options).plan
+with multiprocessing.get_context("{method}").Pool(2) as pool:
+    runs = [pool.apply_async(gwfast.gromov_wasserstein, (x, y), options)
+            for _ in range(3)]
+    print(json.dumps([bool(np.all(run.get(60).plan == here)) for run in runs]))
+"""
+    assert said_by(code) == [True] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+def test_joblib(backend):
+    pytest.importorskip("joblib")
+    code = f"""
+import joblib
+x, y = np.random.default_rng(0).random((2, 300, 300))
+options = dict(epsilon=0.02, init="product", n_threads=2)
+here = gwfast.gromov_wasserstein(x, y, **options).plan
+call = joblib.delayed(gwfast.gromov_wasserstein)(x, y, **options)
+runs = joblib.Parallel(2, backend="{backend}")([call] * 3)
+print(json.dumps([bool(np.all(run.plan == here)) for run in runs]))
+"""
+    assert said_by(code) == [True] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_dask():
+    pytest.importorskip("distributed")
+    code = """
+from distributed import Client
+x, y = np.random.default_rng(0).random((2, 300, 300))
+options = dict(epsilon=0.02, init="product", n_threads=2)
+here = gwfast.gromov_wasserstein(x, y, **options).plan
+with Client(n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+    runs = [client.submit(gwfast.gromov_wasserstein, x, y, **options, pure=False)
+            for _ in range(3)]
+    print(json.dumps([bool(np.all(run.result().plan == here)) for run in runs]))
+"""
+    assert said_by(code) == [True] * 3
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_concurrent_solves_have_the_bits_of_solves_alone():
+    problems = [
+        np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)
+    ]
+    options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
+    found = {}
+
+    def solve(k, n_threads):
+        result = gwfast.gromov_wasserstein(*problems[k], n_threads=n_threads, **options)
+        found[k, n_threads] = result.plan
+
+    for k in range(4):
+        solve(k, 1)
+    others = [threading.Thread(target=solve, args=(k, 2)) for k in range(4)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(60)
+    for k in range(4):
+        assert np.array_equal(found[k, 1], found[k, 2])
