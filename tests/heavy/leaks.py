@@ -1,6 +1,6 @@
 """Whether solves leave memory behind, those that fail included.
 
-    python tests/heavy/leaks.py [--solves 10000] [--traced 400]
+    python tests/heavy/leaks.py [--solves 10000] [--traced 2000]
 
 with gwfast installed, makes that many tiny solves of all kinds in turn, and then some
 whose allocations Python traces. It fails if, after the first fifth, the process has
@@ -23,10 +23,9 @@ import numpy as np
 
 import gwfast
 
-# Of the process, beside the noise of its allocator; and in a run of a few hundred traced
-# solves, beside what Python keeps for itself (some kB). One small array in each of them
-# would be twice as much.
-MAX_GROWN, MAX_TRACED, MAX_OBJECTS = 2 << 20, 32 << 10, 40
+# Of the process, beside the noise of its allocator; and in 2000 traced solves, beside
+# what Python keeps in free lists (32 kB). One small array in each would be twice that.
+MAX_GROWN, MAX_TRACED, MAX_OBJECTS = 2 << 20, 128 << 10, 40
 LOOKS = 12
 
 rng = np.random.default_rng(0)
@@ -195,7 +194,7 @@ def traced(n_solves):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--solves", type=int, default=10_000)
-    parser.add_argument("--traced", type=int, default=400)
+    parser.add_argument("--traced", type=int, default=2000)
     given = parser.parse_args()
     show = functools.partial(print, flush=True)
     size, sizes = grown(given.solves)

@@ -367,7 +367,7 @@ def test_too_little_memory_is_said_before_any_is_taken(tier, init, peak):
 
 def test_auto_takes_what_fits():
     x, y, _ = sides(n=1600, m=1600)
-    takes = needs(QuadraticProblem(x, y), 1)
+    takes = needs(QuadraticProblem(x, y), 1, races=False)
     came = []
     for limit in (1e12, (takes["dense"] + takes["tiled"]) / 2):
         with warnings.catch_warnings():
@@ -402,7 +402,7 @@ def test_plan_beyond_the_limit_of_its_solve_is_refused():
     limit = 4 * 2500 * 2000 - 1
     # What a race takes, here more than the plan, is not what this is about.
     problem = QuadraticProblem(x, y)
-    if needs(problem, 1)["tiled"] > limit:
+    if needs(problem, 1, races=False)["tiled"] > limit:
         pytest.skip("does not fit")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
