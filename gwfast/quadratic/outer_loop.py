@@ -220,8 +220,9 @@ class OuterLoop(ResumableLoop):
         """Why the loop ends with the last iteration, or None."""
         settled = self._settled and not self._confirming
         precision, linearization = self.linearization.precision, self.linearization
-        if callback is not None and self._ask(callback, stepped):
-            return Status.STOPPED
+        if callback is not None:
+            if _stops(callback, self.history[-1], linearization, stepped):
+                return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
             # What rounding excuses has not converged where it is most of the plan.
             rounded = linearization.change_is_rounded and floor >= 1.0
@@ -241,14 +242,15 @@ class OuterLoop(ResumableLoop):
             return Status.MAX_OUTER
         return None
 
-    def _ask(self, callback, stepped):
-        """Whether what the callback returns ends the loop."""
-        live = LiveStep.of(
-            self.history[-1],
-            lambda: self.linearization.snapshot(stepped.kernel, stepped.solution),
-            stepped.update.moved,
-        )
-        try:
-            return bool(callback(live))
-        finally:
-            live.expire()
+
+def _stops(callback, step, linearization, stepped):
+    """Whether what a callback returns of an `OuterStep` ends the loop."""
+    live = LiveStep.of(
+        step,
+        lambda: linearization.snapshot(stepped.kernel, stepped.solution),
+        stepped.update.moved,
+    )
+    try:
+        return bool(callback(live))
+    finally:
+        live.expire()
