@@ -9,6 +9,8 @@ only as well as the plan still moves, see inner_schedule.py.
 
 import time
 
+import numpy as np
+
 from ..linear.sinkhorn_solver import in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
@@ -76,8 +78,9 @@ class OuterLoop(ResumableLoop):
         self._schedule = InnerSchedule(linearization)
         self._extrapolation = extrapolation_of(linearization)
         self._circles = Circles()
-        # Whether the last iteration had settled, and whether it lacked but a last look.
-        self._settled = self._confirming = False
+        # Whether the last iteration had settled, whether it lacked but a last look, and
+        # whether it goes round.
+        self._settled = self._confirming = self._circling = False
 
     def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
@@ -118,10 +121,13 @@ class OuterLoop(ResumableLoop):
         inner_epsilon = in_units(epsilon, linearization.cost_scale, precision)
         gw_before, change_before = self.gw_cost, self.change
         # The last plan that the limit allows has to keep its marginals too.
-        thorough = self._settled or len(self.history) + 1 >= limits.max_outer
+        thorough = self._settled or self._circling
+        thorough = thorough or len(self.history) + 1 >= limits.max_outer
         options = self._schedule.options(limits, change_before, thorough)
         options |= limits.clock(1, self._seconds)
         stepped = self._step(inner_epsilon, self._potentials, **options)
+        # Of a linear problem that was cut short nothing may go on.
+        late = limits.late(max(self._seconds, stepped.seconds))
         self._record(stepped, epsilon, began)
         # Rounding the linearized cost moves its plan by about this much, and the
         # product that makes it, by up to four times as much.
@@ -134,15 +140,11 @@ class OuterLoop(ResumableLoop):
         self._schedule.adapt(stepped.error, self.change, rose)
         final = epsilon == self.epsilons.last
         hidden = self._settle(seen, limits.rule, final)
-        circle = self._circles.add(
-            self.gw_cost, self.change, self._potentials, inner_epsilon
-        )
-        status = self._status(stepped, limits, thorough, final, floor, callback)
-        if status in (None, Status.MAX_OUTER) and circle:
-            # At that of its plans at which the limit would end it.
-            left = limits.max_outer - len(self.history)
-            status = Status.CIRCLE if left % circle == 0 else status
+        status = self._status(stepped, limits, thorough, late, final, floor, callback)
+        if status in (None, Status.MAX_OUTER) and self._circling:
+            status = Status.CIRCLE
         if status is None:
+            self._watch(limits, inner_epsilon)
             if final and not self._confirming and not hidden:
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
@@ -216,7 +218,15 @@ class OuterLoop(ResumableLoop):
         growing = seen.change > 2 * self.history[-2:][0].change
         return not seen.confirming or (growing and seen.change > seen.asked_tol)
 
-    def _status(self, stepped, limits, thorough, final, floor, callback):
+    def _watch(self, limits, epsilon):
+        """See whether the loop goes round, and should end with the next iteration."""
+        given = self.gw_cost, self.change, self._potentials, epsilon
+        circle = self._circles.add(*given)
+        # At that of its plans at which the limit would end it.
+        left = limits.max_outer - len(self.history) - 1
+        self._circling = circle > 0 and left % circle == 0
+
+    def _status(self, stepped, limits, thorough, late, final, floor, callback):
         """Why the loop ends with the last iteration, or None."""
         settled = self._settled and not self._confirming
         precision, linearization = self.linearization.precision, self.linearization
@@ -224,12 +234,14 @@ class OuterLoop(ResumableLoop):
             if _stops(callback, self.history[-1], linearization, stepped):
                 return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
-            # What rounding excuses has not converged where it is most of the plan.
+            # What rounding excuses has not converged where it is most of the plan;
+            # only where all costs are the same is the product plan right nevertheless.
             rounded = linearization.change_is_rounded and floor >= 1.0
+            rounded = rounded and np.abs(linearization.deviation()).max() > MAX_ROUNDED
             moving = self.change > max(limits.tol, MAX_ROUNDED)
             return Status.PRECISION if rounded or moving else Status.CONVERGED
-        # The linear problem may have been cut short, or there is no time for another.
-        if limits.late(stepped.seconds):
+        # The callback may have taken the time for another iteration.
+        if late or limits.late(stepped.seconds):
             return Status.TIME_LIMIT
         if settled and thorough:
             # Nothing moves, and the marginals are as good as they get.

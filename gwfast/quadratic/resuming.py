@@ -38,7 +38,8 @@ class ResumableLoop:
             for number, *others, n_inner, seconds in saved["history"]
         ]
         self._moves = [float(moved) for moved in saved["moves"]]
-        self._settled, self._confirming = map(bool, saved["settled"])
+        settled = map(bool, saved["settled"])
+        self._settled, self._confirming, self._circling = settled
         self._schedule.restore(saved["schedule"])
         self._extrapolation.restore(saved["extrapolation"])
         self._circles.restore(saved["circles"], shape)
@@ -57,7 +58,7 @@ class ResumableLoop:
             history=self.history,
             moves=self._moves,
             seconds=max(self.seconds, last),
-            settled=(self._settled, self._confirming),
+            settled=(self._settled, self._confirming, self._circling),
             schedule=self._schedule.export(),
             extrapolation=self._extrapolation.export(),
             circles=self._circles.export(),
