@@ -97,7 +97,7 @@ def test_losses_may_differ():
 
 def test_one_problem_may_be_there_many_times():
     problem = QuadraticProblem(*small_problems()[0])
-    results = batch([problem] * 8, n_threads=4, max_outer=3)
+    results = batch([problem] * 8, n_threads=4, max_outer=3, init="product")
     for result in results[1:]:
         assert_same(result, results[0])
     plans = {result.plan.ctypes.data for result in results}

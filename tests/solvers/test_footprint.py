@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.problems import distances
 from helpers.processes import environment, run_python
 
@@ -153,12 +154,14 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("options", GARBAGE.values(), ids=GARBAGE)
-def test_a_solve_leaves_nothing_to_the_garbage_collector(options):
+@pytest.mark.parametrize(
+    "kind", mostly_slow(GARBAGE, fast=["point clouds", "one start"])
+)
+def test_a_solve_leaves_nothing_to_the_garbage_collector(kind):
     """Its buffers are large: in a cycle they would outlive the solve by any time."""
     x = np.random.default_rng(0).standard_normal((60, 4))
-    cloud, options = options.get("cloud"), {**options}
-    options.pop("cloud", None)
+    options = {**GARBAGE[kind]}
+    cloud = options.pop("cloud", False)
     cost = PointCloud(x) if cloud else distances(x)
 
     def solve():

@@ -309,6 +309,7 @@ def test_sample(sample):
     check_all(result, lines, dictionary, spanish, french, 1000)
 
 
+@pytest.mark.slow
 def test_the_default_is_vecmaps_rule_where_no_word_comes_twice(sample):
     spanish, french, dictionary, result = sample
     given = result, dictionary, spanish.words, french.words

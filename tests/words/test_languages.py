@@ -97,6 +97,7 @@ def test_value_is_the_cost_of_the_matching(languages, found):
         assert pair.epsilon > 0 and pair.seconds > 0
 
 
+@pytest.mark.slow
 def test_plan_cost_is_that_of_align(languages, found):
     gw = gwfast.align(languages["es"], languages["fr"]).gw
     assert found.pairs[0].plan_cost == pytest.approx(gw.gw_cost, rel=1e-2)

@@ -1,0 +1,3 @@
+"""Solves to be drawn start as quickly as they can."""
+
+from helpers.races import few_random_starts  # noqa: F401  an autouse fixture
