@@ -117,9 +117,10 @@ def write(outcome, folder):
         for method, score in outcome.precision.items()
         if score.n_queries
     }
-    plot_dynamics(
-        result.gw.history, path=folder / "dynamics.png", accuracy=accuracy or None
-    )
+    history = result.gw.history
+    if history:  # a time limit may have been up before the first iteration
+        path = folder / "dynamics.png"
+        plot_dynamics(history, path=path, accuracy=accuracy or None)
     write_json(folder / "result.json", _plain(_summary(outcome)))
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
     page = render(outcome).encode("utf-8", "backslashreplace")

@@ -205,21 +205,25 @@ def _figures(outcome, names):
     """Pairs of a picture as SVG and what there is to see in it."""
     result, gw = outcome.result, outcome.result.gw
     n, m = gw.coupling.shape
-    return [
+    histograms = _svg(
+        "histograms", plot_distance_histograms,
+        result.source.rows[:n], result.target.rows[:m], names,
+    )  # fmt: skip
+    figures = [
         (
+            histograms,
+            "Similarities within each language, of the normalized vectors that took"
+            " part. The more the two curves differ, the less there is to go by.",
+        )
+    ]
+    if gw.history:  # a time limit may have been up before the first iteration
+        dynamics = (
             _svg("dynamics", plot_dynamics, gw.history),
             "Objective of every outer iteration; below, what it changed, and how far"
             " the plan is from its marginals.",
-        ),
-        (
-            _svg(
-                "histograms", plot_distance_histograms,
-                result.source.rows[:n], result.target.rows[:m], names,
-            ),
-            "Similarities within each language, of the normalized vectors that took"
-            " part. The more the two curves differ, the less there is to go by.",
-        ),
-    ]  # fmt: skip
+        )
+        figures.insert(0, dynamics)
+    return figures
 
 
 def _svg(name, plot, *data):

@@ -196,6 +196,19 @@ def test_tiers(run, files, tier):
     assert (settings["tier"], settings["memory_limit"]) == (tier, "1GB")
 
 
+def test_a_time_limit_is_told_and_what_there_is_is_written(run, files):
+    arguments = "align", "a.vec", "b.vec", "--output", "soon", "--time-limit"
+    status, _, err = run(*arguments, "1e-6")
+    assert status == 0, err
+    found = json.loads((files / "soon" / "result.json").read_text())
+    assert found["settings"]["time_limit"] == 1e-6
+    assert found["gw"]["status"] == "time_limit"
+    assert "time_limit" in err
+    status, _, err = run(*arguments, "0", "--force")
+    assert status == 2
+    assert "time-limit" in err
+
+
 def test_few_words(run, files):
     """Fewer words than the ten translations, and more than one dimension for each."""
     write_vectors(files / "c.vec", ["x", "y", "z"], np.eye(3) + 0.1)
