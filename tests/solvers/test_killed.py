@@ -48,7 +48,8 @@ def test_a_killed_process_ends_at_the_same_bits(kind, tmp_path):
     for pause in rng.uniform(0.0, 0.1, 2):
         status = kill_once_written(kept, arguments, cwd=here, pause=pause)
         n_killed += status == -signal.SIGKILL
-        assert status == 0 or not made.exists()
+        if status:  # perhaps half written
+            made.unlink(missing_ok=True)
     run_python(f"import runpy, sys; sys.argv = {arguments}; runpy.run_path("
                f"{str(script)!r})")  # fmt: skip
     assert n_killed > 0

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,6 +286,8 @@ def started(code, name):
     return subprocess.Popen(
         [sys.executable, "-c", REAL + code, name],
         env=environment(),
+        # Away from the source tree, see `run_python`.
+        cwd=Path(__file__).parent,
         stdout=subprocess.PIPE,
         text=True,
     )
