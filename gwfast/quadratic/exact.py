@@ -86,14 +86,15 @@ class FactoredCosts:
         return lambda rows: x[rows] @ core @ y.T
 
 
-def is_factored(problem, alternating):
+def stays_factored(problem, alternating):
+    """Whether the third term needs no cost, of any marginal rule."""
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
     return clouds and LOSSES[problem.loss].keeps_factors and not alternating
 
 
 def costs_of(problem, alternating):
     """What makes linearized costs of a problem in float64."""
-    if is_factored(problem, alternating):
+    if stays_factored(problem, alternating):
         return FactoredCosts(problem)
     return DenseCosts(problem, alternating)
 
@@ -101,7 +102,7 @@ def costs_of(problem, alternating):
 def nbytes(problem, alternating):
     """Bytes that a linearized cost in float64 takes, and what makes it."""
     n, m = problem.shape
-    if is_factored(problem, alternating):
+    if stays_factored(problem, alternating):
         return 2 * min(KEPT_BYTES, 8 * n * m) + 4 * SCRATCH_BYTES
     return 8 * (3 * n * n + 3 * m * m + 5 * n * m)
 

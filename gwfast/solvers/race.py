@@ -25,7 +25,7 @@ from ..utils.progress import ProgressEvent
 from .checkpoint import NOT_KEPT, STARTS
 from .levels import SECOND_LEVEL_STATES, level_sizes, needs
 from .stages import UPDATES
-from .starts import default_starts, fresh_starts, shared_profiles, start_plan
+from .starts import Shared, default_starts, fresh_starts, shared_profiles, start_plan
 
 # Outer iterations after which candidates are compared; the first comparison comes when
 # all annealing is over. On the word vectors and cells measured, a start that led to the
@@ -364,8 +364,8 @@ def candidates_from_starts(
 
         def set_state(fork, start=start):
             # The state takes what it needs of the plan, and the buffer is free again.
-            shared = profiles, fork.scratch, deadline
-            return fork.start(start_plan(start, problem, n_threads, *shared))
+            shared = Shared(profiles, fork.scratch, deadline)
+            return fork.start(start_plan(start, problem, n_threads, shared))
 
         epsilons = schedule
         if annealed:

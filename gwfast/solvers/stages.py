@@ -13,7 +13,7 @@ from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from .checkpoint import DESCENT, FLOAT32, LOW_RANK, NOT_KEPT
-from .starts import start_plan
+from .starts import Shared, start_plan
 
 # Limits of the low-rank warm start: it is left once the plan moves by what it cannot
 # tell.
@@ -40,13 +40,8 @@ def descend(problem, start, options):
     if limits.deadline.passed():
         raise OutOfTime
     if checkpoint.is_new:
-        plan = start_plan(
-            start,
-            problem,
-            threads,
-            scratch=linearization.scratch,
-            deadline=limits.deadline,
-        )
+        shared = Shared(scratch=linearization.scratch, deadline=limits.deadline)
+        plan = start_plan(start, problem, threads, shared)
         checkpoint.stop_if(limits.deadline.passed())
     stages = _warm_starts(problem, linearization, epsilons, options)
     for stage, costs, stage_limits in stages:

@@ -10,7 +10,7 @@ can be asked for by that.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,12 +51,30 @@ class MakesPlan(Protocol):
         """A plan of any mass, or None for the product plan."""
 
 
-class Start:
-    """A start of our own, whose plans need no check.
+class Shared(NamedTuple):
+    """What a start may use that is not its own.
 
-    ``plan`` takes more arguments: `shared_profiles` of the problem where several starts
-    are made for it, what returns a float32 matrix (n, m) to make the plan in, and a
-    deadline after which OutOfTime may be raised.
+    Attributes
+    ----------
+    profiles : callable or None
+        `shared_profiles` of the problem, where several starts are made for it.
+    scratch : callable or None
+        Returns a float32 matrix (n, m) to make the plan in.
+    deadline : Deadline
+        After it OutOfTime may be raised.
+    """
+
+    profiles: Callable[[bool], Any] | None = None
+    scratch: Callable[[], Float32Array] | None = None
+    deadline: Deadline = NEVER
+
+
+ALONE = Shared()
+
+
+class Start:
+    """A start of our own, whose plans need no check, and whose ``plan`` takes one more
+    argument, `Shared`.
     """
 
     name: ClassVar[str | None] = None
@@ -72,7 +90,7 @@ class Product(Start):
 
     name = "product"
 
-    def plan(self, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
+    def plan(self, problem, n_threads, shared=ALONE):
         return None
 
 
@@ -83,13 +101,13 @@ class Random(Start):
     seed: int = 0
     name, is_random = "random", True
 
-    def plan(self, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
+    def plan(self, problem, n_threads, shared=ALONE):
         rng = np.random.default_rng(self.seed)
 
         def fill(cost):
             rng.standard_exponential(out=cost, dtype=np.float32)
 
-        return _couple(problem, fill, 1.0, n_threads, scratch, deadline)
+        return _couple(problem, fill, 1.0, n_threads, shared)
 
     def __str__(self):
         return f"random {self.seed}"
@@ -101,7 +119,7 @@ class Given(Start):
 
     matrix: NDArray
 
-    def plan(self, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
+    def plan(self, problem, n_threads, shared=ALONE):
         return self.matrix
 
 
@@ -137,16 +155,10 @@ class Profile(Start):
             raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
 
     def plan(
-        self,
-        problem: QuadraticProblem,
-        n_threads: int,
-        profiles: Any = None,
-        scratch: Callable[[], Float32Array] | None = None,
-        deadline: Deadline = NEVER,
+        self, problem: QuadraticProblem, n_threads: int, shared: Shared = ALONE
     ) -> Float32Array | None:
-        if profiles is None:
-            profiles = shared_profiles(problem, deadline)
-        made = profiles(self.root)
+        profiles_of = shared.profiles or shared_profiles(problem, shared.deadline)
+        made = profiles_of(self.root)
         if made is None:
             return None
         left, right, col_cost = made
@@ -157,7 +169,7 @@ class Profile(Start):
             _products.matmul(-2.0 * left, panels, cost, n_threads=n_threads)
             np.add(cost, col_cost, out=cost)
 
-        return _couple(problem, fill, self.width, n_threads, scratch, deadline)
+        return _couple(problem, fill, self.width, n_threads, shared)
 
     def __str__(self) -> str:
         return f"{'root ' * self.root}profile {self.width:g}"
@@ -197,12 +209,7 @@ class Seeds(Start):
         object.__setattr__(self, "pairs", pairs)
 
     def plan(
-        self,
-        problem: QuadraticProblem,
-        n_threads: int,
-        profiles: Any = None,
-        scratch: Callable[[], Float32Array] | None = None,
-        deadline: Deadline = NEVER,
+        self, problem: QuadraticProblem, n_threads: int, shared: Shared = ALONE
     ) -> Float32Array | None:
         pairs = np.asarray(self.pairs)
         for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
@@ -218,7 +225,7 @@ class Seeds(Start):
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
             rest = as_start(self.rest, problem)
-            rest = start_plan(rest, problem, n_threads, profiles, scratch, deadline)
+            rest = start_plan(rest, problem, n_threads, shared)
             if rest is None:
                 np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
             else:
@@ -291,12 +298,10 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def start_plan(start, problem, n_threads, profiles=None, scratch=None, deadline=NEVER):
-    """The plan of a start, also of a caller's class (checked); None is the product. See
-    `Start` for what may be shared.
-    """
+def start_plan(start, problem, n_threads, shared=ALONE):
+    """The plan of a start, also of a caller's class (checked); None is the product."""
     if type(start) in OWN:
-        return start.plan(problem, n_threads, profiles, scratch, deadline)
+        return start.plan(problem, n_threads, shared)
     plan = start.plan(problem, n_threads)
     if plan is None:
         return None
@@ -423,10 +428,10 @@ def _quantiles(ordered, levels):
     return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
-def _couple(problem, fill, epsilon, n_threads, scratch=None, deadline=NEVER):
+def _couple(problem, fill, epsilon, n_threads, shared):
     """The plan of a linear problem whose cost `fill` writes."""
-    out = scratch() if scratch else aligned_empty(problem.shape)
+    out = shared.scratch() if shared.scratch else aligned_empty(problem.shape)
     solver = SinkhornSolver(problem.p, problem.q, n_threads)
     kernel = StoredKernel(Buffer(out), fill, n_threads)
-    limits = dict(tol=START_TOL, max_iter=START_ITERATIONS, deadline=deadline)
+    limits = dict(tol=START_TOL, max_iter=START_ITERATIONS, deadline=shared.deadline)
     return kernel.coupling(solver.solve(kernel, epsilon, **limits)).toarray()
