@@ -7,6 +7,7 @@ these loops (the caller limits it): its own threads and OpenMP's wait for work b
 spinning, and alternating between the two pools made a solve two to four times slower
 than one thread.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
@@ -38,6 +39,9 @@ import numpy as np
 cdef ptrdiff_t PRODUCT_ROWS = 128
 cdef ptrdiff_t LEAST_PRODUCT_ROWS = 32
 cdef ptrdiff_t CACHED_BYTES = 1 << 22
+# Multiplications that `matmul` does between two looks at whether the process was
+# interrupted: a twentieth of a second with sixteen threads, half a second with one.
+cdef double UNINTERRUPTED = 1e10
 # Floats of partial products that `gram` may hold (64 MB).
 cdef ptrdiff_t GRAM_FLOATS = 1 << 24
 
@@ -84,18 +88,25 @@ cdef multiply(
         check("x", x.shape[0], k)
         check("dots", dots.shape[0], n)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="dynamic"):
-            end = min(chunk * size + size, n)
-            i = chunk * size
-            while i < end:
-                rows = min(strip, end - i)
-                made = <const real *>source.at(i, rows, &scratch[threadid(), 0])
-                table.product_rows(made, right, k, &out[i, 0], rows, m)
-                if with_dots:
-                    table.dot_each_row(made, &x[0], &dots[i], rows, k)
-                i = i + strip
+    cdef ptrdiff_t first = 0, last, most = chunks
+    if <double>n * k * m > UNINTERRUPTED:
+        most = max(<ptrdiff_t>(UNINTERRUPTED / (<double>size * k * m)), n_threads)
+    while first < chunks:
+        last = min(first + most, chunks)
+        with nogil:
+            for chunk in prange(first, last, num_threads=team(n_threads, last - first),
+                                schedule="dynamic"):
+                end = min(chunk * size + size, n)
+                i = chunk * size
+                while i < end:
+                    rows = min(strip, end - i)
+                    made = <const real *>source.at(i, rows, &scratch[threadid(), 0])
+                    table.product_rows(made, right, k, &out[i, 0], rows, m)
+                    if with_dots:
+                        table.dot_each_row(made, &x[0], &dots[i], rows, k)
+                    i = i + strip
+        first = last
+        PyErr_CheckSignals()
 
 
 def gibbs_product(

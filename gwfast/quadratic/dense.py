@@ -13,6 +13,7 @@ from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
+from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from .anderson import DEPTH
 from .dense_terms import BilinearTerm, FusedTerm, TransformedCost
@@ -46,20 +47,23 @@ class Dense(ResumableDense):
     inner_fraction, inner_limit = 0.01, 200
     change_is_rounded = True
 
-    def __init__(self, problem, n_threads, *, precision=SINGLE, method=PGD):
+    def __init__(
+        self, problem, n_threads, *, precision=SINGLE, method=PGD, deadline=NEVER
+    ):
         super().__init__(problem, n_threads, precision)
         x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
         loss.check(x.matrix, "cost_x")
         loss.check(y.matrix, "cost_y")
-        self.method = method
+        self.method, self._deadline = method, deadline
         # The separable terms are constant only when both marginals are fixed.
         fixed = problem.is_balanced and not method.alternating
         shift = 0.0
         if loss.shift_invariant and not method.alternating:
             shift = common_shift(x.matrix, y.matrix, fixed)
         p, q, dtype = problem.p, problem.q, precision.dtype
-        left = TransformedCost(x, shift, loss.h1, loss.f1, p, dtype, fixed)
-        right = TransformedCost(y, shift, loss.h2, loss.f2, q, dtype, fixed)
+        kind = dtype, fixed, deadline
+        left = TransformedCost(x, shift, loss.h1, loss.f1, p, *kind)
+        right = TransformedCost(y, shift, loss.h2, loss.f2, q, *kind)
         self._sides, self._fused = (left, right), None
         self._alpha, self.cost_scale = 1.0, left.scale * right.scale
         if problem.linear_cost is not None:
@@ -137,7 +141,7 @@ class Dense(ResumableDense):
             np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
-        return self._objective(rows, cols)[0]
+        return self._objective(rows, cols, self._deadline)[0]
 
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -199,33 +203,33 @@ class Dense(ResumableDense):
         rows = SAMPLE_ROWS[self._depth]
         self._history = PlanHistory(self.problem.shape[0], self._depth, rows)
 
-    def _fill(self, out, step=None):
+    def _fill(self, out, step=None, deadline=NEVER):
         """Write the linearized cost at the state, for proximal steps of that size."""
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
-            self._fill_product(out)
+            self._fill_product(out, deadline)
         if step and self.method.proximal:
             _exponentials.proximal_cost(out, self.state, step, self.n_threads)
 
-    def _fill_product(self, out):
+    def _fill_product(self, out, deadline):
         near = self._increments
         max_error = SLACK * self._change * self._epsilon
         if near is not None and near.fill(self.state, out, max_error):
             return
-        self.bilinear.multiply(self.state, out)
+        self.bilinear.multiply(self.state, out, deadline)
         if self._fused is not None:
             out += self._fused.matrix
         if near is not None:
             near.refer(self.state, out)
 
-    def _objective(self, rows, cols):
+    def _objective(self, rows, cols, deadline=NEVER):
         """Of the state, with these marginals, and its bilinear part; leaves the
         linearized cost in the buffer.
         """
         out, fused = self._buffer.array, self._fused
         self._buffer.take()
-        self._fill(out)
+        self._fill(out, deadline=deadline)
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)

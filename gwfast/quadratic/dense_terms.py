@@ -7,6 +7,11 @@ import numpy as np
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
 from ..utils.blocks import CACHED_BYTES, row_blocks
+from ..utils.deadline import NEVER
+
+# Of a product, between two looks at a deadline: a tenth of a second, or half of one on
+# one thread. Rows of a product do not depend on those made with them.
+MULTIPLICATIONS = 10**10
 
 
 class TransformedCost:
@@ -14,7 +19,7 @@ class TransformedCost:
     that the separable terms need, in float64, block by block of rows.
 
     With a `fixed` marginal the center is in the middle of the range, else zero, and the
-    separable terms are left for `times`.
+    separable terms are left for `times`. OutOfTime after the deadline.
 
     Attributes
     ----------
@@ -27,7 +32,7 @@ class TransformedCost:
         ``scale * matrix @ p``.
     """
 
-    def __init__(self, geometry, shift, h, f, p, dtype, fixed):
+    def __init__(self, geometry, shift, h, f, p, dtype, fixed, deadline=NEVER):
         cost, n = geometry.matrix, geometry.n
         # h is monotone, so its range is that of the extremes.
         low, high = (
@@ -43,6 +48,7 @@ class TransformedCost:
         self._loss_scale = scale = float(np.abs(f(ends)).max()) or 1.0
         self._losses = None if fixed else np.empty((n, n), dtype=dtype)
         for rows in row_blocks(n, n, CACHED_BYTES):
+            deadline.check()
             block = cost[rows].astype(np.float64) - shift
             values, losses = h(block) - self.center, f(block)
             self.linear[rows] += losses @ p
@@ -88,19 +94,29 @@ class BilinearTerm:
         left, right = (matrix.astype(dtype) for matrix in self._matrices)
         return BilinearTerm(left, right, self._symmetric, self._n_threads)
 
-    def multiply(self, plan, out):
-        """Write the term of a plan to `out`, which is returned."""
+    def multiply(self, plan, out, deadline=NEVER):
+        """Write the term of a plan to `out`, which is returned; OutOfTime, and neither
+        is whole, after the deadline.
+        """
         for (left, right), made in zip(
             self._orientations, (out, self._scratch[-1]), strict=False
         ):
             n_threads, scratch = self._n_threads, self._scratch[0]
             panels = Panels(plan, n_threads=n_threads)
-            _products.matmul(left, panels, scratch, n_threads=n_threads)
-            _products.matmul(scratch, right, made, n_threads=n_threads)
+            for a, b, product in ((left, panels, scratch), (scratch, right, made)):
+                for rows in _slices(a, product):
+                    deadline.check()
+                    _products.matmul(a[rows], b, product[rows], n_threads=n_threads)
         if not self._symmetric:
             out += self._scratch[1]
             out *= 0.5
         return out
+
+
+def _slices(a, product):
+    """Rows of a product to make at a time."""
+    step = max(MULTIPLICATIONS // (a.shape[1] * product.shape[1]), 1)
+    return [slice(i, i + step) for i in range(0, len(a), step)]
 
 
 class FusedTerm:

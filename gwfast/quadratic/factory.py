@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
+from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from . import dense, factored
 from .methods import PGD
@@ -27,7 +28,9 @@ def tiers(problem, method=PGD):
     return TIERS if is_factored(problem, method) else TIERS[:1]
 
 
-def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE):
+def linearize(
+    problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE, deadline=NEVER
+):
     """A `Linearization` of a problem, its state yet to be set.
 
     Parameters
@@ -38,6 +41,9 @@ def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE)
         One of `tiers`.
     method : Method, default=PGD
     precision : Precision, default=SINGLE
+    deadline : Deadline, default=NEVER
+        After it OutOfTime may be raised, here and where the state is set: on many
+        points either takes seconds.
 
     Returns
     -------
@@ -45,7 +51,8 @@ def linearize(problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE)
     """
     if is_factored(problem, method):
         return factored.Factored(problem, n_threads, tier)
-    return dense.Dense(problem, n_threads, precision=precision, method=method)
+    kind = dict(precision=precision, method=method, deadline=deadline)
+    return dense.Dense(problem, n_threads, **kind)
 
 
 def work(problem, *, method=PGD, itemsize=4):

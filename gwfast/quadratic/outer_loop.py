@@ -47,12 +47,18 @@ class OuterLoop(ResumableLoop):
         Of the first linear problem, nearly.
     after : Solution or None, default=None
         Of costs nearly the same: to go on from its potentials, and its history.
+    update_seconds : float, default=0.0
+        What an `Update` takes, before there was one.
 
     Attributes
     ----------
     gw_cost, change : float
         Objective and relative change after the last iteration.
     history : list of OuterStep
+    potentials : Potentials or None
+        Of the last linear problem.
+    update_seconds : float
+        What the last `Update` took.
     """
 
     def __init__(
@@ -64,12 +70,12 @@ class OuterLoop(ResumableLoop):
         method=PGD,
         potentials=None,
         after=None,
+        update_seconds=0.0,
     ):
         self.linearization, self.epsilons = linearization, epsilons
         self.gw_cost, self.change, self._potentials = gw_cost, 1.0, potentials
         self.history, self._moves, self.seconds = [], [], 0.0
-        # What the last update took.
-        self._seconds = 0.0
+        self._seconds = update_seconds
         if after is not None:
             self._potentials = after.potentials_for(linearization)
             self.change, self.seconds = after.stepped.update.change, after.seconds

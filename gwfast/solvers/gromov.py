@@ -21,10 +21,11 @@ from ..utils.precision import SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import DESCENT, opened
+from .contestants import restored_candidates
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import Callback, InitLike, SolveOptions
-from .race import restored_candidates, search
+from .race import search
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
 from .unsolved import unsolved
@@ -130,8 +131,8 @@ def gromov_wasserstein(
     time_limit : float or None, default=None
         Seconds after which the solver ends with what it has, `status` "time_limit": the
         best plan of all points so far or, where there was no time for any, the product
-        plan (`GWResult.n_outer` is 0). What is in hand, such as a product of two large
-        matrices, is ended first.
+        plan (`GWResult.n_outer` is 0). What is in hand, such as the copies of matrices
+        of 10,000 points, is ended first.
     n_threads : int or None, default=None
         None is one a core, as far as the problem is large enough.
     memory_limit : float, str or None, default=None
@@ -241,8 +242,7 @@ def solve(problem, options):
 
 def _solve(problem, start, options, report):
     """The `GWResult` from a start, or from the best of a race."""
-    if options.limits.deadline.passed():
-        raise OutOfTime
+    options.limits.deadline.check()
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
         result = conclude(solution, tie, options.limits)

@@ -20,11 +20,12 @@ from ..utils.memory import as_memory_limit
 from ..utils.progress import reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
-from . import race
 from .checkpoint import STARTS, opened
+from .contestants import Standing, candidates_from_starts, hurried, resume
 from .diagnosis import conclude, warn_of
 from .levels import choose
 from .options import InitLike, SolveOptions
+from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
 from .starts import as_start, default_starts, shared_profiles
 from .unsolved import unsolved
@@ -190,9 +191,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
-        schedules = [
-            race.hurried(epsilon.resolve(linearization)) for epsilon in epsilons
-        ]
+        schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 
@@ -211,7 +210,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
                 break
             standing = _finished(standing, prune, limits, report, checkpoint)
             last, candidates = standing.left[0], candidates + standing.records()
-            result = conclude(last.solution, race.is_tie(standing), limits)
+            result = conclude(last.solution, is_tie(standing), limits)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())
@@ -234,20 +233,20 @@ def _entered(linearization, checkpoint, given, last):
     saved, (schedule, *_, deadline, _) = checkpoint.at(STARTS), given
     if saved is not None:
         with checkpoint.restoring():
-            return race.Standing.restored(linearization, saved)
-    field = race.candidates_from_starts(linearization, *given)
+            return Standing.restored(linearization, saved)
+    field = candidates_from_starts(linearization, *given)
     if last is not None:
-        field.append(race.resume(last, schedule.last))
+        field.append(resume(last, schedule.last))
     checkpoint.stop_if(deadline.passed())
-    return race.Standing.at_start(field)
+    return Standing.at_start(field)
 
 
 def _finished(standing, prune, limits, report, checkpoint):
     """The `Standing` at the end."""
     if prune:
         most = limits.max_outer - 1, limits.before(UPDATES)
-        standing = race.successive_halving(standing, *most, report, checkpoint)
-    return race.finish(standing, limits, None, report, checkpoint)
+        standing = successive_halving(standing, *most, report, checkpoint)
+    return finish(standing, limits, None, report, checkpoint)
 
 
 def _as_starts(starts, problem, seed):

@@ -8,30 +8,30 @@ correspondence is ever looked at.
 """
 
 import dataclasses
-import time
 
 import numpy as np
 
-from ..linear.sinkhorn_solver import in_units
-from ..problems.epsilon import Schedule
 from ..quadratic.factory import linearize, work
-from ..quadratic.outer_loop import OuterLoop
-from ..quadratic.solution import Solution
 from ..quadratic.stopping import Limits
-from ..results.result import Candidate, Candidates
-from ..results.status import Status
-from ..utils.deadline import NEVER, OutOfTime
+from ..results.result import Candidates
 from ..utils.progress import ProgressEvent
 from .checkpoint import NOT_KEPT, STARTS
+from .contestants import (
+    AHEAD,
+    SKIPPED,
+    Standing,
+    candidates_from_starts,
+    hurried,
+    promote,
+)
 from .levels import SECOND_LEVEL_STATES, level_sizes, needs
-from .stages import UPDATES
-from .starts import Shared, default_starts, fresh_starts, shared_profiles, start_plan
+from .stages import GRACE, UPDATES
+from .starts import default_starts, fresh_starts
 
 # Outer iterations after which candidates are compared; the first comparison comes when
 # all annealing is over. On the word vectors and cells measured, a start that led to the
 # lowest optimum was among the first five of thirty by then.
 ROUNDS = (8, 20, 40, 80)
-ANNEALING_STEPS = 7
 # What the race, and levels on the way to the last, are worth. The objective of a plan
 # that misses its marginals is off by about that much of the largest terms in it, so the
 # race, which compares them, is stricter.
@@ -45,191 +45,9 @@ MIN_STATE = 1e-5
 # Relative difference of objectives below which two different optima are a tie at the
 # end; below which neither is dropped during the race, and how many are kept for that.
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
-# An annealed candidate begins at the larger of this multiple of epsilon and this
-# fraction of the mean linearized cost.
-ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
-# What becomes of a contestant, see `Candidate.fate`: nothing yet, best of all, and of
-# those for which there was no time; seconds by which an iteration may end too late
-# rather than not be made.
-AHEAD, WON, SKIPPED, GRACE = "ahead", "won", "out of time", 0.5
+# What becomes of the best of all.
+WON = "won"
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Contestant:
-    """A start, the seconds that making it took, and how far it has come."""
-
-    label: str
-    loop: OuterLoop
-    seconds: float
-    # Of the last time that it came to its limits, and the status of that.
-    solution: Solution | None = None
-    status: Status | None = None
-    # See `Candidate.fate`.
-    outcome: str = AHEAD
-    # In its field.
-    number: int = 0
-
-    @classmethod
-    def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
-        """One whose state is set by ``set_state(fork)``, which returns its objective;
-        its potentials by `coarse`: those on some rows and columns, and these.
-        """
-        began, potentials = time.perf_counter(), None
-        fork = linearization.fork()
-        gw_cost = set_state(fork)
-        if coarse:
-            epsilon = in_units(epsilons.at(0), fork.cost_scale, fork.precision)
-            potentials = fork.extend_potentials(*coarse, epsilon)
-        loop = OuterLoop(fork, epsilons, gw_cost, potentials=potentials)
-        return cls(label, loop, time.perf_counter() - began)
-
-    @classmethod
-    def restored(cls, linearization, saved):
-        """The contestant that `export` described, without its solution."""
-        loop = OuterLoop.restored(linearization.fork(), saved["loop"])
-        status = None if saved["status"] is None else Status(saved["status"])
-        return cls(
-            str(saved["label"]),
-            loop,
-            float(saved["seconds"]),
-            status=status,
-            outcome=str(saved["outcome"]),
-            number=int(saved["number"]),
-        )
-
-    def export(self):
-        """Where it stands: a tree of arrays, numbers and texts."""
-        names = "label", "seconds", "status", "outcome", "number"
-        fields = {name: getattr(self, name) for name in names}
-        return dict(loop=self.loop.export(), **fields)
-
-    @property
-    def gw_cost(self):
-        return self.loop.gw_cost
-
-    @property
-    def n_outer(self):
-        return len(self.loop.history)
-
-    @property
-    def is_moving(self):
-        return self.status in (None, Status.MAX_OUTER, Status.TIME_LIMIT)
-
-    @property
-    def is_late(self):
-        return self.status == Status.TIME_LIMIT
-
-    def advance(self, limits, save=None, callback=None):
-        """The contestant when it has come to the limits; for `save` and `callback` see
-        `OuterLoop.run`.
-        """
-        solution = self.loop.run(limits, callback, save)
-        return dataclasses.replace(self, solution=solution, status=solution.status)
-
-    def ended(self, outcome):
-        return dataclasses.replace(self, outcome=outcome)
-
-    def candidate(self):
-        return Candidate(
-            start=self.label,
-            n_points=max(self.loop.linearization.problem.shape),
-            epsilon=self.loop.epsilons.last,
-            gw_cost=self.gw_cost,
-            n_outer=self.n_outer,
-            seconds=self.seconds + self.loop.seconds,
-            fate=self.outcome,
-        )
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Standing:
-    """How a race stands on one level.
-
-    Attributes
-    ----------
-    level : int
-    candidates : list of Candidate
-        Of the levels before.
-    round : int
-        From 1.
-    left : list of Contestant
-    ended : list of tuple
-        The others of the field: their numbers, and a `Candidate` of each.
-    """
-
-    level: int
-    candidates: list
-    round: int
-    left: list
-    ended: list
-
-    @classmethod
-    def at_start(cls, field, level=0, candidates=()):
-        """Before the first round."""
-        left = [dataclasses.replace(one, number=k) for k, one in enumerate(field)]
-        return cls(level, [*candidates], 1, left, [])
-
-    @classmethod
-    def restored(cls, linearization, saved):
-        """The standing that `export` described, on the same level."""
-        if not saved["left"]:
-            raise ValueError("expected somebody who is left")
-        return cls(
-            int(saved["level"]),
-            restored_candidates(saved["candidates"]),
-            max(int(saved["round"]), 1),
-            [Contestant.restored(linearization, one) for one in saved["left"]],
-            [
-                (int(number), *restored_candidates([one]))
-                for number, one in saved["ended"]
-            ],
-        )
-
-    def export(self):
-        """A tree of arrays, numbers and texts, good until a loop goes on."""
-        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {**fields, "left": [one.export() for one in self.left]}
-
-    def records(self):
-        """A `Candidate` of each, in the order of the field."""
-        left = [(one.number, one.candidate()) for one in self.left]
-        return [candidate for _, candidate in sorted([*left, *self.ended])]
-
-    def advance(self, k, limits, checkpoint, callback=None):
-        """The standing when one of those left has come to the limits."""
-        save = checkpoint.saver(STARTS, self.export)
-        one = self.left[k].advance(limits, save, callback)
-        checkpoint.stop_if(one.is_late)
-        return self.with_one(k, one)
-
-    def in_turn(self, advance):
-        """The standing after ``advance(standing, k)`` of all left in turn; when time is
-        up those are dropped that had not begun.
-        """
-        standing, skipped = self, []
-        for k, one in enumerate(self.left):
-            if not standing.is_late:
-                standing = advance(standing, k)
-            elif not one.n_outer:
-                skipped.append(one)
-        left = [one for one in standing.left if one not in skipped]
-        return standing.dropping(left, [one.ended(SKIPPED) for one in skipped])
-
-    def dropping(self, left, ended):
-        """The standing with these left, and these dropped."""
-        ended = [(one.number, one.candidate()) for one in ended]
-        return dataclasses.replace(self, left=left, ended=self.ended + ended)
-
-    @property
-    def is_late(self):
-        """Whether time was up for one that is left."""
-        return any(one.is_late for one in self.left)
-
-    def with_one(self, k, one):
-        """The standing with another in this place."""
-        left = [*self.left[:k], one, *self.left[k + 1 :]]
-        return dataclasses.replace(self, left=left)
 
 
 def search(problem, options, report, further=0.0):
@@ -306,7 +124,7 @@ def _entered(before, number, linearization, schedule, points, tier, options, rep
     else:
         at = [np.searchsorted(*pair) for pair in zip(*points, strict=True)]
         left = before.left[:1] if before.is_late else before.left
-        field = [_promote(one, *costs, at) for one in left]
+        field = [promote(one, *costs, at) for one in left]
         if number == 1 and tier == "dense" and not before.is_late:
             starts = fresh_starts(shape)
             field += [
@@ -317,15 +135,6 @@ def _entered(before, number, linearization, schedule, points, tier, options, rep
         standing = Standing.at_start(field, number, candidates)
     options.checkpoint.stop_if(deadline.passed())
     return standing
-
-
-def restored_candidates(saved):
-    """Candidates of a tree."""
-    kinds = str, int, float, float, int, float, str
-    return [
-        Candidate(*(kind(x) for kind, x in zip(kinds, one, strict=True)))
-        for one in saved
-    ]
 
 
 def _went_on(standing, limits, checkpoint):
@@ -346,48 +155,7 @@ def _check_time(one, problem, limits):
     """
     part = one.loop.linearization.problem
     seconds = one.loop.update_seconds * work(problem) / work(part)
-    if limits.deadline.passed(2 * seconds - GRACE):
-        raise OutOfTime
-
-
-def candidates_from_starts(
-    linearization, schedule, starts, report, deadline=NEVER, profiles=None
-):
-    """A contestant for every pair of a start and whether to anneal it, as far as there
-    is time, or OutOfTime; `profiles` are `shared_profiles` of the problem.
-    """
-    problem, n_threads = linearization.problem, linearization.n_threads
-    profiles, made = profiles or shared_profiles(problem, deadline), []
-    for k, (start, annealed) in enumerate(starts, start=1):
-        label = f"{start}, annealed" if annealed else str(start)
-        report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
-
-        def set_state(fork, start=start):
-            # The state takes what it needs of the plan, and the buffer is free again.
-            shared = Shared(profiles, fork.scratch, deadline)
-            return fork.start(start_plan(start, problem, n_threads, shared))
-
-        epsilons = schedule
-        if annealed:
-            first = ANNEAL_FROM_RELATIVE * linearization.product_cost
-            first = max(ANNEAL_FROM * schedule.last, first)
-            epsilons = hurried(Schedule(schedule.last, first))
-        try:
-            if deadline.passed():
-                raise OutOfTime
-            made.append(Contestant.at_start(label, linearization, epsilons, set_state))
-        except OutOfTime:
-            if not made:
-                raise
-            break
-    return made
-
-
-def resume(last, epsilon):
-    """A contestant at another epsilon from where one ended, whose state it takes."""
-    before, epsilons = last.loop.linearization, Schedule(epsilon, epsilon)
-    label = f"epsilon {last.loop.epsilons.last:.3g}"
-    return Contestant.at_start(label, before, epsilons, lambda fork: last.gw_cost)
+    limits.deadline.check(2 * seconds - GRACE)
 
 
 def successive_halving(
@@ -465,23 +233,6 @@ def finish(standing, limits, callback, report, checkpoint=NOT_KEPT):
 def is_tie(standing):
     """Whether one ended in another optimum that is as good as the best."""
     return any(one.outcome == "tie" for one in standing.left)
-
-
-def hurried(schedule):
-    """The schedule so steep that it is over before candidates are compared."""
-    factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)
-    return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
-
-
-def _promote(coarse, linearization, schedule, at):
-    """The contestant on more points, among which `at` are those it had."""
-    return Contestant.at_start(
-        coarse.label,
-        linearization,
-        Schedule(schedule.last, schedule.last),
-        lambda fork: fork.start_from(coarse.loop.linearization, *at),
-        (coarse.loop.potentials, *at),
-    )
 
 
 def _compared(one, best):

@@ -3,6 +3,7 @@ the largest eigenvalues of the costs, then float32.
 """
 
 import dataclasses
+import time
 
 from ..problems.low_rank import low_rank_problem
 from ..quadratic.factory import is_factored, linearize, work
@@ -10,7 +11,6 @@ from ..quadratic.methods import PGD
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits
 from ..results.status import Status
-from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from .checkpoint import DESCENT, FLOAT32, LOW_RANK, NOT_KEPT
 from .starts import Shared, start_plan
@@ -24,6 +24,8 @@ MIN_FLOAT32_ENTRIES = 1 << 16
 # Updates that getting to the first plan of a problem takes the time of, from where
 # another has ended: its objective there, its kernel, and that of the plan.
 UPDATES = 3
+# Seconds by which an iteration may end too late rather than not be made.
+GRACE = 0.5
 # Outer iterations below which all that are allowed are of the problem itself.
 MIN_OUTER = 50
 
@@ -35,10 +37,10 @@ def descend(problem, start, options):
     limits, threads = options.limits, options.threads(problem)
     checkpoint, plan = options.checkpoint, None
     kind = dict(method=options.method, precision=options.precision)
+    kind |= dict(deadline=limits.deadline)
     linearization = linearize(problem, threads, options.tier, **kind)
     epsilons, last = options.epsilon.resolve(linearization), None
-    if limits.deadline.passed():
-        raise OutOfTime
+    limits.deadline.check()
     if checkpoint.is_new:
         shared = Shared(scratch=linearization.scratch, deadline=limits.deadline)
         plan = start_plan(start, problem, threads, shared)
@@ -46,8 +48,8 @@ def descend(problem, start, options):
     stages = _warm_starts(problem, linearization, epsilons, options)
     for stage, costs, stage_limits in stages:
         if not checkpoint.is_past(stage):
-            start = epsilons, plan, options.callback, last
-            last = _run(costs, stage_limits, *start, checkpoint, stage)
+            loop = _loop(costs, epsilons, plan, last, checkpoint, stage)
+            last = _run(loop, stage_limits, options.callback, checkpoint, stage)
             plan = last.coupling.toarray()
         if stage == FLOAT32:
             linearization.use_increments(costs)
@@ -56,12 +58,14 @@ def descend(problem, start, options):
         if last.status == Status.STOPPED:
             # One iteration, unseen, makes a plan of the problem itself.
             limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
-            last = _run(linearization, limits, epsilons, plan, None, last)
+            loop = _loop(linearization, epsilons, plan, last, NOT_KEPT, DESCENT)
+            last = loop.run(limits)
             return dataclasses.replace(last, status=Status.STOPPED)
         if last.status == Status.TIME_LIMIT:
             break
-    start = epsilons, plan, options.callback, last
-    return _run(linearization, limits, *start, checkpoint, method=options.method)
+    kept_as = checkpoint, DESCENT
+    loop = _loop(linearization, epsilons, plan, last, *kept_as, options.method)
+    return _run(loop, limits, options.callback, *kept_as)
 
 
 def near(limits, first=FLOAT32_LIMITS, after=0.0):
@@ -79,9 +83,9 @@ def go_on(solution, epsilons, problem, options, others):
     threads, checkpoint = options.threads(problem), options.checkpoint
     linearization = linearize(problem, threads, precision=options.precision)
     plan = None if solution is None else solution.linearization.state
-    start = epsilons, plan, options.callback, solution
     kept = dict(zip(("tie", "tried"), others, strict=True))
-    return _run(linearization, options.limits, *start, checkpoint, kept=kept)
+    loop = _loop(linearization, epsilons, plan, solution, checkpoint, DESCENT)
+    return _run(loop, options.limits, options.callback, checkpoint, DESCENT, kept)
 
 
 def _warm_starts(problem, linearization, epsilons, options):
@@ -108,30 +112,28 @@ def _warm_starts(problem, linearization, epsilons, options):
         yield FLOAT32, linearization.rounded(SINGLE), limits
 
 
-def _run(
-    linearization,
-    limits,
-    epsilons,
-    start,
-    callback,
-    last,
-    checkpoint=NOT_KEPT,
-    stage=DESCENT,
-    *,
-    method=PGD,
-    kept=None,
-):
-    """The `Solution` of a loop from a plan or state, with the potentials of the last
-    one; or from where the checkpoint says that this stage stood, which keeps the tree
-    `kept` as well.
+def _loop(linearization, epsilons, start, after, checkpoint, stage, method=PGD):
+    """The `OuterLoop` of a stage, with a plan or state and the potentials of the
+    `Solution` that it comes after; or as the checkpoint has it.
     """
     saved = checkpoint.at(stage)
-    if saved is None:
-        gw_cost = linearization.start(start)
-        loop = OuterLoop(linearization, epsilons, gw_cost, method=method, after=last)
-    else:
+    if saved is not None:
         with checkpoint.restoring():
-            loop = OuterLoop.restored(linearization, saved["loop"], method=method)
+            return OuterLoop.restored(linearization, saved["loop"], method=method)
+    began = time.perf_counter()
+    gw_cost = linearization.start(start)
+    # What this has made an update makes.
+    seconds = time.perf_counter() - began
+    kind = dict(method=method, after=after, update_seconds=seconds)
+    return OuterLoop(linearization, epsilons, gw_cost, **kind)
+
+
+def _run(loop, limits, callback, checkpoint, stage, kept=None):
+    """The `Solution` of a loop; the checkpoint has the tree `kept` as well. OutOfTime
+    if there is none for a first iteration.
+    """
+    if not loop.history:
+        limits.deadline.check(2 * loop.update_seconds - GRACE)
     save = checkpoint.saver(stage, lambda: dict(loop=loop.export(), **(kept or {})))
     solution = loop.run(limits, callback, save)
     checkpoint.stop_if(solution.status == Status.TIME_LIMIT)

@@ -22,7 +22,7 @@ from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
 from ..problems.quadratic import QuadraticProblem
 from ..utils.blocks import row_blocks
-from ..utils.deadline import NEVER, Deadline, OutOfTime
+from ..utils.deadline import NEVER, Deadline
 from ..utils.types import Float32Array
 from ..utils.validation import as_array, as_matrix, as_positive, one_of
 
@@ -401,8 +401,7 @@ def _row_quantiles(left, right, weights, deadline):
     levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
     made = np.empty((n, QUANTILES))
     for rows in row_blocks(n, len(columns)):
-        if deadline.passed():
-            raise OutOfTime
+        deadline.check()
         values = left[rows][:, columns] if right is None else left[rows] @ right
         if uniform:
             values.sort(axis=1)

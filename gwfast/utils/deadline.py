@@ -12,7 +12,7 @@ class OutOfTime(Exception):
 
 class Deadline:
     """A time at which loops end with what they have. They look at it between calls of
-    kernels, which nothing interrupts.
+    kernels.
 
     Parameters
     ----------
@@ -41,6 +41,11 @@ class Deadline:
     def passed(self, spare: float = 0.0) -> bool:
         """Whether it is nearer than `spare` seconds."""
         return time.perf_counter() > self.at - spare
+
+    def check(self, spare: float = 0.0) -> None:
+        """Raise OutOfTime if it is nearer than `spare` seconds."""
+        if self.passed(spare):
+            raise OutOfTime
 
     def stop(self) -> None:
         """Let it be over now, for all who look at it, from any thread."""
