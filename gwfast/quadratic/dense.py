@@ -84,12 +84,10 @@ class Dense(ResumableDense):
         shape, dtype = self.problem.shape, self.precision.dtype
         self.bilinear, self._increments = bilinear, None
         self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
-        self._epsilon, self._change = 0.0, 1.0
-        deep = self.precision.itemsize > 4
-        self.extrapolation = "contracting" if deep else "guarded"
-        if self.method.proximal or not self.problem.is_balanced:
-            self.extrapolation = None
-        self._depth = DEPTH if deep else 1
+        self._epsilon, self._change, deep = 0.0, 1.0, self.precision.itemsize > 4
+        guard, self._depth = ("contracting", DEPTH) if deep else ("guarded", 1)
+        extrapolates = self.problem.is_balanced and not self.method.proximal
+        self.extrapolation = guard if extrapolates else None
         self.forget()
 
     def use_increments(self, rounded):

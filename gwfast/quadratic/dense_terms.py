@@ -115,8 +115,9 @@ class BilinearTerm:
 
 def _slices(a, product):
     """Rows of a product to make at a time."""
-    step = max(MULTIPLICATIONS // (a.shape[1] * product.shape[1]), 1)
-    return [slice(i, i + step) for i in range(0, len(a), step)]
+    n, row = len(a), a.shape[1] * product.shape[1]
+    step = n if n * row <= MULTIPLICATIONS else max(MULTIPLICATIONS // row, 1)
+    return [slice(i, i + step) for i in range(0, n, step)]
 
 
 class FusedTerm:

@@ -96,7 +96,7 @@ class Limits:
 
 def has_stalled(history, floor):
     """Whether the change no longer falls, near the floor of rounding."""
-    if len(history) <= STALLED_AFTER:
+    if len(history) <= STALLED_AFTER or not history[-1].change < floor:
         return False
     recent = [step.change for step in history[-STALLED_AFTER:]]
     before = min(step.change for step in history[:-STALLED_AFTER])
