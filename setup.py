@@ -138,6 +138,8 @@ sources = {
     "_kernels": [],
     "_products": [],
     "_sparse": [],
+    "_transport": ["csrc/network_simplex.c"],
+    "_frank_wolfe": [],
 }
 modules = {f"gwfast.kernels.{name}": more for name, more in sources.items()}
 modules["gwfast.words.files._text"] = []

@@ -204,7 +204,7 @@ class PartialSolver(SinkhornSolver):
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
         total = float(u @ (kernel.rows @ v))
         if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
-            return self._iterate(kernel, epsilon, logs, tol, max_iter)
+            return self._iterate(kernel, epsilon, logs, tol, max_iter, deadline, spare)
         scale = self.mass / total
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:

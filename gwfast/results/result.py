@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ..utils.types import Float32Array, Float64Array, FloatArray
 from .coupling import Coupling
@@ -234,7 +235,11 @@ class GWResult:
     history : tuple of OuterStep
         Of the last descent: with ``init="auto"`` there were others, see `candidates`.
     method : str
-        ``"pgd"``, ``"ppa"`` or ``"bapg"``.
+        ``"pgd"``, ``"ppa"`` or ``"bapg"``; ``"cg"`` where `epsilon` is 0.
+    gap : float
+        Of Frank and Wolfe, where `epsilon` is 0: the most by which the linearized
+        objective of any plan is below that of this one, a certificate of stationarity;
+        else NaN.
     candidates : Candidates
         What ``init="auto"``, `multistart` or `tune_epsilon` (a winner for each epsilon)
         tried, as a table; empty for any other start.
@@ -256,13 +261,21 @@ class GWResult:
     left_out: float = 0.0
     linear_cost: float = 0.0
     advice: str = ""
-    method: Literal["pgd", "ppa", "bapg"] = "pgd"
+    method: Literal["pgd", "ppa", "bapg", "cg"] = "pgd"
+    gap: float = np.nan
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property
     def plan(self) -> FloatArray:
         """The coupling as an (n, m) ndarray."""
         return self.coupling.toarray()
+
+    @property
+    def sparse_plan(self) -> sparse.csr_array:
+        """All entries of the plan that are not zero, a SciPy CSR array: where `epsilon`
+        is 0 mostly fewer than ``n + m``.
+        """
+        return self.coupling.tocsr(0.0)
 
     @property
     def converged(self) -> bool:
