@@ -29,8 +29,12 @@ cdef double LEAST_WORK = 1e6
 cdef ptrdiff_t STRIP = 16
 # Steps after which sums that are kept up to date are made anew.
 cdef ptrdiff_t ANEW = 32
+# Change of E in a step, as a fraction of it, that is next to nothing.
+cdef double STILL = 1e-9
+# Nodes that the pivots of one call may touch, at most: a fraction of a second.
+cdef ptrdiff_t TOUCHED = 1 << 26
 # What `advance` may end with.
-MORE, CONVERGED, STALLED, FAILED = range(4)
+MORE, CONVERGED, STALLED = range(3)
 
 
 # Entries of a vertex by rows, in units of mass.
@@ -80,7 +84,7 @@ cdef class FrankWolfe:
     cdef Transport transport
     cdef Vertex vertex, former
     cdef readonly ptrdiff_t n, m, n_steps
-    cdef readonly double value, gap, step_size
+    cdef readonly double value, gap, step_size, change
     cdef double[:, ::1] plan_, gradient_, product, padded
     # The plan is `scale` times plan_, and the former vertex if `is_vertex`.
     cdef double scale, at_plan, linear_at_plan, largest, unit
@@ -155,6 +159,7 @@ cdef class FrankWolfe:
         self.largest = max(np.max(gradient), -np.min(gradient))
         self.sum_up()
         self.value, self.gap = self.at_plan + self.linear_at_plan, np.inf
+        self.change = np.inf
 
     @property
     def plan(self):
@@ -178,9 +183,10 @@ cdef class FrankWolfe:
         ----------
         most : int
         tol : float
-            CONVERGED once the gap is at most this fraction of ``|E + constant|``,
+            CONVERGED once the gap is at most this fraction of ``|E + constant|`` and
+            steps change that by next to nothing,
         floor : float
-            or this.
+            or the gap is at most this.
         least_change, least_relative : float
             STALLED after a step that changes E by less, absolutely or as a fraction of
             ``|E + constant|``, or not at all.
@@ -189,7 +195,8 @@ cdef class FrankWolfe:
         Returns
         -------
         int
-            MORE, CONVERGED, STALLED or FAILED (the linear program had no solution).
+            MORE, CONVERGED or STALLED. A step whose linear program takes long needs
+            more than one: `n_steps` says how many have been made.
         """
         cdef ptrdiff_t k
         cdef int status = 0
@@ -218,7 +225,7 @@ cdef class FrankWolfe:
         cdef double curved, slope, between, size, change, own
         cdef ptrdiff_t i, e, j
         if not self.minimize():
-            return 3
+            return 0
         if self.n_steps % ANEW == ANEW - 1:
             self.sum_up()
         for i in range(self.n):
@@ -228,7 +235,10 @@ cdef class FrankWolfe:
                 if self.linear is not None:
                     linear_at_vertex += mass * self.linear[i, j]
         self.gap = 2 * (self.at_plan - at_vertex)
-        if self.gap <= max(tol * fabs(self.value + constant), floor):
+        size = fabs(self.value + constant)
+        if self.gap <= floor or (
+            self.gap <= tol * size and self.change <= STILL * size
+        ):
             return 1
         self.multiply()
         for i in range(self.n):
@@ -250,14 +260,14 @@ cdef class FrankWolfe:
         own += 2 * size * (between - own) + size * size * curved
         self.linear_at_plan += size * (linear_at_vertex - self.linear_at_plan)
         self.at_plan = own + self.linear_at_plan
-        self.value, self.step_size = self.value + change, size
+        self.value, self.step_size, self.change = self.value + change, size, -change
         self.n_steps += 1
         if -change < max(least_change, least_relative * fabs(self.value + constant)):
             return 2
         return 0
 
     cdef bint minimize(self) noexcept nogil:
-        """Find the vertex."""
+        """Find the vertex; returns whether it was found, or is yet to be."""
         cdef ptrdiff_t n = self.n, m = self.m, i, j = 0
         cdef Vertex out = self.vertex
         if self.transport is None:
@@ -274,7 +284,9 @@ cdef class FrankWolfe:
             # What is left of either side must not go to what is left of the other.
             self.padded[n, m] = 4 * self.largest
             cost = &self.padded[0, 0]
-        if self.transport.solve_for(cost, ROUNDING_ * self.largest, -1) < 0:
+        if self.transport.solve_for(
+            cost, ROUNDING_ * self.largest, 1 + TOUCHED // (n + m)
+        ) < 0:
             return False
         self.collect(out)
         return True

@@ -15,7 +15,7 @@ UNITS = 1 << 60
 ROUNDING = 2.0**-44
 
 
-def whole_masses(p, q):
+def _whole_masses(p, q):
     """Two lists of positive masses of equal sum in units of which there are `UNITS`,
     at least one each.
 
@@ -73,7 +73,7 @@ cdef class Transport:
         cdef int64_t[::1] first, second
         if n + m > np.iinfo(np.int32).max:
             raise ValueError(f"there must be fewer than 2^31 masses, got {n + m}")
-        self.mass, self.unit = whole_masses(np.asarray(p), np.asarray(q))
+        self.mass, self.unit = _whole_masses(np.asarray(p), np.asarray(q))
         self.flow = np.empty(n + m, dtype=np.int64)
         self.links = np.empty((5, n + m), dtype=np.int32)
         self.potential = np.empty(n + m)

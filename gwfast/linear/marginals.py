@@ -18,6 +18,8 @@ from ..utils.validation import as_marginal, as_positive, one_of
 from .log_domain import Potentials
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
 
+# In place of a sum of nothing.
+TINY = 1e-300
 Marginals: TypeAlias = Literal["balanced", "semirelaxed", "partial"]
 
 
@@ -50,6 +52,24 @@ class Balanced:
         """What solves linear problems under this rule."""
         return SinkhornSolver(self.p, self.q, n_threads, precision)
 
+    def mend(self, plan):
+        """A plan (n, m) near this one that has these marginals up to rounding: rows,
+        then columns are cut down to theirs, and what is lacking is shared out
+        (Altschuler, Weed and Rigollet, NIPS 2017, algorithm 2).
+        """
+        plan = np.maximum(plan, 0.0)
+        plan *= self.mass / max(plan.sum(), TINY)
+        for axis, masses in ((1, self.p), (0, self.q)):
+            sums = plan.sum(axis=axis, keepdims=True)
+            plan *= np.minimum(np.expand_dims(masses, axis) / np.maximum(sums, TINY), 1)
+        rows = np.maximum(self.p - plan.sum(axis=1), 0.0)
+        cols = np.maximum(self.q - plan.sum(axis=0), 0.0)
+        lacking = max(self.mass - plan.sum(), 0.0)
+        plan += np.multiply.outer(rows, cols) * (
+            lacking / max(rows.sum() * cols.sum(), TINY)
+        )
+        return plan
+
     def take(self, rows, cols):
         """The same for some of the points, their masses scaled to one."""
         p, q = self.p[rows], self.q[cols]
@@ -63,6 +83,12 @@ class Semirelaxed(Balanced):
 
     def error(self, rows, cols):
         return float(np.abs(rows - self.p).sum())
+
+    def mend(self, plan):
+        plan = np.maximum(plan, 0.0)
+        sums = plan.sum(axis=1, keepdims=True)
+        plan = np.where(sums > 0, plan, 1.0)
+        return plan * (self.p[:, None] / plan.sum(axis=1, keepdims=True))
 
     def solver(self, n_threads, precision=SINGLE):
         return SemirelaxedSolver(self.p, self.q, n_threads, precision)

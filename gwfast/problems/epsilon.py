@@ -20,7 +20,8 @@ class Epsilon:
     Parameters
     ----------
     value : float or None, default=None
-        In units of cost. One of `value` and `relative` has to be given.
+        In units of cost; 0 where `gromov_wasserstein` takes that. One of `value` and
+        `relative` has to be given.
     relative : float or None, default=None
         Fraction of the mean of the linearized cost under the product plan, which is
         the objective there.
@@ -53,12 +54,19 @@ class Epsilon:
                 "Epsilon must have one of value and relative, "
                 f"got value={self.value}, relative={self.relative}"
             )
-        name = "value" if self.relative is None else "relative"
-        as_positive(getattr(self, name), name)
+        if self.relative is None:
+            as_positive(self.value, "value", zero=True)  # type: ignore[arg-type]
+        else:
+            as_positive(self.relative, "relative")
         if as_positive(self.anneal_from, "anneal_from") < 1:
             raise ValueError(f"anneal_from must be at least 1, got {self.anneal_from}")
         if not as_positive(self.anneal_by, "anneal_by") < 1:
             raise ValueError(f"anneal_by must be below 1, got {self.anneal_by}")
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether there is none: the exact problem."""
+        return self.value == 0
 
     def resolve(self, linearization: Any) -> "Schedule":
         """The `Schedule` for a problem."""
@@ -91,9 +99,11 @@ class Schedule:
         return max(self.last, self.first * self.factor**iteration)
 
 
-def as_epsilon(epsilon: EpsilonLike) -> Epsilon:
-    """`Epsilon` of a number, "auto" or an `Epsilon`."""
+def as_epsilon(epsilon: EpsilonLike, *, zero: bool = False) -> Epsilon:
+    """`Epsilon` of a number, which may be 0 with `zero`, "auto" or an `Epsilon`."""
     if isinstance(epsilon, Epsilon):
+        if epsilon.is_zero and not zero:
+            raise ValueError("epsilon must be positive here, got Epsilon(value=0)")
         return epsilon
     if isinstance(epsilon, str):
         if epsilon != "auto":
@@ -101,7 +111,7 @@ def as_epsilon(epsilon: EpsilonLike) -> Epsilon:
                 f'epsilon must be a number, "auto" or an Epsilon, got {epsilon!r}'
             )
         return Epsilon(relative=AUTO_RELATIVE)
-    return Epsilon(value=as_positive(epsilon, "epsilon"))
+    return Epsilon(value=as_positive(epsilon, "epsilon", zero=zero))
 
 
 def parse_epsilon(text: str) -> EpsilonLike:

@@ -24,8 +24,10 @@ from .dense import common_shift
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
 # difference of: what no gap and no step is seen below.
 ROUNDING = 1e-13
-# Steps between two looks at the clock where nobody looks at each.
-STEPS = 50
+ADVICE = {
+    Status.PRECISION: "no step makes the objective smaller, beyond rounding; try a "
+    "larger tol"
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,41 +126,28 @@ class ConditionalGradient:
         steps = self._steps()
         steps.start(*self._start(plan))
         floor, history = ROUNDING * self._magnitude, []
-        options = limits.tol, floor, max(limits.min_change, 0.0), limits.min_relative
-        status, constant = _frank_wolfe.MORE, self._constant
-        while status == _frank_wolfe.MORE:
-            before = steps.value
-            most = 1 if callback is not None else STEPS
-            most = min(most, limits.max_outer - steps.n_steps)
-            for _ in range(most):
-                status = steps.advance(1, *options, constant)
-                if steps.n_steps == len(history):
-                    break
-                history.append(
-                    OuterStep(
-                        iteration=len(history) + 1,
-                        gw_cost=steps.value + constant,
-                        epsilon=0.0,
-                        change=steps.step_size,
-                        marginal_error=0.0,
-                        n_inner=0,
-                        seconds=time.perf_counter() - began,
-                    )
-                )
-                if status != _frank_wolfe.MORE or limits.deadline.passed():
-                    break
-            if callback is not None and history and steps.value < before:
-                if self._stops(callback, history[-1], steps):
-                    return self._solution(steps, Status.STOPPED, history, began)
-            if status == _frank_wolfe.MORE:
-                if limits.deadline.passed():
-                    return self._solution(steps, Status.TIME_LIMIT, history, began)
-                if steps.n_steps >= limits.max_outer:
-                    return self._solution(steps, Status.MAX_OUTER, history, began)
-        ended = _ENDS[status]
-        if ended == Status.PRECISION and (limits.min_change or limits.min_relative):
-            ended = Status.CONVERGED
-        return self._solution(steps, ended, history, began)
+        options = limits.tol, floor, limits.min_change, limits.min_relative
+        status, constant = None, self._constant
+        while status is None:
+            moves = steps.advance(1, *options, constant)
+            if steps.n_steps > len(history):
+                history.append(_step(steps, constant, time.perf_counter() - began))
+                if callback is not None and self._stops(callback, history[-1], steps):
+                    status = Status.STOPPED
+            if status is None:
+                status = self._status(moves, steps, limits)
+        return self._solution(steps, status, history, began)
+
+    def _status(self, moves, steps, limits):
+        """Why the steps end, or None."""
+        if moves == _frank_wolfe.CONVERGED:
+            return Status.CONVERGED
+        if moves == _frank_wolfe.STALLED:
+            asked = limits.min_change or limits.min_relative
+            return Status.CONVERGED if asked else Status.PRECISION
+        if limits.deadline.passed():
+            return Status.TIME_LIMIT
+        return Status.MAX_OUTER if steps.n_steps >= limits.max_outer else None
 
     def _steps(self):
         rule, kind = self.problem.rule, self.problem.marginals
@@ -202,7 +191,8 @@ class ConditionalGradient:
             made = sum(outer(mass * (left @ p), q @ right) for left, right in sides)
             made /= len(sides)
         else:
-            plan = self._feasible(plan[np.ix_(self._rows, self._cols)])
+            plan = self.problem.rule.mend(np.asarray(plan, dtype=np.float64))
+            plan = plan[np.ix_(self._rows, self._cols)]
             made = self._times(self._left, plan, self._right)
             if not self._symmetric:
                 made += self._times(self._left.T, plan, self._right.T)
@@ -226,33 +216,6 @@ class ConditionalGradient:
             _products.matmul(left, panels, made, n_threads=self.n_threads)
             left = made
         return made
-
-    def _feasible(self, plan):
-        """The plan with these marginals: rows, then columns are cut down to theirs, and
-        what that leaves is shared out (Altschuler, Weed and Rigollet, NIPS 2017,
-        algorithm 2).
-        """
-        rule, p, q = self.problem.rule, self._p, self._q
-        plan = np.maximum(plan.astype(np.float64), 0.0)
-        if not rule.takes_q:
-            sums = plan.sum(axis=1)
-            empty = sums <= 0
-            plan[empty], sums[empty] = 1.0, plan.shape[1]
-            return plan * (p / sums)[:, None]
-        if rule.takes_mass:
-            plan *= rule.mass / max(plan.sum(), 1e-300)
-        for axis, masses in ((1, p), (0, q)):
-            sums = plan.sum(axis=axis)
-            scale = np.minimum(masses / np.maximum(sums, 1e-300), 1.0)
-            plan *= scale[:, None] if axis == 1 else scale
-        rows, cols = p - plan.sum(axis=1), q - plan.sum(axis=0)
-        lacking = rule.mass - plan.sum()
-        if rows.sum() > 0 and cols.sum() > 0 and lacking > 0:
-            rows, cols = np.maximum(rows, 0.0), np.maximum(cols, 0.0)
-            plan += np.multiply.outer(rows, cols) * (
-                lacking / (rows.sum() * cols.sum())
-            )
-        return plan
 
     def _stops(self, callback, step, steps):
         live = LiveStep.of(step, lambda: ArrayCoupling(self._whole(steps.plan), 1))
@@ -337,7 +300,7 @@ class ExactSolution:
             n_outer=len(self.history),
             n_inner=0,
             status=self.status,
-            advice=self.status.advice,
+            advice=ADVICE.get(self.status, self.status.advice),
             history=self.history,
             seconds=self.seconds,
             method="cg",
@@ -346,8 +309,27 @@ class ExactSolution:
         return GWResult(**fields | more)
 
 
-_ENDS = {
-    _frank_wolfe.CONVERGED: Status.CONVERGED,
-    _frank_wolfe.STALLED: Status.PRECISION,
-    _frank_wolfe.FAILED: Status.PRECISION,
-}
+def _step(steps, constant, seconds):
+    return OuterStep(
+        iteration=steps.n_steps,
+        gw_cost=steps.value + constant,
+        epsilon=0.0,
+        change=steps.step_size,
+        marginal_error=0.0,
+        n_inner=0,
+        seconds=seconds,
+    )
+
+
+def nbytes(problem):
+    """Bytes that solving a problem takes beside its costs, at most."""
+    n, m = problem.shape
+    squares, plan = n * n + m * m, n * m
+    # The sides, what is gathered of them, and what is made on the way; their transposes
+    # and losses.
+    matrices = 4 * squares
+    if not (problem.x.symmetric and problem.y.symmetric):
+        matrices += 2 * squares + plan
+    if not problem.is_balanced:
+        matrices += squares + plan
+    return 8 * (matrices + (8 + (problem.linear_cost is not None)) * plan)

@@ -23,6 +23,7 @@ from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import DESCENT, opened
 from .contestants import restored_candidates
 from .diagnosis import conclude, warn_of
+from .exact import check_exact, check_memory, solve_exact
 from .levels import choose
 from .options import Callback, InitLike, SolveOptions
 from .race import search
@@ -44,7 +45,7 @@ def gromov_wasserstein(
     marginals: Marginals = "balanced",
     mass: float | None = None,
     method: MethodName = "pgd",
-    dtype: Dtype = "float32",
+    dtype: Dtype | None = None,
     init: InitLike = "auto",
     max_outer: int = 1000,
     max_inner: int = 10_000,
@@ -55,11 +56,12 @@ def gromov_wasserstein(
     memory_limit: MemoryLimit = None,
     tier: Tier = "auto",
     seed: int = 0,
+    n_starts: int | None = None,
     checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
 ) -> GWResult:
-    """Entropic Gromov-Wasserstein plan between two spaces.
+    """Gromov-Wasserstein plan between two spaces, entropic or exact.
 
     Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
     plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. (The 2 comes
@@ -83,7 +85,11 @@ def gromov_wasserstein(
         Regularization, in units of cost: the linear problems are those of the
         linearized cost, *half* the gradient of the objective. POT passes the whole
         gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
-        product plan; `Epsilon` says other fractions, and annealing.
+        product plan; `Epsilon` says other fractions, and annealing. 0 is the exact
+        problem, by conditional gradient (Vayer et al., ICML 2019): the plan is mostly
+        sparse (`GWResult.sparse_plan`), `tol` is of the gap of Frank and Wolfe as a
+        fraction of the objective (`GWResult.gap`), and `init` "auto" begins with the
+        best plan of a search with entropy, or of many starts where problems are small.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m) or None, default=None
@@ -106,9 +112,10 @@ def gromov_wasserstein(
         "bapg": Bregman alternating projections (Li et al., ICLR 2023): a row and a
         column fit in each iteration, and only the columns of the plan meet their
         marginal.
-    dtype : {"float32", "float64"}, default="float32"
-        Of costs and plan. Float64 reaches tolerances of 1e-9 and takes two to three
-        times as long; costs must be matrices. Large problems begin in float32.
+    dtype : {"float32", "float64"} or None, default=None
+        Of costs and plan; None is float32, or float64 where `epsilon` is 0. Float64
+        reaches tolerances of 1e-9 and takes two to three times as long; costs must be
+        matrices. Large problems begin in float32.
     init : str, start or array-like of shape (n, m), default="auto"
         Where to start. "auto": product, profile and random plans race, on at most 1500
         points a side (750 for dense costs, those with most mass first), and the best
@@ -146,6 +153,9 @@ def gromov_wasserstein(
         these that `memory_limit` allows. Other costs are always "dense".
     seed : int, default=0
         For random starts.
+    n_starts : int or None, default=None
+        Random starts that ``init="auto"`` tries beside the others; None is as many as
+        suit the size.
     checkpoint : path-like or None, default=None
         A file in which to keep where the solve stands: what is killed goes on from
         there when the same call is made again, and ends at the same result. It is
@@ -203,6 +213,8 @@ def gromov_wasserstein(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
+        n_starts=n_starts,
+        takes_zero=True,
         checkpoint=checkpoint,
         callback=callback,
         progress=progress,
@@ -215,6 +227,8 @@ def gromov_wasserstein(
 def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
     began, precision = time.perf_counter(), options.precision
+    if options.is_exact:
+        return _solve_exact(problem, options, began)
     method = as_method(options.method, problem, precision)
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
@@ -240,6 +254,21 @@ def solve(problem, options):
     )
 
 
+def _solve_exact(problem, options, began):
+    """`solve` where there is no regularization."""
+    check_exact(options)
+    start, limit = _start_of(problem, options), check_memory(problem, options)
+    with single_threaded_blas(), reporting(options.progress) as report:
+        try:
+            result = solve_exact(problem, start, options, report)
+        except OutOfTime:
+            options = dataclasses.replace(options, method=PGD)
+            result = unsolved(problem, options)
+    coupling = result.coupling.with_limit(limit)
+    seconds = time.perf_counter() - began
+    return dataclasses.replace(result, coupling=coupling, seconds=seconds)
+
+
 def _solve(problem, start, options, report):
     """The `GWResult` from a start, or from the best of a race."""
     options.limits.deadline.check()
@@ -260,7 +289,7 @@ def _start_of(problem, options):
     """None where the default starts are to race."""
     init = options.init
     if isinstance(init, str) and init == "auto":
-        if options.method is PGD and problem.is_balanced:
+        if options.method in (PGD, PGD.name) and problem.is_balanced:
             return None
         init = "product"
     dtype = options.precision.dtype

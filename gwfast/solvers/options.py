@@ -10,7 +10,7 @@ from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
-from ..utils.precision import Dtype, as_precision
+from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count
 from .checkpoint import Checkpoint, as_checkpoint
@@ -29,18 +29,22 @@ class SolveOptions:
     until then), `n_threads`, `memory_limit`, `tier`, and what the file `checkpoint` has
     (a path until then). With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
+    `takes_zero` says that epsilon may be 0; `n_starts` is how many random starts there
+    are, None as many as suit the size.
     """
 
     limits: Limits
     epsilon: EpsilonLike = "auto"
     init: InitLike = "auto"
     method: str | Method = "pgd"
-    dtype: Dtype = "float32"
+    dtype: Dtype | None = None
     order: str = "mass"
     n_threads: int | None = None
     memory_limit: MemoryLimit = None
     tier: str = "auto"
     seed: int = 0
+    n_starts: int | None = None
+    takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
     progress: Progress = False
@@ -50,12 +54,24 @@ class SolveOptions:
         if self.callback is not None and not callable(self.callback):
             came = type(self.callback).__name__
             raise TypeError(f"callback must be callable or None, got {came}")
-        object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))
+        epsilon = as_epsilon(self.epsilon, zero=self.takes_zero)
+        object.__setattr__(self, "epsilon", epsilon)
+        if self.n_starts is not None:
+            n_starts = as_count(self.n_starts, "n_starts", least=0)
+            object.__setattr__(self, "n_starts", n_starts)
         object.__setattr__(self, "checkpoint", as_checkpoint(self.checkpoint))
-        as_precision(self.dtype)
+        if self.precision is SINGLE and self.is_exact:
+            raise ValueError("dtype must be None or 'float64' with epsilon=0")
+
+    @property
+    def is_exact(self):
+        """Whether there is no regularization."""
+        return self.epsilon.is_zero
 
     @property
     def precision(self):
+        if self.dtype is None:
+            return DOUBLE if self.is_exact else SINGLE
         return as_precision(self.dtype)
 
     def threads(self, problem):

@@ -118,7 +118,7 @@ def _entered(before, number, linearization, schedule, points, tier, options, rep
     shape, deadline = linearization.problem.shape, options.limits.deadline
     costs = linearization, schedule
     if before is None:
-        starts = default_starts(shape, options.seed)
+        starts = default_starts(shape, options.seed, options.n_starts)
         field = candidates_from_starts(*costs, starts, report, deadline)
         standing = Standing.at_start(field)
     else:

@@ -1,0 +1,25 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from ..utils.types import Float64Array
+
+ROUNDING: float
+UNITS: int
+
+class Transport:
+    unit: float
+    def __init__(
+        self,
+        p: Float64Array,
+        q: Float64Array,
+        rows: NDArray[np.integer] | None = None,
+        cols: NDArray[np.integer] | None = None,
+    ) -> None: ...
+    def solve(
+        self,
+        cost: Float64Array,
+        tolerance: float | None = None,
+        max_pivots: int = -1,
+    ) -> int: ...
+    def entries(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Float64Array]: ...
+    def potentials(self) -> tuple[Float64Array, Float64Array]: ...
