@@ -5,8 +5,8 @@
 
 Half the gradient is ``G = Q(T) + F``. The vertex S that minimizes ``<G, S>`` comes from
 one of three oracles: exact transport between fixed marginals, the same where only a
-part of the mass moves, or each row by itself. A vertex has fewer than n + m entries, and
-the next one shares most of them: only rows that changed go through the product, and
+part of the mass moves, or each row by itself. A vertex has fewer than n + m entries,
+and the next one shares most of them: only rows that changed go through the product, and
 everything else that a step needs is a sum over entries of a vertex.
 """
 from cython.parallel cimport prange, threadid
@@ -15,7 +15,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from ._rows cimport check, check_matrix, chunk_rows, count_chunks, isa, team
+from ._rows cimport check_matrix, chunk_rows, count_chunks, isa, team
 from ._transport cimport Transport
 
 import numpy as np
@@ -51,8 +51,8 @@ cdef class FrankWolfe:
     ----------
     left : (n, n) float64 ndarray
     right : (m, m) float64 ndarray
-        Both symmetric, or with `others`: their transposes; Q is then the mean of that of
-        either pair.
+        Both symmetric, or with `others`: their transposes; Q is then the mean of that
+        of either pair.
     p : (n,) float64 ndarray
         Positive.
     q : (m,) float64 ndarray
@@ -132,7 +132,8 @@ cdef class FrankWolfe:
         self.entry_cols = np.zeros((2, size), dtype=np.intp)
         self.entry_flows = np.zeros((2, size), dtype=np.int64)
         self.vertex.start, self.former.start = &self.starts[0, 0], &self.starts[1, 0]
-        self.vertex.col, self.former.col = &self.entry_cols[0, 0], &self.entry_cols[1, 0]
+        self.vertex.col = &self.entry_cols[0, 0]
+        self.former.col = &self.entry_cols[1, 0]
         self.vertex.flow = &self.entry_flows[0, 0]
         self.former.flow = &self.entry_flows[1, 0]
         self.row_units = np.zeros(n, dtype=np.int64)
@@ -198,13 +199,11 @@ cdef class FrankWolfe:
             MORE, CONVERGED or STALLED. A step whose linear program takes long needs
             more than one: `n_steps` says how many have been made.
         """
-        cdef ptrdiff_t k
         cdef int status = 0
         with nogil:
-            for k in range(most):
+            while most > 0 and not status:
+                most -= 1
                 status = self.step(tol, floor, least_change, least_relative, constant)
-                if status:
-                    break
         return status
 
     def potentials(self):
@@ -319,7 +318,7 @@ cdef class FrankWolfe:
 
     cdef void multiply(self) noexcept nogil:
         """Make `product` Q(S), from that of the former vertex."""
-        cdef ptrdiff_t n = self.n, m = self.m, r, i, k = self.find_changes()
+        cdef ptrdiff_t n = self.n, m = self.m, r, k = self.find_changes()
         cdef ptrdiff_t inner = k, first, chunk, panel, j, width = isa.f64.panel
         cdef ptrdiff_t panels = count_chunks(m, width)
         cdef bint asymmetric = self.other_left is not None

@@ -35,7 +35,7 @@ cdef extern from "gwfast.h" nogil:
         void (*proximal_rows)(float *, const float *, float, ptrdiff_t,
                               ptrdiff_t) noexcept nogil
         float (*least_of_row)(const float *, const float *, ptrdiff_t,
-                            ptrdiff_t *) noexcept nogil
+                              ptrdiff_t *) noexcept nogil
         void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes
@@ -72,7 +72,7 @@ cdef extern from "gwfast.h" nogil:
         void (*proximal_rows)(double *, const double *, double, ptrdiff_t,
                               ptrdiff_t) noexcept nogil
         double (*least_of_row)(const double *, const double *, ptrdiff_t,
-                            ptrdiff_t *) noexcept nogil
+                               ptrdiff_t *) noexcept nogil
         void (*topk_row)(const double *, ptrdiff_t, ptrdiff_t *, double *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes

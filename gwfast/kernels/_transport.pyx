@@ -2,9 +2,9 @@
 problem on one thread; what the constructor and `solve` check holds for the rest.
 """
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
-from ._rows cimport check, check_matrix, isa
+from ._rows cimport check_matrix, isa
 
 import numpy as np
 
