@@ -9,6 +9,8 @@ at a vertex, which has fewer than n + m entries.
 import dataclasses
 import functools
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -148,7 +150,7 @@ class ConditionalGradient:
     """
 
     def __init__(self, problem, n_threads, sides=None):
-        self.problem, self.n_threads = problem, n_threads
+        self.problem, self.n_threads, self._again = problem, n_threads, None
         x, y = self._sides = sides or sides_of(problem)
         rule, self._linear, alpha = problem.rule, None, 1.0
         if problem.linear_cost is not None:
@@ -179,7 +181,7 @@ class ConditionalGradient:
         Marginals of a plan are mended.
         """
         began, history, status = time.perf_counter(), [], None
-        steps, options = self._started(plan, limits)
+        steps, options = self._started(plan, limits, self._steps())
         constant = self._constant
         while status is None:
             moves = steps.advance(1, *options)
@@ -192,17 +194,25 @@ class ConditionalGradient:
         return self._solution(steps, status, history, began)
 
     def cost(self, plan, limits):
-        """The objective that `solve` comes to, and a function that returns its plan."""
-        steps, options = self._started(plan, limits)
+        """What `solve` comes to, as a `Found`, good until the next call. OutOfTime
+        after the deadline. Where vertices tie, which is found may depend on calls
+        before.
+        """
+        self._again = self._again or self._steps()
+        steps, options = self._started(plan, limits, self._again)
         moves = _frank_wolfe.MORE
         while moves == _frank_wolfe.MORE and steps.n_steps < limits.max_outer:
             moves = steps.advance(limits.max_outer - steps.n_steps, *options)
             limits.deadline.check()
-        return steps.value + self._constant, lambda: self._whole(steps.plan)
+        return Found(
+            cost=max(steps.value + self._constant, 0.0),
+            converged=moves != _frank_wolfe.MORE,
+            plan=lambda: self._whole(steps.plan),
+        )
 
-    def _started(self, plan, limits):
+    def _started(self, plan, limits, steps):
         """Steps at a plan, and what they are to be told."""
-        steps, floor = self._steps(), ROUNDING * self._magnitude
+        floor = ROUNDING * self._magnitude
         steps.start(*self._start(plan))
         options = limits.tol, floor, limits.min_change, limits.min_relative
         return steps, (*options, self._constant)
@@ -319,6 +329,16 @@ class ConditionalGradient:
             side.embed(values + constants, -np.inf)
             for side, values, constants in zip(*given, strict=True)
         )
+
+
+class Found(NamedTuple):
+    """A cost, whether the steps ended by themselves, and a function that returns the
+    plan.
+    """
+
+    cost: float
+    converged: bool
+    plan: Callable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
