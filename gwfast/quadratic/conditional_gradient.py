@@ -85,6 +85,8 @@ class ConditionalGradient:
             for side, some in ((x, self._rows), (y, self._cols))
         )
         self._symmetric = problem.x.symmetric and problem.y.symmetric
+        if self._symmetric:  # up to rounding, which would add up in the objective
+            x, y = ((one + one.T) / 2 for one in (x, y))
         self._left = -self._alpha * loss.h1(x)
         self._right = np.ascontiguousarray(loss.h2(y).T)
         self._separate(self._alpha * loss.f1(x), self._alpha * loss.f2(y))
