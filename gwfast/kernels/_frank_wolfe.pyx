@@ -21,7 +21,7 @@ from ._transport cimport Transport
 import numpy as np
 
 from ._rows import aligned_empty
-from ._transport import ROUNDING
+from ._transport import ROUNDING, UNITS
 
 # Multiplications of a product below which another thread is not worth waking.
 cdef double LEAST_WORK = 1e6
@@ -119,11 +119,13 @@ cdef class FrankWolfe:
         if kind == "balanced":
             self.transport = Transport(p, q, rows, cols)
         elif self.partial:
-            ends = max(q.sum() - mass, 0.0), max(p.sum() - mass, 0.0)
+            # Where all mass moves, next to none is left.
+            least = mass / UNITS
+            ends = max(q.sum() - mass, least), max(p.sum() - mass, least)
             self.transport = Transport(*(np.append(*x) for x in zip((p, q), ends)))
             self.padded = np.zeros((n + 1, m + 1))
         if self.transport is None:
-            self.unit = p.sum() / (1 << 60)
+            self.unit = p.sum() / UNITS
             self.units = np.rint(p / self.unit).astype(np.int64)
         else:
             self.unit = self.transport.unit
@@ -254,6 +256,8 @@ cdef class FrankWolfe:
             size = min(1.0, -slope / (2 * curved))
         change = size * (slope + size * curved)
         if not change < 0:
+            # The product is that of a vertex that is not gone to.
+            self.has_product = False
             return 2
         self.move(size)
         own += 2 * size * (between - own) + size * size * curved

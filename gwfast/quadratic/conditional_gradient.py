@@ -87,6 +87,8 @@ class Side:
         self.masses = masses[self.some]
         costs = geometry.matrix[np.ix_(self.some, self.some)].astype(np.float64)
         costs -= shift
+        if self.symmetric:  # up to rounding, which would add up in the objective
+            costs = (costs + costs.T) / 2
         self.values, losses = np.ascontiguousarray(function(costs)), loss(costs)
         self.losses = losses if self.symmetric else (losses + losses.T) / 2
         # Of the product plan.
