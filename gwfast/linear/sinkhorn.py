@@ -15,7 +15,7 @@ from ..utils.blocks import row_blocks
 from ..utils.deadline import Deadline
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
-from .marginals import as_rule
+from .rules import as_rule
 from .sinkhorn_solver import in_units
 
 

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 
 from ..kernels import _exponentials, _kernels
-from ..kernels._rows import aligned_empty
+from ..kernels._rows import ColumnSums, aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.log_domain import Potentials
 from ..problems.geometry import PointCloud
@@ -132,9 +132,9 @@ class Dense(ResumableDense):
         self.state = aligned_empty(problem.shape, self.precision.dtype)
         rows, cols = problem.p, problem.q
         if plan is None:
-            rows = problem.mass * rows
-            np.multiply.outer(rows, cols, out=self.state, casting="same_kind")
-            cols = problem.mass * cols
+            rows, cols = problem.rule.product()
+            right = cols / problem.mass
+            np.multiply.outer(rows, right, out=self.state, casting="same_kind")
         else:
             np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
@@ -166,10 +166,17 @@ class Dense(ResumableDense):
             moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
             change, moved = self.distance_to(before)
-            change /= self.problem.mass
+            change /= self.problem.rule.plan_mass(rows)
         self._change = change
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
+
+    def look(self):
+        """Marginals and entropy of the state."""
+        rows, cols = map(np.empty, self.problem.shape)
+        sums = ColumnSums(*self.problem.shape, self.precision.dtype)
+        _kernels.marginals(self.state, rows, cols, sums, self.n_threads)
+        return rows, cols, _kernels.entropy(self.state, self.n_threads)
 
     def distance_to(self, plan):
         """Of the state, the sum of absolute differences and their Frobenius norm."""
@@ -232,13 +239,14 @@ class Dense(ResumableDense):
         if not self.problem.is_balanced:
             self._separate(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost
+        penalty = self.problem.rule.penalty(rows, cols)
         bilinear = self.cost_scale * _kernels.dot(self.state, out, self.n_threads)
         if fused is None:
-            return not_negative(separable, bilinear), bilinear
+            return not_negative(separable, bilinear) + penalty, bilinear
         # Of the linear term, not half of it.
         half = fused.half(self.state)
         total = separable + bilinear + half + fused.separable * rows.sum()
-        return float(total), bilinear - half
+        return float(total) + penalty, bilinear - half
 
 
 def common_shift(x, y, fixed):
