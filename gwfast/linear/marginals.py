@@ -38,13 +38,13 @@ class Balanced:
     takes_q: ClassVar = True
     takes_mass: ClassVar = False
     is_relaxed: ClassVar = False
-    rho = None
     # What epsilon is multiplied by in the linear problem at the product plan.
     entropy_weight: ClassVar = 1.0
 
     p: np.ndarray
     q: np.ndarray
     mass: float = 1.0
+    rho: tuple[float, float] | None = None
 
     def product(self):
         """Marginals of the product plan, which is their product over its mass."""

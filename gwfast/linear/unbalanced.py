@@ -77,7 +77,7 @@ class Unbalanced(Balanced):
     takes_mass: ClassVar = False
     is_relaxed: ClassVar = True
 
-    rho: tuple[float, float] = (np.inf, np.inf)  # type: ignore[misc]
+    rho: tuple[float, float] = (np.inf, np.inf)
 
     @classmethod
     def of(cls, p, q, rho):
@@ -213,7 +213,9 @@ class UnbalancedSolver(SinkhornSolver):
 
     def vanish(self, kernel):
         """The plan without mass."""
-        kernel.make(Potentials(*map(np.zeros, kernel.shape)), 1.0, self.q, self.scalings)
+        kernel.make(
+            Potentials(*map(np.zeros, kernel.shape)), 1.0, self.q, self.scalings
+        )
         self.scalings.u.fill(0.0)
         nothing = Potentials(*(np.full(size, -np.inf) for size in kernel.shape))
         return LinearSolution(nothing, self.scalings, 0, 0.0)
@@ -269,8 +271,7 @@ class _Terms:
         return [1.0 / (1.0 + epsilon / rho) for rho in self.relaxation.rho]
 
     def asked(self, side, excess):
-        """Logarithms of the masses that potentials ask for; -inf where there are none.
-        """
+        """Logarithms of the masses that potentials ask for; -inf where there are none."""
         log = (self.logs.log_p, self.logs.log_q)[side]
         wanted = log - excess / self.relaxation.rho[side]
         return np.where(self.alive[side], wanted, -np.inf)
@@ -298,14 +299,13 @@ class _Terms:
         """Whether an iteration may start from there: what potentials ask for is a
         number, and so is what they are scaled by.
         """
-        pairs = zip((potentials.f, potentials.g), self.origins(self.epsilon), strict=True)
-        least = min(
-            float((x - at)[alive].min()) / max(self.epsilon, min(rho, 1e300))
-            for (x, at), alive, rho in zip(
-                pairs, self.alive, self.relaxation.rho, strict=True
+        given, origins = (potentials.f, potentials.g), self.origins(self.epsilon)
+        return all(
+            float(np.abs((x - at)[alive]).max()) <= NEAR * max(self.epsilon, rho)
+            for x, at, alive, rho in zip(
+                given, origins, self.alive, self.relaxation.rho, strict=True
             )
         )
-        return -least <= NEAR
 
     def anneal(self, kernel, potentials, deadline, spare):
         """Potentials after iterations in the log domain, from a large epsilon down."""
@@ -317,8 +317,12 @@ class _Terms:
             origins, damping = self.origins(epsilon), self.damping(epsilon)
             for _ in range(LEVEL_ITERATIONS):
                 before = f
-                f = self._damped(0, self.logs.fit_rows(cost, g, epsilon), origins, damping)
-                g = self._damped(1, self.logs.fit_cols(cost, f, epsilon), origins, damping)
+                f = self._damped(
+                    0, self.logs.fit_rows(cost, g, epsilon), origins, damping
+                )
+                g = self._damped(
+                    1, self.logs.fit_cols(cost, f, epsilon), origins, damping
+                )
                 moved = self.translation(f - origins[0], g - origins[1])
                 f, g = f + moved, g - moved
                 if deadline.passed(spare):

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 
 from ..kernels import _exponentials, _kernels
-from ..kernels._rows import ColumnSums, aligned_empty
+from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.log_domain import Potentials
 from ..problems.geometry import PointCloud
@@ -170,13 +170,6 @@ class Dense(ResumableDense):
         self._change = change
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
-
-    def look(self):
-        """Marginals and entropy of the state."""
-        rows, cols = map(np.empty, self.problem.shape)
-        sums = ColumnSums(*self.problem.shape, self.precision.dtype)
-        _kernels.marginals(self.state, rows, cols, sums, self.n_threads)
-        return rows, cols, _kernels.entropy(self.state, self.n_threads)
 
     def distance_to(self, plan):
         """Of the state, the sum of absolute differences and their Frobenius norm."""

@@ -8,6 +8,10 @@ import dataclasses
 import time
 from typing import Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
+from ..kernels import _kernels
+from ..kernels._rows import ColumnSums
 from ..linear.gibbs_kernel import Kernel
 from ..linear.marginals import SemirelaxedSolver
 from ..linear.sinkhorn_solver import LinearSolution, PotentialsOutOfRange
@@ -146,11 +150,8 @@ class UnbalancedStep:
         )
 
     def __call__(self, epsilon, start, **options):
-        linearization, solver, began = (
-            self._linearization,
-            self._solver,
-            time.perf_counter(),
-        )
+        linearization, solver = self._linearization, self._solver
+        began = time.perf_counter()
         mass, relaxation = self._relaxation(epsilon)
         seconds = time.perf_counter() - began
         if mass > VANISHED * self._rule.mass:
@@ -162,24 +163,27 @@ class UnbalancedStep:
         began = time.perf_counter()
         update = linearization.update(*made)
         seconds += time.perf_counter() - began
-        error = made[1].error
-        return Stepped(
-            *made,
-            update,
-            made[1].n_iter,
-            error / self._rule.plan_mass(update.rows),
-            error,
-            seconds,
-        )
+        error, n_iter = made[1].error, made[1].n_iter
+        relative = error / self._rule.plan_mass(update.rows)
+        return Stepped(*made, update, n_iter, relative, error, seconds)
 
     def _relaxation(self, epsilon):
         """Mass of the state, and the `Relaxation` of the linear problem there."""
         linearization, scale = self._linearization, self._linearization.cost_scale
-        rows, cols, entropy = linearization.look()
+        rows, cols, entropy = _look(linearization)
         mass = float(rows.sum())
         shift = self._rule.shift(epsilon * scale, entropy, rows, cols) / scale
         rho = tuple(one * mass / scale for one in self._rule.rho)
         return mass, Relaxation(rho, shift, mass)
+
+
+def _look(linearization):
+    """Marginals and entropy of the state, a plan."""
+    plan, n_threads = linearization.state, linearization.n_threads
+    rows, cols = map(np.empty, plan.shape)
+    sums = ColumnSums(*plan.shape, plan.dtype)
+    _kernels.marginals(plan, rows, cols, sums, n_threads)
+    return rows, cols, _kernels.entropy(plan, n_threads)
 
 
 def step_of(method, linearization):
