@@ -93,7 +93,7 @@ def sinkhorn(
     with single_threaded_blas():
         solver, epsilon_in_units = rule.solver(n_threads), in_units(epsilon, scale)
         made, late = _solve(solver, kernel, epsilon_in_units, deadline, **limits)
-    potentials, scalings, n_iter = made
+    potentials, scalings, n_iter, _ = made
     error = rule.error(*kernel.scale(scalings))
     spent = Status.TIME_LIMIT if late else Status.PRECISION
     spent = Status.MAX_ITER if n_iter >= max_iter else spent

@@ -271,7 +271,7 @@ class _Terms:
         return [1.0 / (1.0 + epsilon / rho) for rho in self.relaxation.rho]
 
     def asked(self, side, excess):
-        """Logarithms of the masses that potentials ask for; -inf where there are none."""
+        """Logarithms of the masses that potentials ask for; -inf for those of none."""
         log = (self.logs.log_p, self.logs.log_q)[side]
         wanted = log - excess / self.relaxation.rho[side]
         return np.where(self.alive[side], wanted, -np.inf)

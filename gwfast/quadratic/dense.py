@@ -130,9 +130,8 @@ class Dense(ResumableDense):
     def start(self, plan=None):
         problem = self.problem
         self.state = aligned_empty(problem.shape, self.precision.dtype)
-        rows, cols = problem.p, problem.q
+        rows, cols = problem.rule.product()
         if plan is None:
-            rows, cols = problem.rule.product()
             right = cols / problem.mass
             np.multiply.outer(rows, right, out=self.state, casting="same_kind")
         else:
@@ -226,13 +225,13 @@ class Dense(ResumableDense):
         linearized cost in the buffer.
         """
         out, fused = self._buffer.array, self._fused
+        penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
         self._fill(out, deadline=deadline)
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost
-        penalty = self.problem.rule.penalty(rows, cols)
         bilinear = self.cost_scale * _kernels.dot(self.state, out, self.n_threads)
         if fused is None:
             return not_negative(separable, bilinear) + penalty, bilinear

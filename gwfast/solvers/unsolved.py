@@ -45,12 +45,12 @@ def unsolved(problem, options):
 def _coupling(problem, options):
     """The product plan: as factors, which take no time, where float32 will do."""
     rows, cols = problem.rule.product()
-    right, threads = cols / problem.mass, options.threads(problem)
+    cols, threads = cols / problem.mass, options.threads(problem)
     if options.precision is not SINGLE:
-        return ArrayCoupling(np.multiply.outer(rows, right), threads)
+        return ArrayCoupling(np.multiply.outer(rows, cols), threads)
     left, right = (np.zeros((size, 1), dtype=np.float32) for size in problem.shape)
     with np.errstate(divide="ignore"):
-        f, g = np.log(rows), np.log(right)
+        f, g = np.log(rows), np.log(cols)
     return FactoredCoupling(left, right, f, g, 1.0, threads)
 
 
