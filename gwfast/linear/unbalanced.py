@@ -272,9 +272,9 @@ class _Terms:
 
     def asked(self, side, excess):
         """Logarithms of the masses that potentials ask for; -inf for those of none."""
-        log = (self.logs.log_p, self.logs.log_q)[side]
-        wanted = log - excess / self.relaxation.rho[side]
-        return np.where(self.alive[side], wanted, -np.inf)
+        log, alive = (self.logs.log_p, self.logs.log_q)[side], self.alive[side]
+        wanted = np.where(alive, excess, 0.0) / self.relaxation.rho[side]
+        return log - wanted
 
     def translation(self, *excess):
         """What the dual objective is best with, added to potentials of rows and taken
@@ -392,7 +392,8 @@ class _Standing:
             asked = np.exp(terms.asked(0, self.excess(0)))
             self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
         asked = np.exp(terms.asked(1, self.excess(1)))
-        fitted = self._excess[1] + terms.epsilon * (terms.logs.log_q - log_sums)
+        log_q = np.where(terms.alive[1], terms.logs.log_q, 0.0)
+        fitted = self._excess[1] + terms.epsilon * (log_q - log_sums)
         made = (self._damping[1] * fitted - self._excess[1]) / terms.epsilon
         found = self._take(1, made, asked) and found
         self.mass = float(np.exp(self._logs[1]) @ scalings.sums.values)
