@@ -155,7 +155,8 @@ class UnbalancedStep:
         mass, relaxation = self._relaxation(epsilon)
         seconds = time.perf_counter() - began
         if mass > VANISHED * self._rule.mass:
-            options |= dict(tol=options["tol"] * mass, relaxation=relaxation)
+            options["tol"] = self._tol(options["tol"], epsilon) * mass
+            options["relaxation"] = relaxation
             made = _solve(linearization, solver, epsilon * mass, start, options)
         else:
             kernel = linearization.kernel()
@@ -166,6 +167,17 @@ class UnbalancedStep:
         error, n_iter = made[1].error, made[1].n_iter
         relative = error / self._rule.plan_mass(update.rows)
         return Stepped(*made, update, n_iter, relative, error, seconds)
+
+    def _tol(self, tol, epsilon):
+        """A tolerance of the marginals with which what they cost is within it too: that
+        is their squared error times rho.
+        """
+        linearization = self._linearization
+        prices = [one for one in self._rule.rho if one < np.inf]
+        highest = max(prices, default=0.0) / linearization.cost_scale
+        if highest * tol <= epsilon:
+            return tol
+        return max(np.sqrt(tol * epsilon / highest), linearization.precision.inner_tol)
 
     def _relaxation(self, epsilon):
         """Mass of the state, and the `Relaxation` of the linear problem there."""
