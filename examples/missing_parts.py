@@ -46,8 +46,8 @@ print(f"{N_PLACES} places and {N_PLACES}, {N_COMMON} of which are on both maps")
 # %%
 # All, or what is worth it
 # ------------------------
-# Row and column sums of an unbalanced plan are not given: to miss them costs `rho` times
-# a Kullback-Leibler divergence. What would cost much more than that is left out, and so
+# Row and column sums of an unbalanced plan are not given: missing them costs `rho`
+# times a Kullback-Leibler divergence. What would cost more is left out, and so
 # is a little of all others. `GWResult.mass` is what is matched, `GWResult.lost` what
 # is not.
 
@@ -75,7 +75,7 @@ print(f"matched {kept.mass:.2f}, lost {kept.lost[0]:.2f} and {kept.lost[1]:.2f}"
 # have much of the mass of a place, which fades with the mass that it has lost.
 
 BLUE, ORANGE, GRAY = "#0072b2", "#d55e00", "#777777"
-figure, panels = plt.subplots(2, 1, figsize=(7.0, 5.6), layout="constrained")
+figure, panels = plt.subplots(1, 2, figsize=(7.4, 3.6), layout="constrained")
 for axes, (name, result) in zip(panels, plans.items(), strict=True):
     plan, beside = result.plan * N_PLACES, maps[1] @ turn.T + [2.4, 0.0]
     for i, j in np.argwhere(plan > 0.2):

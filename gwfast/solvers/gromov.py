@@ -77,8 +77,8 @@ def gromov_wasserstein(
         similarities (``metric="cosine"`` is a similarity).
     cost_y : array-like of shape (m, m), or PointCloud
     p : array-like of shape (n,) or None, default=None
-        Masses, non-negative with sum one; None is uniform. Those below 1e-30 of the
-        largest count as zero, exactly.
+        Masses, non-negative with sum one (of unbalanced problems with any); None is
+        uniform. Those below 1e-30 of the largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
     epsilon : float, "auto" or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the

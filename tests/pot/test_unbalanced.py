@@ -83,6 +83,7 @@ def test_float32_comes_back_and_printing_is_pots(capsys):
     )
 
 
+@pytest.mark.filterwarnings("ignore")  # POT's, and SciPy's of it
 @pytest.mark.parametrize(
     "options, message",
     [
