@@ -34,12 +34,19 @@ from .sinkhorn_solver import (
 # Mass of a plan, as a fraction of that which it began with, that counts as none: shared
 # out over the entries it is near the end of what float32 holds.
 VANISHED = 1e-20
+# Least part of its mass that a plan keeps in an iteration: where costs are far above
+# what losing all mass costs, the next plan, of other matches, may be worth having.
+LEAST_KEPT = 1e-3
 # Share of a plan below which a point may be lost to rounding in the kernel, where
 # entries that underflow carry less than that by far.
 NEGLIGIBLE = 1e-12
 # Largest logarithm, without sign, of what is passed to a kernel; what is beyond is
 # next to nothing, or refused before.
 MAX_EXPONENT = 85.0
+# Logarithm of the mass that a plan may have lost to be made as it is.
+MAX_LOST = 10.0
+# Logarithm of the mass beyond which it is lost for good: its inverse is a number still.
+MAX_LIFT = 600.0
 # Exponent up to which potentials may ask for masses, or be scaled by, to start from.
 NEAR = 60.0
 # Attempts to find potentials whose kernel does not overflow: one is enough but for
@@ -186,8 +193,10 @@ class UnbalancedSolver(SinkhornSolver):
         mass and ``relaxation.mass``.
         """
         terms = _Terms(self, kernel, epsilon, relaxation)
-        potentials = self._made(kernel, terms, start, deadline, spare)
-        now = _Standing(terms, potentials)
+        made = self._made(kernel, terms, start, deadline, spare)
+        if made is None:
+            return self.vanish(kernel)
+        now = _Standing(terms, *made)
         n_iter, before, scalings = 0, np.inf, self.scalings
         while True:
             found = now.iterate(kernel, scalings, self.n_threads)
@@ -196,8 +205,10 @@ class UnbalancedSolver(SinkhornSolver):
             enough = now.error <= MARGIN * tol or n_iter >= max_iter or late
             if not (found and now.drift() <= self.precision.drift):
                 potentials = now.potentials() if found else None
-                potentials = self._made(kernel, terms, potentials, deadline, spare)
-                now = _Standing(terms, potentials)
+                made = self._made(kernel, terms, potentials, deadline, spare)
+                if made is None:
+                    return self.vanish(kernel)
+                now = _Standing(terms, *made)
                 if late or n_iter >= max_iter + LOOK_EVERY:
                     now.iterate(kernel, scalings, self.n_threads)
                     break
@@ -222,25 +233,33 @@ class UnbalancedSolver(SinkhornSolver):
 
     def _scaled(self, now, mass, n_iter):
         """The solution, whose plan has the geometric mean of two masses."""
-        scale = np.sqrt(mass / now.mass) if now.mass > 0 else 0.0
-        self.scalings.u *= scale
+        own = np.log(now.lifted) - now.lift
+        scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
+        self.scalings.u *= np.exp(scale - now.lift)
         made = now.potentials()
-        with np.errstate(divide="ignore"):
-            made = Potentials(made.f + now.terms.epsilon * np.log(scale), made.g)
+        made = Potentials(made.f + now.terms.epsilon * scale, made.g)
         return LinearSolution(made, self.scalings, n_iter, now.error)
 
     def _made(self, kernel, terms, start, deadline, spare):
-        """Make the kernel of these potentials, or of others that fit it; returns those
-        that it is made with.
+        """Make the kernel of these potentials, or of others that fit it, lifted to a
+        mass that the numbers of the kernel hold; returns the potentials and the
+        logarithm of the lift, or None where the mass is lost for good.
         """
         potentials = terms.filled(start)
         fits = start is not None and terms.are_near(potentials)
         for _ in range(ATTEMPTS):
             if not fits:
                 potentials = terms.anneal(kernel, potentials, deadline, spare)
-            peak = kernel.make(potentials, terms.epsilon, self.q, self.scalings)
+            lift = terms.lift(potentials)
+            if lift > MAX_LIFT:
+                if not fits:
+                    return None
+                fits = False
+                continue
+            lifted = Potentials(potentials.f + lift * terms.epsilon, potentials.g)
+            peak = kernel.make(lifted, terms.epsilon, self.q, self.scalings)
             if peak <= self.precision.peak:
-                return potentials
+                return potentials, lift
             fits = False
         raise ValueError(
             f"epsilon must be larger for this unbalanced plan: at {terms.epsilon:.1e} "
@@ -285,6 +304,14 @@ class _Terms:
             return 0.0
         rows, cols = (logsumexp(self.asked(side, excess[side])) for side in (0, 1))
         return float((rows - cols) / rate)
+
+    def lift(self, potentials):
+        """Logarithm of what a plan is to be multiplied by to have about the mass of the
+        one it was linearized at, if it may be lost in rounding otherwise.
+        """
+        excess = potentials.f - self.origins(self.epsilon)[0]
+        asked = float(logsumexp(self.asked(0, excess))) - np.log(self.relaxation.mass)
+        return -asked if asked < -MAX_LOST else 0.0
 
     def filled(self, start):
         """Potentials, with those at hand where a point has none but should have."""
@@ -341,25 +368,26 @@ class _Terms:
 
 
 class _Standing:
-    """Where iterations on one kernel stand; it was made with these potentials.
+    """Where iterations on one kernel stand; it was made with these potentials, and is
+    larger by the exponential of `lift`.
 
     Attributes
     ----------
     error : float
         L1 distance by which the last iteration scaled the rows: where they are given,
         how far they were from that.
-    mass : float
-        Of the plan.
+    lifted : float
+        Mass of the plan, times that exponential; the error has this unit too.
     """
 
-    def __init__(self, terms, potentials):
-        self.terms, self._made_with = terms, potentials
+    def __init__(self, terms, potentials, lift):
+        self.terms, self._made_with, self.lift = terms, potentials, lift
         self._damping = terms.damping(terms.epsilon)
         origins, alive = terms.origins(terms.epsilon), terms.alive
         pairs = zip((potentials.f, potentials.g), origins, alive, strict=True)
         self._excess = [np.where(on, x, at) - at for x, at, on in pairs]
         self._logs = [np.zeros(len(x)) for x in self._excess]
-        self.error = self.mass = np.inf
+        self.error = self.lifted = np.inf
 
     def excess(self, side):
         return self._excess[side] + self.terms.epsilon * self._logs[side]
@@ -384,19 +412,19 @@ class _Standing:
         _kernels.sinkhorn_passes(*given, scalings.sums, damping, 1, 0.0, n_threads)
         with np.errstate(divide="ignore"):
             made = np.log(scalings.u, dtype=np.float64)
-            log_sums = np.log(scalings.sums.values)
+            log_sums = np.log(scalings.sums.values) - self.lift
         with np.errstate(over="ignore"):
             asked = np.exp(terms.asked(0, self.excess(0)))
         found = self._take(0, made, asked)
         with np.errstate(over="ignore"):
-            asked = np.exp(terms.asked(0, self.excess(0)))
+            asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
             self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
         asked = np.exp(terms.asked(1, self.excess(1)))
         log_q = np.where(terms.alive[1], terms.logs.log_q, 0.0)
         fitted = self._excess[1] + terms.epsilon * (log_q - log_sums)
         made = (self._damping[1] * fitted - self._excess[1]) / terms.epsilon
         found = self._take(1, made, asked) and found
-        self.mass = float(np.exp(self._logs[1]) @ scalings.sums.values)
+        self.lifted = float(np.exp(self._logs[1]) @ scalings.sums.values)
         moved = terms.translation(self.excess(0), self.excess(1)) / terms.epsilon
         self._logs = [self._logs[0] + moved, self._logs[1] - moved]
         for scaling, logs, alive in zip(
@@ -404,7 +432,7 @@ class _Standing:
         ):
             with np.errstate(over="ignore"):
                 scaling[:] = np.where(alive, np.exp(logs), 0.0)
-        return found and bool(np.isfinite(self.mass) and self.mass > 0)
+        return found and bool(np.isfinite(self.lifted) and self.lifted > 0)
 
     def _aim(self, u):
         """Masses of rows with which the kernel makes one iteration, and its scalings
@@ -414,11 +442,12 @@ class _Standing:
         terms, masses = self.terms, self.terms.masses[0]
         if self._damping[0] >= 0.5:
             # The power of a zero would be taken for a point that was lost.
-            asked = np.maximum(terms.asked(0, self.excess(0)), -MAX_EXPONENT)
+            asked = terms.asked(0, self.excess(0)) + self.lift
+            asked = np.maximum(asked, -MAX_EXPONENT)
             return np.where(terms.alive[0], np.exp(asked), 0.0)
         wanted = np.clip(-self._excess[0] / terms.epsilon, -MAX_EXPONENT, MAX_EXPONENT)
         u[:] = np.where(terms.alive[0], np.exp(wanted), 0.0)
-        return masses
+        return masses * np.exp(self.lift)
 
     def _take(self, side, made, asked):
         """Take the logarithms of scalings, but of points that the kernel has lost;
