@@ -70,6 +70,7 @@ def test_the_gallery_is_complete():
         "graph_matching",
         "image_features",
         "language_distances",
+        "missing_parts",
         "quick_start",
         "single_cell",
         "translate_words",

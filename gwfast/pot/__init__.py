@@ -18,6 +18,7 @@ from .barycenters import *
 from .partial import *
 from .patching import *
 from .semirelaxed import *
+from .unbalanced import *
 from .unified import *
 
 # Type checkers read literal lists only; without one the names above are public to them.

@@ -8,11 +8,11 @@ import threading
 import types
 from collections.abc import Iterator
 
-from . import balanced, bapg, barycenters, partial, semirelaxed, unified
+from . import balanced, bapg, barycenters, partial, semirelaxed, unbalanced, unified
 from .unified import originals
 
 __all__ = ["patch", "patched", "unpatch"]
-FAMILIES = (balanced, bapg, barycenters, partial, semirelaxed, unified)
+FAMILIES = (balanced, bapg, barycenters, partial, semirelaxed, unbalanced, unified)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES

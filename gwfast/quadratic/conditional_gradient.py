@@ -391,6 +391,11 @@ class ExactSolution:
             seconds=self.seconds,
             method="cg",
             gap=self.gap,
+            mass=float(self.plan.sum()),
+            lost=tuple(
+                float(np.maximum(masses - found, 0.0).sum())
+                for masses, found in zip((problem.p, problem.q), sums, strict=True)
+            ),
         )
         return GWResult(**fields | more)
 

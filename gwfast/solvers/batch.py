@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..linear.marginals import Marginals
+from ..linear.rules import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
