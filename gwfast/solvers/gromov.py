@@ -205,18 +205,9 @@ default="balanced"
         `GWResult.status` says which, `GWResult.advice` what to try.
     """
     deadline = Deadline.after(time_limit)
-    problem = QuadraticProblem(
-        cost_x,
-        cost_y,
-        p,
-        q,
-        loss=loss,
-        linear_cost=linear_cost,
-        alpha=alpha,
-        marginals=marginals,
-        mass=mass,
-        rho=rho,
-    )
+    terms = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
+    rule = dict(marginals=marginals, mass=mass, rho=rho)
+    problem = QuadraticProblem(cost_x, cost_y, p, q, **terms, **rule)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         method=method,
