@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -205,8 +206,8 @@ default="balanced"
         `GWResult.status` says which, `GWResult.advice` what to try.
     """
     deadline = Deadline.after(time_limit)
-    terms = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
-    rule = dict(marginals=marginals, mass=mass, rho=rho)
+    terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
+    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
     problem = QuadraticProblem(cost_x, cost_y, p, q, **terms, **rule)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
