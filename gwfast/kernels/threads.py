@@ -134,9 +134,9 @@ _rows.set_sizes(_STACK, 0)
 # --- After a fork ---------------------------------------------------------------------
 
 def _starts_anew():
-    """Whether OpenMP does in a forked process: LLVM's and Intel's, unless they were told
-    not to (joblib does, and so whatever imports it); GNU's waits there for threads that
-    stayed in the parent.
+    """Whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to
+    (joblib does, and so whatever imports it); GNU's waits there for threads that stayed
+    in the parent.
     """
     told = os.environ.get("KMP_INIT_AT_FORK", "").strip().lower().lstrip(".")
     return not told.startswith(("0", "f", "n", "of", "d")) and Path(

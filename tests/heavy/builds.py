@@ -106,11 +106,10 @@ BUILDS = {
         ("-fsanitize=thread", *OWN_OPENMP),
         NO_PROBE,
         run={
-            # GCC's is the same runtime. That of Clang 14 may be started after libstdc++,
-            # which calls what it intercepts, and then no program starts.
+            # GCC's is the same runtime. That of Clang 14 may be started after
+            # libstdc++, which calls what it intercepts: no program starts then.
             "LD_PRELOAD": "{gcc libtsan.so}",
             "OMP_TOOL_LIBRARIES": "{libarcher.so}",
-            # Of forks is said that they are not looked into, on stderr.
             "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
             "GWFAST_TEST_NOT_VECTORIZED": "1",
         },
