@@ -133,6 +133,7 @@ _rows.set_sizes(_STACK, 0)
 
 # --- After a fork ---------------------------------------------------------------------
 
+
 def _starts_anew():
     """Whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to
     (joblib does, and so whatever imports it); GNU's waits there for threads that stayed
