@@ -66,6 +66,7 @@ def width(picture):
 
 def test_the_gallery_is_complete():
     assert [script.stem for script in SCRIPTS] == [
+        "all_pairs",
         "epsilon_and_the_plan",
         "graph_matching",
         "image_features",
@@ -73,6 +74,7 @@ def test_the_gallery_is_complete():
         "missing_parts",
         "quick_start",
         "single_cell",
+        "tissue_slices",
         "translate_words",
         "words_by_hand",
     ]

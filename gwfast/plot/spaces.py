@@ -259,7 +259,7 @@ def plot_embedding(
         handles.append(axes.scatter(*places[some].T, **style))
     if groups is not None:
         _style.legend(
-            figure, handles, found, loc="outside lower center", ncols=min(len(found), 4)
+            figure, handles, found, loc="outside lower center", ncols=min(len(found), 3)
         )
     for name, place in zip(names or [], places, strict=names is not None):
         axes.annotate(
