@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic import certificate
-from ..quadratic.exact import ExactLinearization, costs_of, nbytes
+from ..quadratic.exact import ExactLinearization, costs_of, nbytes, stays_factored
 from ..quadratic.exact_plan import ExactPlan, alternate
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..results.coupling import ArrayCoupling, Coupling
@@ -33,8 +33,9 @@ MAX_BOUND = 0.1
 # expect of it: sums of mean losses that are negative by less than ten are made zero.
 COST_ROUNDINGS = 10
 # Rounding of the gap of a plan without entropy, as a fraction of the largest of the
-# terms that its objective is a difference of: solvers end at a tenth of it.
-GAP_ROUNDING = 1e-12
+# terms that its objective is a difference of, in units of that of a cost: solvers end
+# at a tenth of it.
+GAP_ROUNDINGS = 1e4
 # Residuals of which nothing can be said where the plan is not finite.
 UNKNOWN = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
 
@@ -206,15 +207,19 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     costs = costs_of(problem, method.alternating)
     least = float(np.finfo(given.coupling.dtype).tiny)
     at = ExactLinearization(costs, given.rows, method.alternating, least)
+    # Solvers without entropy take costs of point clouds as matrices of float32.
+    clouds = given.is_exact and stays_factored(problem, method.alternating)
+    precision = SINGLE if clouds else given.precision
     found = dict(
         **_marginals(problem, at, method, marginal_tol),
-        **_objectives(at, given, entropy),
+        **_objectives(at, given, entropy, precision),
         gw_cost=at.gw_cost,
         linear_cost=at.linear_cost,
     )
     if given.is_exact:
         return found | dict(
-            stationarity=_gap(at, tol), truncation=Residual(0.0, given.left_out)
+            stationarity=_gap(at, tol, precision),
+            truncation=Residual(0.0, given.left_out),
         )
     unit = at.cost_scale / given.epsilon
     bound = SLACK * tol + ROUNDINGS * given.precision.rounding * (1.0 + unit)
@@ -235,9 +240,10 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     )
 
 
-def _gap(at, tol):
+def _gap(at, tol, precision):
     """That of Frank and Wolfe, as a fraction of the objective."""
-    rounding = GAP_ROUNDING * at.magnitude
+    rounding = ROUNDINGS if precision is SINGLE else GAP_ROUNDINGS
+    rounding *= precision.rounding * at.magnitude
     # Where the objective is nothing but rounding, of that.
     unit = max(abs(at.gw_cost), rounding) or 1.0
     return Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
@@ -263,9 +269,9 @@ def _marginals(problem, at, method, marginal_tol):
     )
 
 
-def _objectives(at, given, entropy):
+def _objectives(at, given, entropy, precision):
     """How far the reported objectives are from those of the plan."""
-    rounding, made = COST_ROUNDINGS * given.precision.cost_rounding, {}
+    rounding, made = COST_ROUNDINGS * precision.cost_rounding, {}
     # Solvers take given marginals for those of the plan.
     bound = rounding * at.magnitude + at.confusion
     if given.gw_cost is not None:
