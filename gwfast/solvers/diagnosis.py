@@ -46,10 +46,15 @@ def warn_of(result, limits, stacklevel):
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
     change = result.history[-1].change if result.history else 1.0
+    rest = f"change {change:.1e} (tol {limits.tol:.1e})"
+    if result.method == "cg":
+        size = abs(result.gw_cost) or 1.0
+        rest = (
+            f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
+        )
     warnings.warn(
         f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
-        f"iterations with change {change:.1e} (tol "
-        f"{limits.tol:.1e}) and marginal error {result.marginal_error:.1e} "
+        f"iterations with {rest} and marginal error {result.marginal_error:.1e} "
         f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
         ConvergenceWarning,
         stacklevel=stacklevel,
