@@ -22,7 +22,7 @@ def test_there_are_examples():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "block, printed", zip(BLOCKS, PRINTED.values(), strict=False), ids=PRINTED
+    "block, printed", list(zip(BLOCKS, PRINTED.values(), strict=False)), ids=PRINTED
 )
 def test_example_runs(block, printed, capsys):
     exec(compile(block, str(README), "exec"), {})
