@@ -117,10 +117,11 @@ class ConditionalGradient:
         if rule.takes_q:
             self._constant += float(q @ constants[1])
 
-    def solve(self, plan, limits, callback=None):
+    def solve(self, plan, limits, callback=None, report=None):
         """From a plan (n, m), None for the product plan: an `ExactSolution`.
 
-        Marginals of a plan are mended.
+        Marginals of a plan are mended. ``report(objective)`` is called before the first
+        step and after each.
         """
         began = time.perf_counter()
         steps = self._steps()
@@ -128,10 +129,14 @@ class ConditionalGradient:
         floor, history = ROUNDING * self._magnitude, []
         options = limits.tol, floor, limits.min_change, limits.min_relative
         status, constant = None, self._constant
+        if report is not None:
+            report(steps.value + constant)
         while status is None:
             moves = steps.advance(1, *options, constant)
             if steps.n_steps > len(history):
                 history.append(_step(steps, constant, time.perf_counter() - began))
+                if report is not None:
+                    report(history[-1].gw_cost)
                 if callback is not None and self._stops(callback, history[-1], steps):
                     status = Status.STOPPED
             if status is None:
