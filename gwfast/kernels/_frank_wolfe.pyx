@@ -21,7 +21,7 @@ from ._transport cimport Transport
 import numpy as np
 
 from ._rows import aligned_empty
-from ._transport import ROUNDING
+from ._transport import ROUNDING, UNITS
 
 # Multiplications of a product below which another thread is not worth waking.
 cdef double LEAST_WORK = 1e6
@@ -119,11 +119,13 @@ cdef class FrankWolfe:
         if kind == "balanced":
             self.transport = Transport(p, q, rows, cols)
         elif self.partial:
-            ends = max(q.sum() - mass, 0.0), max(p.sum() - mass, 0.0)
+            # Where all mass moves, next to none is left.
+            least = mass / UNITS
+            ends = max(q.sum() - mass, least), max(p.sum() - mass, least)
             self.transport = Transport(*(np.append(*x) for x in zip((p, q), ends)))
             self.padded = np.zeros((n + 1, m + 1))
         if self.transport is None:
-            self.unit = p.sum() / (1 << 60)
+            self.unit = p.sum() / UNITS
             self.units = np.rint(p / self.unit).astype(np.int64)
         else:
             self.unit = self.transport.unit
@@ -223,6 +225,7 @@ cdef class FrankWolfe:
         cdef double at_vertex = 0, linear_at_vertex = 0, of_vertex = 0, mass
         cdef double curved, slope, between, size, change, own
         cdef ptrdiff_t i, e, j
+        cdef bint settled
         if not self.minimize():
             return 0
         if self.n_steps % ANEW == ANEW - 1:
@@ -235,10 +238,9 @@ cdef class FrankWolfe:
                     linear_at_vertex += mass * self.linear[i, j]
         self.gap = 2 * (self.at_plan - at_vertex)
         size = fabs(self.value + constant)
-        if self.gap <= floor or (
+        settled = self.gap <= floor or (
             self.gap <= tol * size and self.change <= STILL * size
-        ):
-            return 1
+        )
         self.multiply()
         for i in range(self.n):
             for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
@@ -249,11 +251,18 @@ cdef class FrankWolfe:
         own = self.at_plan - self.linear_at_plan
         curved = of_vertex - 2 * between + own
         slope = -self.gap
+        # Where nothing leads down at first, as at the product plan of spaces that look
+        # the same from each of their points, the way to the vertex may bend down.
+        if settled and self.gap - curved <= max(floor, tol * size):
+            self.has_product = False
+            return 1
         size = 1.0
         if curved > 0:
             size = min(1.0, -slope / (2 * curved))
         change = size * (slope + size * curved)
         if not change < 0:
+            # The product is that of a vertex that is not gone to.
+            self.has_product = False
             return 2
         self.move(size)
         own += 2 * size * (between - own) + size * size * curved

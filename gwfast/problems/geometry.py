@@ -212,7 +212,7 @@ class DenseCost:
     matrix : (n, n) ndarray
         As it came, of its own float dtype and memory order.
     symmetric : bool
-        Up to 1e-6 of the largest entry, the rounding of a float32 computation.
+        Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
     """
 
     n: int
@@ -227,7 +227,7 @@ class DenseCost:
         if symmetric is not None:
             self.symmetric = symmetric
             return
-        tolerance = 1e-6 * max(self.matrix.max(), -self.matrix.min())
+        tolerance = 1e-6 * float(np.ptp(self.matrix))
         self.symmetric = all(
             np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
             for rows in row_blocks(self.n, self.n, CACHED_BYTES)

@@ -253,8 +253,22 @@ def default_starts(shape, seed, n_random=None):
         (Profile(WIDE), False),
         (Profile(root=True), False),
         (Product(), False),
-        *((Random(seed + k), False) for k in range(n_random)),
+        *((start, False) for start in random_starts(seed, n_random)),
     ]
+
+
+def random_starts(seed, count):
+    """So many random starts."""
+    return [Random(seed + k) for k in range(count)]
+
+
+def matrix_of(start, problem):
+    """A product or random plan as a matrix whose marginals are yet to be mended; None
+    is the product plan.
+    """
+    if not start.is_random:
+        return None
+    return np.random.default_rng(start.seed).standard_exponential(problem.shape)
 
 
 def fresh_starts(shape):
