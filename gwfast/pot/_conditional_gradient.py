@@ -132,23 +132,24 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
     limits = ExactLimits(
         max_outer=max_iter, tol=0.0, min_change=tol_abs / total**2, min_relative=tol_rel
     )
-    losses = []
+    losses, fused = [], given.M is not None
 
     def note(loss):
-        losses.append(loss)
+        # Rounding may lead below zero, where there is nothing without costs between.
+        losses.append(loss if fused else max(loss, 0.0))
         if report is not None:
-            report(loss * total**2)
+            report(losses[-1] * total**2)
 
     with single_threaded_blas():
         n, m = problem.shape
         solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
         start = None if start is None else start / total
         solution = solver.solve(start, limits, report=note)
-    linear = 0.0 if given.M is None else float(np.vdot(problem.linear_cost, solution.plan))
+    linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
     potentials = _potentials(problem, solution.potentials)
     made = ExactSolved(
         plan=solution.plan,
-        quad=quadratic_term(problem, solution.gw_cost, linear),
+        quad=max(quadratic_term(problem, solution.gw_cost, linear), 0.0),
         linear=linear,
         separable=np.nan,
         errors=[],
@@ -175,7 +176,7 @@ def _potentials(problem, potentials):
 
 
 def _check_start(problem):
-    """Refuse a plan without these marginals; steps go from it towards plans with them."""
+    """Refuse a plan without these marginals, which no step would give it."""
     if problem.marginals == "semirelaxed":
         return  # checked already
     absolute, relative = START_ERROR[problem.arrays.dtype.name]

@@ -208,7 +208,11 @@ def _solved(problem, start, options):
         start = Product() if start is None else Given(start)
         solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
-        quad, separable, advice = quadratic_term(problem, solution.gw_cost, linear), np.nan, ""
+        quad, separable, advice = (
+            quadratic_term(problem, solution.gw_cost, linear),
+            np.nan,
+            "",
+        )
         if options.method.alternating:
             rows, cols = solution.marginals
             separable = _separable(problem, rows, cols)

@@ -361,7 +361,5 @@ warn, log, verbose
 
 
 partial_fused_gromov_wasserstein2 = exact(
-    valued(
-        partial_fused_gromov_wasserstein, "partial_fgw_dist", tol=1e-7, warn=False
-    )
+    valued(partial_fused_gromov_wasserstein, "partial_fgw_dist", tol=1e-7, warn=False)
 )
