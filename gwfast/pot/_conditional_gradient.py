@@ -23,6 +23,8 @@ R = TypeVar("R")
 # Error of the marginals of a start that is taken for rounding, absolutely (POT's) and
 # relatively.
 START_ERROR = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}
+# Entries below this part of the mass are rounding of masses.
+NOTHING, EPS = 2.0**-55, np.finfo(np.float64).eps
 # What POT's linear solver says of an optimal vertex.
 OPTIMAL = 1
 # What functions with entropy call its weight, and those whose names are no rule.
@@ -147,8 +149,9 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
         solution = solver.solve(start, limits, report=note)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
     potentials = _potentials(problem, solution.potentials)
+    plan = _clean(problem, solution.plan)
     made = ExactSolved(
-        plan=solution.plan,
+        plan=plan,
         quad=max(quadratic_term(problem, solution.gw_cost, linear), 0.0),
         linear=linear,
         separable=np.nan,
@@ -163,6 +166,21 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
         ),
     )
     return made.scaled(total, given.arrays.dtype)
+
+
+def _clean(problem, plan):
+    """Without entries that are rounding, and where marginals are bounds, not above
+    them by any.
+    """
+    plan[plan < NOTHING * problem.mass] = 0.0
+    if problem.marginals == "partial":
+        for axis, masses in ((1, problem.p), (0, problem.q)):
+            sums = plan.sum(axis=axis)
+            above = sums > masses
+            factors = np.ones(len(sums))
+            factors[above] = masses[above] / sums[above] * (1 - 4 * EPS)
+            plan *= np.expand_dims(factors, axis)
+    return plan
 
 
 def _potentials(problem, potentials):

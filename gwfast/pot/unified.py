@@ -245,8 +245,8 @@ def _left_to_pot(why, arguments):
     if solver is None:
         raise NotImplementedError(
             f"{why} is none of gwfast's problems: it solves those with both marginals "
-            "(with reg, for alpha above 0), unbalanced_type='semirelaxed' or 'partial'. "
-            "While POT's functions are swapped (gwfast.pot.patch()), others "
+            "(with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
+            "'partial'. While POT's functions are swapped (gwfast.pot.patch()), others "
             "are left to POT"
         )
     return solver(**arguments)
