@@ -24,7 +24,7 @@ R = TypeVar("R")
 # relatively.
 START_ERROR = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}
 # Entries below this part of the mass are rounding of masses.
-NOTHING, EPS = 2.0**-55, np.finfo(np.float64).eps
+NOTHING = 2.0**-55
 # What POT's linear solver says of an optimal vertex.
 OPTIMAL = 1
 # What functions with entropy call its weight, and those whose names are no rule.
@@ -149,7 +149,8 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
         solution = solver.solve(start, limits, report=note)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
     potentials = _potentials(problem, solution.potentials)
-    plan = _clean(problem, solution.plan)
+    plan = solution.plan
+    plan[plan < NOTHING * problem.mass] = 0.0
     made = ExactSolved(
         plan=plan,
         quad=max(quadratic_term(problem, solution.gw_cost, linear), 0.0),
@@ -165,21 +166,22 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
             for x, masses in zip(potentials, (problem.p, problem.q), strict=True)
         ),
     )
-    return made.scaled(total, given.arrays.dtype)
+    made = made.scaled(total, given.arrays.dtype)
+    if given.marginals == "partial":
+        return dataclasses.replace(made, plan=_bounded(made.plan, given.p, given.q))
+    return made
 
 
-def _clean(problem, plan):
-    """Without entries that are rounding, and where marginals are bounds, not above
-    them by any.
+def _bounded(plan, p, q):
+    """A plan whose marginals are not above these by any, from one where they are up to
+    rounding.
     """
-    plan[plan < NOTHING * problem.mass] = 0.0
-    if problem.marginals == "partial":
-        for axis, masses in ((1, problem.p), (0, problem.q)):
-            sums = plan.sum(axis=axis)
-            above = sums > masses
-            factors = np.ones(len(sums))
-            factors[above] = masses[above] / sums[above] * (1 - 4 * EPS)
-            plan *= np.expand_dims(factors, axis)
+    eps = np.finfo(plan.dtype).eps
+    for axis, masses in ((1, p), (0, q)):
+        sums = plan.sum(axis=axis)
+        above, factors = sums > masses, np.ones_like(sums)
+        factors[above] = masses[above] / sums[above] * (1 - 4 * eps)
+        plan = plan * np.expand_dims(factors, axis)
     return plan
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from helpers.pot_calls import C1, C2, EXACT, G0, M, P, Q, pots
-from helpers.pot_spaces import spaces
 from scipy.spatial.distance import cdist
 
 import gwfast.pot
@@ -41,17 +40,19 @@ def arguments(name, given, **options):
     return arrays, options
 
 
-def random_case(seed):
-    """A problem of any size up to 40 and of any kind, with points without mass."""
+def random_case(seed, *sizes):
+    """A problem of any kind, by default of any sizes up to 40, where points have no
+    mass.
+    """
     rng = np.random.default_rng(seed)
-    n, m = rng.integers(3, 41, size=2)
+    n, m = sizes or rng.integers(3, 41, size=2)
     n, m = (n, n) if seed % 4 == 0 else (n, m)
     costs = [cdist(x, x) for x in (rng.normal(size=(k, 3)) for k in (n, m))]
     if seed % 3 == 0:
         costs = [cost * rng.uniform(0.5, 1.5, cost.shape) for cost in costs]
     masses = [rng.uniform(0.1, 1.0, size=k) for k in (n, m)]
     for some in masses:
-        some[rng.integers(len(some))] = 0.0
+        some[rng.integers(len(some))] *= 0.0 if len(some) > 1 else 1.0
         some /= some.sum()
     p, q = masses
     return dict(C1=costs[0], C2=costs[1], p=p, q=q, M=rng.uniform(size=(n, m)))
@@ -92,8 +93,7 @@ def test_agrees_with_pot_on_random_problems(name, seed, loss_fun):
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", EXACT)
 def test_agrees_with_pot_on_small_problems(name, n):
-    case = spaces(n, 4)
-    case = dict(zip(("C1", "C2", "M", "p", "q"), case[:5], strict=True))
+    case = random_case(5, n, 4)
     arrays, options = arguments(name, case, log=True)
     theirs, their_log = pots(name)(*arrays, **options)
     plan, log = ours(name)(*arrays, **options)
