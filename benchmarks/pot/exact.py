@@ -25,7 +25,7 @@ HEADS = (
 
 
 def exact_table(pot, ours):
-    """Distances along graphs of neighbors; then fused, of different sizes and masses."""
+    """Distances along graphs of neighbors; then fused, of uneven sizes and masses."""
     rows = [compared(pot, ours, *plain_problem(n)) for n in N_PLAIN]
     show("distances along graphs, uniform masses, no entropy", HEADS, rows)
     rows = [compared(pot, ours, *fused_problem(n)) for n in N_FUSED]
