@@ -7,14 +7,15 @@ import pytest
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+IDS = ["align", "gromov_wasserstein", "unbalanced", "pot"]
 
 
 def test_there_are_examples():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", BLOCKS, ids=["align", "gromov_wasserstein", "pot"])
+@pytest.mark.parametrize("block", BLOCKS, ids=IDS)
 def test_example_runs(block, capsys):
     exec(compile(block, str(README), "exec"), {})
     printed = capsys.readouterr().out

@@ -210,7 +210,7 @@ cdef class FrankWolfe:
 
     def potentials(self):
         """Of the last linear program: no entry of G is less than their sum, and where
-        the vertex has mass it is that.
+        the vertex has mass it is that. Where each row goes by itself: at the plan.
         """
         n, m = self.n, self.m
         if self.transport is None:

@@ -33,7 +33,9 @@ def _whole_masses(p, q):
         The unit: of the mean of the sums of `p` and `q`.
     """
     whole, sizes = np.empty(len(p) + len(q), dtype=np.int64), (p.sum(), q.sum())
-    if not (min(p.min(), q.min()) > 0 and np.isclose(*sizes, rtol=1e-6, atol=0)):
+    finite = np.isfinite(sizes).all()
+    equal = finite and np.isclose(*sizes, rtol=1e-6, atol=0)
+    if not (equal and min(p.min(), q.min()) > 0):
         raise ValueError(
             f"masses must be positive and have equal sums, got sums of {sizes[0]:g} "
             f"and {sizes[1]:g}, and a least mass of {min(p.min(), q.min()):g}"
@@ -125,10 +127,10 @@ cdef class Transport:
         """
         cdef ptrdiff_t pivots
         cdef double least
+        check_matrix("cost", cost.shape[0], cost.shape[1], self.tree.n, self.tree.m)
         if tolerance is None:
             tolerance = ROUNDING * max(np.max(cost), -np.min(cost))
         least = tolerance
-        check_matrix("cost", cost.shape[0], cost.shape[1], self.tree.n, self.tree.m)
         with nogil:
             pivots = self.solve_for(&cost[0, 0], least, max_pivots)
         if pivots < 0:

@@ -7,6 +7,8 @@ float64 are as exact as a plain sum of float64, sums are of long doubles.
 """
 
 import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 
@@ -189,3 +191,145 @@ def sparse_sinkhorn_passes(
 def sparse_product(start, index, kernel, v, y, out, sums, n_threads=1):
     scaled = _dense(start, index, kernel, len(v)) * v
     out[:], sums[:] = scaled @ y.astype(np.float64), scaled.sum(axis=1)
+
+
+class Transport:
+    """By the linear program itself (HiGHS), whose tolerances are fractions of the
+    largest cost and of all mass: not for masses of very different size.
+    """
+
+    def __init__(self, p, q, rows=None, cols=None):
+        self.p, self.q, self.unit = p, q * (p.sum() / q.sum()), 0.0
+
+    def solve(self, cost, tolerance=None, max_pivots=-1):
+        n, m = cost.shape
+        sums = sparse.vstack(
+            [
+                sparse.kron(sparse.eye_array(n), np.ones((1, m))),
+                sparse.kron(np.ones((1, n)), sparse.eye_array(m)),
+            ]
+        )
+        scale, mass = np.abs(cost).max() or 1.0, self.p.sum()
+        masses = np.concatenate([self.p, self.q]) / mass
+        found = linprog(
+            cost.ravel() / scale,
+            A_eq=sums,
+            b_eq=masses,
+            method="highs-ds",
+            options=dict(
+                primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10
+            ),
+        )
+        self._plan = mass * np.maximum(found.x.reshape(n, m), 0.0)
+        self._potentials = np.split(scale * found.eqlin.marginals, [n])
+        return found.nit
+
+    def entries(self):
+        rows, cols = np.nonzero(self._plan)
+        return rows, cols, self._plan[rows, cols]
+
+    def potentials(self):
+        return tuple(self._potentials)
+
+
+class FrankWolfe:
+    """Everything is made anew in every step, of whole matrices."""
+
+    def __init__(
+        self,
+        left,
+        right,
+        p,
+        q,
+        kind="balanced",
+        mass=1.0,
+        linear=None,
+        losses=None,
+        others=None,
+        rows=None,
+        cols=None,
+        n_threads=1,
+    ):
+        self._pairs = [(left, right), *([others] if others else [])]
+        self._linear = np.zeros((len(p), len(q))) if linear is None else linear
+        self._losses = [
+            np.zeros((len(x), len(x))) if one is None else one
+            for one, x in zip(losses or (None, None), (p, q), strict=True)
+        ]
+        self._p, self._kind, self._transport = p, kind, None
+        if kind == "balanced":
+            self._transport = Transport(p, q)
+        elif kind == "partial":
+            p, q = np.append(p, q.sum() - mass), np.append(q, p.sum() - mass)
+            self._transport = Transport(p, q)
+
+    def _quadratic(self, plan):
+        """Q."""
+        made = sum(left @ plan @ right for left, right in self._pairs)
+        rows, cols = self._losses
+        rows, cols = rows @ plan.sum(axis=1), cols @ plan.sum(axis=0)
+        return made / len(self._pairs) + rows[:, None] + cols
+
+    @property
+    def gradient(self):
+        return self._quadratic(self.plan) + self._linear
+
+    @property
+    def value(self):
+        return float(np.vdot(self.gradient + self._linear, self.plan))
+
+    def start(self, plan, gradient):
+        self.plan, self.n_steps = plan.copy(), 0
+        self.gap = self.change = np.inf
+
+    def advance(
+        self,
+        most,
+        tol=0.0,
+        floor=0.0,
+        least_change=0.0,
+        least_relative=0.0,
+        constant=0.0,
+    ):
+        for _ in range(most):
+            vertex, gradient, before = self._vertex(), self.gradient, self.value
+            way, size = vertex - self.plan, abs(before + constant)
+            self.gap = -2 * np.vdot(gradient, way)
+            still = self.change <= 1e-9 * size
+            if self.gap <= floor or (still and self.gap <= tol * size):
+                return 1
+            curved, part = np.vdot(self._quadratic(way), way), 1.0
+            if curved > 0:
+                part = min(1.0, self.gap / (2 * curved))
+            self.plan += part * way
+            self.n_steps, self.step_size = self.n_steps + 1, part
+            self.change = part * (self.gap - part * curved)
+            size = abs(self.value + constant)
+            if self.change <= 0 or self.change < max(
+                least_change, least_relative * size
+            ):
+                return 2
+        return 0
+
+    def _vertex(self):
+        """The plan that minimizes ``<gradient, plan>``."""
+        n, m = self.plan.shape
+        made, cost = np.zeros((n + 1, m + 1)), np.zeros((n + 1, m + 1))
+        cost[:n, :m] = self.gradient
+        # Of both ends of a partial plan.
+        cost[n, m] = 4 * np.abs(cost).max()
+        if self._transport is None:
+            made[np.arange(n), cost[:n, :m].argmin(axis=1)] = self._p
+            return made[:n, :m]
+        shape = len(self._transport.p), len(self._transport.q)
+        self._transport.solve(cost[: shape[0], : shape[1]])
+        rows, cols, masses = self._transport.entries()
+        made[rows, cols] = masses
+        return made[:n, :m]
+
+    def potentials(self):
+        if self._transport is None:
+            return self.gradient.min(axis=1), np.zeros(self.plan.shape[1])
+        n, m = self.plan.shape
+        rows, cols = self._transport.potentials()
+        return rows[:n], cols[:m]

@@ -20,6 +20,7 @@ from .exact_barycenters import *
 from .partial import *
 from .patching import *
 from .semirelaxed import *
+from .unbalanced import *
 from .unified import *
 
 # Type checkers read literal lists only; without one the names above are public to them.

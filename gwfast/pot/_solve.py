@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from ..kernels.threads import single_threaded_blas
-from ..linear.marginals import RULES
+from ..linear.rules import RULES
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES

@@ -18,6 +18,7 @@ from . import (
     exact_barycenters,
     partial,
     semirelaxed,
+    unbalanced,
     unified,
 )
 from ._problem import outside
@@ -33,6 +34,7 @@ FAMILIES = (
     exact_barycenters,
     partial,
     semirelaxed,
+    unbalanced,
     unified,
 )
 FUNCTIONS = {

@@ -8,13 +8,14 @@ is a lower bound of it (Jensen), and that of all pairs of spaces is one product.
 
 import numpy as np
 
+from ..utils.types import Float64Array
 from .geometry import DenseCost
 
 # Equal parts of the mass.
 PARTS = 128
 
 
-def signature(side: DenseCost, masses):
+def signature(side: DenseCost, masses: Float64Array) -> Float64Array:
     """Means (2, `PARTS`) of the quantile functions of what costs are, and of what their
     root mean squares from point to point (the eccentricities) are.
     """
@@ -26,7 +27,7 @@ def signature(side: DenseCost, masses):
     )
 
 
-def lower_bounds(signatures):
+def lower_bounds(signatures: list[Float64Array]) -> Float64Array:
     """Of the cost of each pair of spaces, (N, N), by their `signature`: the larger of
     Memoli's second and first bound, up to rounding.
     """

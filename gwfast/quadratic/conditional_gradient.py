@@ -87,6 +87,8 @@ class Side:
         self.masses = masses[self.some]
         costs = geometry.matrix[np.ix_(self.some, self.some)].astype(np.float64)
         costs -= shift
+        if self.symmetric:  # up to rounding, which would add up in the objective
+            costs = (costs + costs.T) / 2
         self.values, losses = np.ascontiguousarray(function(costs)), loss(costs)
         self.losses = losses if self.symmetric else (losses + losses.T) / 2
         # Of the product plan.
@@ -394,6 +396,11 @@ class ExactSolution:
             seconds=self.seconds,
             method="cg",
             gap=self.gap,
+            mass=float(self.plan.sum()),
+            lost=tuple(
+                float(np.maximum(masses - found, 0.0).sum())
+                for masses, found in zip((problem.p, problem.q), sums, strict=True)
+            ),
         )
         return GWResult(**fields | more)
 

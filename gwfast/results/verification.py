@@ -57,10 +57,13 @@ class Verification:
         L1 distance, as a fraction of the mass, of the plan from the exact plan of the
         same marginals for its own linearized cost (``method="bapg"``: from the plan
         after one more iteration). An upper limit where the iterations that look for
-        that plan were not enough.
+        that plan were not enough. With epsilon 0 the gap of Frank and Wolfe, as a
+        fraction of the objective: the most by which the linearized objective of any
+        plan of these marginals is below that of this one.
     complementarity : Residual or None
         Of a partial plan: sum of the masses not used, times their multipliers over
-        epsilon (at most one); None for others.
+        epsilon (at most one); None for others, and with epsilon 0, where the gap has
+        it.
     objective, reg_objective : Residual or None
         Distances of the reported `gw_cost` and `reg_cost` from the recomputed ones; the
         bound knows that solvers take given marginals for those of the plan. None where

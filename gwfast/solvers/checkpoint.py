@@ -169,6 +169,7 @@ def opened(problem, options, **others):
         p=rule.p,
         q=rule.q,
         mass=rule.mass,
+        rho=rule.rho,
         marginals=rule.name,
         loss=problem.loss,
         linear_cost=problem.linear_cost,

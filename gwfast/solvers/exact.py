@@ -59,7 +59,7 @@ FEW_STARTS = [(Product(), None), (Profile(WIDE), None)]
 ROUGH = 1e-3
 
 
-def check_exact(options):
+def check_exact(problem, options):
     """Refuse what has no meaning without regularization.
 
     Raises
@@ -67,6 +67,8 @@ def check_exact(options):
     ValueError
         Naming the argument.
     """
+    if problem.marginals == "unbalanced":
+        raise ValueError("epsilon must be positive with marginals='unbalanced', got 0")
     if options.method != "pgd":
         raise ValueError(
             f"method must be 'pgd', the default, with epsilon=0, got {options.method!r}"

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.exact import ExactLinearization, costs_of, nbytes
+from ..quadratic import certificate
+from ..quadratic.exact import ExactLinearization, costs_of, nbytes, stays_factored
 from ..quadratic.exact_plan import ExactPlan, alternate
-from ..quadratic.methods import MethodName, as_method
+from ..quadratic.methods import PGD, MethodName, as_method
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..results.verification import Residual, Verification
@@ -31,6 +32,10 @@ MAX_BOUND = 0.1
 # Rounding of the objective, a difference of larger terms, in units of what solvers
 # expect of it: sums of mean losses that are negative by less than ten are made zero.
 COST_ROUNDINGS = 10
+# Rounding of the gap of a plan without entropy, as a fraction of the largest of the
+# terms that its objective is a difference of, in units of that of a cost: solvers end
+# at a tenth of it.
+GAP_ROUNDINGS = 1e4
 # Residuals of which nothing can be said where the plan is not finite.
 UNKNOWN = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
 
@@ -60,11 +65,13 @@ def verify(
         A result is checked with the objectives and the truncation that it reports.
     epsilon : float or None, default=None
         In units of cost, as in `gromov_wasserstein` (half of POT's). None is that of
-        the result; a plan that has none needs it.
+        the result; a plan that has none needs it. 0 is the exact problem.
     method : {"pgd", "ppa", "bapg"} or None, default=None
         What the plan should be a fixed point of; None is that of the result, or "pgd".
+        With epsilon 0 only "pgd": there is one kind of stationary plan.
     tol, marginal_tol : float, default=1e-5
-        Those the plan was solved to. With ``method="bapg"`` `marginal_tol` is for the
+        Those the plan was solved to; with epsilon 0 `tol` is of the gap, as a fraction
+        of the objective. With ``method="bapg"`` `marginal_tol` is for the
         columns alone, and of a partial plan a fraction of its mass.
     max_iter : int, default=1000
         Limit of the iterations from each start of the search for potentials; those of a
@@ -81,7 +88,8 @@ def verify(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
+        If an argument has the wrong type, shape or value, or the problem is unbalanced;
+        the message names it.
     MemoryError
         If the costs would not fit `memory_limit`, before anything is allocated.
 
@@ -96,14 +104,21 @@ def verify(
     if not isinstance(problem, QuadraticProblem):
         came = type(problem).__name__
         raise TypeError(f"problem must be a QuadraticProblem, got {came}")
+    if problem.rule.is_relaxed:
+        raise ValueError(
+            f"problem must not have marginals={problem.marginals!r}, whose conditions "
+            "of optimality are not checked yet"
+        )
     given = _as_given(problem, result, epsilon, method)
-    steps = as_method(given.method, problem, SINGLE)
+    steps = PGD if given.is_exact else as_method(given.method, problem, SINGLE)
     limits = dict(
         tol=as_positive(tol, "tol"),
         marginal_tol=as_positive(marginal_tol, "marginal_tol"),
         max_iter=as_count(max_iter, "max_iter"),
     )
     limit, size = as_memory_limit(memory_limit), nbytes(problem, steps.alternating)
+    if given.is_exact:
+        size += certificate.nbytes(problem)
     if size > limit:
         n, m = problem.shape
         raise MemoryError(
@@ -128,6 +143,11 @@ class _Given:
     gw_cost: float | None = None
     reg_cost: float | None = None
     left_out: float = np.inf
+
+    @property
+    def is_exact(self):
+        """Whether there is no regularization."""
+        return self.epsilon == 0
 
     def rows(self, rows):
         """Some rows of the plan, in float64."""
@@ -165,8 +185,10 @@ def _as_given(problem, result, epsilon, method):
         coupling = result.coupling
         names = "potentials", "gw_cost", "reg_cost", "left_out"
         reported = {name: getattr(result, name) for name in names}
+        own = None if result.method == "cg" else result.method
         epsilon = result.epsilon if epsilon is None else epsilon
-        method = method or result.method
+        if epsilon != 0:
+            method = method or own
     elif isinstance(result, Coupling):
         coupling = result
     else:
@@ -180,7 +202,9 @@ def _as_given(problem, result, epsilon, method):
         )
     if epsilon is None:
         raise ValueError("epsilon must be given for a plan that does not tell it")
-    epsilon = as_positive(epsilon, "epsilon")
+    epsilon = as_positive(epsilon, "epsilon", zero=True)
+    if epsilon == 0 and method not in (None, "pgd"):
+        raise ValueError(f"method must be 'pgd' with epsilon=0, got {method!r}")
     return _Given(coupling, epsilon, method or "pgd", **reported)
 
 
@@ -189,6 +213,20 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     costs = costs_of(problem, method.alternating)
     least = float(np.finfo(given.coupling.dtype).tiny)
     at = ExactLinearization(costs, given.rows, method.alternating, least)
+    # Solvers without entropy take costs of point clouds as matrices of float32.
+    clouds = given.is_exact and stays_factored(problem, method.alternating)
+    precision = SINGLE if clouds else given.precision
+    found = dict(
+        **_marginals(problem, at, method, marginal_tol),
+        **_objectives(at, given, entropy, precision),
+        gw_cost=at.gw_cost,
+        linear_cost=at.linear_cost,
+    )
+    if given.is_exact:
+        return found | dict(
+            stationarity=_gap(at, tol, precision),
+            truncation=Residual(0.0, given.left_out),
+        )
     unit = at.cost_scale / given.epsilon
     bound = SLACK * tol + ROUNDINGS * given.precision.rounding * (1.0 + unit)
     bound = min(bound, MAX_BOUND)
@@ -201,15 +239,20 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
         distance, left_out = plan.distance, plan.left_out
         if problem.rule.takes_mass:
             complementarity = Residual(plan.complementarity, bound)
-    return dict(
-        **_marginals(problem, at, method, marginal_tol),
-        **_objectives(at, given, entropy),
-        gw_cost=at.gw_cost,
-        linear_cost=at.linear_cost,
+    return found | dict(
         stationarity=Residual(distance, bound),
         complementarity=complementarity,
         truncation=Residual(left_out, given.left_out + bound),
     )
+
+
+def _gap(at, tol, precision):
+    """That of Frank and Wolfe, as a fraction of the objective."""
+    rounding = ROUNDINGS if precision is SINGLE else GAP_ROUNDINGS
+    rounding *= precision.rounding * at.magnitude
+    # Where the objective is nothing but rounding, of that.
+    unit = max(abs(at.gw_cost), rounding) or 1.0
+    return Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
 
 
 def _marginals(problem, at, method, marginal_tol):
@@ -232,9 +275,9 @@ def _marginals(problem, at, method, marginal_tol):
     )
 
 
-def _objectives(at, given, entropy):
+def _objectives(at, given, entropy, precision):
     """How far the reported objectives are from those of the plan."""
-    rounding, made = COST_ROUNDINGS * given.precision.cost_rounding, {}
+    rounding, made = COST_ROUNDINGS * precision.cost_rounding, {}
     # Solvers take given marginals for those of the plan.
     bound = rounding * at.magnitude + at.confusion
     if given.gw_cost is not None:

@@ -17,6 +17,7 @@ from helpers.processes import environment
 # The files of POT's folder of tests, and what the names of their tests must have in
 # them to be about what is swapped.
 FILES = {
+    "gromov/test_fugw.py": "",
     "gromov/test_bregman.py": "",
     "gromov/test_gw.py": "",
     "gromov/test_semirelaxed.py": "",

@@ -237,8 +237,6 @@ def test_gradients_are_left_to_pot(listed):
 def test_solve_gromov_leaves_the_rest_to_pot():
     others = [
         {"unbalanced": 1.0},
-        {"reg": 1.0, "unbalanced": 1.0},
-        {"reg": 1.0, "unbalanced": 1.0, "M": M},
         {"reg": 0.5, "M": M, "alpha": 0},
     ]
     for options in others:
@@ -251,6 +249,17 @@ def test_solve_gromov_leaves_the_rest_to_pot():
         assert ours.value == theirs.value
     with pytest.raises(NotImplementedError):
         gwfast.pot.solve_gromov(C1, C2, unbalanced=1.0)
+
+
+@pytest.mark.filterwarnings("ignore")  # of an alpha without M
+def test_pots_solve_gromov_takes_unbalanced_plans_from_here():
+    for options in ({}, {"M": M}):
+        options = dict(options, reg=1.0, unbalanced=1.0)
+        theirs = OWN["solve_gromov"](C1, C2, **options)
+        with gwfast.pot.patched():
+            ours = ot.solve_gromov(C1, C2, **options)
+        np.testing.assert_allclose(ours.plan, theirs.plan, rtol=1e-6)
+        assert ours.value == pytest.approx(theirs.value, rel=1e-6)
 
 
 def test_solve_gromov_returns_pots_result():

@@ -210,7 +210,7 @@ def test_costs_that_do_not_fit_are_refused_with_numbers():
         (dict(result=np.ones((2, 2))), ValueError, "result must have shape"),
         (dict(result=None), TypeError, "result must hold real numbers"),
         (dict(epsilon=None), ValueError, "epsilon must be given"),
-        (dict(epsilon=-1.0), ValueError, "epsilon must be positive"),
+        (dict(epsilon=-1.0), ValueError, "epsilon must be non-negative"),
         (dict(method="sgd"), ValueError, "method must be one of"),
         (dict(tol=0.0), ValueError, "tol must be positive"),
         (dict(marginal_tol=0.0), ValueError, "marginal_tol must be positive"),

@@ -1,0 +1,306 @@
+"""Conditional gradient steps: those of the twin, and objectives by all terms."""
+
+import numpy as np
+import pytest
+from helpers.marks import mostly_slow
+from helpers.problems import masses, random_cost
+from helpers.twins import half_gradient
+
+from gwfast.kernels import _frank_wolfe, reference
+from gwfast.kernels._frank_wolfe import CONVERGED, MORE, STALLED, FrankWolfe
+
+KINDS = ["balanced", "semirelaxed", "partial"]
+SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31), (65, 40)]
+SMALL = SHAPES[:5]
+FUSED = [False, True]
+LOSSES = ["square", "kl"]
+MASS = 0.6
+
+
+class Problem:
+    """A problem by the words of the solvers, and what it is in those of the kernel."""
+
+    def __init__(self, shape, kind, seed, *, loss="square", symmetric=True, alpha=None):
+        n, m = self.shape = shape
+        rng = np.random.default_rng(seed)
+        self.costs = x, y = tuple(
+            random_cost(size, rng.integers(1 << 30), symmetric=symmetric) + 0.1
+            for size in shape
+        )
+        self.p, self.q, self.kind, self.loss = (
+            masses(n, rng),
+            masses(m, rng),
+            kind,
+            loss,
+        )
+        self.linear = None if alpha is None else rng.random(shape)
+        self.alpha, self.mass = 1.0 if alpha is None else alpha, 1.0
+        if kind == "partial":
+            self.mass = MASS
+        separate, left, right = x**2, -2 * x, y
+        losses = separate, y**2
+        if loss == "kl":
+            left, right, losses = -x, np.log(y), (x * np.log(x) - x, y)
+        self.given = dict(
+            left=self.alpha * left,
+            right=np.ascontiguousarray(right.T),
+            losses=tuple(self.alpha * (one + one.T) / 2 for one in losses),
+        )
+        if self.linear is not None:
+            self.given["linear"] = (1 - self.alpha) / 2 * self.linear
+        if not symmetric:
+            others = self.given["left"].T, self.given["right"].T
+            self.given["others"] = tuple(map(np.ascontiguousarray, others))
+
+    def make(self, module, n_threads=1):
+        """Steps from the product plan."""
+        given = {"kind": self.kind, "mass": self.mass, **self.given}
+        twin = reference.FrankWolfe(p=self.p, q=self.q, **given)
+        plan = self.mass * np.multiply.outer(self.p, self.q)
+        twin.start(plan, None)
+        steps = module.FrankWolfe(p=self.p, q=self.q, n_threads=n_threads, **given)
+        steps.start(plan, twin.gradient)
+        return steps
+
+    def half_gradient(self, plan):
+        return half_gradient(plan, *self.costs, self.loss, self.linear, self.alpha)
+
+    def objective(self, plan):
+        linear = 0.0
+        if self.linear is not None:
+            linear = (1 - self.alpha) / 2 * np.vdot(self.linear, plan)
+        return np.vdot(self.half_gradient(plan), plan) + linear
+
+    def assert_feasible(self, plan):
+        assert (plan >= 0).all()
+        rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+        if self.kind == "partial":
+            assert (rows <= self.p + 1e-14).all() and (cols <= self.q + 1e-14).all()
+            assert plan.sum() == pytest.approx(self.mass, rel=1e-13)
+            return
+        np.testing.assert_allclose(rows, self.p, rtol=1e-13)
+        if self.kind == "balanced":
+            np.testing.assert_allclose(cols, self.q, rtol=1e-13)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.mark.parametrize("shape", SHAPES[:-1])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("alpha", [None, 0.3])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_steps_are_those_of_the_twin(shape, kind, loss, alpha, symmetric, isa, seed):
+    options = dict(loss=loss, alpha=alpha, symmetric=symmetric)
+    problem = Problem(shape, kind, seed, **options)
+    ours, twin = problem.make(_frank_wolfe), problem.make(reference)
+    for _ in range(4):
+        came = ours.advance(1, floor=1e-12), twin.advance(1, floor=1e-12)
+        assert ours.gap == pytest.approx(twin.gap, rel=1e-7, abs=1e-11)
+        assert came[0] == came[1]
+        assert ours.n_steps == twin.n_steps
+        np.testing.assert_allclose(ours.plan, twin.plan, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(ours.gradient, twin.gradient, rtol=1e-8, atol=1e-9)
+        assert ours.value == pytest.approx(twin.value, rel=1e-9, abs=1e-12)
+        if came[0] != MORE:
+            break
+        assert ours.step_size == pytest.approx(twin.step_size, rel=1e-6)
+        assert ours.change == pytest.approx(twin.change, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES, fast=SMALL))
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("alpha", [None, 0.3])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_way_goes_down_and_is_certified(shape, kind, loss, alpha, symmetric, seed):
+    """Objectives by all n^2 m^2 terms, and gaps by all entries of the gradient."""
+    options = dict(loss=loss, alpha=alpha, symmetric=symmetric)
+    problem = Problem(shape, kind, seed, **options)
+    steps = problem.make(_frank_wolfe)
+    status, before = MORE, problem.objective(steps.plan)
+    while status == MORE and steps.n_steps < 200:
+        plan = steps.plan
+        made = steps.n_steps
+        status = steps.advance(1, tol=1e-6, floor=1e-13)
+        problem.assert_feasible(steps.plan)
+        value = problem.objective(steps.plan)
+        assert steps.value == pytest.approx(value, rel=1e-11, abs=1e-13)
+        assert value <= before + 1e-14
+        if steps.n_steps > made:
+            assert before - value == pytest.approx(steps.change, rel=1e-6, abs=1e-13)
+            assert 0 < steps.step_size <= 1
+        assert steps.gap >= -1e-13
+        # What any plan promises at most, this one's own potentials say.
+        f, g = steps.potentials()
+        half = problem.half_gradient(steps.plan if kind == "semirelaxed" else plan)
+        assert (half - f[:, None] - g).min() >= -1e-12
+        before = value
+        np.testing.assert_allclose(
+            steps.gradient, problem.half_gradient(steps.plan), rtol=0, atol=1e-12
+        )
+    assert status != STALLED
+    if status == CONVERGED:
+        assert steps.gap <= max(1e-6 * abs(steps.value), 1e-13)
+
+
+def test_threads_change_no_bit(kind):
+    problem = Problem((400, 330), kind, 0, alpha=0.7, symmetric=False)
+    alone, *teams = (problem.make(_frank_wolfe, n_threads=k) for k in (1, 2, 3))
+    for _ in range(20):
+        expected = alone.advance(1, 1e-6)
+        for steps in teams:
+            assert steps.advance(1, 1e-6) == expected
+            assert (steps.value, steps.gap) == (alone.value, alone.gap)
+            np.testing.assert_array_equal(steps.plan, alone.plan)
+            np.testing.assert_array_equal(steps.gradient, alone.gradient)
+
+
+def linear_steps(linear, p, q, kind="semirelaxed", mass=1.0):
+    """Of a function that is linear: one step is to a vertex."""
+    n, m = linear.shape
+    zeros = np.zeros((n, n)), np.zeros((m, m))
+    steps = FrankWolfe(*zeros, p, q, kind, mass, linear=linear)
+    steps.start(mass * np.multiply.outer(p, q), linear)
+    return steps
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
+    """From a vertex to the product plan, the minimum of a convex function: hundreds of
+    steps that no sum kept up to date may drift in.
+    """
+    rng, mass = np.random.default_rng(0), MASS if kind == "partial" else 1.0
+    p, q = masses(20, rng), masses(15, rng)
+    left, right = (np.cov(rng.standard_normal((size, 40))) for size in (20, 15))
+    optimum = mass * np.multiply.outer(p, q)
+    linear = -left @ optimum @ right
+    start = linear_steps(rng.standard_normal((20, 15)), p, q, kind, mass)
+    start.advance(1)
+    steps = FrankWolfe(
+        left,
+        right,
+        p,
+        q,
+        kind,
+        mass,
+        linear=linear,
+        others=None if symmetric else (left, right),
+    )
+    steps.start(start.plan, left @ start.plan @ right + linear)
+    assert steps.advance(700) == MORE and steps.n_steps == 700
+    plan = steps.plan
+    half = left @ plan @ right + linear
+    np.testing.assert_allclose(steps.gradient, half, rtol=0, atol=1e-15)
+    value = np.vdot(half + linear, plan)
+    assert steps.value == pytest.approx(value, rel=1e-12)
+    least = np.vdot(linear, optimum)
+    assert least < steps.value and 0 < steps.gap < 1e-2 * abs(least)
+    assert steps.value <= least + steps.gap
+    assert plan.min() >= 0 and plan.sum() == pytest.approx(mass, rel=1e-13)
+    np.testing.assert_array_less(plan.sum(axis=1), p + 1e-15)
+
+
+@pytest.mark.parametrize(
+    "m", [1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000]
+)
+@pytest.mark.parametrize("tied", [False, True])
+def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
+    rng, n = np.random.default_rng(seed), 9
+    linear = rng.integers(0, 3, (n, m)) * 1.0 if tied else rng.standard_normal((n, m))
+    p = masses(n, rng)
+    steps = linear_steps(linear, p, np.full(m, 1 / m))
+    if steps.advance(1) == MORE:  # else all is as good
+        np.testing.assert_array_equal(steps.plan.argmax(axis=1), linear.argmin(axis=1))
+        np.testing.assert_allclose(steps.plan.max(axis=1), p, rtol=1e-15)
+        assert np.count_nonzero(steps.plan) == n
+    assert steps.value == pytest.approx(2 * p @ linear.min(axis=1), rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (17, 24)])
+@pytest.mark.parametrize("mass", [1e-9, 0.3, 1 - 1e-12, 1.0])
+def test_partial_vertices_are_those_of_a_linear_program(shape, mass, seed):
+    rng = np.random.default_rng(seed)
+    linear, p, q = rng.standard_normal(shape), masses(shape[0], 1), masses(shape[1], 2)
+    steps = linear_steps(linear, p, q, "partial", mass)
+    steps.advance(2)
+    plan = steps.plan
+    assert plan.sum() == pytest.approx(mass, abs=1e-15)
+    assert (plan.sum(axis=1) <= p + 1e-15).all()
+    assert (plan.sum(axis=0) <= q + 1e-15).all()
+    ot = pytest.importorskip("ot")
+    padded = np.zeros((shape[0] + 1, shape[1] + 1))
+    padded[:-1, :-1], padded[-1, -1] = linear, 100.0
+    expected = np.vdot(
+        padded, ot.emd(np.append(p, 1 - mass), np.append(q, 1 - mass), padded)
+    )
+    assert np.vdot(linear, plan) == pytest.approx(expected, abs=1e-11)
+
+
+def test_nothing_to_gain_has_converged_at_once(kind):
+    steps = linear_steps(np.zeros((4, 5)), masses(4, 1), masses(5, 2), kind)
+    assert steps.advance(10) == CONVERGED
+    assert steps.n_steps == 0 and steps.gap == 0 and steps.value == 0
+
+
+def test_after_a_stall_steps_go_on(kind):
+    problem = Problem((17, 24), kind, 3, alpha=0.5)
+    stalling, plain = (problem.make(_frank_wolfe) for _ in range(2))
+    for _ in range(8):
+        came = stalling.advance(1, floor=1e-13, least_change=np.inf)
+        assert came == STALLED or plain.advance(1, floor=1e-13) == came == CONVERGED
+        if came == STALLED:
+            plain.advance(1, floor=1e-13)
+        np.testing.assert_array_equal(stalling.plan, plain.plan)
+
+
+def test_it_starts_again_as_if_new(kind):
+    problem = Problem((9, 7), kind, 3)
+    steps, other = problem.make(_frank_wolfe), Problem((9, 7), kind, 3)
+    steps.advance(5)
+    plan = problem.mass * np.multiply.outer(problem.p, problem.q)
+    steps.start(plan, problem.half_gradient(plan))
+    fresh = other.make(_frank_wolfe)
+    for _ in range(5):
+        assert steps.advance(1) == fresh.advance(1)
+        assert steps.value == pytest.approx(fresh.value, rel=1e-12)
+        np.testing.assert_allclose(steps.plan, fresh.plan, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("left", np.zeros((8, 9))),
+        ("right", np.zeros((8, 8))),
+        ("linear", np.zeros((9, 9))),
+        ("losses", (np.zeros((9, 8)), None)),
+        ("losses", (None, np.zeros((9, 9)))),
+        ("others", (np.zeros((9, 9)), np.zeros((9, 9)))),
+    ],
+)
+def test_matrices_of_another_shape_are_refused(name, value):
+    problem = Problem((9, 7), "balanced", 0)
+    problem.given[name] = value
+    with pytest.raises(ValueError, match=name):
+        problem.make(_frank_wolfe)
+
+
+def test_plans_of_another_shape_are_refused():
+    steps = Problem((9, 7), "balanced", 0).make(_frank_wolfe)
+    with pytest.raises(ValueError, match="broadcast"):
+        steps.start(np.zeros((9, 6)), np.zeros((9, 7)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_matrices_of_another_type_are_refused(dtype):
+    problem = Problem((9, 7), "balanced", 0)
+    problem.given["left"] = problem.given["left"].astype(dtype)
+    with pytest.raises(ValueError, match="dtype"):
+        problem.make(_frank_wolfe)
+
+
+def test_what_is_read_of_the_gradient_cannot_be_written_to():
+    steps = Problem((9, 7), "balanced", 0).make(_frank_wolfe)
+    with pytest.raises(ValueError, match="read-only"):
+        steps.gradient[0, 0] = 1.0
