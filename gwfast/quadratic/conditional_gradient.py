@@ -177,18 +177,23 @@ class ConditionalGradient:
         self._magnitude = alpha * x.largest * y.largest * problem.mass**2
         self._magnitude += sum(float(np.abs(one).max()) for one in self._constants)
 
-    def solve(self, plan, limits, callback=None):
+    def solve(self, plan, limits, callback=None, report=None):
         """From a plan (n, m), None for the product plan: an `ExactSolution`.
 
-        Marginals of a plan are mended.
+        Marginals of a plan are mended. ``report(objective)`` is called before the first
+        step and after each.
         """
         began, history, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits, self._steps())
         constant = self._constant
+        if report is not None:
+            report(steps.value + constant)
         while status is None:
             moves = steps.advance(1, *options)
             if steps.n_steps > len(history):
                 history.append(_step(steps, constant, time.perf_counter() - began))
+                if report is not None:
+                    report(history[-1].gw_cost)
                 if callback is not None and self._stops(callback, history[-1], steps):
                     status = Status.STOPPED
             if status is None:
