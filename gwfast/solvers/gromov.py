@@ -3,6 +3,7 @@
 import dataclasses
 import time
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
@@ -264,6 +265,7 @@ def _solve_exact(problem, options, began):
         except OutOfTime:
             options = dataclasses.replace(options, method=PGD)
             result = unsolved(problem, options)
+            result = dataclasses.replace(result, method="cg", gap=np.inf)
     coupling = result.coupling.with_limit(limit)
     seconds = time.perf_counter() - began
     return dataclasses.replace(result, coupling=coupling, seconds=seconds)

@@ -152,6 +152,8 @@ def tune_epsilon(
     ]
     if not epsilons:
         raise ValueError("epsilons must not be empty")
+    if any(one.is_zero for one in epsilons):
+        raise ValueError("epsilons must be positive, got Epsilon(value=0)")
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         n_threads=n_threads,
