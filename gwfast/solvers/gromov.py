@@ -133,7 +133,9 @@ def gromov_wasserstein(
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
         this, relatively (for dense costs not less than float32 rounding moves the plan
-        by, about 1e-7 of the largest cost over epsilon),
+        by, about 1e-7 of the largest cost over epsilon); where `epsilon` is 0, when the
+        gap is at most this fraction of the objective and steps change that by next to
+        nothing,
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     time_limit : float or None, default=None
