@@ -11,6 +11,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL
 PRINTED = {
     "align": "converged",
     "gromov_wasserstein": "converged",
+    "exact": "True\nTrue\n",
     "unbalanced": "converged",
     "pairwise": "190 solved, 0 skipped",
     "pot": "converged",
