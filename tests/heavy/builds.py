@@ -146,7 +146,9 @@ BUILDS = {
     ),
     "arm64": Build(
         "A cross compiler's, for the interpreter of --interpreter, such as one of that "
-        "machine in QEMU; without tests that start others.",
+        "machine in QEMU; without tests that start others. With Debian's packages for "
+        "arm64 unpacked in ROOT and wheels for it in WHEELS: --interpreter 'env "
+        "PYTHONPATH=WHEELS qemu-aarch64 -L ROOT ROOT/usr/bin/python3'.",
         "aarch64-linux-gnu-gcc",
         OWN_OPENMP,
         NO_PROBE
