@@ -189,28 +189,30 @@ def solve_gromov(
         tol=TOLERANCES[marginals] if tol is None else tol,
         verbose=verbose,
     )
-    others = dict(q=b, marginals=marginals)
+    if marginals != "semirelaxed":
+        data |= dict(q=b, marginals=marginals)
     if marginals == "partial":
-        others["mass"] = unbalanced
+        data["mass"] = unbalanced
     if is_exact:
-        answer = _exact(data | others, plan_init, **options)
+        answer = _exact(data, plan_init, **options)
         return _result(answer, zero_linear=alpha == 1 and marginals != "partial")
-    if marginals == "semirelaxed":
-        answer = solve_semirelaxed(data, plan_init, 0, epsilon=reg, **options)
-    else:
-        if marginals == "balanced":
-            method = "PGD" if method is None else method
-            options["method"] = method_of(method, "method")
-        problem = Problem(**data, **others, G0=plan_init)
-        answer = problem.solve(epsilon=reg, **options)
+    answer = _entropic(data, plan_init, method, epsilon=reg, **options)
     return _result(answer, zero_linear=marginals != "partial")
+
+
+def _entropic(data, start, method, **options):
+    """The `Answer` with entropy."""
+    if "marginals" not in data:
+        return solve_semirelaxed(data, start, 0, **options)
+    if data["marginals"] == "balanced":
+        options["method"] = method_of("PGD" if method is None else method, "method")
+    return Problem(**data, G0=start).solve(**options)
 
 
 def _exact(data, start, max_iter, tol, verbose):
     """The `Answer` without entropy."""
-    marginals = data["marginals"]
+    marginals = data.get("marginals", "semirelaxed")
     if marginals == "semirelaxed":
-        data = {key: x for key, x in data.items() if key not in ("q", "marginals")}
         problem, start = semirelaxed_problem(data, start, 0)
     else:
         problem, start = Problem(**data, G0=start), None
