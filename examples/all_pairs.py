@@ -3,9 +3,9 @@ All pairs of shapes
 ===================
 
 Which shapes are alike, when each may be bent or turned over, and has a number of points
-of its own? Gromov-Wasserstein distances between all pairs of them tell, and from these a tree, a
-map and the nearest shapes of each follow. That is how shapes of neurons are compared
-(CAJAL, Govek et al., Nature Communications, 2023).
+of its own? Gromov-Wasserstein distances between all pairs of them tell, and from these
+a tree, a map and the nearest shapes of each follow. That is how shapes of neurons are
+compared (CAJAL, Govek et al., Nature Communications, 2023).
 
 The shapes are made here: skeletons of five families, with limbs of random lengths and
 bends. It prints (and how long both took)::

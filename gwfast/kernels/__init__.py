@@ -6,6 +6,8 @@ in `control_groups`.
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
     _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
+    _transport.pyx, _frank_wolfe.pyx
+                     keep state     -> of problems without entropy, from step to step
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
 
 The instruction set is chosen once, at import: the widest that the processor has, or
@@ -30,6 +32,11 @@ To add a kernel, in this order:
    set and for any number of threads (``test_build.py`` fails where it is missing);
 8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
    counted by, if solves spend time in it.
+
+What keeps state is a class, whose twin has the arguments of its constructor and its
+methods, and a test file of its own. ``_transport.pyx`` owns the tree of a network
+simplex (``csrc/network_simplex.c``, compiled once: its loop over a row is the slot
+``least_of_row``), ``_frank_wolfe.pyx`` a plan and its gradient.
 
 An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 """

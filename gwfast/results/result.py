@@ -29,7 +29,8 @@ class OuterStep(NamedTuple):
     change : float
         Relative change that this iteration made, in what the next one depends on: for
         point clouds ``|A' - A|_F / |A'|_F`` of the matrix ``A = X' T Y``, for dense
-        costs ``|T' - T|_1`` of the plan, over its mass.
+        costs ``|T' - T|_1`` of the plan, over its mass. Where `epsilon` is 0 the part
+        of the way to the vertex that the plan went.
     marginal_error : float
         ``|T 1 - p|_1 + |T' 1 - q|_1``.
     n_inner : int
@@ -188,7 +189,7 @@ class SinkhornResult:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class GWResult:
-    """Solution of an entropic Gromov-Wasserstein problem.
+    """Solution of a Gromov-Wasserstein problem, entropic or exact.
 
     Attributes
     ----------
@@ -200,8 +201,9 @@ class GWResult:
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the last linearized
-        cost; with ``method="ppa"`` and "bapg" times the plan before. Minus infinity for
-        points without mass.
+        cost; with ``method="ppa"`` and "bapg" times the plan before. Where `epsilon` is
+        0 those of the last linear program: ``f_i + g_j <= lin_cost_ij``, with equality
+        where its vertex has mass. Minus infinity for points without mass.
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
         cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
@@ -241,7 +243,8 @@ class GWResult:
     gap : float
         Of Frank and Wolfe, where `epsilon` is 0: the most by which the linearized
         objective of any plan is below that of this one, a certificate of stationarity;
-        else NaN.
+        else NaN. Where a limit or the callback ended the solve, of the plan before the
+        last step; infinite if there was no time for any.
     mass : float
         Of the plan.
     lost : tuple of two floats

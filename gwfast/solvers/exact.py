@@ -14,10 +14,12 @@ from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, n
 from ..quadratic.factory import is_factored
 from ..quadratic.methods import PGD
 from ..results.result import Candidate, Candidates
+from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
+from .checkpoint import Checkpoint
 from .levels import choose
 from .race import search
 from .stages import descend
@@ -77,7 +79,7 @@ def check_exact(problem, options):
         raise ValueError(
             f"tier must be 'auto' or 'dense' with epsilon=0, got {options.tier!r}"
         )
-    if options.checkpoint.path is not None:
+    if not isinstance(options.checkpoint, Checkpoint):
         raise ValueError("checkpoint must be None with epsilon=0")
 
 
@@ -120,11 +122,15 @@ def solve_exact(problem, start, options, report):
         )
         made.append(candidate)
         if best is None or solution.gw_cost < best[1].gw_cost:
-            best = len(made) - 1, solution
-    number, solution = best
+            best = len(made) - 1, solution, plan
+    number, solution, plan = best
     made[number] = made[number]._replace(fate="won")
-    if options.callback is not None:
-        solution = solver.solve(solution.plan, limits, options.callback)
+    if options.callback is not None and not deadline.passed():
+        # The same steps again, for it to see; where there is no time for them, as if
+        # it had been late.
+        seen = solver.solve(plan, limits, options.callback)
+        if seen.status != Status.TIME_LIMIT:
+            solution = seen
     return solution.result(threads, candidates=Candidates(made))
 
 

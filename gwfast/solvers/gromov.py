@@ -4,6 +4,7 @@ import dataclasses
 import time
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
@@ -146,7 +147,9 @@ default="balanced"
     tol : float, default=1e-5
         Stops when both the objective and the plan (see `OuterStep`) change by at most
         this, relatively (for dense costs not less than float32 rounding moves the plan
-        by, about 1e-7 of the largest cost over epsilon),
+        by, about 1e-7 of the largest cost over epsilon); where `epsilon` is 0, when the
+        gap is at most this fraction of the objective and steps change that by next to
+        nothing,
     marginal_tol : float, default=1e-5
         and the L1 error of the marginals is at most this.
     time_limit : float or None, default=None
@@ -270,6 +273,7 @@ def _solve_exact(problem, options, began):
         except OutOfTime:
             options = dataclasses.replace(options, method=PGD)
             result = unsolved(problem, options)
+            result = dataclasses.replace(result, method="cg", gap=np.inf)
     coupling = result.coupling.with_limit(limit)
     seconds = time.perf_counter() - began
     return dataclasses.replace(result, coupling=coupling, seconds=seconds)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ..kernels.threads import single_threaded_blas
-from ..problems.epsilon import Epsilon, EpsilonLike
+from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
@@ -147,7 +147,7 @@ def tune_epsilon(
             f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
         )
     epsilons = [
-        one if isinstance(one, Epsilon) else Epsilon(as_positive(one, "epsilons"))
+        as_epsilon(one if isinstance(one, Epsilon) else as_positive(one, "epsilons"))
         for one in epsilons
     ]
     if not epsilons:

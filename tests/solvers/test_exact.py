@@ -1,0 +1,435 @@
+"""Exact problems: `epsilon=0`, by conditional gradient."""
+
+import itertools
+
+import numpy as np
+import pytest
+from helpers.marks import mostly_slow
+from helpers.problems import cloud, distances, gw_objective, masses, random_cost
+from helpers.variants import SEMIRELAXED, VARIANTS, P, Q, masses_of
+from helpers.variants import costs as variant_costs
+
+import gwfast
+from gwfast import Epsilon, QuadraticProblem, gromov_wasserstein
+from gwfast.quadratic.conditional_gradient import ROUNDING
+
+EXACT = {name: options for name, options in VARIANTS.items() if "method" not in options}
+OFF = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+
+
+def solve(x, y, *given, **options):
+    return gromov_wasserstein(x, y, *given, **{"epsilon": 0} | options)
+
+
+def pair(n=20, m=15):
+    return distances(cloud(n, 2, 1)), distances(cloud(m, 2, 2))
+
+
+def objective(plan, x, y):
+    """With the marginals of the plan, and the mean of the costs taken from them."""
+    shift = (x.mean() + y.mean()) / 2
+    x, y = x - shift, y - shift
+    p, q = plan.sum(axis=1), plan.sum(axis=0)
+    return p @ x**2 @ p + q @ y**2 @ q - 2 * np.vdot(x @ plan @ y.T, plan)
+
+
+def magnitude(*costs):
+    shift = sum(cost.mean() for cost in costs) / 2
+    return sum(np.abs(cost - shift).max() for cost in costs) ** 2
+
+
+# Random problems, in all the ways in which they are awkward.
+OF_COSTS = {
+    "distances": lambda n, rng: distances(rng.standard_normal((n, 2))),
+    "squared": lambda n, rng: distances(rng.standard_normal((n, 2))) ** 2,
+    "duplicated": lambda n, rng: distances(
+        rng.standard_normal((n, 2))[rng.integers(0, 1 + n // 3, n)]
+    ),
+    "constant": lambda n, rng: np.full((n, n), rng.random()),
+    "rank one": lambda n, rng: np.multiply.outer(*[rng.standard_normal(n)] * 2),
+    "asymmetric": lambda n, rng: rng.random((n, n)),
+    "ties": lambda n, rng: np.triu(rng.integers(0, 3, (n, n)), 1) * 1.0,
+}
+OF_MASSES = {
+    "uniform": lambda n, rng: np.ones(n),
+    "uneven": lambda n, rng: rng.random(n) + 0.01,
+    "zeros": lambda n, rng: np.append(rng.random(n - 1) * (rng.random(n - 1) > 0.3), 1),
+    "orders": lambda n, rng: 10.0 ** rng.uniform(-12, 0, n),
+}
+
+
+def random_problem(seed):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(1, 61 if rng.random() < 0.2 else 26, 2)
+    x, y = (
+        OF_COSTS[rng.choice([*OF_COSTS])](size, np.random.default_rng([seed, side]))
+        for side, size in ((0, n), (1, m))
+    )
+    if seed % 5 == 0:  # the same points in another order
+        order = rng.permutation(n)
+        y = x[np.ix_(order, order)]
+    if seed % 4 == 1:
+        x, y = x + 1e6, y + 1e6
+    if seed % 4 == 2:
+        scale = 10.0 ** rng.uniform(-12, 12)
+        x, y = scale * x, scale * y
+    p, q = (OF_MASSES[rng.choice([*OF_MASSES])](len(one), rng) for one in (x, y))
+    return x, y, p / p.sum(), q / q.sum()
+
+
+def assert_sound(result, x, y, p, q):
+    """A valid plan, whose gap and objective are what is said."""
+    plan = result.plan
+    assert plan.dtype == np.float64 and np.isfinite(plan).all() and (plan >= 0).all()
+    rows = np.abs(plan.sum(axis=1) - p).max()
+    cols = np.abs(plan.sum(axis=0) - q).max()
+    assert max(rows, cols, result.marginal_error / (len(p) + len(q))) < 1e-12
+    size = magnitude(x, y)
+    assert abs(result.gw_cost - objective(plan, x, y)) <= 1e-11 * size
+    assert result.reg_cost == result.gw_cost and result.epsilon == 0
+    assert result.method == "cg" and result.gap >= 0
+    assert result.n_outer == len(result.history)
+    assert result.status in ("converged", "max_outer")
+    if result.converged:
+        assert result.gap <= 1e-5 * abs(result.gw_cost) + 10 * ROUNDING * size
+    values = [step.gw_cost for step in result.history]
+    assert all(b <= a + 1e-13 * size for a, b in itertools.pairwise(values))
+    potentials = zip(result.potentials, (p, q), strict=True)
+    assert all((np.isfinite(side) == (mass > 0)).all() for side, mass in potentials)
+
+
+@OFF
+@pytest.mark.parametrize("block", mostly_slow(range(25), fast=range(3)))
+def test_random_problems_end_as_their_status_says(block):
+    """Twenty of five hundred."""
+    for seed in range(20 * block, 20 * block + 20):
+        x, y, p, q = random_problem(seed)
+        result = solve(x, y, p, q, init="product", max_outer=300)
+        assert_sound(result, x, y, p, q)
+        if seed % 20 == 0:
+            best = solve(x, y, p, q, max_outer=300, n_starts=3)
+            assert_sound(best, x, y, p, q)
+            assert best.gw_cost <= result.gw_cost + 1e-13 * magnitude(x, y)
+
+
+@OFF
+@pytest.mark.parametrize("block", mostly_slow(range(10), fast=range(2)))
+def test_from_the_product_plan_it_is_not_above_pot(block):
+    """Where neither is stopped. Ties between vertices may fall otherwise, and lead to
+    another optimum, lower or higher: so of costs without ties.
+    """
+    ot = pytest.importorskip("ot")
+    for seed in range(10 * block, 10 * block + 10):
+        rng = np.random.default_rng(seed)
+        n, m = rng.integers(3, 40, 2)
+        x, y = (distances(rng.standard_normal((size, 3))) for size in (n, m))
+        p, q = masses(n, rng), masses(m, rng)
+        ours = solve(x, y, p, q, init="product")
+        _, log = ot.gromov.gromov_wasserstein(
+            x, y, p, q, log=True, tol_rel=1e-12, tol_abs=1e-12
+        )
+        assert ours.converged
+        assert ours.gw_cost <= log["gw_dist"] * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("loss", ["square", "kl"])
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("name", EXACT)
+@OFF
+def test_variants_have_their_marginals_and_objectives(name, loss, symmetric):
+    options, (x, y) = EXACT[name], variant_costs(symmetric)
+    result = solve(x, y, *masses_of(options), **options, loss=loss)
+    plan, mass = result.plan, options.get("mass", 1.0)
+    assert (plan >= 0).all() and plan.sum() == pytest.approx(mass, rel=1e-14)
+    rows, cols = plan.sum(axis=1) - P, plan.sum(axis=0) - Q
+    if mass < 1.0:
+        assert max(rows.max(), cols.max()) < 1e-15
+    else:
+        assert np.abs(rows).max() < 1e-15
+        assert np.abs(cols).max() < 1e-15 or "q" not in options
+    quadratic, alpha = gw_objective(plan, x, y, loss), options.get("alpha", 1.0)
+    linear = np.vdot(options.get("linear_cost", 0.0 * plan), plan)
+    assert result.linear_cost == pytest.approx(linear, rel=1e-12)
+    expected = alpha * quadratic + (1 - alpha) * linear
+    assert result.gw_cost == pytest.approx(expected, rel=1e-11, abs=1e-13)
+    assert 0 <= result.gap <= 1e-5 * result.gw_cost or not result.converged
+
+
+@pytest.mark.parametrize("options", [dict(mass=1.0), dict(mass=None)])
+def test_partial_plans_of_all_mass_are_balanced(options):
+    balanced = solve(*pair(), init="product")
+    partial = solve(*pair(), init="product", marginals="partial", **options)
+    assert partial.gw_cost == pytest.approx(balanced.gw_cost, rel=1e-12)
+    np.testing.assert_allclose(partial.plan, balanced.plan, atol=1e-14)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("symmetric", [True, False])
+@OFF
+def test_an_offset_of_both_costs_changes_nothing(offset, symmetric):
+    sides = random_cost(12, 1, symmetric=symmetric), random_cost(9, 2)
+    plain = solve(*sides, init="product")
+    moved = solve(*(side + offset for side in sides), init="product")
+    assert moved.gw_cost == pytest.approx(plain.gw_cost, rel=1e-8)
+    np.testing.assert_allclose(moved.plan, plain.plan, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e12])
+def test_a_scale_of_both_costs_changes_the_objective_only(scale):
+    plain = solve(*pair(), init="product")
+    scaled = solve(*(scale * side for side in pair()), init="product")
+    assert scaled.gw_cost == pytest.approx(scale**2 * plain.gw_cost, rel=1e-12)
+    np.testing.assert_allclose(scaled.plan, plain.plan, atol=1e-14)
+
+
+def test_rounding_makes_no_cost_asymmetric():
+    x, y = pair()
+    noise = 1e-8 * np.random.default_rng(0).standard_normal(x.shape)
+    plain, noisy = solve(x, y, init="product"), solve(x + noise, y, init="product")
+    assert noisy.gw_cost == pytest.approx(plain.gw_cost, rel=1e-6)
+    assert noisy.gw_cost == pytest.approx(objective(noisy.plan, x + noise, y), rel=1e-9)
+
+
+def test_a_space_is_found_in_another_order():
+    x, order = distances(cloud(30, 2, 0)), np.random.default_rng(0).permutation(30)
+    result = solve(x, x[np.ix_(order, order)])
+    assert result.converged and result.gw_cost == pytest.approx(0, abs=1e-13)
+    assert (result.plan.argmax(axis=1) == np.argsort(order)).all()
+
+
+def test_the_order_of_points_changes_no_objective():
+    (x, y), rng = pair(), np.random.default_rng(0)
+    p, q = masses(len(x), rng), masses(len(y), rng)
+    first, second = rng.permutation(len(x)), rng.permutation(len(y))
+    plain = solve(x, y, p, q, init="product")
+    moved = solve(
+        x[np.ix_(first, first)],
+        y[np.ix_(second, second)],
+        p[first],
+        q[second],
+        init="product",
+    )
+    assert moved.gw_cost == pytest.approx(plain.gw_cost, rel=1e-10)
+    np.testing.assert_allclose(
+        moved.plan, plain.plan[np.ix_(first, second)], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("options", [{}, dict(init="product"), SEMIRELAXED])
+def test_vertices_are_sparse(options):
+    x, y = pair()
+    result = solve(x, y, **options)
+    assert result.converged
+    sparse = result.sparse_plan
+    assert sparse.format == "csr" and sparse.nnz < len(x) + len(y)
+    np.testing.assert_array_equal(sparse.toarray(), result.plan)
+
+
+def test_equal_masses_are_assigned_one_to_one():
+    result = solve(distances(cloud(25, 2, 1)), distances(cloud(25, 2, 2)))
+    assert np.count_nonzero(result.plan > 1e-15) == 25
+    np.testing.assert_allclose(result.plan.max(axis=1), 1 / 25, rtol=1e-13)
+
+
+def test_one_point_has_one_plan():
+    for n, m in ((1, 1), (1, 5), (5, 1)):
+        result = solve(random_cost(n, 1), random_cost(m, 2))
+        assert result.converged
+        np.testing.assert_allclose(result.plan, 1 / max(n, m), rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_starts", [None, 0, 3])
+def test_the_default_is_not_above_the_product_plan(n_starts, seed):
+    x, y = distances(cloud(18, 2, seed)), distances(cloud(12, 3, seed))
+    product = solve(x, y, init="product")
+    best = solve(x, y, n_starts=n_starts)
+    assert best.gw_cost <= product.gw_cost * (1 + 1e-12)
+    table = best.candidates
+    assert best.gw_cost == min(row.gw_cost for row in table)
+    assert [row.fate for row in table].count("won") == 1
+    assert table[0].start == "product" and not product.candidates
+    random = sum(row.start.startswith("random") for row in table)
+    assert random == (64 if n_starts is None else n_starts)
+    assert {row.epsilon for row in table} == {0.0}
+
+
+def test_the_seed_is_that_of_the_random_starts():
+    tables = [
+        [row.gw_cost for row in solve(*pair(), n_starts=4, seed=seed).candidates]
+        for seed in (0, 0, 7)
+    ]
+    assert tables[0] == tables[1] != tables[2]
+
+
+@pytest.mark.parametrize("init", ["auto", "product"])
+@pytest.mark.parametrize("name", EXACT)
+@OFF
+def test_threads_change_no_bit(init, name):
+    options = EXACT[name] | dict(n_starts=2, init=init)
+    alone, team = (
+        solve(*variant_costs(), *masses_of(options), **options, n_threads=k)
+        for k in (1, 2)
+    )
+    np.testing.assert_array_equal(alone.plan, team.plan)
+    assert (alone.gw_cost, alone.gap) == (team.gw_cost, team.gap)
+
+
+def test_threads_change_no_bit_of_larger_problems():
+    x, y = distances(cloud(300, 2, 1)), distances(cloud(450, 2, 2))
+    alone, team = (solve(x, y, init="product", n_threads=k) for k in (1, 2))
+    np.testing.assert_array_equal(alone.plan, team.plan)
+    assert (alone.gw_cost, alone.gap) == (team.gw_cost, team.gap)
+
+
+def test_a_plan_of_other_marginals_is_mended():
+    x, y = pair()
+    for plan in (np.ones((20, 15)), np.eye(20, 15), 1e-200 * np.eye(20, 15)):
+        result = solve(x, y, init=plan)
+        assert_sound(result, x, y, np.full(20, 1 / 20), np.full(15, 1 / 15))
+
+
+def test_an_optimum_stays_as_it_is():
+    best = solve(*pair())
+    again = solve(*pair(), init=best.plan)
+    assert again.converged and again.n_outer <= 1
+    np.testing.assert_allclose(again.plan, best.plan, atol=1e-15)
+    assert again.gw_cost == pytest.approx(best.gw_cost, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "init",
+    ["random", "profile", gwfast.Profile(root=True), gwfast.Seeds([(0, 1), (3, 2)])],
+    ids=str,
+)
+def test_other_starts_are_taken(init):
+    x, y = pair()
+    result = solve(x, y, init=init)
+    assert_sound(result, x, y, np.full(20, 1 / 20), np.full(15, 1 / 15))
+    assert not result.candidates
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "dot"])
+def test_point_clouds_are_taken_as_their_costs(metric):
+    x, y = (gwfast.PointCloud(cloud(n, 3, n), metric) for n in (20, 15))
+    result = solve(x, y)
+    plain = solve(x.to_dense().matrix, y.to_dense().matrix)
+    assert plain.gw_cost == pytest.approx(result.gw_cost, rel=0.05)
+    sides = [side.to_dense().matrix.astype(np.float64) for side in (x, y)]
+    assert result.gw_cost == pytest.approx(objective(result.plan, *sides), rel=1e-9)
+    assert "race with entropy" in [row.start for row in result.candidates]
+
+
+@pytest.mark.parametrize("init", ["product", "auto"])
+def test_callbacks_see_every_step(init):
+    seen, plans = [], []
+
+    def look(step):
+        seen.append(step)
+        plans.append(step.coupling.toarray())
+
+    result = solve(*pair(), init=init, callback=look)
+    plain = solve(*pair(), init=init)
+    assert len(seen) == result.n_outer == plain.n_outer > 0
+    assert [step.iteration for step in seen] == [*range(1, len(seen) + 1)]
+    np.testing.assert_array_equal(plans[-1], result.plan)
+    np.testing.assert_array_equal(plain.plan, result.plan)
+    assert seen[-1].gw_cost == result.gw_cost == result.history[-1].gw_cost
+    for step, plan in zip(seen, plans, strict=True):
+        assert step.gw_cost == pytest.approx(objective(plan, *pair()), rel=1e-11)
+
+
+@pytest.mark.parametrize("init", ["product", "auto"])
+def test_callbacks_stop(init):
+    result = solve(*pair(), init=init, callback=lambda step: step.iteration == 2)
+    assert result.status == "stopped" and result.n_outer == 2
+    assert result.marginal_error < 1e-14
+
+
+def test_a_limit_of_steps_is_kept():
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"a gap of .* of the objective"):
+        result = solve(*pair(), init="product", max_outer=2)
+    assert result.status == "max_outer" and result.n_outer == 2
+    assert result.gap > 1e-5 * result.gw_cost
+
+
+@pytest.mark.parametrize("time_limit", [1e-9, 0.005, 0.05])
+@pytest.mark.parametrize("init", ["product", "auto"])
+@pytest.mark.parametrize("callback", [None, lambda step: False])
+@OFF
+def test_a_limit_of_time_leaves_a_valid_plan(time_limit, init, callback):
+    x, y = pair(150, 120)
+    p, q = np.full(150, 1 / 150), np.full(120, 1 / 120)
+    result = solve(x, y, init=init, time_limit=time_limit, callback=callback)
+    assert result.status in ("time_limit", "converged")
+    np.testing.assert_allclose(result.plan.sum(axis=1), p, rtol=1e-12)
+    np.testing.assert_allclose(result.plan.sum(axis=0), q, rtol=1e-12)
+    assert result.gw_cost == pytest.approx(objective(result.plan, x, y), rel=1e-9)
+    assert result.method == "cg" and result.epsilon == 0 and result.gap >= 0
+
+
+def test_progress_is_told():
+    events = []
+    solve(*pair(), n_starts=2, progress=lambda *event: events.append(event))
+    assert any("start 1 of 4: product" in text for text, *_ in events)
+    assert any("start 4 of 4: random 1" in text for text, *_ in events)
+
+
+def test_epsilons_of_zero_are_zero():
+    plans = [solve(*pair(), epsilon=e).plan for e in (0, 0.0, -0.0, Epsilon(value=0))]
+    for plan in plans[1:]:
+        np.testing.assert_array_equal(plan, plans[0])
+
+
+def test_double_precision_may_be_asked_for():
+    result = solve(*pair(), dtype="float64", method="pgd", tier="dense")
+    np.testing.assert_array_equal(result.plan, solve(*pair()).plan)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(method="ppa"), "method must be 'pgd'"),
+        (dict(method="bapg"), "method must be 'pgd'"),
+        (dict(tier="sparse"), "tier must be 'auto' or 'dense' with epsilon=0"),
+        (dict(tier="tiled"), "tier must be 'auto' or 'dense' with epsilon=0"),
+        (dict(checkpoint="file"), "checkpoint must be None with epsilon=0"),
+        (dict(dtype="float32"), "dtype must be None or 'float64' with epsilon=0"),
+        (dict(n_starts=-1), "n_starts must be at least 0"),
+        (dict(epsilon=-1e-9), "epsilon must be non-negative"),
+        (dict(epsilon=np.nan), "epsilon must be non-negative"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        solve(*pair(), **options)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(MemoryError, match="an exact problem of 20 x 15 takes"):
+        solve(*pair(), memory_limit=10_000)
+
+
+POINTS = np.random.default_rng(0).standard_normal((9, 2))
+PROBLEM = QuadraticProblem(*pair())
+OTHERS = {
+    "sinkhorn": lambda zero: gwfast.sinkhorn(pair()[0], epsilon=zero),
+    "align": lambda zero: gwfast.align(POINTS, POINTS, epsilon=zero),
+    "multistart": lambda zero: gwfast.multistart(PROBLEM, epsilon=zero),
+    "tune_epsilon": lambda zero: gwfast.tune_epsilon(PROBLEM, epsilons=[0.1, zero]),
+}
+
+
+@pytest.mark.parametrize("zero", [0, Epsilon(value=0)], ids=["number", "Epsilon"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_needs_regularization_says_so(name, zero):
+    error = TypeError if name == "sinkhorn" and zero != 0 else ValueError
+    with pytest.raises(error, match=r"epsilons? must be"):
+        OTHERS[name](zero)
+
+
+def test_the_estimator_needs_regularization():
+    pytest.importorskip("sklearn")
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        gwfast.GromovWassersteinAligner(epsilon=0).fit(POINTS, POINTS)
