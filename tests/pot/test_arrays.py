@@ -13,7 +13,7 @@ from gwfast.pot import patching
 C1, C2, M, P, Q, G0 = spaces()
 EPSILON = 0.2
 # Keys of logs that have no array.
-WORDS = ("status", "warning", "result_code")
+WORDS = ("status", "warning", "result_code", "backend")
 
 
 class Foreign:
@@ -232,6 +232,8 @@ def test_torch_everywhere(torch, name, dtype):
         options |= {"log": True, "random_state": 0, "max_iter": 2, "tol": 1e-3}
     elif name == "solve_gromov":
         arrays, options = (c1, c2, m, p, q), options | {"tol": 1e-4}
+    elif "unbalanced" in name:
+        arrays, options = (c1, c2, p, q), options | {"log": True, "M": m, "alpha": 1.0}
     else:
         arrays = (m, c1, c2, p) if "fused" in name else (c1, c2, p)
         options |= {"log": True, tol: 1e-4}
