@@ -29,6 +29,10 @@ static int gwf_max_threads(void) { return 1; }
 #define GWF_MOST_THREADS 4096
 /* Bytes that are left over beside the stacks: OpenMP takes some for itself. */
 #define GWF_SPARE_BYTES ((size_t)1 << 20)
+/* And more bytes of each stack: LLVM's OpenMP starts its k-th thread with 128 k more than
+ * were asked for, and a stack of a thread that ended, which the system keeps, is of no
+ * use for a larger one, but takes its space. */
+#define GWF_SPARE_STACK ((size_t)1 << 16)
 
 /* Of the thread that reads them: the size of its team, the largest that it was, and
  * whether a fork left that behind. */
@@ -75,11 +79,13 @@ static int gwf_startable(int wanted) {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_attr_t attributes;
     void *spare = gwf_map(GWF_SPARE_BYTES);
+    size_t stack = gwf_stack;
     int n = 0, i;
     if (spare == MAP_FAILED) return 0;
     if (pthread_attr_init(&attributes)) wanted = 0;
     if (wanted > GWF_MOST_THREADS) wanted = GWF_MOST_THREADS;
-    if (wanted > 0 && gwf_stack > 0) pthread_attr_setstacksize(&attributes, gwf_stack);
+    if (wanted > 0 && (stack || !pthread_attr_getstacksize(&attributes, &stack)))
+        pthread_attr_setstacksize(&attributes, stack + GWF_SPARE_STACK);
     pthread_mutex_lock(&gate);
     while (n < wanted && !pthread_create(&started[n], &attributes, gwf_wait, &gate))
         n++;

@@ -19,6 +19,7 @@ from .problems.geometry import DenseCost, PointCloud, cosine_similarity
 from .problems.quadratic import QuadraticProblem
 from .results.coupling import Coupling
 from .results.neighbors import Neighbors
+from .results.pairwise import PairwiseResult
 from .results.result import (
     Candidate,
     ConvergenceWarning,
@@ -30,6 +31,7 @@ from .results.verification import Residual, Verification
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
+from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.starts import Profile, Seeds
 from .solvers.verification import verify
 from .utils.config import show_config
@@ -46,6 +48,7 @@ __all__ = [
     "GromovWassersteinAligner",
     "Neighbors",
     "OuterStep",
+    "PairwiseResult",
     "PointCloud",
     "Profile",
     "QuadraticProblem",
@@ -63,6 +66,7 @@ __all__ = [
     "load_alignment",
     "multistart",
     "nearest_neighbors",
+    "pairwise_gromov_wasserstein",
     "pot",
     "procrustes",
     "show_config",

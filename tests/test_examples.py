@@ -66,12 +66,15 @@ def width(picture):
 
 def test_the_gallery_is_complete():
     assert [script.stem for script in SCRIPTS] == [
+        "all_pairs",
         "epsilon_and_the_plan",
         "graph_matching",
         "image_features",
         "language_distances",
+        "missing_parts",
         "quick_start",
         "single_cell",
+        "tissue_slices",
         "translate_words",
         "words_by_hand",
     ]

@@ -1,7 +1,8 @@
 """``gwfast.pot`` beside POT itself: ``python -m benchmarks.pot [TABLE ...]``.
 
 Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search over
-neighbors and epsilon), ``dense`` (1000 x 1000), ``small`` (30 to 100 points a side).
+neighbors and epsilon), ``dense`` (1000 x 1000), ``small`` (30 to 100 points a side),
+``exact`` (without entropy, 300 to 2000 points a side).
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -18,6 +19,7 @@ from ..common.processes import command
 from ..common.versions import blas_environment, installed, load
 from .agreement import agreement_table
 from .calls import OURS
+from .exact import exact_table
 from .scgem import scgem_table
 from .timings import dense_table, small_table
 
@@ -26,6 +28,7 @@ TABLES = {
     "scgem": scgem_table,
     "dense": dense_table,
     "small": small_table,
+    "exact": exact_table,
 }
 
 

@@ -95,6 +95,8 @@ _before, PROCESSORS = _loaded_files(), allowed_processors()
 with _patient():
     from . import _rows
 
+    _rows.openmp_max_threads()  # LLVM's OpenMP reads its environment at the first call
+
 # Whether OpenMP, as it was loaded, bound this thread to a place of its own
 # (OMP_PROC_BIND), which says nothing about what the process may run on: `PROCESSORS`.
 BOUND = allowed_processors() != PROCESSORS

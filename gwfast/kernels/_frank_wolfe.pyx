@@ -225,6 +225,7 @@ cdef class FrankWolfe:
         cdef double at_vertex = 0, linear_at_vertex = 0, of_vertex = 0, mass
         cdef double curved, slope, between, size, change, own
         cdef ptrdiff_t i, e, j
+        cdef bint settled
         if not self.minimize():
             return 0
         if self.n_steps % ANEW == ANEW - 1:
@@ -237,10 +238,9 @@ cdef class FrankWolfe:
                     linear_at_vertex += mass * self.linear[i, j]
         self.gap = 2 * (self.at_plan - at_vertex)
         size = fabs(self.value + constant)
-        if self.gap <= floor or (
+        settled = self.gap <= floor or (
             self.gap <= tol * size and self.change <= STILL * size
-        ):
-            return 1
+        )
         self.multiply()
         for i in range(self.n):
             for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
@@ -251,6 +251,11 @@ cdef class FrankWolfe:
         own = self.at_plan - self.linear_at_plan
         curved = of_vertex - 2 * between + own
         slope = -self.gap
+        # Where nothing leads down at first, as at the product plan of spaces that look
+        # the same from each of their points, the way to the vertex may bend down.
+        if settled and self.gap - curved <= max(floor, tol * size):
+            self.has_product = False
+            return 1
         size = 1.0
         if curved > 0:
             size = min(1.0, -slope / (2 * curved))

@@ -133,13 +133,24 @@ _rows.set_sizes(_STACK, 0)
 
 # --- After a fork ---------------------------------------------------------------------
 
-# LLVM's and Intel's OpenMP start anew in a forked process; GNU's waits there for
-# threads that stayed in the parent.
-STARTS_ANEW = ("libomp", "libiomp")
+
+def _starts_anew():
+    """Whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to
+    (joblib does, and so whatever imports it); GNU's waits there for threads that stayed
+    in the parent.
+    """
+    told = os.environ.get("KMP_INIT_AT_FORK", "").strip().lower().lstrip(".")
+    return not told.startswith(("0", "f", "n", "of", "d")) and Path(
+        _rows.openmp_runtime()
+    ).name.startswith(("libomp", "libiomp"))
+
+
+# As OpenMP read it when it was loaded.
+STARTS_ANEW = _starts_anew()
 
 
 def _in_forked_process():
-    if not Path(_rows.openmp_runtime()).name.startswith(STARTS_ANEW):
+    if not STARTS_ANEW:
         _rows.forked()
     _blas_limit.in_forked_process()
 
@@ -151,7 +162,7 @@ def _warn_of_fork():
         _warned = os.getpid()
         warnings.warn(
             "this process was forked from one in which gwfast had run on several "
-            "threads; GNU's OpenMP would hang here, so everything runs on one thread. "
+            "threads; OpenMP would hang here, so everything runs on one thread. "
             "Start processes by 'spawn' or 'forkserver' "
             "(multiprocessing.get_context), or ask for one thread on purpose: "
             "n_threads=1, or OMP_NUM_THREADS=1 in the environment",

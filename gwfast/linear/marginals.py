@@ -1,12 +1,13 @@
 """Which masses a plan must have: one class a rule, which owns its solver, its error,
-and whether a marginal is free. To add a rule, add it here and to `RULES`.
+and whether a marginal is free. A rule of its own file is `unbalanced.Unbalanced`; they
+go by the names in rules.py.
 
 Where a marginal is free the separable terms of the linearized cost matter: a kernel's
 `separable_potentials` are the potentials at which they alone are left.
 """
 
 import dataclasses
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,13 +15,11 @@ from ..kernels import _exponentials, _kernels
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from ..utils.trees import as_saved
-from ..utils.validation import as_marginal, as_positive, one_of
 from .log_domain import Potentials
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
 
 # In place of a sum of nothing.
 TINY = 1e-300
-Marginals: TypeAlias = Literal["balanced", "semirelaxed", "partial"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,16 +32,38 @@ class Balanced:
     q : (m,) float64 ndarray
     mass : float
         Of the plan.
+    rho : tuple of two floats or None
+        What a plan pays for other marginals, where it may.
     """
 
     name: ClassVar = "balanced"
     has_free_marginals: ClassVar = False
     takes_q: ClassVar = True
     takes_mass: ClassVar = False
+    is_relaxed: ClassVar = False
+    # What epsilon is multiplied by in the linear problem at the product plan.
+    entropy_weight: ClassVar = 1.0
 
     p: np.ndarray
     q: np.ndarray
     mass: float = 1.0
+    rho: tuple[float, float] | None = None
+
+    def product(self):
+        """Marginals of the product plan, which is their product over its mass."""
+        return self.mass * self.p, self.mass * self.q
+
+    def plan_mass(self, rows):
+        """What changes of a plan with these row sums are measured by."""
+        return self.mass
+
+    def penalty(self, rows, cols):
+        """What these marginals add to the objective."""
+        return 0.0
+
+    def regularized(self, gw_cost, epsilon, entropy, rows, cols):
+        """The objective with the entropy of a plan with these marginals."""
+        return gw_cost - 2 * epsilon * entropy
 
     def error(self, rows, cols):
         """How far these marginals of a plan are from what they must be, in L1."""
@@ -106,31 +127,6 @@ class Partial(Balanced):
 
     def solver(self, n_threads, precision=SINGLE):
         return PartialSolver(self.p, self.q, n_threads, precision, self.mass)
-
-
-RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, Partial)}
-
-
-def as_rule(name, p, q, mass, shape):
-    """A rule from what a caller may pass; masses None are uniform, `mass` None is one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
-    """
-    kind = RULES[one_of(name, "marginals", tuple(RULES))]
-    if q is not None and not kind.takes_q:
-        raise ValueError(f"q must be None with marginals={name!r}: it is free")
-    p, q = as_marginal(p, "p", shape[0]), as_marginal(q, "q", shape[1])
-    if mass is None:
-        return kind(p, q)
-    mass = as_positive(mass, "mass")
-    if not kind.takes_mass:
-        raise ValueError("mass must be None unless marginals='partial'")
-    if mass > 1.0:
-        raise ValueError(f"mass must be at most 1, got {mass}")
-    return kind(p, q, mass)
 
 
 class SemirelaxedSolver(SinkhornSolver):

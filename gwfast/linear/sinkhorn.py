@@ -15,7 +15,7 @@ from ..utils.blocks import row_blocks
 from ..utils.deadline import Deadline
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
-from .marginals import as_rule
+from .rules import as_rule
 from .sinkhorn_solver import in_units
 
 
@@ -93,7 +93,7 @@ def sinkhorn(
     with single_threaded_blas():
         solver, epsilon_in_units = rule.solver(n_threads), in_units(epsilon, scale)
         made, late = _solve(solver, kernel, epsilon_in_units, deadline, **limits)
-    potentials, scalings, n_iter = made
+    potentials, scalings, n_iter, _ = made
     error = rule.error(*kernel.scale(scalings))
     spent = Status.TIME_LIMIT if late else Status.PRECISION
     spent = Status.MAX_ITER if n_iter >= max_iter else spent

@@ -59,11 +59,15 @@ class LinearSolution(NamedTuple):
         Of the kernel as it was made last, until the solver is used again.
     n_iter : int
         Sinkhorn iterations made.
+    error : float
+        Of the marginals before the last of them, where these depend on the potentials;
+        NaN where they are given.
     """
 
     potentials: Potentials
     scalings: Scalings
     n_iter: int
+    error: float = np.nan
 
 
 class SinkhornSolver:

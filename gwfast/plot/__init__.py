@@ -14,7 +14,12 @@ except ImportError as error:
 
 from .plans import plot_coupling, plot_couplings
 from .solves import plot_candidates, plot_dynamics
-from .spaces import plot_dendrogram, plot_distance_histograms, plot_distances
+from .spaces import (
+    plot_dendrogram,
+    plot_distance_histograms,
+    plot_distances,
+    plot_embedding,
+)
 
 __all__ = [
     "plot_candidates",
@@ -24,4 +29,5 @@ __all__ = [
     "plot_distance_histograms",
     "plot_distances",
     "plot_dynamics",
+    "plot_embedding",
 ]

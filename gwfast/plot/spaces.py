@@ -181,28 +181,11 @@ def plot_dendrogram(
         If `matrix` is not a matrix of two or more finite, non-negative distances, or
         `names` are not as many.
     """
-    matrix = np.asarray(as_square(matrix, "matrix"), dtype=np.float64)
-    n = len(matrix)
+    distances = _as_distances(matrix)
+    n = len(distances)
     names = _style.as_labels(names, "names", n)
-    if n < 2:
-        raise ValueError(f"matrix must have at least two rows, got {n}")
-    limit = _ASYMMETRY * matrix.max()
-    if matrix.min() < -limit:
-        raise ValueError(f"matrix must not be negative, got {matrix.min():.6g}")
-    i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
-    if abs(matrix[i, j] - matrix[j, i]) > limit:
-        raise ValueError(
-            f"matrix must be symmetric, got {matrix[i, j]:.6g} at [{i}, {j}] and"
-            f" {matrix[j, i]:.6g} at [{j}, {i}]"
-        )
-    i = np.abs(matrix.diagonal()).argmax()
-    if abs(matrix[i, i]) > limit:
-        raise ValueError(
-            f"matrix must be zero on its diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]"
-        )
-    matrix = np.maximum((matrix + matrix.T) / 2, 0)
     # SciPy would draw through pyplot; it tells where the lines go.
-    merges = linkage(squareform(matrix, checks=False), method="average")
+    merges = linkage(squareform(distances, checks=False), method="average")
     tree = dendrogram(merges, no_plot=True)
     figure = _style.start(figure, (6, 1.2 + 0.34 * n))
     axes = figure.subplots()
@@ -218,6 +201,114 @@ def plot_dendrogram(
     axes.set_xlabel("distance")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     return _style.finish(figure, path)
+
+
+def plot_embedding(
+    matrix: ArrayLike,
+    names: Sequence[str] | None = None,
+    *,
+    groups: Sequence[object] | None = None,
+    title: str = "Spaces by their distances",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+) -> Figure:
+    """Draw spaces as points of the plane, about as far apart as they are.
+
+    By classical multidimensional scaling (Torgerson, Psychometrika, 1952): the largest
+    two eigenvalues, and their eigenvectors, of what the inner products of centered
+    points with these distances would be. Axes say how much of the sum of the
+    eigenvalues, absolute, each has (Mardia, Kent and Bibby, 1979, 14.4); which way they
+    point means nothing.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n, n)
+        As in `plot_dendrogram`.
+    names : sequence of str, length n, or None, default=None
+        To be written beside the points.
+    groups : sequence of length n or None, default=None
+        What each space belongs to: the points of a group have one color and one shape,
+        and the legend has its ``str``.
+    title : str
+    path, figure
+        See `plot_dynamics`.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is not a matrix of two or more finite, non-negative distances, or
+        `names` or `groups` are not as many.
+    """
+    distances = _as_distances(matrix)
+    n = len(distances)
+    if names is not None:
+        names = _style.as_labels(names, "names", n)
+    labels = [""] * n if groups is None else _style.as_labels(groups, "groups", n)
+    places, shares = _scaled(distances)
+    figure = _style.start(figure, (6, 5))
+    axes = figure.subplots()
+    found, handles = list(dict.fromkeys(labels)), []
+    for number, color in enumerate(_style.colors(len(found))):
+        some = [k for k, label in enumerate(labels) if label == found[number]]
+        shape = _style.SHAPES[number % len(_style.SHAPES)]
+        style = dict(s=32, color=color, marker=shape, linewidth=0)
+        handles.append(axes.scatter(*places[some].T, **style))
+    if groups is not None:
+        _style.legend(
+            figure, handles, found, loc="outside lower center", ncols=min(len(found), 3)
+        )
+    for name, place in zip(names or [], places, strict=names is not None):
+        axes.annotate(
+            name, place, (4, 4), textcoords="offset points",
+            fontsize="small" if n <= 40 else "xx-small", parse_math=False,
+        )  # fmt: skip
+    _style.frame(axes, title)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel(f"first coordinate ({100 * shares[0]:.0f} %)")
+    axes.set_ylabel(f"second coordinate ({100 * shares[1]:.0f} %)")
+    return _style.finish(figure, path)
+
+
+def _as_distances(matrix):
+    """As float64, symmetric and not negative; refused where it is not nearly so."""
+    matrix = np.asarray(as_square(matrix, "matrix"), dtype=np.float64)
+    if len(matrix) < 2:
+        raise ValueError(f"matrix must have at least two rows, got {len(matrix)}")
+    limit = _ASYMMETRY * matrix.max()
+    if matrix.min() < -limit:
+        raise ValueError(f"matrix must not be negative, got {matrix.min():.6g}")
+    i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+    if abs(matrix[i, j] - matrix[j, i]) > limit:
+        raise ValueError(
+            f"matrix must be symmetric, got {matrix[i, j]:.6g} at [{i}, {j}] and"
+            f" {matrix[j, i]:.6g} at [{j}, {i}]"
+        )
+    i = np.abs(matrix.diagonal()).argmax()
+    if abs(matrix[i, i]) > limit:
+        raise ValueError(
+            f"matrix must be zero on its diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]"
+        )
+    return np.maximum((matrix + matrix.T) / 2, 0)
+
+
+def _scaled(distances):
+    """Places (n, 2) of classical multidimensional scaling, and the share of the sum of
+    the eigenvalues, absolute, that each coordinate has.
+    """
+    squares = np.square(distances)
+    means = squares.mean(axis=0)
+    values, vectors = np.linalg.eigh(
+        (means[:, None] + means - squares - means.mean()) / 2
+    )
+    # Where distances are not Euclidean some are negative, and no coordinate.
+    largest, axes = np.maximum(values[:-3:-1], 0.0), vectors[:, :-3:-1]
+    # Signs are arbitrary; these are the same everywhere.
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    return axes * np.sqrt(largest), largest / (np.abs(values).sum() or 1.0)
 
 
 def _number(value):

@@ -1,5 +1,5 @@
-"""A fast backend for users of POT: its entropic Gromov-Wasserstein functions, with its
-names, arguments, conventions and answers.
+"""A fast backend for users of POT: its Gromov-Wasserstein functions, with entropy and
+without, with its names, arguments, conventions and answers.
 
 ``from gwfast import pot as gromov`` in place of ``from ot import gromov``; or `patch`,
 to swap the functions of an installed POT for these. What differs is in DIFFERENCES.md,
@@ -15,9 +15,12 @@ from . import patching
 from .balanced import *
 from .bapg import *
 from .barycenters import *
+from .exact import *
+from .exact_barycenters import *
 from .partial import *
 from .patching import *
 from .semirelaxed import *
+from .unbalanced import *
 from .unified import *
 
 # Type checkers read literal lists only; without one the names above are public to them.

@@ -250,6 +250,10 @@ class Answer:
         """The loss."""
         return self.linear + self.quadratic
 
+    def evidence(self) -> dict[str, Any]:
+        """What logs have of the way to the plan."""
+        return {"err": list(map(self.problem.arrays.back, self.solved.errors))}
+
     def result(self, log: bool, *, marginal_loss: bool = True) -> Plan:
         """The plan, or with `log` the plan and POT's log."""
         problem, solved, back = self.problem, self.solved, self.problem.arrays.back
@@ -260,7 +264,7 @@ class Answer:
             return back(plan)
         name = VALUES[problem.marginals]
         name = name if problem.M is None else name.replace("gw", "fgw")
-        entries = {"err": list(map(back, solved.errors)), name: back(self.value)}
+        entries = self.evidence() | {name: back(self.value)}
         if problem.M is not None:
             entries["lin_loss"] = back(self.linear)
             entries["quad_loss"] = back(self.quadratic)

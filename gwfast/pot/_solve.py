@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from ..kernels.threads import single_threaded_blas
-from ..linear.marginals import RULES
+from ..linear.rules import RULES
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
@@ -117,19 +117,17 @@ def solve(
     if method != "pgd" and asked == np.float32:
         # Proximal steps shrink for long, and are lost in the rounding of float32.
         cost_x, cost_y = cost_x.astype(np.float64), cost_y.astype(np.float64)
-    if linear_cost is not None and total != 1.0:
-        linear_cost = linear_cost / total
-    p = p.astype(np.float64) / total
-    uniform = as_marginal(None, "q", len(cost_y))
-    q = uniform if q is None else q.astype(np.float64) / total
-    mass = 1.0 if mass is None else float(mass) / total
-    problem = QuadraticProblem.from_checked(
-        DenseCost(cost_x, "C1", symmetric=symmetric),
-        DenseCost(cost_y, "C2", symmetric=symmetric),
-        RULES[marginals](p, q, mass),
+    problem = stated(
+        cost_x,
+        cost_y,
+        p,
+        q,
         loss=loss,
         linear_cost=linear_cost,
         alpha=alpha,
+        symmetric=symmetric,
+        marginals=marginals,
+        mass=mass,
     )
     method = as_method(method, problem, as_precision(cost_x.dtype))
     if method is BAPG:
@@ -148,6 +146,27 @@ def solve(
         )
         found = _solved(problem, start, options)
     return found.scaled(total, asked)
+
+
+def stated(
+    cost_x, cost_y, p, q, *, loss, linear_cost, alpha, symmetric, marginals, mass
+):
+    """A `QuadraticProblem` of mass one."""
+    total = float(p.sum(dtype=np.float64))
+    if linear_cost is not None and total != 1.0:
+        linear_cost = linear_cost / total
+    p = p.astype(np.float64) / total
+    uniform = as_marginal(None, "q", len(cost_y))
+    q = uniform if q is None else q.astype(np.float64) / total
+    mass = 1.0 if mass is None else float(mass) / total
+    return QuadraticProblem.from_checked(
+        DenseCost(cost_x, "C1", symmetric=symmetric),
+        DenseCost(cost_y, "C2", symmetric=symmetric),
+        RULES[marginals](p, q, mass),
+        loss=loss,
+        linear_cost=linear_cost,
+        alpha=alpha,
+    )
 
 
 def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
@@ -189,7 +208,11 @@ def _solved(problem, start, options):
         start = Product() if start is None else Given(start)
         solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
-        quad, separable, advice = _quad(problem, solution.gw_cost, linear), np.nan, ""
+        quad, separable, advice = (
+            quadratic_term(problem, solution.gw_cost, linear),
+            np.nan,
+            "",
+        )
         if options.method.alternating:
             rows, cols = solution.marginals
             separable = _separable(problem, rows, cols)
@@ -213,7 +236,7 @@ def _weight(problem):
     return 1.0 if problem.linear_cost is None else problem.alpha
 
 
-def _quad(problem, objective, linear):
+def quadratic_term(problem, objective, linear):
     """The quadratic term of an objective."""
     weight = _weight(problem)
     return (objective - (1.0 - weight) * linear) / weight if weight else 0.0
@@ -224,7 +247,7 @@ def _value_of(plan, linearization):
     problem, linear = linearization.problem, 0.0
     if problem.linear_cost is not None:
         linear = float(np.vdot(problem.linear_cost, plan))
-    return _quad(problem, linearization.start(plan), linear), linear
+    return quadratic_term(problem, linearization.start(plan), linear), linear
 
 
 def _separable(problem, rows, cols):

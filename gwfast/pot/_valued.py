@@ -21,13 +21,18 @@ log : dict
 """
 
 
-def valued(function: Callable[P, Any], value: str) -> Callable[P, float | Any]:
+def valued(
+    function: Callable[P, Any], value: str, **defaults: Any
+) -> Callable[P, float | Any]:
     """The function whose name ends in 2 for `function`, which returns a plan.
 
-    It has the signature of `function`, and returns what the log of that one has under
-    the name `value`.
+    It has the signature of `function`, but for those `defaults`, and returns what the
+    log of that one has under the name `value`.
     """
     signature, name = inspect.signature(function), function.__name__
+    own = dict(signature.parameters)
+    own |= {key: own[key].replace(default=x) for key, x in defaults.items()}
+    signature = signature.replace(parameters=list(own.values()))
 
     @functools.wraps(function)
     def function2(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -35,7 +40,8 @@ def valued(function: Callable[P, Any], value: str) -> Callable[P, float | Any]:
             call = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name}2() {error}") from None
-        log = call.arguments.get("log", False)
+        call.apply_defaults()
+        log = call.arguments["log"]
         call.arguments["log"] = True
         plan, entries = function(*call.args, **call.kwargs)
         entries["T"] = plan

@@ -105,17 +105,20 @@ def _through_array(x, name):
         ) from None
 
 
-def refuse_gradients(x, name):
-    """Raise a TypeError where gradients with respect to `x` are asked for."""
+def asks_for_gradients(x):
+    """Whether gradients with respect to `x` are asked for."""
     root = type(x).__module__.partition(".")[0]
     if root == "torch" and getattr(x, "requires_grad", False):
         import torch
 
-        wanted = torch.is_grad_enabled()
-    else:
-        jax = sys.modules.get("jax")
-        wanted = jax is not None and isinstance(x, jax.core.Tracer)
-    if wanted:
+        return torch.is_grad_enabled()
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.core.Tracer)
+
+
+def refuse_gradients(x, name):
+    """Raise a TypeError where gradients with respect to `x` are asked for."""
+    if asks_for_gradients(x):
         raise TypeError(
             f"{name} asks for gradients (or is traced), which gwfast does not compute: "
             "pass an array without, such as x.detach() in torch or "

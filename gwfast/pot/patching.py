@@ -1,18 +1,42 @@
 """Swap the functions of an installed POT for those of gwfast, and back."""
 
 import contextlib
+import functools
 import importlib
 import inspect
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Iterator
 
-from . import balanced, bapg, barycenters, partial, semirelaxed, unified
+from . import (
+    balanced,
+    bapg,
+    barycenters,
+    exact,
+    exact_barycenters,
+    partial,
+    semirelaxed,
+    unbalanced,
+    unified,
+)
+from ._problem import outside
+from .arrays import asks_for_gradients
 from .unified import originals
 
 __all__ = ["patch", "patched", "unpatch"]
-FAMILIES = (balanced, bapg, barycenters, partial, semirelaxed, unified)
+FAMILIES = (
+    balanced,
+    bapg,
+    barycenters,
+    exact,
+    exact_barycenters,
+    partial,
+    semirelaxed,
+    unbalanced,
+    unified,
+)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
@@ -25,15 +49,41 @@ HOMES = ("ot.gromov", "ot.solvers")
 
 
 def _twin(own):
-    """A function that does what `own` does, but is another object."""
-    twin = types.FunctionType(
-        own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__
-    )
-    for name in ("__qualname__", "__kwdefaults__", "__annotations__", "__doc__"):
-        setattr(twin, name, getattr(own, name))
-    twin.__dict__.update(own.__dict__)
+    """What is put in the place of POT's function: `own`, as POT's callers expect it.
+
+    Keywords that POT ignores are a warning here, and calls that ask for gradients are
+    left to POT.
+    """
+    name, known = own.__name__, inspect.signature(own).parameters
+
+    @functools.wraps(own)
+    def twin(*args, **kwargs):
+        pots = originals.get(name)
+        if pots is None:
+            return own(*args, **kwargs)
+        if any(map(_asks_for_gradients, [*args, *kwargs.values()])):
+            return pots(*args, **kwargs)
+        ignored = sorted(kwargs.keys() - known.keys())
+        if ignored and _takes_any_keyword(pots):
+            warnings.warn(
+                f"{name}() ignores {', '.join(ignored)}: it has no such argument",
+                stacklevel=outside(),
+            )
+            kwargs = {key: x for key, x in kwargs.items() if key in known}
+        return own(*args, **kwargs)
+
     twin.__module__ = __name__
     return twin
+
+
+def _asks_for_gradients(x):
+    """Of an argument, which may be a list of arrays."""
+    return any(map(asks_for_gradients, x if isinstance(x, list | tuple) else [x]))
+
+
+def _takes_any_keyword(function):
+    kinds = (x.kind for x in inspect.signature(function).parameters.values())
+    return inspect.Parameter.VAR_KEYWORD in kinds
 
 
 # What is swapped in must not be what users of this package hold, or swapping back would

@@ -119,15 +119,22 @@ entropic_semirelaxed_fused_gromov_wasserstein2 = valued(
 )
 
 
-def solve_semirelaxed(data, start, random_state, **options):
-    """The `Answer` for the data of a `Problem` and a start, perhaps the name of one."""
+def semirelaxed_problem(data, start, random_state):
+    """The `Problem` of these data, and the plan to start from if it is given by name,
+    else None.
+    """
     named = isinstance(start, str)
     if named:
         pots_choice(start, "G0", STARTS + PARTITIONS)
     problem = Problem(
         **data, q=None, G0=None if named else start, marginals="semirelaxed"
     )
-    start = _named_plan(problem, start, random_state) if named else None
+    return problem, _named_plan(problem, start, random_state) if named else None
+
+
+def solve_semirelaxed(data, start, random_state, **options):
+    """The `Answer` for the data of a `Problem` and a start, perhaps the name of one."""
+    problem, start = semirelaxed_problem(data, start, random_state)
     # POT's steps are proximal: each starts from the plan of the last.
     return problem.solve(method="ppa", start=start, **options)
 

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._conditional_gradient import solve_exact
 from ._problem import Problem, Solver, method_of, outside
-from .semirelaxed import solve_semirelaxed
+from .semirelaxed import semirelaxed_problem, solve_semirelaxed
 
 __all__ = ["OTResult", "solve_gromov"]
 # POT's own functions by name, while `patching` has swapped them; else empty.
@@ -27,8 +28,12 @@ ARGUMENTS = {
     "m": "unbalanced",
 }
 LOSS_FUN = {"l2": "square_loss", "kl": "kl_loss"}
-# Change of the plan (Frobenius norm) at which outer iterations stop, if not given.
+# Of those functions without entropy.
+LIMITS = {"max_iter": "max_iter", "tol_rel": "tol"}
+# Change of the plan (Frobenius norm), without entropy of the loss, at which outer
+# iterations stop, if not given; and how many there may be without entropy.
 TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
+MAX_ITER = {"balanced": 10_000, "semirelaxed": 10_000, "partial": 1000}
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -42,8 +47,10 @@ class OTResult:
     value : scalar
         `value_linear` and `value_quad`, and `reg` times ``sum plan log plan``.
     value_linear, value_quad : scalar or None
-    potentials : None
-        POT has none for these problems.
+    potentials : tuple of two arrays, or None
+        Of the last linear problem, where both marginals are given and there is no
+        entropy.
+    potential_a, potential_b : array or None
     status : str
         Why the solver stopped.
     log : dict
@@ -55,9 +62,15 @@ class OTResult:
     value_quad: Any
     status: str
     log: dict[str, Any]
-    potentials: None = None
-    potential_a: None = None
-    potential_b: None = None
+    potentials: tuple[Any, Any] | None = None
+
+    @property
+    def potential_a(self) -> Any:
+        return None if self.potentials is None else self.potentials[0]
+
+    @property
+    def potential_b(self) -> Any:
+        return None if self.potentials is None else self.potentials[1]
 
     @property
     def marginal_a(self) -> Any:
@@ -99,7 +112,7 @@ def solve_gromov(
     tol: float | None = None,
     verbose: bool = False,
 ) -> OTResult | Any:
-    """Gromov-Wasserstein with entropy, as `ot.solve_gromov` with `reg`.
+    """Gromov-Wasserstein with entropy or without, as `ot.solve_gromov`.
 
     Parameters
     ----------
@@ -111,9 +124,9 @@ def solve_gromov(
     symmetric : bool, optional
     alpha : float, default=0.5
         Weight of the structures, where there is `M`.
-    reg : float
-        The `epsilon` of `entropic_gromov_wasserstein`. None and 0 are left to POT,
-        while its function is swapped (see `patch`).
+    reg : float, optional
+        The `epsilon` of `entropic_gromov_wasserstein`; None and 0 are without entropy,
+        see `gromov_wasserstein`.
     reg_type : {"entropy"}, default="entropy"
     unbalanced : float, optional
         The mass to match, with `unbalanced_type` "partial".
@@ -122,12 +135,14 @@ def solve_gromov(
     n_threads : int, default=1
         Without effect, as in POT for these problems.
     method : {"PGD", "PPA"}, optional
-        For problems with both marginals; "PGD" by default.
-    max_iter : int, default=1000
+        For problems with both marginals and entropy; "PGD" by default.
+    max_iter : int, optional
+        1000 by default; without entropy 10000, but for "partial".
     plan_init : array-like of shape (n, m), optional
     tol : float, optional
-        Change of the plan (Frobenius norm) at which outer iterations stop; 1e-9 by
-        default, 1e-7 for "partial".
+        Change of the plan (Frobenius norm) at which outer iterations stop, without
+        entropy that of the loss (relatively; with both marginals, or "semirelaxed",
+        absolutely too); 1e-9 by default, 1e-7 for "partial".
     verbose : bool, default=False
 
     Returns
@@ -150,10 +165,11 @@ def solve_gromov(
     arguments = dict(locals())
     if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
-    marginals, why_not = _kind(reg, unbalanced, unbalanced_type, M, alpha)
+    is_exact = reg is None or reg == 0
+    marginals, why_not = _kind(is_exact, unbalanced, unbalanced_type, M, alpha)
     if why_not is not None:
         return _left_to_pot(why_not, arguments)
-    if reg_type.lower() != "entropy":
+    if not is_exact and reg_type.lower() != "entropy":
         raise NotImplementedError(f"reg_type must be 'entropy', got {reg_type!r}")
     fused = M is not None and alpha != 1
     data = dict(
@@ -166,33 +182,54 @@ def solve_gromov(
         symmetric=symmetric,
         names=ARGUMENTS,
     )
+    if max_iter is None:
+        max_iter = MAX_ITER[marginals] if is_exact else 1000
     options = dict(
-        epsilon=reg,
-        max_iter=1000 if max_iter is None else max_iter,
+        max_iter=max_iter,
         tol=TOLERANCES[marginals] if tol is None else tol,
         verbose=verbose,
     )
+    others = dict(q=b, marginals=marginals)
+    if marginals == "partial":
+        others["mass"] = unbalanced
+    if is_exact:
+        answer = _exact(data | others, plan_init, **options)
+        return _result(answer, zero_linear=alpha == 1 and marginals != "partial")
     if marginals == "semirelaxed":
-        return _result(solve_semirelaxed(data, plan_init, 0, **options))
-    if marginals == "balanced":
-        options["method"] = method_of("PGD" if method is None else method, "method")
-        unbalanced = None
-    problem = Problem(**data, q=b, G0=plan_init, marginals=marginals, mass=unbalanced)
-    return _result(problem.solve(**options))
+        answer = solve_semirelaxed(data, plan_init, 0, epsilon=reg, **options)
+    else:
+        if marginals == "balanced":
+            method = "PGD" if method is None else method
+            options["method"] = method_of(method, "method")
+        problem = Problem(**data, **others, G0=plan_init)
+        answer = problem.solve(epsilon=reg, **options)
+    return _result(answer, zero_linear=marginals != "partial")
 
 
-def _kind(reg, unbalanced, unbalanced_type, M, alpha):
+def _exact(data, start, max_iter, tol, verbose):
+    """The `Answer` without entropy."""
+    marginals = data["marginals"]
+    if marginals == "semirelaxed":
+        data = {key: x for key, x in data.items() if key not in ("q", "marginals")}
+        problem, start = semirelaxed_problem(data, start, 0)
+    else:
+        problem, start = Problem(**data, G0=start), None
+    tol_abs = 0.0 if marginals == "partial" else tol
+    limits = dict(max_iter=max_iter, tol_rel=tol, tol_abs=tol_abs, names=LIMITS)
+    return solve_exact(problem, start=start, verbose=verbose, **limits)
+
+
+def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):
     """The rule of the marginals, and None or why the problem is none of gwfast's."""
     kind = unbalanced_type.lower()
-    if reg is None or reg == 0:
-        return None, f"reg={reg}"
     if unbalanced is None and kind != "semirelaxed":
         if kind == "partial":
             warnings.warn(
                 "unbalanced_type='partial' without `unbalanced`: all mass is matched",
                 stacklevel=outside(),
             )
-        return "balanced", "alpha=0" if M is not None and alpha == 0 else None
+        linear = M is not None and alpha == 0 and not is_exact
+        return "balanced", "alpha=0 with reg" if linear else None
     if kind in ("semirelaxed", "partial"):
         return kind, None
     if kind in ("kl", "l2"):
@@ -207,31 +244,37 @@ def _left_to_pot(why, arguments):
     solver = originals.get("solve_gromov")
     if solver is None:
         raise NotImplementedError(
-            f"{why} is none of gwfast's problems: it solves those with a positive reg, "
-            "with both marginals (and alpha above 0), unbalanced_type='semirelaxed' or "
+            f"{why} is none of gwfast's problems: it solves those with both marginals "
+            "(with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
             "'partial'. While POT's functions are swapped (gwfast.pot.patch()), others "
             "are left to POT"
         )
     return solver(**arguments)
 
 
-def _result(answer):
+def _result(answer, zero_linear):
+    """What is returned; `zero_linear` says that no linear value is 0, not None."""
     plan, log = answer.result(log=True)
     log["T"] = plan
-    T = answer.solved.plan.astype(np.float64)
-    entropy = (T * np.log(T + 1e-16)).sum()
     problem, back, linear = answer.problem, answer.problem.arrays.back, None
+    value, potentials = answer.value, None
+    if answer.epsilon:
+        T = answer.solved.plan.astype(np.float64)
+        value += answer.epsilon * (T * np.log(T + 1e-16)).sum()
     if problem.M is not None:
         linear = back(answer.linear)
-    elif problem.marginals != "partial":
+    elif zero_linear:
         linear = 0
+    if "u" in log:
+        potentials = log["u"], log["v"]
     attributes = dict(
         plan=plan,
-        value=back(answer.value + answer.epsilon * entropy),
+        value=back(value),
         value_linear=linear,
         value_quad=back(answer.quadratic),
         status=answer.solved.status,
         log=log,
+        potentials=potentials,
     )
     if "solve_gromov" not in originals:
         return OTResult(**attributes)

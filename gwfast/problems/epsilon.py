@@ -74,7 +74,8 @@ class Epsilon:
             last = float(self.value)  # type: ignore[arg-type]
         else:
             # The objective of the product plan is the mean times the mass it moves.
-            mass = linearization.problem.mass
+            rule = linearization.problem.rule
+            mass = rule.mass * rule.entropy_weight
             last = self.relative * linearization.product_cost / mass
             # Where all costs are equal any epsilon gives the product plan, but one that
             # cannot be resolved would be refused.

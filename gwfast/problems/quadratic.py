@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..linear.marginals import Balanced, Marginals, as_rule
+from ..linear.marginals import Balanced
+from ..linear.rules import Marginals, Rho, as_rule
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .geometry import CostLike, DenseCost, Geometry, PointCloud
@@ -28,10 +29,15 @@ class QuadraticProblem:
         Costs between the two spaces: the fused problem, whose objective is `alpha`
         times the quadratic one plus ``(1 - alpha) <linear_cost, T>``.
     alpha : float, default=0.5
-    marginals : {"balanced", "semirelaxed", "partial"}, default="balanced"
-        Whether both marginals are given, only `p`, or upper bounds of both.
+    marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, \
+default="balanced"
+        Whether both marginals are given, only `p`, upper bounds of both, or masses of
+        any totals that a plan may miss at a price.
     mass : float or None, default=None
         How much of the mass, one in all, a partial plan moves; None is all.
+    rho : float, pair of floats or None, default=None
+        The price of other row and column sums of an unbalanced plan, see
+        `gromov_wasserstein`.
 
     Raises
     ------
@@ -51,12 +57,13 @@ class QuadraticProblem:
         alpha: float = 0.5,
         marginals: Marginals = "balanced",
         mass: float | None = None,
+        rho: Rho | None = None,
     ) -> None:
         x, y = (
             side if isinstance(side, PointCloud | DenseCost) else DenseCost(side, name)
             for side, name in ((x, "cost_x"), (y, "cost_y"))
         )
-        rule = as_rule(marginals, p, q, mass, (x.n, y.n))
+        rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
         one_of(loss, "loss", LOSSES)
         if as_positive(alpha, "alpha", zero=True) > 1.0:
             raise ValueError(f"alpha must be at most 1, got {alpha}")
@@ -118,7 +125,7 @@ class QuadraticProblem:
 
     @property
     def mass(self) -> float:
-        """Of a plan."""
+        """Of a plan, to begin with."""
         return self.rule.mass
 
     @property

@@ -76,5 +76,7 @@ def _same(one, other):
             )
         )
     )
+    if not (len(df) and len(dg)):  # plans without mass
+        return True
     most, least = df.max() + dg.max(), df.min() + dg.min()
     return max(most, -least) <= SAME * one.epsilon

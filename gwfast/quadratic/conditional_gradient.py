@@ -7,7 +7,10 @@ at a vertex, which has fewer than n + m entries.
 """
 
 import dataclasses
+import functools
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +55,91 @@ class ExactLimits:
     deadline: object = NEVER
 
 
+class Side:
+    """One space of exact problems, to be made once for all of them.
+
+    Parameters
+    ----------
+    geometry : PointCloud or DenseCost
+    masses : (n,) float64 ndarray
+    function, loss : callable
+        Of costs: what the product is made of, and the term of this side alone.
+    shift : float
+        Taken from all costs first.
+    keep_all : bool, default=False
+        Whether points without mass stay.
+
+    Attributes
+    ----------
+    n : int
+        All points.
+    some : (k,) ndarray of int
+        Those that stay; all that follows is theirs.
+    masses : (k,) float64 ndarray
+    values, losses : (k, k) float64 ndarray
+        ``function(C)``; ``loss(C)``, the mean of both orientations.
+    symmetric : bool
+    """
+
+    def __init__(self, geometry, masses, function, loss, shift, keep_all=False):
+        self.n, self.symmetric = geometry.n, geometry.symmetric
+        self.some = np.arange(self.n) if keep_all else np.flatnonzero(masses)
+        self.masses = masses[self.some]
+        costs = geometry.matrix[np.ix_(self.some, self.some)].astype(np.float64)
+        costs -= shift
+        if self.symmetric:  # up to rounding, which would add up in the objective
+            costs = (costs + costs.T) / 2
+        self.values, losses = np.ascontiguousarray(function(costs)), loss(costs)
+        self.losses = losses if self.symmetric else (losses + losses.T) / 2
+        # Of the product plan.
+        self.constants = self.losses @ self.masses
+        self.projected = self.values @ self.masses
+        self.order = np.argsort(self.projected, kind="stable")
+        self.largest = float(np.abs(self.values).max())
+
+    @functools.cached_property
+    def transposed(self):
+        """The values, or where these are not symmetric their transpose."""
+        return self.values if self.symmetric else np.ascontiguousarray(self.values.T)
+
+    def embed(self, values, fill):
+        """Values of the points that stay, with `fill` for the others."""
+        made = np.full(self.n, fill)
+        made[self.some] = values
+        return made
+
+
+def sides_of(problem):
+    """Both spaces of a problem, as `Side`.
+
+    Raises
+    ------
+    ValueError
+        If costs are out of the domain of the loss.
+    """
+    rule, loss = problem.rule, LOSSES[problem.loss]
+    x, y = problem.x.to_dense(), problem.y.to_dense()
+    shift = 0.0
+    if loss.shift_invariant:
+        shift = common_shift(x.matrix, y.matrix, problem.is_balanced)
+    return (
+        row_side(x, rule.p, loss, shift),
+        col_side(y, rule.q, loss, shift, keep_all=not rule.takes_q),
+    )
+
+
+def row_side(geometry, masses, loss, shift):
+    """The first space of problems with this loss."""
+    loss.check(geometry.matrix, "cost_x")
+    return Side(geometry, masses, lambda a: -loss.h1(a), loss.f1, shift)
+
+
+def col_side(geometry, masses, loss, shift, keep_all=False):
+    """The second space of problems with this loss."""
+    loss.check(geometry.matrix, "cost_y")
+    return Side(geometry, masses, loss.h2, loss.f2, shift, keep_all)
+
+
 class ConditionalGradient:
     """An exact problem, to be solved from one plan after another.
 
@@ -59,86 +147,82 @@ class ConditionalGradient:
     ----------
     problem : QuadraticProblem
     n_threads : int
-
-    Raises
-    ------
-    ValueError
-        If costs are out of the domain of the loss.
+    sides : tuple of two Side, or None
+        Where they are there already.
     """
 
-    def __init__(self, problem, n_threads):
-        self.problem, self.n_threads = problem, n_threads
-        rule, loss = problem.rule, LOSSES[problem.loss]
-        self._alpha = problem.alpha if problem.linear_cost is not None else 1.0
-        self._rows, self._cols = np.flatnonzero(rule.p), np.arange(problem.shape[1])
-        if rule.takes_q:
-            self._cols = np.flatnonzero(rule.q)
-        self._p, self._q = rule.p[self._rows], rule.q[self._cols]
-        x, y = problem.x.to_dense(), problem.y.to_dense()
-        loss.check(x.matrix, "cost_x")
-        loss.check(y.matrix, "cost_y")
-        shift = 0.0
-        if loss.shift_invariant:
-            shift = common_shift(x.matrix, y.matrix, problem.is_balanced)
-        x, y = (
-            side.matrix[np.ix_(some, some)].astype(np.float64) - shift
-            for side, some in ((x, self._rows), (y, self._cols))
-        )
-        self._symmetric = problem.x.symmetric and problem.y.symmetric
-        if self._symmetric:  # up to rounding, which would add up in the objective
-            x, y = ((one + one.T) / 2 for one in (x, y))
-        self._left = -self._alpha * loss.h1(x)
-        self._right = np.ascontiguousarray(loss.h2(y).T)
-        self._separate(self._alpha * loss.f1(x), self._alpha * loss.f2(y))
-        self._linear = None
+    def __init__(self, problem, n_threads, sides=None):
+        self.problem, self.n_threads, self._again = problem, n_threads, None
+        x, y = self._sides = sides or sides_of(problem)
+        rule, self._linear, alpha = problem.rule, None, 1.0
         if problem.linear_cost is not None:
-            part = problem.linear_cost[np.ix_(self._rows, self._cols)]
-            self._linear = (1.0 - self._alpha) / 2 * part.astype(np.float64)
-        sizes = (np.abs(side).max() for side in (self._left, self._right))
-        self._magnitude = float(np.prod(list(sizes))) * problem.mass**2
-        self._magnitude += np.abs(self._constants[0]).max()
-        self._magnitude += np.abs(self._constants[1]).max()
+            part = problem.linear_cost[np.ix_(x.some, y.some)].astype(np.float64)
+            alpha, self._linear = problem.alpha, (1.0 - problem.alpha) / 2 * part
+        # Of a marginal that is fixed the terms of one side are constants.
+        self._fixed = not rule.takes_mass, not rule.takes_mass and rule.takes_q
+        self._constants, self._losses = zip(
+            *(
+                (alpha * side.constants, None)
+                if fixed
+                else (np.zeros(len(side.masses)), alpha * side.losses)
+                for side, fixed in zip((x, y), self._fixed, strict=True)
+            ),
+            strict=True,
+        )
+        self._alpha, self._symmetric = alpha, x.symmetric and y.symmetric
+        self._constant = sum(
+            float(side.masses @ constants)
+            for side, constants in zip((x, y), self._constants, strict=True)
+        )
+        self._magnitude = alpha * x.largest * y.largest * problem.mass**2
+        self._magnitude += sum(float(np.abs(one).max()) for one in self._constants)
 
-    def _separate(self, x_losses, y_losses):
-        """What the first two terms of the loss are: constants where a marginal is
-        fixed, and else functions of it.
-        """
-        if not self._symmetric:
-            x_losses, y_losses = ((one + one.T) / 2 for one in (x_losses, y_losses))
-        rule, p, q = self.problem.rule, self._p, self._q
-        fixed = (not rule.takes_mass, not rule.takes_mass and rule.takes_q)
-        losses, constants = [], []
-        for one, masses, is_fixed in zip(
-            (x_losses, y_losses), (p, q), fixed, strict=True
-        ):
-            losses.append(None if is_fixed else np.ascontiguousarray(one))
-            constants.append(one @ masses if is_fixed else np.zeros(len(masses)))
-        self._losses = None if all(fixed) else tuple(losses)
-        self._constants = constants
-        self._constant = float(p @ constants[0])
-        if rule.takes_q:
-            self._constant += float(q @ constants[1])
-
-    def solve(self, plan, limits, callback=None):
+    def solve(self, plan, limits, callback=None, report=None):
         """From a plan (n, m), None for the product plan: an `ExactSolution`.
 
-        Marginals of a plan are mended.
+        Marginals of a plan are mended. ``report(objective)`` is called before the first
+        step and after each.
         """
-        began = time.perf_counter()
-        steps = self._steps()
-        steps.start(*self._start(plan))
-        floor, history = ROUNDING * self._magnitude, []
-        options = limits.tol, floor, limits.min_change, limits.min_relative
-        status, constant = None, self._constant
+        began, history, status = time.perf_counter(), [], None
+        steps, options = self._started(plan, limits, self._steps())
+        constant = self._constant
+        if report is not None:
+            report(steps.value + constant)
         while status is None:
-            moves = steps.advance(1, *options, constant)
+            moves = steps.advance(1, *options)
             if steps.n_steps > len(history):
                 history.append(_step(steps, constant, time.perf_counter() - began))
+                if report is not None:
+                    report(history[-1].gw_cost)
                 if callback is not None and self._stops(callback, history[-1], steps):
                     status = Status.STOPPED
             if status is None:
                 status = self._status(moves, steps, limits)
         return self._solution(steps, status, history, began)
+
+    def cost(self, plan, limits):
+        """What `solve` comes to, as a `Found`, good until the next call. OutOfTime
+        after the deadline. Where vertices tie, which is found may depend on calls
+        before.
+        """
+        self._again = self._again or self._steps()
+        steps, options = self._started(plan, limits, self._again)
+        moves = _frank_wolfe.MORE
+        while moves == _frank_wolfe.MORE and steps.n_steps < limits.max_outer:
+            moves = steps.advance(limits.max_outer - steps.n_steps, *options)
+            limits.deadline.check()
+        return Found(
+            cost=max(steps.value + self._constant, 0.0),
+            converged=moves != _frank_wolfe.MORE,
+            plan=lambda: self._whole(steps.plan),
+        )
+
+    def _started(self, plan, limits, steps):
+        """Steps at a plan, and what they are to be told."""
+        floor = ROUNDING * self._magnitude
+        steps.start(*self._start(plan))
+        options = limits.tol, floor, limits.min_change, limits.min_relative
+        return steps, (*options, self._constant)
 
     def _status(self, moves, steps, limits):
         """Why the steps end, or None."""
@@ -152,59 +236,55 @@ class ConditionalGradient:
         return Status.MAX_OUTER if steps.n_steps >= limits.max_outer else None
 
     def _steps(self):
-        rule, kind = self.problem.rule, self.problem.marginals
-        orders = {}
-        if kind == "balanced":
-            # Where the first plan is the product plan, the linearized cost is that of
-            # points on two lines.
-            orders = dict(
-                rows=np.argsort(self._left @ self._p, kind="stable")[::-1],
-                cols=np.argsort(self._right @ self._q, kind="stable"),
-            )
-        others = None
+        """Steps without a plan yet."""
+        (x, y), rule = self._sides, self.problem.rule
+        left, others = self._alpha * x.values, None
         if not self._symmetric:
-            others = tuple(
-                np.ascontiguousarray(one.T) for one in (self._left, self._right)
-            )
+            others = self._alpha * x.transposed, y.values
         return FrankWolfe(
-            self._left,
-            self._right,
-            self._p,
-            self._q,
-            kind,
+            left,
+            y.transposed,
+            x.masses,
+            y.masses,
+            rule.name,
             rule.mass,
             linear=self._linear,
-            losses=self._losses,
+            losses=None if all(self._fixed) else self._losses,
             others=others,
+            # Where the first plan is the product plan, the linearized cost is that of
+            # points on two lines.
+            rows=x.order,
+            cols=y.order,
             n_threads=self.n_threads,
-            **orders,
         )
 
     def _start(self, plan):
         """A plan of these marginals on the points with mass, and half the gradient."""
-        mass, p, q = self.problem.mass, self._p, self._q
+        x, y = self._sides
         if plan is None:
-            q = q / q.sum()
-            plan = np.multiply.outer(mass * p, q)
-            sides = [(self._left, self._right)]
+            plan = np.multiply.outer(self.problem.mass * x.masses, y.masses)
+            made = np.multiply.outer(
+                self.problem.mass * self._alpha * x.projected, y.projected
+            )
             if not self._symmetric:
-                sides.append((self._left.T, self._right.T))
-            outer = np.multiply.outer
-            made = sum(outer(mass * (left @ p), q @ right) for left, right in sides)
-            made /= len(sides)
+                other = x.transposed @ x.masses, y.transposed @ y.masses
+                made += np.multiply.outer(
+                    self.problem.mass * self._alpha * other[0], other[1]
+                )
+                made /= 2
         else:
             plan = self.problem.rule.mend(np.asarray(plan, dtype=np.float64))
-            plan = plan[np.ix_(self._rows, self._cols)]
-            made = self._times(self._left, plan, self._right)
+            plan = plan[np.ix_(x.some, y.some)]
+            made = self._times(x.values, plan, y.transposed)
             if not self._symmetric:
-                made += self._times(self._left.T, plan, self._right.T)
+                made += self._times(x.transposed, plan, y.values)
                 made /= 2
-        if self._losses is not None:
-            rows, cols = self._losses
-            if rows is not None:
-                made += (rows @ plan.sum(axis=1))[:, None]
-            if cols is not None:
-                made += cols @ plan.sum(axis=0)
+            made *= self._alpha
+        rows, cols = self._losses
+        if rows is not None:
+            made += (rows @ plan.sum(axis=1))[:, None]
+        if cols is not None:
+            made += cols @ plan.sum(axis=0)
         if self._linear is not None:
             made += self._linear
         return plan, made
@@ -228,8 +308,11 @@ class ConditionalGradient:
 
     def _whole(self, plan):
         """With the points that have no mass."""
-        made = np.zeros(self.problem.shape)
-        made[np.ix_(self._rows, self._cols)] = plan
+        x, y = self._sides
+        if plan.shape == (x.n, y.n):
+            return plan
+        made = np.zeros((x.n, y.n))
+        made[np.ix_(x.some, y.some)] = plan
         return made
 
     def _solution(self, steps, status, history, began):
@@ -248,15 +331,21 @@ class ConditionalGradient:
         """Of the last linear program, with the separable terms; those of points
         without mass are -inf.
         """
-        made = []
-        given = steps.potentials(), self._constants, (self._rows, self._cols)
-        for values, constants, some, size in zip(
-            *given, self.problem.shape, strict=True
-        ):
-            potential = np.full(size, -np.inf)
-            potential[some] = values + constants
-            made.append(potential)
-        return tuple(made)
+        given = self._sides, steps.potentials(), self._constants
+        return tuple(
+            side.embed(values + constants, -np.inf)
+            for side, values, constants in zip(*given, strict=True)
+        )
+
+
+class Found(NamedTuple):
+    """A cost, whether the steps ended by themselves, and a function that returns the
+    plan.
+    """
+
+    cost: float
+    converged: bool
+    plan: Callable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -307,6 +396,11 @@ class ExactSolution:
             seconds=self.seconds,
             method="cg",
             gap=self.gap,
+            mass=float(self.plan.sum()),
+            lost=tuple(
+                float(np.maximum(masses - found, 0.0).sum())
+                for masses, found in zip((problem.p, problem.q), sums, strict=True)
+            ),
         )
         return GWResult(**fields | more)
 

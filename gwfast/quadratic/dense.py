@@ -130,11 +130,10 @@ class Dense(ResumableDense):
     def start(self, plan=None):
         problem = self.problem
         self.state = aligned_empty(problem.shape, self.precision.dtype)
-        rows, cols = problem.p, problem.q
+        rows, cols = problem.rule.product()
         if plan is None:
-            rows = problem.mass * rows
-            np.multiply.outer(rows, cols, out=self.state, casting="same_kind")
-            cols = problem.mass * cols
+            right = cols / problem.mass
+            np.multiply.outer(rows, right, out=self.state, casting="same_kind")
         else:
             np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
@@ -166,7 +165,7 @@ class Dense(ResumableDense):
             moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
             change, moved = self.distance_to(before)
-            change /= self.problem.mass
+            change /= self.problem.rule.plan_mass(rows)
         self._change = change
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
@@ -226,6 +225,7 @@ class Dense(ResumableDense):
         linearized cost in the buffer.
         """
         out, fused = self._buffer.array, self._fused
+        penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
         self._fill(out, deadline=deadline)
         self._turn = self._buffer.take()
@@ -234,11 +234,11 @@ class Dense(ResumableDense):
         separable = rows @ self.row_cost + cols @ self.col_cost
         bilinear = self.cost_scale * _kernels.dot(self.state, out, self.n_threads)
         if fused is None:
-            return not_negative(separable, bilinear), bilinear
+            return not_negative(separable, bilinear) + penalty, bilinear
         # Of the linear term, not half of it.
         half = fused.half(self.state)
         total = separable + bilinear + half + fused.separable * rows.sum()
-        return float(total), bilinear - half
+        return float(total) + penalty, bilinear - half
 
 
 def common_shift(x, y, fixed):

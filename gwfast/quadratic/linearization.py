@@ -163,7 +163,8 @@ class Linearization:
         """Objective of the product plan, which is the mean linearized cost there; 0.0
         where it is nothing but rounding.
         """
-        cost = self.fork().start()
+        rule = self.problem.rule
+        cost = self.fork().start() - rule.penalty(*rule.product())
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
 
     def fork(self):

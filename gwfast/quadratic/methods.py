@@ -8,9 +8,14 @@ import dataclasses
 import time
 from typing import Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
+from ..kernels import _kernels
+from ..kernels._rows import ColumnSums
 from ..linear.gibbs_kernel import Kernel
 from ..linear.marginals import SemirelaxedSolver
 from ..linear.sinkhorn_solver import LinearSolution, PotentialsOutOfRange
+from ..linear.unbalanced import VANISHED, Relaxation
 from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
 from ..utils.validation import one_of
@@ -55,6 +60,10 @@ def as_method(name, problem, precision):
         Where the problem cannot be solved that way.
     """
     method = METHODS[one_of(name, "method", tuple(METHODS))]
+    if method is not PGD and problem.rule.is_relaxed:
+        raise ValueError(
+            f"method must be 'pgd' with marginals={problem.marginals!r}, got {name!r}"
+        )
     if method.alternating and not problem.is_balanced:
         raise ValueError(
             f"method must be 'pgd' or 'ppa' with marginals={problem.marginals!r}, got "
@@ -128,8 +137,71 @@ class AlternatingStep:
         return Stepped(*made, update, n_inner, errors[1], sum(errors), seconds)
 
 
+class UnbalancedStep:
+    """Minimize over one of two plans with a price on their marginals, and scale it to
+    the geometric mean of the masses of both; it is the other one of the next step
+    (Sejourne, Vialard and Peyre, NeurIPS 2021, Algorithm 1).
+    """
+
+    def __init__(self, linearization):
+        self._linearization, self._rule = linearization, linearization.problem.rule
+        self._solver = self._rule.solver(
+            linearization.n_threads, linearization.precision
+        )
+
+    def __call__(self, epsilon, start, **options):
+        linearization, solver = self._linearization, self._solver
+        began = time.perf_counter()
+        mass, relaxation = self._relaxation(epsilon)
+        seconds = time.perf_counter() - began
+        if mass > VANISHED * self._rule.mass:
+            options["tol"] = self._tol(options["tol"], epsilon) * mass
+            options["relaxation"] = relaxation
+            made = _solve(linearization, solver, epsilon * mass, start, options)
+        else:
+            kernel = linearization.kernel()
+            made = kernel, solver.vanish(kernel)
+        began = time.perf_counter()
+        update = linearization.update(*made)
+        seconds += time.perf_counter() - began
+        error, n_iter = made[1].error, made[1].n_iter
+        relative = error / self._rule.plan_mass(update.rows)
+        return Stepped(*made, update, n_iter, relative, error, seconds)
+
+    def _tol(self, tol, epsilon):
+        """A tolerance of the marginals with which what they cost is within it too: that
+        is their squared error times rho.
+        """
+        linearization = self._linearization
+        prices = [one for one in self._rule.rho if one < np.inf]
+        highest = max(prices, default=0.0) / linearization.cost_scale
+        if highest * tol <= epsilon:
+            return tol
+        return max(np.sqrt(tol * epsilon / highest), linearization.precision.inner_tol)
+
+    def _relaxation(self, epsilon):
+        """Mass of the state, and the `Relaxation` of the linear problem there."""
+        linearization, scale = self._linearization, self._linearization.cost_scale
+        rows, cols, entropy = _look(linearization)
+        mass = float(rows.sum())
+        shift = self._rule.shift(epsilon * scale, entropy, rows, cols) / scale
+        rho = tuple(one * mass / scale for one in self._rule.rho)
+        return mass, Relaxation(rho, shift, mass)
+
+
+def _look(linearization):
+    """Marginals and entropy of the state, a plan."""
+    plan, n_threads = linearization.state, linearization.n_threads
+    rows, cols = map(np.empty, plan.shape)
+    sums = ColumnSums(*plan.shape, plan.dtype)
+    _kernels.marginals(plan, rows, cols, sums, n_threads)
+    return rows, cols, _kernels.entropy(plan, n_threads)
+
+
 def step_of(method, linearization):
     """What takes the steps of a method."""
+    if linearization.problem.rule.is_relaxed:
+        return UnbalancedStep(linearization)
     kind = AlternatingStep if method.alternating else WholeStep
     return kind(linearization)
 

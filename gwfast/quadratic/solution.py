@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 
+import numpy as np
+
 from ..linear.log_domain import Potentials
 from ..results.result import GWResult
 from .information import mutual_information
@@ -89,12 +91,18 @@ class Solution:
     def result(self, **more):
         """The `GWResult`; `more` are fields to set."""
         last, potentials = self.history[-1], self.potentials
+        rule, marginals = self.linearization.problem.rule, self.marginals
+        given = last.epsilon, self.entropy, *marginals
+        missed = zip((rule.p, rule.q), marginals, strict=True)
         fields = dict(
             coupling=self.coupling,
             potentials=(potentials.f, potentials.g),
             gw_cost=self.gw_cost,
             linear_cost=self.linear_value,
-            reg_cost=self.gw_cost - 2 * last.epsilon * self.entropy,
+            penalty=rule.penalty(*marginals),
+            reg_cost=rule.regularized(self.gw_cost, *given),
+            mass=float(marginals[0].sum()),
+            lost=tuple(float(np.maximum(a - b, 0.0).sum()) for a, b in missed),
             epsilon=last.epsilon,
             marginal_error=last.marginal_error,
             n_outer=len(self.history),

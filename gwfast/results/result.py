@@ -208,16 +208,18 @@ class GWResult:
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
         cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
         With a linear cost it is ``alpha`` times that plus ``(1 - alpha)`` times
-        `linear_cost`.
+        `linear_cost`. Of an unbalanced plan it has the `penalty` in it.
     linear_cost : float
         ``<linear_cost, plan>``; 0 where there is no linear cost.
     reg_cost : float
         What is minimized: `gw_cost` minus twice epsilon times the entropy ``-sum plan
-        log plan``.
+        log plan``; of an unbalanced plan `gw_cost` plus epsilon times ``KL2(plan |
+        p q')``, see `gromov_wasserstein`.
     epsilon : float
         The effective one, also where it was asked for as "auto".
     marginal_error : float
-        ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
+        ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one. Of an unbalanced
+        plan the distance from the marginals that its potentials ask for.
     n_outer, n_inner : int
         Linearizations, and Sinkhorn iterations in all of them together, of the last
         descent.
@@ -243,6 +245,13 @@ class GWResult:
         objective of any plan is below that of this one, a certificate of stationarity;
         else NaN. Where a limit or the callback ended the solve, of the plan before the
         last step; infinite if there was no time for any.
+    mass : float
+        Of the plan.
+    lost : tuple of two floats
+        How much of `p` and of `q` the plan leaves unmatched, ``sum max(p - plan 1, 0)``
+        and the same of the columns.
+    penalty : float
+        What an unbalanced plan pays for its marginals; 0 for others.
     candidates : Candidates
         What ``init="auto"``, `multistart` or `tune_epsilon` (a winner for each epsilon)
         tried, as a table; empty for any other start.
@@ -266,6 +275,9 @@ class GWResult:
     advice: str = ""
     method: Literal["pgd", "ppa", "bapg", "cg"] = "pgd"
     gap: float = np.nan
+    mass: float = 1.0
+    lost: tuple[float, float] = (0.0, 0.0)
+    penalty: float = 0.0
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property

@@ -1,49 +1,77 @@
 """Many small problems at once, one thread each."""
 
 import contextlib
+import dataclasses
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..linear.rules import Marginals
 from ..problems.epsilon import EpsilonLike
+from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.factory import Tier
+from ..quadratic.methods import PGD, MethodName
 from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.deadline import Deadline
+from ..utils.precision import Dtype
 from ..utils.progress import ProgressEvent, reporting
-from ..utils.types import Progress
+from ..utils.types import MemoryLimit, Progress
+from .exact import SMALL
 from .gromov import solve
 from .options import InitLike, SolveOptions
+from .starts import Exact
 
 
 def gromov_wasserstein_batch(
     problems: Iterable[QuadraticProblem | tuple],
     *,
     epsilon: EpsilonLike = "auto",
+    loss: LossName = "square",
+    marginals: Marginals = "balanced",
+    mass: float | None = None,
+    method: MethodName = "pgd",
+    dtype: Dtype | None = None,
     init: InitLike = "auto",
+    n_starts: int | None = None,
     max_outer: int = 1000,
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
     time_limit: float | None = None,
     n_threads: int | None = None,
+    memory_limit: MemoryLimit = None,
+    tier: Tier = "auto",
     seed: int = 0,
     progress: Progress = False,
 ) -> list[GWResult]:
     """Solve many problems, of any sizes, as many at a time as there are threads.
 
     Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``, with the
-    same result. It pays where problems are too small to be shared out themselves, up to
-    about a thousand points.
+    same result where `init` is the same. It pays where problems are too small to be
+    shared out themselves, up to about a thousand points. For costs between all pairs of
+    many spaces there is `pairwise_gromov_wasserstein`.
 
     Parameters
     ----------
     problems : iterable of QuadraticProblem or tuple
         A tuple is ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p, q)``, as
-        `gromov_wasserstein` takes them.
-    epsilon, init, max_outer, max_inner, tol, marginal_tol, seed
+        `gromov_wasserstein` takes them; `loss`, `marginals` and `mass` are for tuples.
+    epsilon, loss, marginals, mass, method, dtype, max_outer, max_inner, tol
         As in `gromov_wasserstein`, for every problem.
+    init : str, start or array-like, default="auto"
+        As in `gromov_wasserstein`, but that "auto" is cheap for problems of up to 100 x
+        100 points: they begin at "exact", the best plan without regularization of
+        `n_starts` random ones and the product plan, or end there where `epsilon` is 0.
+        That takes milliseconds a problem; the race of starts, which larger problems
+        have, half a second and more.
+    n_starts : int or None, default=None
+        Random starts of "auto"; None is 32 for small problems, or 8 where `epsilon` is
+        0, and what suits the size for others.
+    marginal_tol, memory_limit, tier, seed
+        As in `gromov_wasserstein`.
     time_limit : float or None, default=None
         Seconds for all problems together. Of one that has not begun by then the product
         plan is returned, `status` "time_limit" and `n_outer` 0.
@@ -71,31 +99,24 @@ def gromov_wasserstein_batch(
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
+        method=method,
+        dtype=dtype,
         init=init,
         n_threads=1,
+        memory_limit=memory_limit,
+        tier=tier,
         seed=seed,
+        n_starts=n_starts,
+        takes_zero=True,
     )
+    given = dict(loss=loss, marginals=marginals, mass=mass)
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
-    made = [_as_problem(*numbered) for numbered in enumerate(problems)]
-    total = len(made)
-    # The largest first, so that none is left alone at the end.
-    order = sorted(range(total), key=lambda k: -made[k].shape[0])
+    made = [_as_problem(k, one, given) for k, one in enumerate(problems)]
     at_once = resolve_n_threads(n_threads, team=False)
-    pool = ThreadPoolExecutor(at_once, thread_name_prefix="gwfast")
-    with single_threaded_blas(), reporting(progress) as report, pool:
-        running = {k: pool.submit(solve, made[k], options) for k in order}
-        try:
-            for done, k in enumerate(order):
-                report(ProgressEvent("solve", "solving", done + 1, done, total))
-                with _numbered(k):
-                    running[k].result()
-        except BaseException:
-            # Ctrl-C, or a problem that was refused: nothing is left running.
-            deadline.stop()
-            pool.shutdown(cancel_futures=True)
-            raise
-    results = [running[k].result() for k in range(total)]
+    with single_threaded_blas(), reporting(progress) as report:
+        results = _solve_all(made, options, at_once, report)
+    total = len(results)
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
         shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])
@@ -108,7 +129,44 @@ def gromov_wasserstein_batch(
     return results
 
 
-def _as_problem(number, problem):
+def _solve_all(problems, options, at_once, report):
+    """The results of all problems, so many at a time."""
+    total, deadline = len(problems), options.limits.deadline
+    # The largest first, so that none is left alone at the end.
+    order = sorted(range(total), key=lambda k: -problems[k].shape[0])
+    with ThreadPoolExecutor(at_once, thread_name_prefix="gwfast") as pool:
+        running = {}
+        for k in order:
+            running[k] = pool.submit(solve, problems[k], _cheap(problems[k], options))
+        try:
+            for done, k in enumerate(order):
+                report(ProgressEvent("solve", "solving", done + 1, done, total))
+                with _numbered(k):
+                    running[k].result()
+        except BaseException:
+            # Ctrl-C, or a problem that was refused: nothing is left running.
+            deadline.stop()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [running[k].result() for k in range(total)]
+
+
+def _cheap(problem, options):
+    """The options with starts that suit a problem of which there are many."""
+    n, m = problem.shape
+    asked = isinstance(options.init, str) and options.init == "auto"
+    if not asked or n * m > SMALL or not problem.is_balanced:
+        return options
+    if options.is_exact:
+        n_starts = 8 if options.n_starts is None else options.n_starts
+        return dataclasses.replace(options, n_starts=n_starts)
+    if options.method != PGD.name:
+        return options
+    more = {} if options.n_starts is None else {"n_random": options.n_starts}
+    return dataclasses.replace(options, init=Exact(options.seed, **more))
+
+
+def _as_problem(number, problem, given):
     if isinstance(problem, QuadraticProblem):
         return problem
     if not isinstance(problem, tuple | list) or len(problem) not in (2, 4):
@@ -120,7 +178,7 @@ def _as_problem(number, problem):
             f"cost_y) or (cost_x, cost_y, p, q), got {came}"
         )
     with _numbered(number):
-        return QuadraticProblem(*problem)
+        return QuadraticProblem(*problem, **given)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,8 @@ MAX_SHARE = 0.05
 # The stages of a solve, in their order: the race of default starts, the warm starts of
 # dense costs, and the descent that the result is of, after a race in float32 or not.
 STARTS, LOW_RANK, FLOAT32, DESCENT = STAGES = "race", "low rank", "float32", "descent"
+# The only one of a comparison of many spaces.
+PAIRS = "pairs"
 
 
 class Checkpoint:
@@ -61,7 +63,7 @@ class Checkpoint:
             with self.restoring():
                 identity, self._saved = {**found["identity"]}, {**found["state"]}
                 self.seconds = float(found["seconds"])
-                STAGES.index(self._saved["stage"])
+                (*STAGES, PAIRS).index(self._saved["stage"])
             self._check(identity)
 
     @property
@@ -167,6 +169,7 @@ def opened(problem, options, **others):
         p=rule.p,
         q=rule.q,
         mass=rule.mass,
+        rho=rule.rho,
         marginals=rule.name,
         loss=problem.loss,
         linear_cost=problem.linear_cost,
@@ -182,6 +185,24 @@ def opened(problem, options, **others):
         version=_version.__version__,
         **others,
     )
+    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
+
+
+def opened_for(options, parts, **others):
+    """The `Checkpoint` of something else than one solve, whose result depends on these
+    parts and others, and on `options`.
+    """
+    path, limits = options.checkpoint, options.limits
+    if isinstance(path, Checkpoint):
+        return path
+    own = dict(
+        epsilon=options.epsilon,
+        max_outer=limits.max_outer,
+        tol=limits.tol,
+        seed=options.seed,
+        version=_version.__version__,
+    )
+    parts = {**parts, **own, **others}
     return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
 
 

@@ -2,6 +2,8 @@
 
 import warnings
 
+import numpy as np
+
 from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
@@ -65,6 +67,8 @@ def _diagnose(solution, tie):
     problem, epsilon = linearization.problem, solution.epsilon
     if status in (Status.STOPPED, Status.TIME_LIMIT):
         return status, status.advice
+    if problem.rule.is_relaxed:
+        return _diagnose_unbalanced(solution, status)
     if not problem.is_balanced:
         # Points may well have no mass, or hardly any; and steps may go in circles.
         circles = status == Status.MAX_OUTER and linearization.method is PGD
@@ -81,6 +85,22 @@ def _diagnose(solution, tie):
         return Status.NEAR_PRODUCT, _near_product_advice(linearization, epsilon)
     if status == Status.CONVERGED and tie:
         status = Status.TIE
+    return status, status.advice
+
+
+def _diagnose_unbalanced(solution, status):
+    """Status and advice of a plan whose mass is free."""
+    mass, rule = float(solution.marginals[0].sum()), solution.linearization.problem.rule
+    if not mass > rule.plan_mass(np.zeros(1)):
+        return Status.LOST_MASS, (
+            "the plan has lost all its mass: at this rho no match is worth its cost; "
+            "try a larger rho"
+        )
+    if status in (Status.CIRCLE, Status.MAX_OUTER):
+        return status, (
+            f"{status.advice.partition(';')[0]}; plans that go back and forth need a "
+            "larger rho or epsilon"
+        )
     return status, status.advice
 
 

@@ -9,8 +9,6 @@ problems are so small that hundreds of descents cost less than that, random plan
 import dataclasses
 import time
 
-import numpy as np
-
 from ..problems.epsilon import Epsilon, as_epsilon
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, nbytes
 from ..quadratic.factory import is_factored
@@ -25,7 +23,15 @@ from .checkpoint import Checkpoint
 from .levels import choose
 from .race import search
 from .stages import descend
-from .starts import WIDE, Product, Profile, Random, start_plan
+from .starts import (
+    WIDE,
+    Product,
+    Profile,
+    Random,
+    matrix_of,
+    random_starts,
+    start_plan,
+)
 
 # Entries of a plan up to which there are more starts: a descent takes less than the
 # start of a thread.
@@ -55,7 +61,7 @@ FEW_STARTS = [(Product(), None), (Profile(WIDE), None)]
 ROUGH = 1e-3
 
 
-def check_exact(options):
+def check_exact(problem, options):
     """Refuse what has no meaning without regularization.
 
     Raises
@@ -63,6 +69,8 @@ def check_exact(options):
     ValueError
         Naming the argument.
     """
+    if problem.marginals == "unbalanced":
+        raise ValueError("epsilon must be positive with marginals='unbalanced', got 0")
     if options.method != "pgd":
         raise ValueError(
             f"method must be 'pgd', the default, with epsilon=0, got {options.method!r}"
@@ -160,14 +168,12 @@ def _starts(problem, options):
     if count is None:
         made = STARTS + MORE_STARTS if small else STARTS
         count = N_RANDOM if small else N_RANDOM_LARGE
-    return [*made, *((Random(options.seed + k), None) for k in range(count))]
+    return [*made, *((start, None) for start in random_starts(options.seed, count))]
 
 
 def _plan(problem, start, fraction, options):
     if isinstance(start, Random):
-        # Marginals are mended where conditional gradient begins.
-        rng = np.random.default_rng(start.seed)
-        return rng.standard_exponential(problem.shape)
+        return matrix_of(start, problem)
     if fraction is None:
         return start_plan(start, problem, options.threads(problem))
     options = _entropic(options, Epsilon(relative=fraction))

@@ -2,12 +2,13 @@
 
 import dataclasses
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
-from ..linear.marginals import Marginals
+from ..linear.rules import Marginals, Rho
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import CostLike
 from ..problems.losses import LossName
@@ -45,6 +46,7 @@ def gromov_wasserstein(
     alpha: float = 0.5,
     marginals: Marginals = "balanced",
     mass: float | None = None,
+    rho: Rho | None = None,
     method: MethodName = "pgd",
     dtype: Dtype | None = None,
     init: InitLike = "auto",
@@ -79,8 +81,8 @@ def gromov_wasserstein(
         similarities (``metric="cosine"`` is a similarity).
     cost_y : array-like of shape (m, m), or PointCloud
     p : array-like of shape (n,) or None, default=None
-        Masses, non-negative with sum one; None is uniform. Those below 1e-30 of the
-        largest count as zero, exactly.
+        Masses, non-negative with sum one (of unbalanced problems with any); None is
+        uniform. Those below 1e-30 of the largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
     epsilon : float, "auto" or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
@@ -100,12 +102,24 @@ def gromov_wasserstein(
     alpha : float, default=0.5
         Weight of the quadratic term, from 0 to 1; without `linear_cost` there is
         nothing to weigh.
-    marginals : {"balanced", "semirelaxed", "partial"}, default="balanced"
+    marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, \
+default="balanced"
         "semirelaxed": only `p` is given, and what points of the second space receive
         is free (Vincent-Cuaz et al., ICLR 2022). "partial": a plan of mass `mass` whose
         marginals are at most `p` and `q` (Chapel, Alaya and Gasso, NeurIPS 2020).
+        "unbalanced": masses of any totals, and a plan that pays `rho` for missing them
+        (Sejourne, Vialard and Peyre, NeurIPS 2021; Thual et al., NeurIPS 2022).
     mass : float or None, default=None
         How much of the mass, one in all, a partial plan moves; None is all.
+    rho : float, pair of floats or None, default=None
+        The price of an unbalanced plan's row and of its column sums, in units of cost:
+        its objective has ``rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q)`` beside the costs,
+        and ``epsilon KL2(T | p q')`` in place of the entropy (the same but for numbers
+        that do not depend on T where that has mass one), with ``KL2(a | b) = KL(a x a |
+        b x b) = 2 m(a) KL(a | b) + (m(a) - m(b))^2`` and ``m`` the mass. A plan whose
+        costs are above about `rho` is better off losing mass: `GWResult.mass` and
+        `GWResult.lost` say how much, `GWResult.penalty` at what price. Infinity on one
+        side, or both, is a marginal that is met.
     method : {"pgd", "ppa", "bapg"}, default="pgd"
         "pgd": projected gradient descent, the problem above. "ppa": the proximal point
         algorithm (Xu et al., ICML 2019): epsilon regularizes the distance from the last
@@ -195,17 +209,9 @@ def gromov_wasserstein(
         `GWResult.status` says which, `GWResult.advice` what to try.
     """
     deadline = Deadline.after(time_limit)
-    problem = QuadraticProblem(
-        cost_x,
-        cost_y,
-        p,
-        q,
-        loss=loss,
-        linear_cost=linear_cost,
-        alpha=alpha,
-        marginals=marginals,
-        mass=mass,
-    )
+    terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
+    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
+    problem = QuadraticProblem(cost_x, cost_y, p, q, **terms, **rule)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         method=method,
@@ -259,7 +265,7 @@ def solve(problem, options):
 
 def _solve_exact(problem, options, began):
     """`solve` where there is no regularization."""
-    check_exact(options)
+    check_exact(problem, options)
     start, limit = _start_of(problem, options), check_memory(problem, options)
     with single_threaded_blas(), reporting(options.progress) as report:
         try:

@@ -18,14 +18,19 @@ def unsolved(problem, options):
     epsilon = options.epsilon
     last = epsilon.value
     if last is None:
-        last = epsilon.relative * gw_cost / problem.mass
-    entropies = mass_entropy(problem.p) + mass_entropy(problem.q) - np.log(problem.mass)
+        cost = gw_cost - problem.rule.penalty(*problem.rule.product())
+        last = epsilon.relative * cost / (problem.mass * problem.rule.entropy_weight)
+    rule, mass = problem.rule, problem.mass
+    rows, cols = rule.product()
+    entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
     return GWResult(
         coupling=_coupling(problem, options),
         potentials=tuple(np.zeros(size) for size in problem.shape),
         gw_cost=gw_cost,
         linear_cost=linear,
-        reg_cost=gw_cost - 2 * last * problem.mass * entropies,
+        reg_cost=rule.regularized(gw_cost, last, entropy, rows, cols),
+        mass=mass,
+        penalty=rule.penalty(rows, cols),
         epsilon=last,
         marginal_error=0.0,
         n_outer=0,
@@ -39,13 +44,13 @@ def unsolved(problem, options):
 
 def _coupling(problem, options):
     """The product plan: as factors, which take no time, where float32 will do."""
-    p, q, mass = problem.p, problem.q, problem.mass
-    threads = options.threads(problem)
+    rows, cols = problem.rule.product()
+    cols, threads = cols / problem.mass, options.threads(problem)
     if options.precision is not SINGLE:
-        return ArrayCoupling(np.multiply.outer(mass * p, q), threads)
+        return ArrayCoupling(np.multiply.outer(rows, cols), threads)
     left, right = (np.zeros((size, 1), dtype=np.float32) for size in problem.shape)
     with np.errstate(divide="ignore"):
-        f, g = np.log(mass * p), np.log(q)
+        f, g = np.log(rows), np.log(cols)
     return FactoredCoupling(left, right, f, g, 1.0, threads)
 
 
@@ -55,17 +60,18 @@ def _objective(problem, method):
     """
     if is_factored(problem, method):
         return linearize(problem, 1, "tiled", method=method).start(), 0.0
-    loss, (p, q), linear = LOSSES[problem.loss], (problem.p, problem.q), 0.0
+    loss, (p, q), linear = LOSSES[problem.loss], problem.rule.product(), 0.0
+    penalty = problem.rule.penalty(p, q)
     x, y = problem.x.to_dense().matrix, problem.y.to_dense().matrix
     loss.check(x, "cost_x")
     loss.check(y, "cost_y")
     value = _mean(x, p, loss.f1) + _mean(y, q, loss.f2)
-    value -= _mean(x, p, loss.h1) * _mean(y, q, loss.h2)
-    value *= problem.mass**2
+    value -= _mean(x, p, loss.h1) * _mean(y, q, loss.h2) / problem.mass**2
     if problem.linear_cost is None:
-        return float(value), 0.0
-    linear = float(problem.mass * (p @ problem.linear_cost @ q))
-    return float(problem.alpha * value + (1.0 - problem.alpha) * linear), linear
+        return float(value) + penalty, 0.0
+    linear = float(p @ problem.linear_cost @ q) / problem.mass
+    value = problem.alpha * value + (1.0 - problem.alpha) * linear
+    return float(value) + penalty, linear
 
 
 def _mean(cost, masses, function):

@@ -88,7 +88,8 @@ def verify(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
+        If an argument has the wrong type, shape or value, or the problem is unbalanced;
+        the message names it.
     MemoryError
         If the costs would not fit `memory_limit`, before anything is allocated.
 
@@ -103,6 +104,11 @@ def verify(
     if not isinstance(problem, QuadraticProblem):
         came = type(problem).__name__
         raise TypeError(f"problem must be a QuadraticProblem, got {came}")
+    if problem.rule.is_relaxed:
+        raise ValueError(
+            f"problem must not have marginals={problem.marginals!r}, whose conditions "
+            "of optimality are not checked yet"
+        )
     given = _as_given(problem, result, epsilon, method)
     steps = PGD if given.is_exact else as_method(given.method, problem, SINGLE)
     limits = dict(

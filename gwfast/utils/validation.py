@@ -113,6 +113,14 @@ def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
     return weights
 
 
+def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
+    """Masses of any positive total; None is uniform, with a total of one."""
+    if x is None:
+        return np.full(size, 1.0 / size)
+    total = as_vector(x, name, size).sum()
+    return as_weights(x, name, size) * total
+
+
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """`x` as a finite float above zero (or not below it, if `zero`)."""
     if isinstance(x, bool) or not isinstance(x, numbers.Real):

@@ -29,6 +29,8 @@ COMMON = ["-m", "", "-n", "0", "-q", "--no-header", "-p", "no:cacheprovider"]
 # Where the program that setup.py probes OpenMP with would not link or run: OpenMP all
 # the same.
 NO_PROBE, OWN_OPENMP = {"GWFAST_NO_OPENMP": "1"}, ("-fopenmp", "-g")
+# What a sanitizer says is not kept from the terminal, and lost with the process.
+SHOWN = "--capture=sys"
 # What compilers do not like of what Cython writes; .ci/run compiles csrc without these.
 CYTHONS = "unused-parameter unused-but-set-variable maybe-uninitialized".split()
 CLANGS = tuple(f"-Wno-error={name}" for name in CYTHONS[:2])
@@ -49,7 +51,7 @@ class Build:
         More of them, to compile and to link.
     build, run : dict
         Environment of either. Of a value ``{name}`` is where the compiler has the
-        library of that name.
+        library of that name, ``{gcc name}`` where GCC has it.
     change : callable or None
         ``change(folder)`` changes the copied sources.
     arguments : tuple of str
@@ -98,18 +100,25 @@ BUILDS = {
             "PYTHONMALLOC": "malloc",
             "GWFAST_TEST_NOT_VECTORIZED": "1",
         },
+        arguments=(SHOWN,),
     ),
     "threads": Build(
-        "ThreadSanitizer of Clang with LLVM's OpenMP, which tells it (by Archer) what "
+        "ThreadSanitizer with Clang and LLVM's OpenMP, which tells it (by Archer) what "
         "its barriers order; GCC's does not, and every loop would be a finding.",
         "clang",
-        ("-fsanitize=thread", "-shared-libsan", *OWN_OPENMP),
+        ("-fsanitize=thread", *OWN_OPENMP),
         NO_PROBE,
         run={
-            "LD_PRELOAD": "{libclang_rt.tsan-x86_64.so}",
+            # GCC's is the same runtime. That of Clang 14 may be started after
+            # libstdc++, which calls what it intercepts: no program starts then.
+            "LD_PRELOAD": "{gcc libtsan.so}",
+            "OMP_TOOL_LIBRARIES": "{libarcher.so}",
             "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
             "GWFAST_TEST_NOT_VECTORIZED": "1",
         },
+        # It does not follow a fork of several threads, takes more address space than
+        # any limit, and has all that is untouched of 8.7 GB, four times, in memory.
+        arguments=("-m", "not process", "-k", "not beyond_two_to_the_31", SHOWN),
     ),
     "debug": Build(
         "Bounds checks in the loops.",
@@ -166,15 +175,29 @@ def copy_tree(folder):
             shutil.copy2(ROOT / name, folder / name)
 
 
+def library(compiler, name):
+    """Where a compiler has a library: where it links from, or LLVM's beside Clang's."""
+
+    def said(*options):
+        command = [*compiler, *options]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        return Path(found.stdout.strip())
+
+    linked, own = said(f"--print-file-name={name}"), said("-print-resource-dir")
+    for path in (linked, own.parents[1] / name if len(own.parents) > 1 else own):
+        if path.is_absolute() and path.is_file():
+            return str(path)
+    raise SystemExit(f"{shlex.join(compiler)} has no {name}")
+
+
 def filled(values, compiler):
     """Values with what stands in braces looked up."""
 
     def look_up(match):
         if match[1] == "CC":
             return compiler
-        asked = [*shlex.split(compiler), f"--print-file-name={match[1]}"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=True)
-        return found.stdout.strip()
+        *other, name = match[1].split()
+        return library(shlex.split(compiler) if not other else other, name)
 
     return {name: re.sub(r"\{(.+?)\}", look_up, x) for name, x in values.items()}
 

@@ -18,6 +18,13 @@ PARTIAL = (
     "entropic_partial_gromov_wasserstein",
     "entropic_partial_fused_gromov_wasserstein",
 )
+# Without entropy.
+EXACT = tuple(
+    f"{kind}{fused}gromov_wasserstein"
+    for kind in ("", "semirelaxed_", "partial_")
+    for fused in ("", "fused_")
+)
+EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
 ONES = BALANCED + BAPG + SEMIRELAXED + PARTIAL
 VALUES = dict(
     zip(

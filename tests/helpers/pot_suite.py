@@ -17,9 +17,11 @@ from helpers.processes import environment
 # The files of POT's folder of tests, and what the names of their tests must have in
 # them to be about what is swapped.
 FILES = {
+    "gromov/test_fugw.py": "",
     "gromov/test_bregman.py": "",
-    "gromov/test_semirelaxed.py": "entropic",
-    "gromov/test_partial.py": "entropic|raise_errors",
+    "gromov/test_gw.py": "",
+    "gromov/test_semirelaxed.py": "",
+    "gromov/test_partial.py": "",
     "test_solvers.py": "solve_gromov",
 }
 # Swapping is for arrays of NumPy and torch; POT reads these when it is imported.

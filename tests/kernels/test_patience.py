@@ -44,12 +44,16 @@ def test_environment_after_the_import_is_that_before(setting):
     assert {name: child[name] for name in NAMES if name in child} == setting
 
 
-def spin_count(**setting):
-    """What GNU's OpenMP says it has read, None if it is not in use."""
+def read_as(name, **setting):
+    """What OpenMP says it has read, None where it knows of no such setting."""
     options = {**UNSET, "OMP_DISPLAY_ENV": "verbose", **setting}
     said = run_python("import gwfast", **options).stderr
-    found = re.search(r"GOMP_SPINCOUNT = '(\w+)'", said)
+    found = re.search(rf"{name} ?= ?'(\w+)'", said)
     return found and found[1]
+
+
+def spin_count(**setting):
+    return read_as("GOMP_SPINCOUNT", **setting)
 
 
 @pytest.mark.slow
@@ -62,6 +66,17 @@ def test_openmp_reads_our_patience_unless_the_user_has_his():
     assert spin_count(GOMP_SPINCOUNT="12345") == "12345"
     assert int(spin_count(OMP_WAIT_POLICY="active")) > 1_000_000
     assert spin_count(OMP_WAIT_POLICY="passive") == "0"
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_llvms_openmp_reads_our_patience_unless_the_user_has_his():
+    """Which it does when it is first called, not when it is loaded."""
+    ours = read_as("KMP_BLOCKTIME")
+    if ours is None:
+        pytest.skip("not LLVM's OpenMP")
+    assert ours == kernels.PATIENCE["KMP_BLOCKTIME"]
+    assert read_as("KMP_BLOCKTIME", KMP_BLOCKTIME="7") == "7"
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)

@@ -1,5 +1,6 @@
 """The pictures: what is drawn where, and what is written."""
 
+import re
 import sys
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from gwfast.plot import (
     plot_distance_histograms,
     plot_distances,
     plot_dynamics,
+    plot_embedding,
 )
 from gwfast.results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
 from gwfast.results.result import Candidate
@@ -58,6 +60,7 @@ ALL = {
     "histograms": (plot_distance_histograms, (CLOUD, CLOUD[:9], ("$a", "_b"))),
     "distances": (plot_distances, (DISTANCES, NAMES)),
     "dendrogram": (plot_dendrogram, (DISTANCES, NAMES)),
+    "embedding": (plot_embedding, (DISTANCES, NAMES)),
     "coupling": (plot_coupling, (DISTANCES, NAMES, NAMES)),
     "couplings": (plot_couplings, ({"$a": DISTANCES, "_b": DISTANCES},)),
 }
@@ -259,6 +262,61 @@ def test_dendrogram_joins_by_average_distance():
     assert places["$fi_1"] in last.get_ydata()[last.get_xdata() == 0]
 
 
+def places_of(figure):
+    """The points of an embedding, group after group."""
+    dots = figure.axes[0].collections
+    return np.concatenate([np.asarray(some.get_offsets()) for some in dots])
+
+
+def apart(points):
+    return np.linalg.norm(points[:, None] - points, axis=2)
+
+
+@pytest.mark.parametrize("n", [2, 3, 30])
+def test_embedding_of_points_in_the_plane_has_their_distances(n):
+    points = np.random.default_rng(n).standard_normal((n, 2))
+    figure = plot_embedding(apart(points))
+    np.testing.assert_allclose(apart(places_of(figure)), apart(points), atol=1e-7)
+    axes = figure.axes[0]
+    labels = axes.get_xlabel() + axes.get_ylabel()
+    shares = [int(share) for share in re.findall(r"\((\d+) %\)", labels)]
+    assert sum(shares) == pytest.approx(100, abs=1)
+    assert shares[0] >= shares[1]
+    assert not figure.legends and not axes.texts
+
+
+def test_embedding_is_the_best_of_its_rank():
+    """Of points in space, the projection on their first two principal components."""
+    points = CLOUD - CLOUD.mean(axis=0)
+    _, _, components = np.linalg.svd(points, full_matrices=False)
+    np.testing.assert_allclose(
+        apart(places_of(plot_embedding(apart(points)))),
+        apart(points @ components[:2].T),
+        atol=1e-7,
+    )
+
+
+def test_embedding_shows_names_and_groups():
+    figure = plot_embedding(DISTANCES, NAMES, groups=["$a", 7, "$a", "_c"])
+    (axes,) = figure.axes
+    assert [len(dots.get_offsets()) for dots in axes.collections] == [2, 1, 1]
+    colors = [tuple(dots.get_facecolor()[0]) for dots in axes.collections]
+    assert len(set(colors)) == 3
+    assert labels_of(figure.legends[0]) == ["$a", "7", "_c"]
+    assert [text.get_text() for text in axes.texts] == NAMES
+    # Points come by group, names by number.
+    placed = places_of(figure)[[0, 2, 1, 3]]
+    np.testing.assert_array_equal([text.xy for text in axes.texts], placed)
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.zeros((3, 3)), np.ones((5, 5)) - np.eye(5)], ids=["zero", "equal"]
+)
+def test_embedding_of_distances_that_say_little(tmp_path, matrix):
+    figure = plot_embedding(matrix, path=tmp_path / "e.png")
+    assert np.isfinite(places_of(figure)).all()
+
+
 def test_plan_is_shown_as_shares_of_its_rows():
     plan = np.array([[1.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
     figure = plot_coupling(plan, ["a", "b", "$c"], ["x", "y"])
@@ -342,6 +400,17 @@ BAD = {
     "diagonal": (
         plot_dendrogram, (DISTANCES + np.diag([0, 0, 5, 0]), NAMES), {},
         r"zero on its diagonal, got 5 at \[2, 2\]",
+    ),
+    "embedding of one": (plot_embedding, (ONE,), {}, "at least two rows, got 1"),
+    "embedding of nan": (
+        plot_embedding, (np.nan * DISTANCES,), {}, "matrix must be finite"
+    ),
+    "asymmetric embedding": (
+        plot_embedding, (np.triu(DISTANCES),), {}, r"symmetric, got 9 at \[0, 3\]",
+    ),
+    "names of points": (plot_embedding, (DISTANCES, ["a"]), {}, "names must be 4 na"),
+    "groups": (
+        plot_embedding, (DISTANCES,), {"groups": "ab"}, "groups must be 4 names, got 1"
     ),
     "negative plan": (plot_coupling, (-DISTANCES,), {}, "coupling must not be negat"),
     "row labels": (plot_coupling, (ONE, ["a", "b"]), {}, "row_labels must be 1 names"),

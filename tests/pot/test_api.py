@@ -9,6 +9,8 @@ from helpers.pot_calls import (
     BAPG,
     C1,
     C2,
+    EXACT,
+    EXACT_BARYCENTERS,
     G0,
     ONES,
     PARTIAL,
@@ -44,10 +46,14 @@ def test_signatures_are_pots(name):
     plain = [(x.name, x.default) for x in ours if x.kind != kinds.KEYWORD_ONLY]
     assert plain == [(x.name, x.default) for x in theirs if x.kind != kinds.VAR_KEYWORD]
     options = {x.name: x.default for x in ours if x.kind == kinds.KEYWORD_ONLY}
-    expected = {}
-    if name.removesuffix("2") in BALANCED or "barycenters" in name:
+    expected, one = {}, name.removesuffix("2")
+    if one in EXACT and "partial" not in one:
+        expected["verbose"] = False
+    if one in (*EXACT[:2], *EXACT_BARYCENTERS):
+        expected["numItermaxEmd"] = 100_000
+    elif one in BALANCED or "barycenters" in name:
         expected = {"numItermax": 1000, "stopThr": 1e-9, "warn": True}
-    if "barycenters" in name:
+    if "barycenters" in name and one not in EXACT_BARYCENTERS:
         expected |= {"solver": "PGD", "warmstart": False}
     assert options == expected
 

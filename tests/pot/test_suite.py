@@ -20,9 +20,18 @@ EXCEPTIONS = {
         "expects POT to divide by zero and to warn; gwfast's plan there is finite (of "
         "the fused problem it meets its marginals). The test ends there",
     ),
-    r"test_gromov_entropic_barycenter\[": (
-        "unexpected keyword argument 'init_Cb'",
-        "passes an argument that does not exist, which POT ignores and gwfast refuses",
+    r"test_(gromov|fgw)_integer_warnings\[": (
+        "Mismatched elements",
+        "expects plans for integer costs to be cut down to integers, which are zeros; "
+        "gwfast returns float64",
+    ),
+    r"test_partial_(fused_)?gromov_wasserstein\[": (
+        "dtype\\('float64'\\) == dtype\\('int64'\\)",
+        "as above; the test ends there, after all else",
+    ),
+    r"test_gromov_device_tf": (
+        "tf not installed",
+        "of TensorFlow, whose arrays the plugin leaves out",
     ),
 }
 

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, masses, random_cost, rotated_pair
+from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein_batch
@@ -70,8 +70,36 @@ def test_results_are_those_of_single_solves_in_their_order(options, n_threads):
     problems = small_problems()
     results = batch(problems, n_threads=n_threads, **options)
     assert [result.coupling.shape for result in results] == SIZES
+    options = {"init": "exact"} | options
     for result, problem in zip(results, problems, strict=True):
         assert_same(result, alone(*problem, **options))
+
+
+@pytest.mark.parametrize("epsilon", ["auto", 0])
+def test_problems_take_all_that_single_ones_take(epsilon):
+    costs = random_cost(12, 0) + 0.1, random_cost(15, 1) + 0.1
+    own = dict(loss="kl", marginals="partial", mass=0.5, epsilon=epsilon)
+    own |= dict(dtype="float64", max_outer=20)
+    (result,) = batch([costs], **own)
+    assert_same(result, alone(*costs, **own))
+    (result,) = batch([costs], epsilon=0.05, method="ppa", max_outer=9)
+    expected = alone(*costs, epsilon=0.05, method="ppa", max_outer=9, init="product")
+    assert_same(result, expected)
+
+
+def test_starts_are_counted_and_cheap_ones_not_worse_than_the_product_plan():
+    costs = [
+        (distances(cloud(n, 2, n)), distances(cloud(n + 2, 2, n + 1)))
+        for n in range(5, 20)
+    ]
+    for epsilon in (0.02, 0):
+        one = batch(costs, init="product", epsilon=epsilon)
+        few = batch(costs, n_starts=2, epsilon=epsilon)
+        more = batch(costs, epsilon=epsilon)
+        mean = [np.mean([r.gw_cost for r in several]) for several in (one, few, more)]
+        assert mean[0] > mean[1] > mean[2]
+    assert {len(result.candidates) for result in few} == {4}
+    assert {len(result.candidates) for result in more} == {10}
 
 
 def test_problems_come_in_any_form():

@@ -199,7 +199,9 @@ def test_callbacks_stop_and_progress_is_told(options, dtype):
 @pytest.mark.parametrize(
     "bad, error, message",
     [
-        (dict(marginals="unbalanced"), ValueError, r"^marginals must be one of \['bal"),
+        (dict(marginals="relaxed"), ValueError, r"^marginals must be one of \['bal"),
+        (dict(marginals="unbalanced"), ValueError, "^rho must be given with marg"),
+        (dict(rho=1.0), ValueError, "^rho must be None unless marginals='unbalanced"),
         (dict(marginals=None), ValueError, "^marginals must be one of .* got None"),
         (dict(mass=0.5), ValueError, "^mass must be None unless marginals='partial'"),
         (

@@ -11,7 +11,7 @@ import pytest
 
 import gwfast
 from gwfast import plot, pot, words
-from gwfast.linear import marginals
+from gwfast.linear import rules
 from gwfast.problems import losses
 from gwfast.quadratic import methods
 from gwfast.utils import precision
@@ -47,7 +47,7 @@ def test_public_functions_are_annotated(name, function):
     "choices, known",
     [
         (losses.LossName, losses.LOSSES),
-        (marginals.Marginals, marginals.RULES),
+        (rules.Marginals, rules.RULES),
         (methods.MethodName, methods.METHODS),
         (precision.Dtype, precision.PRECISIONS),
     ],

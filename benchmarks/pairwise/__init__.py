@@ -1,0 +1,1 @@
+"""All pairs of many small spaces, against loops over other solvers."""

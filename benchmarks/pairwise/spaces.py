@@ -1,0 +1,42 @@
+"""Many small spaces, made from a seed."""
+
+import numpy as np
+from scipy.sparse import csgraph
+from scipy.spatial.distance import cdist
+
+# Edges a node beside those of the tree that connects a graph.
+MORE_EDGES = 0.5
+# Waves that the coordinates of a curve are made of.
+WAVES = 4
+
+
+def graphs(n, seed=0):
+    """Steps between the 12 to 29 nodes of connected random graphs."""
+    rng = np.random.default_rng(seed)
+    return [_graph(rng, int(size)) for size in rng.integers(12, 30, n)]
+
+
+def shapes(n, seed=0):
+    """Distances between 50 to 100 points of smooth closed curves in space."""
+    rng = np.random.default_rng(seed)
+    return [_shape(rng, int(size)) for size in rng.integers(50, 101, n)]
+
+
+def _graph(rng, n):
+    linked = np.zeros((n, n))
+    for node in range(1, n):
+        linked[node, rng.integers(node)] = 1
+    some = rng.integers(n, size=(round(MORE_EDGES * n), 2))
+    some = some[some[:, 0] != some[:, 1]]
+    linked[some[:, 0], some[:, 1]] = 1
+    return csgraph.shortest_path(linked, directed=False, unweighted=True)
+
+
+def _shape(rng, n):
+    along = np.sort(rng.random(n)) * 2 * np.pi
+    wave = np.arange(1, WAVES + 1)
+    # Slow waves are the largest, so that curves are smooth.
+    sizes = rng.standard_normal((2, WAVES, 3)) / wave[:, None]
+    angles = np.multiply.outer(along, wave)
+    points = np.cos(angles) @ sizes[0] + np.sin(angles) @ sizes[1]
+    return cdist(points, points)

@@ -1,0 +1,460 @@
+"""Marginals that a plan may miss at a price, ``rho`` times a Kullback-Leibler
+divergence: the rule, and the solver of its linear problems.
+
+Of the quadratic problem the divergence is that of products (Sejourne, Vialard and
+Peyre, NeurIPS 2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, that of entropy
+too:
+
+    sum L T T + rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q) + epsilon KL2(T | p q')
+
+With two plans in it, T and T0, it is linear in one of them but for divergences of that
+one alone, weighted by the mass of the other, and but for a number times its mass. That
+is the linear problem at T0 (their Algorithm 1).
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..kernels import _kernels
+from ..utils.deadline import NEVER
+from ..utils.precision import SINGLE
+from .log_domain import ANNEALING_FACTOR, LEVEL_ITERATIONS, SETTLED, Potentials
+from .marginals import Balanced
+from .sinkhorn_solver import (
+    LOOK_EVERY,
+    MARGIN,
+    STALLED_RATE,
+    LinearSolution,
+    SinkhornSolver,
+)
+
+# Mass of a plan, as a fraction of that which it began with, that counts as none: shared
+# out over the entries it is near the end of what float32 holds.
+VANISHED = 1e-20
+# Least part of its mass that a plan keeps in an iteration: where costs are far above
+# what losing all mass costs, the next plan, of other matches, may be worth having.
+LEAST_KEPT = 1e-3
+# Share of a plan below which a point may be lost to rounding in the kernel, where
+# entries that underflow carry less than that by far.
+NEGLIGIBLE = 1e-12
+# Largest logarithm, without sign, of what is passed to a kernel; what is beyond is
+# next to nothing, or refused before.
+MAX_EXPONENT = 85.0
+# Logarithm of the mass that a plan may have lost to be made as it is.
+MAX_LOST = 10.0
+# Logarithm of the mass beyond which it is lost for good: its inverse is a number still.
+MAX_LIFT = 600.0
+# Exponent up to which potentials may ask for masses, or be scaled by, to start from.
+NEAR = 60.0
+# Attempts to find potentials whose kernel does not overflow: one is enough but for
+# linear problems that are nowhere near their solution after a round of annealing.
+ATTEMPTS = 8
+
+
+def product_divergence(divergence, mass, given):
+    """``KL(a x a | b x b)`` of measures with these masses, whose divergence,
+    ``sum a log(a / b) - a + b``, is given.
+    """
+    return 2.0 * mass * divergence + (mass - given) * (mass - given)
+
+
+def relative_entropy(a, b):
+    """``sum a log(a / b)``, nothing where `a` is zero."""
+    alive = a > 0
+    return float(a[alive] @ np.log(a[alive] / b[alive]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Unbalanced(Balanced):
+    """Both marginals are wished for, at a price; their totals are any.
+
+    Attributes
+    ----------
+    mass : float
+        Of the plan that solvers begin with, the geometric mean of both totals.
+    rho : tuple of two floats
+        The prices, in units of cost; infinite where the marginal is given.
+    """
+
+    name: ClassVar = "unbalanced"
+    has_free_marginals: ClassVar = True
+    takes_mass: ClassVar = False
+    is_relaxed: ClassVar = True
+
+    rho: tuple[float, float] = (np.inf, np.inf)
+
+    @classmethod
+    def of(cls, p, q, rho):
+        """The rule for these masses, of any totals."""
+        return cls(p, q, float(np.sqrt(p.sum() * q.sum())), rho)
+
+    @property
+    def entropy_weight(self):
+        return self.mass
+
+    def product(self):
+        return self.p * (self.mass / self.p.sum()), self.q * (self.mass / self.q.sum())
+
+    def plan_mass(self, rows):
+        return max(float(rows.sum()), VANISHED * self.mass)
+
+    def penalty(self, rows, cols):
+        total = 0.0
+        for sums, masses, rho in zip(
+            (rows, cols), (self.p, self.q), self.rho, strict=True
+        ):
+            if rho < np.inf:
+                mass, given = float(sums.sum()), float(masses.sum())
+                divergence = relative_entropy(sums, masses) - mass + given
+                total += rho * product_divergence(divergence, mass, given)
+        return total
+
+    def regularized(self, gw_cost, epsilon, entropy, rows, cols):
+        mass, given = float(rows.sum()), float(self.p.sum() * self.q.sum())
+        divergence = self._information(entropy, rows, cols) - mass + given
+        return gw_cost + epsilon * product_divergence(divergence, mass, given)
+
+    def shift(self, epsilon, entropy, rows, cols):
+        """What a unit of mass costs in the linear problem at a plan with this entropy
+        and these marginals, beside the linearized cost.
+        """
+        total = epsilon * self._information(entropy, rows, cols)
+        for sums, masses, rho in zip(
+            (rows, cols), (self.p, self.q), self.rho, strict=True
+        ):
+            if rho < np.inf:
+                total += rho * relative_entropy(sums, masses)
+        return total
+
+    def _information(self, entropy, rows, cols):
+        """``sum T log(T / (p q'))``."""
+        logs = (
+            float(sums[sums > 0] @ np.log(masses[sums > 0]))
+            for sums, masses in ((rows, self.p), (cols, self.q))
+        )
+        return -entropy - sum(logs)
+
+    def solver(self, n_threads, precision=SINGLE):
+        return UnbalancedSolver(self.p, self.q, n_threads, precision)
+
+    def take(self, rows, cols):
+        """The same for some of the points, with the totals of all."""
+        p, q = self.p[rows], self.q[cols]
+        p, q = p * (self.p.sum() / p.sum()), q * (self.q.sum() / q.sum())
+        return dataclasses.replace(self, p=p, q=q)
+
+
+@dataclasses.dataclass(frozen=True)
+class Relaxation:
+    """What a linear problem has beside its cost, in units of that.
+
+    Attributes
+    ----------
+    rho : tuple of two floats
+    shift : float
+        What a unit of mass costs.
+    mass : float
+        Of the plan that the problem was linearized at.
+    """
+
+    rho: tuple[float, float]
+    shift: float
+    mass: float
+
+
+class UnbalancedSolver(SinkhornSolver):
+    """Unbalanced Sinkhorn iterations (Chizat, Peyre, Schmitzer and Vialard, Mathematics
+    of Computation 2018), with the translation of potentials that is best after each
+    (Sejourne, Vialard and Peyre, AISTATS 2022).
+
+    `excess` are potentials beyond those of the plan ``p q' exp(-cost / epsilon)``. They
+    ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a part of
+    the way there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed, with
+    masses that change.
+    """
+
+    def solve(
+        self,
+        kernel,
+        epsilon,
+        start=None,
+        *,
+        relaxation,
+        tol,
+        max_iter,
+        deadline=NEVER,
+        spare=0.0,
+    ):
+        """As `SinkhornSolver.solve`, but `tol` is for the distance from the marginals
+        that the potentials ask for, and the plan is scaled to the geometric mean of its
+        mass and ``relaxation.mass``.
+        """
+        terms = _Terms(self, kernel, epsilon, relaxation)
+        made = self._made(kernel, terms, start, deadline, spare)
+        if made is None:
+            return self.vanish(kernel)
+        now = _Standing(terms, *made)
+        n_iter, before, scalings = 0, np.inf, self.scalings
+        while True:
+            found = now.iterate(kernel, scalings, self.n_threads)
+            n_iter += 1
+            late = deadline.passed(spare)
+            enough = now.error <= MARGIN * tol or n_iter >= max_iter or late
+            if not (found and now.drift() <= self.precision.drift):
+                potentials = now.potentials() if found else None
+                made = self._made(kernel, terms, potentials, deadline, spare)
+                if made is None:
+                    return self.vanish(kernel)
+                now = _Standing(terms, *made)
+                if late or n_iter >= max_iter + LOOK_EVERY:
+                    now.iterate(kernel, scalings, self.n_threads)
+                    break
+                continue
+            if enough:
+                break
+            if n_iter % LOOK_EVERY == 0:
+                still = now.error > STALLED_RATE**LOOK_EVERY * before
+                if still and now.error < self.precision.standstill * relaxation.mass:
+                    break
+                before = now.error
+        return self._scaled(now, relaxation.mass, n_iter)
+
+    def vanish(self, kernel):
+        """The plan without mass."""
+        kernel.make(
+            Potentials(*map(np.zeros, kernel.shape)), 1.0, self.q, self.scalings
+        )
+        self.scalings.u.fill(0.0)
+        nothing = Potentials(*(np.full(size, -np.inf) for size in kernel.shape))
+        return LinearSolution(nothing, self.scalings, 0, 0.0)
+
+    def _scaled(self, now, mass, n_iter):
+        """The solution, whose plan has the geometric mean of two masses."""
+        own = np.log(now.lifted) - now.lift
+        scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
+        self.scalings.u *= np.exp(scale - now.lift)
+        made = now.potentials()
+        made = Potentials(made.f + now.terms.epsilon * scale, made.g)
+        return LinearSolution(made, self.scalings, n_iter, now.error)
+
+    def _made(self, kernel, terms, start, deadline, spare):
+        """Make the kernel of these potentials, or of others that fit it, lifted to a
+        mass that the numbers of the kernel hold; returns the potentials and the
+        logarithm of the lift, or None where the mass is lost for good.
+        """
+        potentials = terms.filled(start)
+        fits = start is not None and terms.are_near(potentials)
+        for _ in range(ATTEMPTS):
+            if not fits:
+                potentials = terms.anneal(kernel, potentials, deadline, spare)
+            lift = terms.lift(potentials)
+            if lift > MAX_LIFT:
+                if not fits:
+                    return None
+                fits = False
+                continue
+            lifted = Potentials(potentials.f + lift * terms.epsilon, potentials.g)
+            peak = kernel.make(lifted, terms.epsilon, self.q, self.scalings)
+            if peak <= self.precision.peak:
+                return potentials, lift
+            fits = False
+        raise ValueError(
+            f"epsilon must be larger for this unbalanced plan: at {terms.epsilon:.1e} "
+            f"of the largest costs all is rounding in {self.precision.dtype}"
+        )
+
+
+class _Terms:
+    """What the iterations of one linear problem need of it."""
+
+    def __init__(self, solver, kernel, epsilon, relaxation):
+        self.epsilon, self.relaxation = epsilon, relaxation
+        self.masses, self.logs = (solver.p, solver.q), solver.log_domain
+        self.alive = solver.p > 0, solver.q > 0
+        base = kernel.separable_potentials
+        self._base = base.f - relaxation.shift, base.g
+
+    def origins(self, epsilon):
+        """Potentials of ``p q' exp(-cost / epsilon)``, zero for points without mass."""
+        logs = self.logs.log_p, self.logs.log_q
+        return [
+            np.where(alive, base + epsilon * np.where(alive, log, 0.0), 0.0)
+            for base, log, alive in zip(self._base, logs, self.alive, strict=True)
+        ]
+
+    def damping(self, epsilon):
+        """How far an iteration goes, for rows and for columns."""
+        return [1.0 / (1.0 + epsilon / rho) for rho in self.relaxation.rho]
+
+    def asked(self, side, excess):
+        """Logarithms of the masses that potentials ask for; -inf for those of none."""
+        log, alive = (self.logs.log_p, self.logs.log_q)[side], self.alive[side]
+        wanted = np.where(alive, excess, 0.0) / self.relaxation.rho[side]
+        return log - wanted
+
+    def translation(self, *excess):
+        """What the dual objective is best with, added to potentials of rows and taken
+        from those of columns: both then ask for the same mass.
+        """
+        rate = sum(1.0 / rho for rho in self.relaxation.rho)
+        if rate == 0.0:
+            return 0.0
+        rows, cols = (logsumexp(self.asked(side, excess[side])) for side in (0, 1))
+        return float((rows - cols) / rate)
+
+    def lift(self, potentials):
+        """Logarithm of what a plan is to be multiplied by to have about the mass of the
+        one it was linearized at, if it may be lost in rounding otherwise.
+        """
+        excess = potentials.f - self.origins(self.epsilon)[0]
+        asked = float(logsumexp(self.asked(0, excess))) - np.log(self.relaxation.mass)
+        return -asked if asked < -MAX_LOST else 0.0
+
+    def filled(self, start):
+        """Potentials, with those at hand where a point has none but should have."""
+        made = []
+        for side, origin in enumerate(self.origins(self.epsilon)):
+            given = origin if start is None else (start.f, start.g)[side]
+            known = np.where(np.isfinite(given), given, origin)
+            made.append(np.where(self.alive[side], known, -np.inf))
+        return Potentials(*made)
+
+    def are_near(self, potentials):
+        """Whether an iteration may start from there: what potentials ask for is a
+        number, and so is what they are scaled by.
+        """
+        given, origins = (potentials.f, potentials.g), self.origins(self.epsilon)
+        return all(
+            float(np.abs((x - at)[alive]).max()) <= NEAR * max(self.epsilon, rho)
+            for x, at, alive, rho in zip(
+                given, origins, self.alive, self.relaxation.rho, strict=True
+            )
+        )
+
+    def anneal(self, kernel, potentials, deadline, spare):
+        """Potentials after iterations in the log domain, from a large epsilon down."""
+        cost, (f, g) = kernel.cost(), (potentials.f, potentials.g)
+        spread = kernel.spread() + sum(map(np.ptp, self._base))
+        levels = np.log(max(spread / (4.0 * self.epsilon), 1.0))
+        for level in range(int(levels / np.log(ANNEALING_FACTOR)), -1, -1):
+            epsilon = self.epsilon * ANNEALING_FACTOR**level
+            origins, damping = self.origins(epsilon), self.damping(epsilon)
+            for _ in range(LEVEL_ITERATIONS):
+                before = f
+                f = self._damped(
+                    0, self.logs.fit_rows(cost, g, epsilon), origins, damping
+                )
+                g = self._damped(
+                    1, self.logs.fit_cols(cost, f, epsilon), origins, damping
+                )
+                moved = self.translation(f - origins[0], g - origins[1])
+                f, g = f + moved, g - moved
+                if deadline.passed(spare):
+                    # Columns with their masses, at least, which nothing overflows by.
+                    return Potentials(f, self.logs.fit_cols(cost, f, self.epsilon))
+                alive = self.alive[0] & np.isfinite(before)
+                if np.abs(f[alive] - before[alive]).max() < SETTLED * epsilon:
+                    break
+        return Potentials(f, g)
+
+    def _damped(self, side, fitted, origins, damping):
+        """Potentials from those with which a side would have its masses."""
+        alive, origin = self.alive[side], origins[side]
+        excess = np.where(alive, fitted, origin) - origin
+        return np.where(alive, origin + damping[side] * excess, -np.inf)
+
+
+class _Standing:
+    """Where iterations on one kernel stand; it was made with these potentials, and is
+    larger by the exponential of `lift`.
+
+    Attributes
+    ----------
+    error : float
+        L1 distance by which the last iteration scaled the rows: where they are given,
+        how far they were from that.
+    lifted : float
+        Mass of the plan, times that exponential; the error has this unit too.
+    """
+
+    def __init__(self, terms, potentials, lift):
+        self.terms, self._made_with, self.lift = terms, potentials, lift
+        self._damping = terms.damping(terms.epsilon)
+        origins, alive = terms.origins(terms.epsilon), terms.alive
+        pairs = zip((potentials.f, potentials.g), origins, alive, strict=True)
+        self._excess = [np.where(on, x, at) - at for x, at, on in pairs]
+        self._logs = [np.zeros(len(x)) for x in self._excess]
+        self.error = self.lifted = np.inf
+
+    def excess(self, side):
+        return self._excess[side] + self.terms.epsilon * self._logs[side]
+
+    def potentials(self):
+        """Of the plan."""
+        epsilon, made = self.terms.epsilon, self._made_with
+        return Potentials(
+            made.f + epsilon * self._logs[0], made.g + epsilon * self._logs[1]
+        )
+
+    def drift(self):
+        """Largest logarithm of a scaling, without sign."""
+        pairs = zip(self._logs, self.terms.alive, strict=True)
+        return max(np.abs(logs[alive]).max() for logs, alive in pairs)
+
+    def iterate(self, kernel, scalings, n_threads):
+        """One iteration; returns whether no point was lost that should have mass."""
+        terms, before = self.terms, self._logs[0]
+        damping, aim = self._damping[0], self._aim(scalings.u)
+        given = kernel.rows, aim, terms.masses[1], scalings.u, scalings.v
+        _kernels.sinkhorn_passes(*given, scalings.sums, damping, 1, 0.0, n_threads)
+        with np.errstate(divide="ignore"):
+            made = np.log(scalings.u, dtype=np.float64)
+            log_sums = np.log(scalings.sums.values) - self.lift
+        with np.errstate(over="ignore"):
+            asked = np.exp(terms.asked(0, self.excess(0)))
+        found = self._take(0, made, asked)
+        with np.errstate(over="ignore"):
+            asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
+            self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
+        asked = np.exp(terms.asked(1, self.excess(1)))
+        log_q = np.where(terms.alive[1], terms.logs.log_q, 0.0)
+        fitted = self._excess[1] + terms.epsilon * (log_q - log_sums)
+        made = (self._damping[1] * fitted - self._excess[1]) / terms.epsilon
+        found = self._take(1, made, asked) and found
+        self.lifted = float(np.exp(self._logs[1]) @ scalings.sums.values)
+        moved = terms.translation(self.excess(0), self.excess(1)) / terms.epsilon
+        self._logs = [self._logs[0] + moved, self._logs[1] - moved]
+        for scaling, logs, alive in zip(
+            (scalings.u, scalings.v), self._logs, terms.alive, strict=True
+        ):
+            with np.errstate(over="ignore"):
+                scaling[:] = np.where(alive, np.exp(logs), 0.0)
+        return found and bool(np.isfinite(self.lifted) and self.lifted > 0)
+
+    def _aim(self, u):
+        """Masses of rows with which the kernel makes one iteration, and its scalings
+        `u`, set for that: it multiplies powers of both with exponents that sum to one,
+        and the factor that is wanted is in the one with the larger.
+        """
+        terms, masses = self.terms, self.terms.masses[0]
+        if self._damping[0] >= 0.5:
+            # The power of a zero would be taken for a point that was lost.
+            asked = terms.asked(0, self.excess(0)) + self.lift
+            asked = np.maximum(asked, -MAX_EXPONENT)
+            return np.where(terms.alive[0], np.exp(asked), 0.0)
+        wanted = np.clip(-self._excess[0] / terms.epsilon, -MAX_EXPONENT, MAX_EXPONENT)
+        u[:] = np.where(terms.alive[0], np.exp(wanted), 0.0)
+        return masses * np.exp(self.lift)
+
+    def _take(self, side, made, asked):
+        """Take the logarithms of scalings, but of points that the kernel has lost;
+        returns whether these are negligible.
+        """
+        alive = self.terms.alive[side]
+        kept = np.isfinite(made) & alive
+        self._logs[side] = np.where(kept, made, self._logs[side])
+        lost = asked[alive & ~kept].max(initial=0.0)
+        return bool(lost <= NEGLIGIBLE * asked.sum())

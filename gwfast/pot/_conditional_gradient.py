@@ -1,0 +1,229 @@
+"""Problems without entropy as POT states them: solved by conditional gradient until
+POT's rule ends it, and answered in POT's words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
+from ._problem import Answer
+from ._solve import Solved, quadratic_term, stated
+from .arrays import as_limit, as_number
+
+P = ParamSpec("P")
+R = TypeVar("R")
+# Error of the marginals of a start that is taken for rounding, absolutely (POT's) and
+# relatively.
+START_ERROR = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}
+# Entries below this part of the mass are rounding of masses.
+NOTHING = 2.0**-55
+# What POT's linear solver says of an optimal vertex.
+OPTIMAL = 1
+# What functions with entropy call its weight, and those whose names are no rule.
+REGULARIZATIONS = ("epsilon", "reg")
+ENTROPIC = {"fgw_barycenters": "entropic_fused_gromov_barycenters"}
+
+
+def exact(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, which names the one with entropy where that is asked for.
+
+    POT ignores such a keyword, and its answer is of another problem than one thinks.
+    """
+    name = function.__name__
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for keyword in REGULARIZATIONS:
+            if keyword in kwargs:
+                other = ENTROPIC.get(name, f"entropic_{name}")
+                raise TypeError(
+                    f"{name}() got an unexpected keyword argument {keyword!r}: it is "
+                    f"without entropy, use {other}()"
+                )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactSolved(Solved):
+    """With the losses of all plans on the way, the first and the last among them, and
+    the potentials of the last linear problem and its value.
+    """
+
+    losses: list
+    potentials: tuple
+    cost: float
+
+    def scaled(self, total, dtype):
+        made = super().scaled(total, dtype)
+        return dataclasses.replace(
+            made,
+            losses=[loss * total**2 for loss in self.losses],
+            potentials=tuple(total * x for x in self.potentials),
+            cost=self.cost * total**2,
+        )
+
+
+class ExactAnswer(Answer):
+    """A `Problem` solved without entropy."""
+
+    solved: ExactSolved
+
+    @property
+    def potentials(self) -> tuple[Any, Any]:
+        """Of the last linear problem."""
+        u, v = map(self.problem.arrays.back, self.solved.potentials)
+        return u, v
+
+    def evidence(self) -> dict[str, Any]:
+        back = self.problem.arrays.back
+        entries: dict[str, Any] = {"loss": list(map(back, self.solved.losses))}
+        if self.problem.marginals != "balanced":
+            return entries
+        u, v = self.potentials
+        entries |= {"u": u, "v": v, "cost": back(self.solved.cost)}
+        return entries | {"warning": None, "result_code": OPTIMAL}
+
+
+def solve_exact(
+    problem, *, max_iter, tol_rel, tol_abs=0.0, start=None, verbose=False, names=None
+):
+    """The `ExactAnswer` to a `Problem`; `start` goes before its `G0`.
+
+    `names` is what messages call the limits that have another name in the caller's
+    signature.
+    """
+    name = {"max_iter": "max_iter", "tol_rel": "tol_rel"} | (names or {})
+    limits = dict(
+        max_iter=as_limit(max_iter, name["max_iter"], minimum=0),
+        tol_rel=as_number(tol_rel, name["tol_rel"], zero=True),
+        tol_abs=as_number(tol_abs, "tol_abs", zero=True),
+    )
+    if start is None and problem.G0 is not None:
+        _check_start(problem)
+        start = problem.G0
+    report = _table() if verbose else None
+    solved = _solve(problem, start, report, **limits)
+    return ExactAnswer(problem, solved, 0.0)
+
+
+def _solve(given, start, report, max_iter, tol_rel, tol_abs):
+    """The `ExactSolved` of a `Problem`."""
+    total = float(given.p.sum(dtype=np.float64))
+    problem = stated(
+        given.C1,
+        given.C2,
+        given.p,
+        given.q,
+        loss=given.loss.name,
+        linear_cost=given.M,
+        alpha=given.alpha,
+        symmetric=given.symmetric,
+        marginals=given.marginals,
+        mass=given.mass,
+    )
+    limits = ExactLimits(
+        max_outer=max_iter, tol=0.0, min_change=tol_abs / total**2, min_relative=tol_rel
+    )
+    losses, fused = [], given.M is not None
+
+    def note(loss):
+        # Rounding may lead below zero, where there is nothing without costs between.
+        losses.append(loss if fused else max(loss, 0.0))
+        if report is not None:
+            report(losses[-1] * total**2)
+
+    with single_threaded_blas():
+        n, m = problem.shape
+        solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
+        start = None if start is None else start / total
+        solution = solver.solve(start, limits, report=note)
+    linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
+    potentials = _potentials(problem, solution.potentials)
+    plan = solution.plan
+    plan[plan < NOTHING * problem.mass] = 0.0
+    made = ExactSolved(
+        plan=plan,
+        quad=max(quadratic_term(problem, solution.gw_cost, linear), 0.0),
+        linear=linear,
+        separable=np.nan,
+        errors=[],
+        status=solution.status,
+        advice="",
+        losses=losses,
+        potentials=potentials,
+        cost=sum(
+            float(x[masses > 0] @ masses[masses > 0])
+            for x, masses in zip(potentials, (problem.p, problem.q), strict=True)
+        ),
+    )
+    made = made.scaled(total, given.arrays.dtype)
+    if given.marginals == "partial":
+        return dataclasses.replace(made, plan=_bounded(made.plan, given.p, given.q))
+    return made
+
+
+def _bounded(plan, p, q):
+    """A plan whose marginals are not above these by any, from one where they are up to
+    rounding.
+    """
+    eps = np.finfo(plan.dtype).eps
+    for axis, masses in ((1, p), (0, q)):
+        sums = plan.sum(axis=axis)
+        above, factors = sums > masses, np.ones_like(sums)
+        factors[above] = masses[above] / sums[above] * (1 - 4 * eps)
+        plan = plan * np.expand_dims(factors, axis)
+    return plan
+
+
+def _potentials(problem, potentials):
+    """POT's: for the whole gradient, and with one mean, by mass, on both sides."""
+    u, v = (2 * x for x in potentials)
+    if not problem.is_balanced:
+        return u, v
+    rows, cols = problem.p > 0, problem.q > 0
+    shift = (v[cols] @ problem.q[cols] - u[rows] @ problem.p[rows]) / 2
+    return u + shift, v - shift
+
+
+def _check_start(problem):
+    """Refuse a plan without these marginals, which no step would give it."""
+    if problem.marginals == "semirelaxed":
+        return  # checked already
+    absolute, relative = START_ERROR[problem.arrays.dtype.name]
+    for name, axis in (("p", 1), ("q", 0)):
+        masses = getattr(problem, name)
+        off = problem.G0.sum(axis=axis) - masses
+        word = "to at most"
+        if problem.marginals == "balanced":
+            off, word = abs(off), "to"
+        if (off > absolute + relative * masses).any():
+            raise ValueError(
+                f"{problem.name('G0')} must have {('rows', 'columns')[1 - axis]} that "
+                f"sum {word} {problem.name(name)}, got one off by {off.max():.2g}"
+            )
+
+
+def _table():
+    """A function that prints POT's table of losses, one of them a call."""
+    rows, former = itertools.count(), []
+
+    def add(loss):
+        row, change = next(rows), abs(loss - former[-1]) if former else 0.0
+        former[:] = [loss]
+        if row % 20 == 0:
+            heads = ("It.", "Loss", "Relative loss", "Absolute loss")
+            print("{:5s}|{:12s}|{:8s}|{:8s}".format(*heads) + "\n" + "-" * 48)
+        relative = change / abs(loss) if loss else np.nan
+        print(f"{row:5d}|{loss:8e}|{relative if change else 0:8e}|{change:8e}")
+
+    return add

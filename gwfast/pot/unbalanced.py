@@ -1,0 +1,333 @@
+"""Unbalanced (fused) Gromov-Wasserstein with entropy, called as in POT: a price on the
+marginals in place of the marginals.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..kernels.threads import single_threaded_blas
+from ..linear.rules import as_rho
+from ..linear.unbalanced import Unbalanced, relative_entropy
+from ..problems.epsilon import Epsilon
+from ..problems.geometry import DenseCost
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.methods import PGD
+from ..quadratic.stopping import Limits
+from ..results.result import ConvergenceWarning
+from ..solvers.diagnosis import conclude
+from ..solvers.options import SolveOptions
+from ..solvers.stages import descend
+from ..solvers.starts import Given
+from ._problem import EXPECTED, Plan, Problem, outside
+from .arrays import as_limit, as_number
+from .unified import originals
+
+__all__ = [
+    "fused_unbalanced_gromov_wasserstein",
+    "fused_unbalanced_gromov_wasserstein2",
+]
+# What other families call the arguments of these.
+ARGUMENTS = {"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"}
+DIVERGENCES = ("kl", "l2")
+SOLVERS = ("sinkhorn", "sinkhorn_log", "mm", "lbfgsb")
+# Least tolerances that are asked of float64.
+MIN_TOL, MIN_INNER_TOL = 1e-300, 1e-12
+
+
+def fused_unbalanced_gromov_wasserstein(
+    Cx: ArrayLike,
+    Cy: ArrayLike,
+    wx: ArrayLike | None = None,
+    wy: ArrayLike | None = None,
+    reg_marginals: float | tuple[float, float] = 10,
+    epsilon: float = 0,
+    divergence: Literal["kl", "l2"] = "kl",
+    unbalanced_solver: str = "mm",
+    alpha: float = 0,
+    M: ArrayLike | None = None,
+    init_duals: Any = None,
+    init_pi: ArrayLike | None = None,
+    max_iter: float = 100,
+    tol: float = 1e-7,
+    max_iter_ot: float = 500,
+    tol_ot: float = 1e-7,
+    log: bool = False,
+    verbose: bool = False,
+) -> tuple[Plan, ...]:
+    """Two entropic fused unbalanced Gromov-Wasserstein plans, as
+    `ot.gromov.fused_unbalanced_gromov_wasserstein` with a positive `epsilon`.
+
+    Parameters
+    ----------
+    Cx, Cy : array-like of shape (ns, ns) and (nt, nt)
+    wx, wy : array-like of shape (ns,) and (nt,), optional
+        Masses of any totals; by default uniform.
+    reg_marginals : float or pair of floats, default=10
+        The `rho` of `gwfast.gromov_wasserstein`.
+    epsilon : float
+        That of `gwfast.gromov_wasserstein`, here without a factor of two. Problems with
+        0, POT's default, have no entropy and are not solved here.
+    divergence : {"kl", "l2"}, default="kl"
+        Only "kl" is solved here.
+    unbalanced_solver : str, default="mm"
+        POT's "sinkhorn", "sinkhorn_log", "mm" and "lbfgsb" look for the same plan by
+        different ways; here there is one.
+    alpha : float, default=0
+        Weight of ``<M, T>``, which is added to the quadratic term.
+    M : array-like of shape (ns, nt), optional
+    init_duals : optional
+        Not used, as it moves no solution.
+    init_pi : array-like of shape (ns, nt), optional
+        Where to start, by default ``wx wy'``.
+    max_iter, max_iter_ot : int
+        Limits of iterations, each of which makes both plans, and of those that each
+        of the two takes.
+    tol, tol_ot : float
+        Change of the first plan, in L1, and error of the linear problems to stop at.
+    log, verbose : bool
+
+    Returns
+    -------
+    pi_samp, pi_feat : arrays of shape (ns, nt)
+        The plan, and the one that it was linearized at: the same where the solver has
+        settled on one.
+    log : dict
+        If asked for: "error", "duals", "linear_cost", "fugw_cost", "backend" (None
+        without POT) and "status".
+
+    Raises
+    ------
+    NotImplementedError
+        If the problem is none that gwfast solves, and POT's functions are not swapped.
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+    """
+    arguments = dict(locals())
+    name = "fused_unbalanced_gromov_wasserstein"
+    why_not = _why_not(epsilon, divergence, unbalanced_solver, reg_marginals)
+    if why_not is not None:
+        return _left_to_pot(name, why_not, arguments)
+    return _Call(arguments).result(log)
+
+
+def fused_unbalanced_gromov_wasserstein2(
+    Cx: ArrayLike,
+    Cy: ArrayLike,
+    wx: ArrayLike | None = None,
+    wy: ArrayLike | None = None,
+    reg_marginals: float | tuple[float, float] = 10,
+    epsilon: float = 0,
+    divergence: Literal["kl", "l2"] = "kl",
+    unbalanced_solver: str = "mm",
+    alpha: float = 0,
+    M: ArrayLike | None = None,
+    init_duals: Any = None,
+    init_pi: ArrayLike | None = None,
+    max_iter: float = 100,
+    tol: float = 1e-7,
+    max_iter_ot: float = 500,
+    tol_ot: float = 1e-7,
+    log: bool = False,
+    verbose: bool = False,
+) -> float | Any:
+    """Entropic fused unbalanced Gromov-Wasserstein cost, as
+    `ot.gromov.fused_unbalanced_gromov_wasserstein2` with a positive `epsilon`.
+
+    Parameters are those of `fused_unbalanced_gromov_wasserstein`.
+
+    Returns
+    -------
+    fugw_cost : scalar
+        Of the library and dtype of the input.
+    log : dict
+        If asked for, that of `fused_unbalanced_gromov_wasserstein`.
+    """
+    arguments = dict(locals())
+    name = "fused_unbalanced_gromov_wasserstein2"
+    why_not = _why_not(epsilon, divergence, unbalanced_solver, reg_marginals)
+    if why_not is not None:
+        return _left_to_pot(name, why_not, arguments)
+    entries = _Call(arguments).result(True)[2]
+    return (entries["fugw_cost"], entries) if log else entries["fugw_cost"]
+
+
+def _why_not(epsilon, divergence, solver, reg_marginals):
+    """None, or why a problem is none of gwfast's."""
+    if divergence not in DIVERGENCES or solver not in SOLVERS:
+        # In the words of POT, and its type of error.
+        known = divergence in DIVERGENCES
+        name = "unbalanced_solver" if known else "divergence"
+        came, choices = (solver, SOLVERS) if known else (divergence, DIVERGENCES)
+        raise NotImplementedError(f"{name} must be one of {choices}, got {came!r}")
+    if not np.all(np.asarray(epsilon) > 0):
+        return f"epsilon={epsilon}"
+    if divergence == "l2" and not solver.startswith("sinkhorn"):
+        return "divergence='l2'"
+    if np.any(np.asarray(reg_marginals) == 0):
+        return f"reg_marginals={reg_marginals}"
+    return None
+
+
+def _left_to_pot(name, why, arguments):
+    solver = originals.get(name)
+    if solver is None:
+        raise NotImplementedError(
+            f"{why} is none of gwfast's problems: it solves those with a positive "
+            "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
+            "swapped (gwfast.pot.patch()), others are left to POT"
+        )
+    return solver(**arguments)
+
+
+def _first(pair):
+    """A number, or the first of a pair."""
+    return pair[0] if isinstance(pair, list | tuple) else pair
+
+
+class _Call:
+    """One call: the problem, its two plans and what they cost."""
+
+    def __init__(self, given):
+        self._given, names = given, {own: given[a] for own, a in ARGUMENTS.items()}
+        M, alpha = given["M"], as_number(_first(given["alpha"]), "alpha", zero=True)
+        if given["divergence"] == "l2":
+            warnings.warn(
+                "divergence is taken to be 'kl', the one of Sinkhorn's algorithm",
+                stacklevel=outside(),
+            )
+        if M is None and alpha > 0:
+            warnings.warn(f"alpha={alpha} without M counts as 0", stacklevel=outside())
+        self._data = Problem(
+            **names,
+            M=M,
+            loss_fun="square_loss",
+            symmetric=None,
+            marginals="unbalanced",
+            names=ARGUMENTS,
+        )
+        self._alpha = 0.0 if M is None else alpha
+        reg_marginals = given["reg_marginals"]
+        if isinstance(reg_marginals, list | tuple) and len(reg_marginals) == 1:
+            reg_marginals = reg_marginals[0]
+        self._rho = as_rho(reg_marginals)
+        self._epsilon = as_number(_first(given["epsilon"]), "epsilon")
+        self._errors, data = [], self._data
+        self._p, self._q = (x.astype(np.float64) for x in (data.p, data.q))
+        start = np.outer(self._p, self._q) if data.G0 is None else data.G0
+        self._plans = [start.astype(np.float64)]
+        self._solve()
+
+    def _solve(self):
+        given, data = self._given, self._data
+        # The weight of the quadratic term is one in POT, and here at most one.
+        share = 1.0 / (1.0 + self._alpha)
+        rho = tuple(share * one for one in self._rho)
+        problem = QuadraticProblem.from_checked(
+            DenseCost(data.C1.astype(np.float64), "Cx"),
+            DenseCost(data.C2.astype(np.float64), "Cy"),
+            Unbalanced.of(self._p, self._q, rho),
+            linear_cost=None if self._alpha == 0 else data.M.astype(np.float64),
+            alpha=share,
+        )
+        self._tol = as_number(given["tol"], "tol", zero=True)
+        inner_tol = as_number(given["tol_ot"], "tol_ot", zero=True)
+        limits = Limits(
+            2 * as_limit(given["max_iter"], "max_iter"),
+            as_limit(given["max_iter_ot"], "max_iter_ot"),
+            MIN_TOL,
+            max(inner_tol, MIN_INNER_TOL),
+        )
+        options = SolveOptions(
+            limits,
+            Epsilon(share * self._epsilon),
+            method=PGD,
+            dtype="float64",
+            tier="dense",
+            callback=self._look,
+        )
+        with single_threaded_blas():
+            result = conclude(
+                descend(problem, Given(self._plans[0]), options), False, limits
+            )
+        self.status = result.status
+        if result.status not in EXPECTED:
+            text = f"Gromov-Wasserstein ended as {result.status!r}: {result.advice}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=outside())
+
+    def _look(self, step):
+        """Keep the last plans; after every second, whether the first of two stays."""
+        self._plans = [*self._plans[-2:], step.coupling.toarray().copy()]
+        if step.iteration % 2:
+            return False
+        error = float(np.abs(self._plans[-1] - self._plans[-3]).sum())
+        self._errors.append(error)
+        if self._given["verbose"]:
+            print(f"{len(self._errors):5d}|{error:8e}|")
+        return error < self._tol
+
+    def result(self, log):
+        """What POT returns."""
+        back, (feat, samp) = self._data.arrays.back, self._plans[-2:]
+        if not log:
+            return back(samp), back(feat)
+        linear, total = self._costs(samp, feat)
+        entries = dict(
+            error=list(map(back, self._errors)),
+            duals=tuple(map(back, self._duals(samp))),
+            linear_cost=back(linear),
+            fugw_cost=back(total),
+            backend=_backend(self._data.arrays.like),
+            status=self.status,
+        )
+        return back(samp), back(feat), entries
+
+    def _duals(self, plan):
+        """Logarithms of the scalings of ``exp(-cost / epsilon) wx wy'``."""
+        pairs = (plan.sum(axis=1), self._p), (plan.sum(axis=0), self._q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return [
+                np.nan_to_num(-rho / self._epsilon * np.log(sums / masses))
+                for rho, (sums, masses) in zip(self._rho, pairs, strict=True)
+            ]
+
+    def _costs(self, samp, feat):
+        """The quadratic term, and all of the objective, of two plans."""
+        x, y = (c.astype(np.float64) for c in (self._data.C1, self._data.C2))
+        rows, cols = ([one.sum(axis=axis) for one in (samp, feat)] for axis in (1, 0))
+        linear = rows[0] @ np.square(x) @ rows[1] + cols[0] @ np.square(y) @ cols[1]
+        linear -= 2 * np.vdot(samp, x @ feat @ y.T)
+        total = linear
+        if self._alpha > 0:
+            total += self._alpha / 2 * np.vdot(samp + feat, self._data.M)
+        for pair, masses, rho in (
+            (rows, self._p, self._rho[0]),
+            (cols, self._q, self._rho[1]),
+            ([samp, feat], np.outer(self._p, self._q), self._epsilon),
+        ):
+            if rho < np.inf:
+                total += rho * _between(*pair, masses)
+        return float(linear), float(total)
+
+
+def _between(a, b, masses):
+    """``KL(a x b | m x m)``."""
+    a, b, m = a.ravel(), b.ravel(), masses.ravel()
+    given, of_a, of_b = m.sum(), a.sum(), b.sum()
+    return (
+        of_b * (relative_entropy(a, m) - of_a + given)
+        + of_a * (relative_entropy(b, m) - of_b + given)
+        + (of_a - given) * (of_b - given)
+    )
+
+
+def _backend(like):
+    """POT's backend of these arrays, where POT has been imported."""
+    if "ot.backend" not in sys.modules:
+        return None
+    return sys.modules["ot.backend"].get_backend(np.zeros(1) if like is None else like)

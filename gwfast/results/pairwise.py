@@ -1,0 +1,70 @@
+"""What comparing all spaces with one another finds."""
+
+import dataclasses
+
+import numpy as np
+from scipy import sparse
+
+from ..utils.types import Float64Array
+from ..utils.validation import as_count
+from .neighbors import Neighbors
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class PairwiseResult:
+    """Gromov-Wasserstein costs of all pairs of spaces.
+
+    Attributes
+    ----------
+    costs : (N, N) float64 ndarray
+        Objective of the plan found for each pair, an upper bound of the least one; zero
+        on the diagonal. Infinite for pairs that were skipped: neither is among the
+        nearest of the other.
+    lower_bounds : (N, N) float64 ndarray
+        Costs are never below these (Memoli's first and second bound); zeros where none
+        is known.
+    plans : dict or None
+        Of each pair ``(i, j)``, ``i < j`` where the loss is symmetric, the plan as a
+        SciPy CSR array; None where they were not asked for.
+    n_solved, n_skipped : int
+        Pairs.
+    n_unconverged : int
+        Pairs whose solver ended at a limit.
+    seconds : float
+    """
+
+    costs: Float64Array
+    lower_bounds: Float64Array
+    plans: dict[tuple[int, int], sparse.csr_array] | None
+    n_solved: int
+    n_skipped: int
+    n_unconverged: int
+    seconds: float
+
+    @property
+    def distances(self) -> Float64Array:
+        """Roots (N, N) of the costs: with the squared loss the Gromov-Wasserstein
+        distance (twice that of Memoli).
+        """
+        return np.sqrt(np.maximum(self.costs, 0.0))
+
+    def nearest(self, k: int) -> Neighbors:
+        """The k nearest other spaces of each, nearest first; scores are distances.
+
+        Parameters
+        ----------
+        k : int
+            At most as many as were asked for as `k_nearest`.
+        """
+        k = min(as_count(k, "k"), len(self.costs) - 1)
+        distances = self.distances
+        np.fill_diagonal(distances, np.inf)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        return Neighbors(order, np.take_along_axis(distances, order, axis=1))
+
+    def __repr__(self) -> str:
+        n = len(self.costs)
+        return (
+            f"PairwiseResult({n} x {n}, {self.n_solved} solved, {self.n_skipped} "
+            f"skipped, seconds={self.seconds:.2f})"
+        )

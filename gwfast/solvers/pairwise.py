@@ -1,0 +1,428 @@
+"""All pairs of many spaces, most of them small."""
+
+import contextlib
+import dataclasses
+import functools
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..linear.marginals import Balanced
+from ..problems.bounds import lower_bounds, signature
+from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import CostLike, DenseCost, PointCloud
+from ..problems.losses import LOSSES, LossName
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.conditional_gradient import (
+    ConditionalGradient,
+    ExactLimits,
+    col_side,
+    row_side,
+)
+from ..quadratic.stopping import Limits
+from ..results.pairwise import PairwiseResult
+from ..results.result import ConvergenceWarning
+from ..utils.deadline import Deadline, OutOfTime
+from ..utils.parallel import in_parallel
+from ..utils.progress import ProgressEvent, reporting
+from ..utils.types import PathLike, Progress
+from ..utils.validation import as_count, as_marginal, as_matrix, as_positive, one_of
+from .checkpoint import PAIRS, opened_for
+from .gromov import solve
+from .options import SolveOptions
+from .starts import Product, matrix_of, random_starts
+
+# Pairs that a thread takes at a time, and rounds in which pairs are chosen anew where
+# only neighbors are asked for.
+CHUNK, ROUNDS = 32, 24
+
+
+def pairwise_gromov_wasserstein(
+    spaces: Iterable[CostLike],
+    *,
+    masses: Sequence[ArrayLike | None] | None = None,
+    features: Sequence[ArrayLike] | None = None,
+    alpha: float = 0.5,
+    loss: LossName = "square",
+    epsilon: EpsilonLike = 0.0,
+    n_starts: int = 0,
+    k_nearest: int | None = None,
+    plans: bool = False,
+    max_outer: int = 1000,
+    tol: float = 1e-5,
+    time_limit: float | None = None,
+    n_threads: int | None = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    checkpoint: PathLike | None = None,
+    progress: Progress = False,
+) -> PairwiseResult:
+    """Gromov-Wasserstein costs between all pairs of spaces, one thread a pair.
+
+    Parameters
+    ----------
+    spaces : iterable of (n_i, n_i) array-like, PointCloud or DenseCost
+        Costs within each space; sizes may differ.
+    masses : sequence of (n_i,) array-like or None, default=None
+        Of the points of each space; None is uniform.
+    features : sequence of (n_i, d) array-like or None, default=None
+        Of the points of each space. With them the problems are fused: squared Euclidean
+        distances of features are the linear cost.
+    alpha : float, default=0.5
+        Weight of the quadratic term where there are features.
+    loss : {"square", "kl"}, default="square"
+        Under "kl" the cost of a pair depends on which comes first, and both are solved.
+    epsilon : float, "auto" or Epsilon, default=0
+        0 is the exact problem, by conditional gradient from the product plan; else
+        problems are regularized, and solved from the product plan.
+    n_starts : int, default=0
+        Random plans that are tried as well, for exact problems; the lowest cost counts.
+        Each takes as long as the product plan. On pairs of graphs of 12 to 29 nodes
+        costs are 20 % lower with 4, 25 % with 64.
+    k_nearest : int or None, default=None
+        Only so many nearest spaces of each are wanted: pairs that by their lower bounds
+        cannot be among them are skipped (squared loss only, others have no bounds).
+    plans : bool, default=False
+        Whether to keep the plans.
+    max_outer, tol
+        See `gromov_wasserstein`.
+    time_limit : float or None, default=None
+        Seconds after which no further pair is begun; costs of those left are NaN.
+    n_threads : int or None, default=None
+        Pairs solved at a time in this process; None is one a core.
+    n_jobs : int or None, default=None
+        If given, pairs are shared out by joblib over so many workers instead, of the
+        backend that ``joblib.parallel_config`` chooses (processes by default; Dask).
+    seed : int, default=0
+        For random plans.
+    checkpoint : path-like or None, default=None
+        File in which to keep the costs so far; the same call goes on from there. Not
+        with `plans`.
+    progress : bool or callable, default=False
+        As in `gromov_wasserstein`.
+
+    Returns
+    -------
+    PairwiseResult
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it, and the
+        number of the space.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if solvers ended at a limit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> path = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    >>> star = np.array([[0, 1, 1, 1], [1, 0, 2, 2], [1, 2, 0, 2], [1, 2, 2, 0.0]])
+    >>> found = pairwise_gromov_wasserstein([path, star, path[::-1, ::-1]])
+    >>> found.costs.round(3)
+    array([[0.   , 0.375, 0.   ],
+           [0.375, 0.   , 0.375],
+           [0.   , 0.375, 0.   ]])
+    """
+    began, deadline = time.perf_counter(), Deadline.after(time_limit)
+    options = SolveOptions(
+        Limits(max_outer, 10_000, tol, 1e-5, deadline=deadline),
+        epsilon=epsilon,
+        init="product",
+        n_threads=1,
+        seed=seed,
+        n_starts=n_starts,
+        takes_zero=True,
+        checkpoint=checkpoint,
+    )
+    given = Spaces.checked(spaces, masses, features, alpha, loss)
+    n = len(given)
+    if k_nearest is not None:
+        k_nearest = min(as_count(k_nearest, "k_nearest"), max(n - 1, 1))
+    if plans and checkpoint is not None:
+        raise ValueError("checkpoint must be None with plans=True")
+    bounds = given.bounds() if loss == "square" else np.zeros((n, n))
+    kept = opened_for(options, given.parts(), k_nearest=k_nearest, n_starts=n_starts)
+    state = _State.begun(n, bounds, kept, symmetric=loss == "square")
+    workers = _Workers(given, options, bool(plans), n_threads, n_jobs)
+    save = kept.saver(PAIRS, state.export)
+    with workers, reporting(progress) as report:
+        for pairs in state.rounds(k_nearest):
+            for part, found in workers.solve(pairs):
+                state.take(part, found)
+                text = f"solved {state.n_solved} pairs"
+                done = state.n_solved + state.n_skipped
+                report(ProgressEvent("match", text, done, done, state.total))
+                if save is not None:
+                    save()
+            if deadline.passed():
+                break
+    return state.result(plans, bounds, time.perf_counter() - began)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spaces:
+    """What is compared, checked: geometries, masses, features and how to weigh them."""
+
+    geometries: list[DenseCost]
+    masses: list[np.ndarray]
+    features: list[np.ndarray] | None
+    alpha: float
+    loss: LossName
+    shift: float
+
+    @classmethod
+    def checked(cls, spaces, masses, features, alpha, loss):
+        """Of the arguments of `pairwise_gromov_wasserstein`."""
+        one_of(loss, "loss", LOSSES)
+        if as_positive(alpha, "alpha", zero=True) > 1.0:
+            raise ValueError(f"alpha must be at most 1, got {alpha}")
+        if isinstance(spaces, str) or not isinstance(spaces, Iterable):
+            came = type(spaces).__name__
+            raise TypeError(f"spaces must be an iterable of costs, got {came}")
+        given = list(spaces)
+        if not given:
+            raise ValueError("spaces must not be empty")
+        geometries = [_geometry(one, f"spaces[{k}]") for k, one in enumerate(given)]
+        for name, several in (("masses", masses), ("features", features)):
+            if several is not None and len(several) != len(given):
+                raise ValueError(
+                    f"{name} must be as many as spaces, {len(given)}, got "
+                    f"{len(several)}"
+                )
+        checked = [
+            as_marginal(None if masses is None else masses[k], f"masses[{k}]", one.n)
+            for k, one in enumerate(geometries)
+        ]
+        if features is not None:
+            features = [
+                as_matrix(one, f"features[{k}]").astype(np.float64)
+                for k, one in enumerate(features)
+            ]
+            for k, one in enumerate(features):
+                shape = geometries[k].n, features[0].shape[1]
+                if one.shape != shape:
+                    raise ValueError(
+                        f"features[{k}] must have shape {shape}, got {one.shape}"
+                    )
+        shift = 0.0
+        if LOSSES[loss].shift_invariant:
+            shift = float(np.mean([one.matrix.mean() for one in geometries]))
+        return cls(geometries, checked, features, float(alpha), loss, shift)
+
+    def __len__(self):
+        return len(self.geometries)
+
+    def parts(self):
+        """All that results depend on, for a checkpoint."""
+        names = "geometries", "masses", "features", "alpha", "loss"
+        return {name: getattr(self, name) for name in names}
+
+    def bounds(self):
+        """Lower bounds (N, N) of the costs."""
+        pairs = zip(self.geometries, self.masses, strict=True)
+        weight = 1.0 if self.features is None else self.alpha
+        return weight * lower_bounds([signature(*pair) for pair in pairs])
+
+    def problem(self, i, j):
+        """The `QuadraticProblem` of a pair."""
+        rule, linear = Balanced(self.masses[i], self.masses[j]), None
+        if self.features is not None:
+            x, y = self.features[i], self.features[j]
+            linear = np.square(x).sum(axis=1)[:, None] + np.square(y).sum(axis=1)
+            linear = np.maximum(linear - 2.0 * x @ y.T, 0.0)
+        return QuadraticProblem.from_checked(
+            self.geometries[i],
+            self.geometries[j],
+            rule,
+            loss=self.loss,
+            linear_cost=linear,
+            alpha=self.alpha,
+        )
+
+
+def _geometry(space, name):
+    if isinstance(space, PointCloud | DenseCost):
+        return space.to_dense()
+    return DenseCost(space, name)
+
+
+class _Solver:
+    """Solves pairs of `Spaces`; what is made of one is kept."""
+
+    def __init__(self, spaces, options, plans):
+        self.spaces, self.options, self.plans = spaces, options, plans
+        loss = LOSSES[spaces.loss]
+
+        def side(make, k):
+            return make(spaces.geometries[k], spaces.masses[k], loss, spaces.shift)
+
+        self._side = functools.cache(side)
+
+    def __call__(self, pairs):
+        """A list of triples of a cost, a plan or None, and whether it converged; as
+        many as there was time for.
+        """
+        found = []
+        for i, j in pairs:
+            try:
+                self.options.limits.deadline.check()
+                found.append(self._solve(i, j))
+            except OutOfTime:
+                break
+        return found
+
+    def _solve(self, i, j):
+        problem, options = self.spaces.problem(i, j), self.options
+        if not options.is_exact:
+            result = solve(problem, options)
+            plan = result.coupling.tocsr() if self.plans else None
+            return result.gw_cost, plan, result.converged
+        limits = options.limits
+        limits = ExactLimits(limits.max_outer, limits.tol, deadline=limits.deadline)
+        sides = self._side(row_side, i), self._side(col_side, j)
+        solver, best = ConditionalGradient(problem, 1, sides), None
+        for start in [Product(), *random_starts(options.seed, options.n_starts)]:
+            found = solver.cost(matrix_of(start, problem), limits)
+            if best is None or found.cost < best[0]:
+                plan = sparse.csr_array(found.plan()) if self.plans else None
+                best = found.cost, plan, found.converged
+        return best
+
+
+def _solve_elsewhere(spaces, options, plans, pairs):
+    """`_Solver` in another process."""
+    with single_threaded_blas():
+        return _Solver(spaces, options, plans)(pairs)
+
+
+class _Workers(contextlib.ExitStack):
+    """Who solves pairs: threads of this process, or workers of joblib."""
+
+    def __init__(self, spaces, options, plans, n_threads, n_jobs):
+        super().__init__()
+        self._given, self._n_jobs = (spaces, options, plans), n_jobs
+        self._solver = _Solver(*self._given)
+        self._at_once = resolve_n_threads(n_threads, team=False)
+
+    def solve(self, pairs):
+        """Yields parts of the pairs and what was found of them, as they are there."""
+        parts = [pairs[k : k + CHUNK] for k in range(0, len(pairs), CHUNK)]
+        if self._n_jobs is not None:
+            calls = [(*self._given, part) for part in parts]
+            done = in_parallel(_solve_elsewhere, calls, self._n_jobs)
+            yield from ((parts[number], found) for number, found in done)
+            return
+        with single_threaded_blas(), ThreadPoolExecutor(self._at_once) as pool:
+            running = {pool.submit(self._solver, part): part for part in parts}
+            try:
+                for future in as_completed(running):
+                    yield running[future], future.result()
+            except BaseException:
+                self._given[1].limits.deadline.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+class _State:
+    """Which pairs are solved, and what they cost."""
+
+    def __init__(self, costs, bounds, symmetric):
+        self.costs, self._bounds, self._symmetric = costs, bounds, symmetric
+        self.plans, self.n_solved, self.n_unconverged = {}, 0, 0
+        self.n_skipped, n = 0, len(costs)
+        self.total = n * (n - 1) // (2 if symmetric else 1)
+
+    @classmethod
+    def begun(cls, n, bounds, checkpoint, symmetric):
+        """Before all pairs, or where the checkpoint stood."""
+        costs = np.full((n, n), np.nan)
+        np.fill_diagonal(costs, 0.0)
+        state, saved = cls(costs, bounds, symmetric), checkpoint.at(PAIRS)
+        if saved is not None:
+            with checkpoint.restoring():
+                np.copyto(costs, saved["costs"])
+                state.n_unconverged = int(saved["n_unconverged"])
+                state.n_solved = state.total - len(state._left())
+        return state
+
+    def export(self):
+        """A tree."""
+        return dict(costs=self.costs, n_unconverged=self.n_unconverged)
+
+    def rounds(self, k_nearest):
+        """Lists of pairs to be solved, one after the other: without `k_nearest` all at
+        once, else those with the lowest bounds first, and of the others only what may
+        still be among the nearest.
+        """
+        left = self._left()
+        if k_nearest is None:
+            if left:
+                yield left
+            return
+        left.sort(key=lambda pair: self._bounds[pair])
+        size = max(-(-len(left) // ROUNDS), CHUNK)
+        while left:
+            yield left[:size]
+            left = self._open(left[size:], k_nearest)
+
+    def take(self, pairs, found):
+        """What was found of the first of these pairs."""
+        for (i, j), (cost, plan, converged) in zip(pairs, found, strict=False):
+            self.costs[i, j] = cost
+            if self._symmetric:
+                self.costs[j, i] = cost
+            if plan is not None:
+                self.plans[i, j] = plan
+            self.n_solved += 1
+            self.n_unconverged += not converged
+
+    def result(self, plans, bounds, seconds):
+        """The `PairwiseResult`, with a warning where solvers ended at a limit."""
+        if self.n_unconverged:
+            warnings.warn(
+                f"{self.n_unconverged} of {self.n_solved} pairs did not converge; try "
+                "a larger max_outer or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return PairwiseResult(
+            costs=self.costs,
+            lower_bounds=bounds,
+            plans=self.plans if plans else None,
+            n_solved=self.n_solved,
+            n_skipped=self.n_skipped,
+            n_unconverged=self.n_unconverged,
+            seconds=seconds,
+        )
+
+    def _left(self):
+        """Pairs without a cost, by their places."""
+        rows, cols = np.nonzero(np.isnan(self.costs))
+        pairs = zip(rows.tolist(), cols.tolist(), strict=True)
+        return [(i, j) for i, j in pairs if i < j or not self._symmetric]
+
+    def _open(self, left, k_nearest):
+        """Those of the pairs that may be among the nearest of either space; others are
+        given up.
+        """
+        known = np.where(np.isnan(self.costs), np.inf, self.costs)
+        np.fill_diagonal(known, np.inf)
+        farthest = np.partition(known, k_nearest - 1, axis=1)[:, k_nearest - 1]
+        still = []
+        for i, j in left:
+            if self._bounds[i, j] <= max(farthest[i], farthest[j]):
+                still.append((i, j))
+                continue
+            self.n_skipped += 1
+            self.costs[i, j] = self.costs[j, i] = np.inf
+        return still

@@ -1,0 +1,217 @@
+"""All pairs cost what each costs alone, whoever solves them and in whatever order."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances, masses, random_cost
+
+import gwfast
+from gwfast import PointCloud, pairwise_gromov_wasserstein
+from gwfast.solvers import pairwise
+from gwfast.utils.deadline import Deadline
+
+SIZES = [6, 9, 1, 12, 7, 5, 8, 10, 11]
+
+
+def spaces(kind="metric"):
+    if kind == "random":
+        return [random_cost(n, k) for k, n in enumerate(SIZES)]
+    return [distances(cloud(n, 2, k)) for k, n in enumerate(SIZES)]
+
+
+def compare(*given, **options):
+    """Random costs may need more steps than there are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        return pairwise_gromov_wasserstein(*given, **options)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(pairwise, "CHUNK", 5)
+
+
+@pytest.mark.parametrize("loss", ["square", "kl"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_each_pair_costs_what_it_costs_alone(loss, fused):
+    given, weights = spaces(), [masses(n, k) for k, n in enumerate(SIZES)]
+    features = [cloud(n, 3, k + 50) for k, n in enumerate(SIZES)] if fused else None
+    found = pairwise_gromov_wasserstein(
+        given, masses=weights, features=features, alpha=0.3, loss=loss, plans=True
+    )
+    n = len(given)
+    assert found.n_solved == n * (n - 1) // (2 if loss == "square" else 1)
+    assert found.n_skipped == found.n_unconverged == 0
+    for i, j in found.plans:
+        fused_cost = {}
+        if fused:
+            x, y = features[i], features[j]
+            squares = ((x[:, None] - y) ** 2).sum(axis=2)
+            fused_cost = dict(linear_cost=squares, alpha=0.3)
+        alone = gwfast.gromov_wasserstein(
+            given[i],
+            given[j],
+            weights[i],
+            weights[j],
+            loss=loss,
+            epsilon=0,
+            init="product",
+            **fused_cost,
+        )
+        assert found.costs[i, j] == pytest.approx(alone.gw_cost, rel=1e-9, abs=1e-14)
+        plan = found.plans[i, j].toarray()
+        np.testing.assert_allclose(plan.sum(axis=1), weights[i], atol=1e-12)
+        np.testing.assert_allclose(plan.sum(axis=0), weights[j], atol=1e-12)
+    assert (np.diag(found.costs) == 0).all()
+    if loss == "square":
+        np.testing.assert_array_equal(found.costs, found.costs.T)
+        assert (found.lower_bounds <= found.costs * (1 + 1e-9)).all()
+        np.testing.assert_array_equal(found.distances, np.sqrt(found.costs))
+
+
+def test_with_entropy_each_is_a_solve_from_the_product_plan():
+    given = spaces()[:4]
+    found = pairwise_gromov_wasserstein(given, epsilon="auto", plans=True)
+    for i, j in found.plans:
+        alone = gwfast.gromov_wasserstein(given[i], given[j], init="product")
+        assert found.costs[i, j] == alone.gw_cost
+        part = found.plans[i, j].toarray()
+        np.testing.assert_allclose(part.sum(), 1.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_threads_do_not_matter(n_threads):
+    expected = compare(spaces("random"), n_starts=2)
+    found = compare(spaces("random"), n_starts=2, n_threads=n_threads)
+    np.testing.assert_array_equal(found.costs, expected.costs)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_joblib_does_not_matter(backend):
+    joblib = pytest.importorskip("joblib")
+    expected = pairwise_gromov_wasserstein(spaces(), plans=True)
+    with joblib.parallel_config(backend):
+        found = pairwise_gromov_wasserstein(spaces(), plans=True, n_jobs=2)
+    np.testing.assert_array_equal(found.costs, expected.costs)
+    assert found.plans.keys() == expected.plans.keys()
+
+
+def test_more_starts_are_never_worse():
+    one = compare(spaces("random"))
+    more = compare(spaces("random"), n_starts=4)
+    most = compare(spaces("random"), n_starts=12)
+    assert (more.costs <= one.costs).all() and (most.costs <= more.costs).all()
+    assert (most.costs < one.costs).any()
+    again = compare(spaces("random"), n_starts=4, seed=1)
+    assert (again.costs != more.costs).any()
+
+
+@pytest.mark.parametrize("k", [1, 3, 100])
+def test_what_is_skipped_is_not_among_the_nearest(k, monkeypatch):
+    # Of several sizes.
+    scaled = itertools.product(range(6), (1, 5))
+    given = [distances(cloud(8, 2, seed)) * scale for seed, scale in scaled]
+    given += [distances(cloud(7, 2, seed)) * 20 for seed in range(3)]
+    every = pairwise_gromov_wasserstein(given)
+    found = pairwise_gromov_wasserstein(given, k_nearest=k)
+    expected, came = every.nearest(k), found.nearest(k)
+    np.testing.assert_array_equal(came.scores, expected.scores)
+    assert found.n_solved + found.n_skipped == every.n_solved
+    skipped = np.isinf(found.costs)
+    assert skipped.sum() == 2 * found.n_skipped
+    np.testing.assert_array_equal(found.costs[~skipped], every.costs[~skipped])
+    assert (found.n_skipped > 0) == (k < 100)
+
+
+def test_a_comparison_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    file = tmp_path / "kept"
+    expected = pairwise_gromov_wasserstein(spaces())
+    calls = []
+
+    class Stopped(Exception):
+        pass
+
+    def progress(text, done, total):
+        calls.append(done)
+        if len(calls) == 4:
+            raise Stopped
+
+    # Written whenever that is possible.
+    monkeypatch.setattr("gwfast.solvers.checkpoint.MAX_SHARE", np.inf)
+    with pytest.raises(Stopped):
+        pairwise_gromov_wasserstein(
+            spaces(), checkpoint=file, progress=progress, n_threads=1
+        )
+    solved = []
+    solve = pairwise._Solver._solve
+
+    def counted(self, i, j):
+        solved.append((i, j))
+        return solve(self, i, j)
+
+    monkeypatch.setattr(pairwise._Solver, "_solve", counted)
+    found = pairwise_gromov_wasserstein(spaces(), checkpoint=file)
+    np.testing.assert_array_equal(found.costs, expected.costs)
+    assert 0 < len(solved) < expected.n_solved
+    with pytest.raises(ValueError, match="another solve, whose tol differ"):
+        pairwise_gromov_wasserstein(spaces(), checkpoint=file, tol=1e-3)
+    with pytest.raises(ValueError, match="whose geometries differ"):
+        pairwise_gromov_wasserstein(spaces("random"), checkpoint=file)
+
+
+def test_when_time_is_up_the_others_are_unknown(monkeypatch):
+    monkeypatch.setattr(Deadline, "after", lambda time_limit: Deadline(-np.inf))
+    found = pairwise_gromov_wasserstein(spaces(), time_limit=1.0)
+    assert found.n_solved == 0
+    assert np.isnan(found.costs[~np.eye(len(SIZES), dtype=bool)]).all()
+
+
+def test_who_ends_at_a_limit_is_told():
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"of 36 pairs did not converge"):
+        found = pairwise_gromov_wasserstein(spaces("random"), max_outer=1)
+    assert found.n_unconverged > 0
+
+
+def test_point_clouds_are_spaces():
+    points = [cloud(n, 2, k) for k, n in enumerate(SIZES)]
+    clouds = [PointCloud(one) for one in points]
+    found = pairwise_gromov_wasserstein(clouds)
+    expected = pairwise_gromov_wasserstein([one.to_dense() for one in clouds])
+    np.testing.assert_array_equal(found.costs, expected.costs)
+
+
+def test_one_space_is_compared_with_none():
+    found = pairwise_gromov_wasserstein([np.zeros((3, 3))], k_nearest=2)
+    assert found.costs.tolist() == [[0.0]] and found.n_solved == 0
+    assert "1 x 1, 0 solved" in repr(found)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, match",
+    [
+        (dict(spaces="ab"), TypeError, "spaces must be an iterable of costs, got str"),
+        (dict(spaces=[]), ValueError, "spaces must not be empty"),
+        (dict(spaces=[np.zeros((2, 3))]), ValueError, r"spaces\[0\] must be square"),
+        (dict(masses=[None]), ValueError, "masses must be as many as spaces, 2, got 1"),
+        (dict(masses=[None, [1.0]]), ValueError, r"masses\[1\]"),
+        (dict(features=[np.ones((2, 1))]), ValueError, "features must be as many"),
+        (
+            dict(features=[np.ones((2, 1)), np.ones((2, 2))]),
+            ValueError,
+            r"features\[1\] must have shape \(2, 1\), got \(2, 2\)",
+        ),
+        (dict(alpha=2), ValueError, "alpha must be at most 1, got 2"),
+        (dict(loss="cube"), ValueError, "loss must be one of"),
+        (dict(epsilon=-1), ValueError, "epsilon must be"),
+        (dict(k_nearest=0), ValueError, "k_nearest must be at least 1"),
+        (dict(n_starts=-1), ValueError, "n_starts must be at least 0"),
+        (dict(plans=True, checkpoint="x"), ValueError, "checkpoint must be None with"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, match):
+    given = dict(spaces=[np.zeros((2, 2)), np.ones((2, 2))]) | arguments
+    with pytest.raises(error, match=match):
+        pairwise_gromov_wasserstein(given.pop("spaces"), **given)

@@ -1,0 +1,207 @@
+"""Problems whose plans pay for missing their marginals."""
+
+import numpy as np
+import pytest
+from helpers.problems import distances, masses
+from helpers.twins import unbalanced_objective, unbalanced_step
+from helpers.variants import BETWEEN, M, N
+
+import gwfast
+from gwfast import gromov_wasserstein
+
+P, Q = masses(N, 1), 1.3 * masses(M, 2)
+TIGHT = {"float32": 1e-6, "float64": 1e-11}
+
+
+def spaces(n=N, m=M):
+    rng = np.random.default_rng(7)
+    return tuple(distances(rng.standard_normal((size, 3))) for size in (n, m))
+
+
+def solve(*args, dtype="float64", rho=(1.0, 2.0), epsilon=0.2, **options):
+    tol = dict(tol=TIGHT[dtype], marginal_tol=TIGHT[dtype])
+    return gromov_wasserstein(
+        *args, marginals="unbalanced", rho=rho, epsilon=epsilon, dtype=dtype,
+        **{**tol, **options},
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("fused", [{}, dict(linear_cost=BETWEEN, alpha=0.6)])
+@pytest.mark.parametrize("loss", ["square", "kl"])
+def test_steps_are_those_of_the_twin(fused, loss, dtype):
+    costs = [cost + 0.1 for cost in spaces()]
+    options = {**fused, "loss": loss}
+    if fused:
+        options["linear"] = options.pop("linear_cost")
+    start = np.random.default_rng(6).random((N, M))
+    start /= start.sum()
+    plan = unbalanced_step(start, *costs, P, Q, epsilon=0.2, rho=(1.0, 2.0), **options)
+    found = solve(
+        *costs, P, Q, loss=loss, dtype=dtype, max_outer=1, init=start, **fused
+    )
+    near = 1e-9 if dtype == "float64" else 2e-5
+    assert np.abs(found.plan - plan).sum() < near
+
+
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("shape", [(N, M), (1, 4), (17, 33)])
+def test_the_objective_is_that_of_the_plan(alpha, shape, dtype):
+    n, m = shape
+    costs, p, q = spaces(n, m), masses(n, 3), 0.8 * masses(m, 4)
+    between = np.random.default_rng(5).random(shape)
+    fused = {} if alpha is None else dict(linear_cost=between, alpha=alpha)
+    result = solve(*costs, p, q, dtype=dtype, **fused)
+    options = {} if alpha is None else dict(linear=between, alpha=alpha)
+    plan = result.plan.astype(np.float64)
+    given = dict(epsilon=result.epsilon, rho=(1.0, 2.0), **options)
+    expected = unbalanced_objective(plan, *costs, p, q, **given)
+    near = 1e-10 if dtype == "float64" else 1e-5
+    assert result.reg_cost == pytest.approx(expected, rel=near)
+    assert result.mass == pytest.approx(plan.sum(), rel=near)
+    lost = np.maximum(p - plan.sum(1), 0).sum(), np.maximum(q - plan.sum(0), 0).sum()
+    assert result.lost == pytest.approx(lost, abs=10 * near)
+    assert 0 <= result.penalty <= result.gw_cost
+    # No scale is better: what it costs has no slope there.
+    ends = [
+        unbalanced_objective(plan * scale, *costs, p, q, **given)
+        for scale in (0.999, 1.001)
+    ]
+    assert abs(ends[1] - ends[0]) < 1e-5 * expected
+
+
+def test_the_objective_is_no_more_than_pots(dtype):
+    ot = pytest.importorskip("ot")
+    rng = np.random.default_rng(8)
+    for n, m, rho, epsilon, alpha in [
+        (9, 7, (1.0, 2.0), 0.3, 1.0),
+        (17, 33, (0.5, 0.5), 0.1, 0.7),
+        (30, 20, (3.0, 100.0), 0.2, 0.4),
+    ]:
+        costs, between = spaces(n, m), rng.random((n, m))
+        p, q = masses(n, 3), 1.4 * masses(m, 4)
+        result = solve(
+            *costs, p, q, rho=rho, epsilon=epsilon, dtype=dtype, linear_cost=between,
+            alpha=alpha,
+        )  # fmt: skip
+        *plans, log = ot.gromov.fused_unbalanced_gromov_wasserstein(
+            *costs, p, q, reg_marginals=tuple(one / alpha for one in rho),
+            epsilon=epsilon / alpha, unbalanced_solver="sinkhorn_log",
+            alpha=(1 - alpha) / alpha, M=between, max_iter=500, tol=1e-10,
+            max_iter_ot=3000, tol_ot=1e-11, log=True,
+        )  # fmt: skip
+        assert result.reg_cost == pytest.approx(alpha * log["fugw_cost"], rel=1e-5)
+        assert np.abs(result.plan - plans[0]).sum() < 1e-3
+
+
+@pytest.mark.parametrize("rho", [1e5, np.inf, (np.inf, 1e5)])
+def test_at_a_high_price_it_is_the_balanced_problem(rho, dtype):
+    costs, q = spaces(), masses(M, 2)
+    options = dict(epsilon=0.2, dtype=dtype, tol=1e-6, marginal_tol=1e-6)
+    result = solve(*costs, P, q, rho=rho, **options)
+    balanced = gromov_wasserstein(*costs, P, q, init="product", **options)
+    assert np.abs(result.plan - balanced.plan).sum() < 1e-3
+    assert result.gw_cost == pytest.approx(balanced.gw_cost, rel=1e-3)
+    assert result.mass == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_lower_the_price_the_less_mass(dtype):
+    tried = [
+        solve(*spaces(), P, Q, rho=rho, dtype=dtype, tol=1e-5, marginal_tol=1e-5)
+        for rho in (10.0, 1.0, 0.3, 0.1)
+    ]
+    kept = [result.mass for result in tried]
+    assert (np.diff(kept) < 0).all() and kept[-1] < 0.6 * kept[0]
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_a_plan_that_is_not_worth_its_cost_vanishes(dtype):
+    result = solve(
+        *spaces(), P, Q, rho=1e-3, epsilon=0.02, dtype=dtype,
+        linear_cost=BETWEEN + 0.5, alpha=0.2,
+    )  # fmt: skip
+    assert result.status == "lost_mass" and "larger rho" in result.advice
+    assert result.mass == 0.0 and not result.plan.any()
+    assert result.lost == pytest.approx((P.sum(), Q.sum()))
+    # What is left to pay is the price of having no mass at all.
+    nothing = 1e-3 * (P.sum() ** 2 + Q.sum() ** 2)
+    assert result.gw_cost == pytest.approx(nothing)
+    assert result.reg_cost == pytest.approx(nothing + 0.02 * (P.sum() * Q.sum()) ** 2)
+
+
+def test_points_without_mass_get_none(dtype):
+    cost_x, cost_y = spaces()
+    p = P.copy()
+    p[[0, 4]] = 0.0
+    result = solve(cost_x, cost_y, p, Q, dtype=dtype)
+    assert result.plan[[0, 4]].max() == 0.0
+    rows = np.flatnonzero(p)
+    without = solve(cost_x[np.ix_(rows, rows)], cost_y, p[rows], Q, dtype=dtype)
+    assert np.abs(result.plan[rows] - without.plan).sum() < 1e-3
+    assert np.isfinite(result.reg_cost)
+
+
+def test_outliers_are_left_out():
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((20, 2))
+    y = np.vstack([x, x[:4] + 40.0])
+    result = solve(
+        distances(x), distances(y), np.ones(20), np.ones(24), rho=2.0, epsilon=0.02,
+        init=np.eye(20, 24), tol=1e-6, marginal_tol=1e-6,
+    )  # fmt: skip
+    cols = result.plan.sum(axis=0)
+    assert cols[:20].min() > 0.8 and cols[20:].max() < 0.05
+    np.testing.assert_array_equal(result.plan[:, :20].argmax(axis=1), np.arange(20))
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_threads_change_no_bit():
+    costs = spaces(83, 70)
+    plans = [
+        solve(*costs, n_threads=n_threads, max_outer=5, tol=1e-3).plan
+        for n_threads in (1, 3)
+    ]
+    np.testing.assert_array_equal(*plans)
+
+
+def test_where_time_is_up_there_is_the_product_plan():
+    with pytest.warns(gwfast.ConvergenceWarning, match="time_limit"):
+        result = solve(*spaces(), P, Q, time_limit=1e-9)
+    assert result.n_outer == 0
+    assert result.mass == pytest.approx(np.sqrt(P.sum() * Q.sum()))
+    assert result.plan.sum() == pytest.approx(result.mass)
+    expected = unbalanced_objective(
+        result.plan, *spaces(), P, Q, epsilon=0.2, rho=(1.0, 2.0)
+    )
+    assert result.reg_cost == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_checkpoints_go_on_to_the_same_bits_and_know_their_rho(tmp_path):
+    path = tmp_path / "kept"
+    options = dict(checkpoint=path, tol=1e-8, marginal_tol=1e-8)
+    whole = solve(*spaces(), P, Q, tol=1e-8, marginal_tol=1e-8)
+
+    def fail(step):
+        if step.iteration == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(*spaces(), P, Q, callback=fail, **options)
+    again = solve(*spaces(), P, Q, **options)
+    np.testing.assert_array_equal(again.plan, whole.plan)
+    assert again.reg_cost == whole.reg_cost
+    with pytest.raises(ValueError, match="whose rho differ"):
+        solve(*spaces(), P, Q, rho=(1.0, 3.0), **options)
+
+
+@pytest.mark.parametrize("method", ["ppa", "bapg"])
+def test_other_methods_are_refused(method):
+    with pytest.raises(ValueError, match=r"^method must be 'pgd' with marginals="):
+        solve(*spaces(), P, Q, method=method)
+
+
+def test_verify_refuses_it():
+    problem = gwfast.QuadraticProblem(*spaces(), P, Q, marginals="unbalanced", rho=1.0)
+    with pytest.raises(ValueError, match=r"^problem must not have marginals="):
+        gwfast.verify(problem, np.outer(P, Q), epsilon=0.1)
