@@ -73,7 +73,7 @@ def test_schedule_never_goes_below_its_end():
     [
         ({}, "one of value and relative"),
         ({"value": 1.0, "relative": 1.0}, "one of value and relative"),
-        ({"value": 0.0}, "^value must be positive"),
+        ({"value": -1.0}, "^value must be non-negative"),
         ({"relative": -1.0}, "^relative must be positive"),
         ({"relative": 0.1, "anneal_from": 0.5}, "^anneal_from must be at least 1"),
         ({"relative": 0.1, "anneal_by": 1.0}, "^anneal_by must be below 1"),
