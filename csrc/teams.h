@@ -29,9 +29,9 @@ static int gwf_max_threads(void) { return 1; }
 #define GWF_MOST_THREADS 4096
 /* Bytes that are left over beside the stacks: OpenMP takes some for itself. */
 #define GWF_SPARE_BYTES ((size_t)1 << 20)
-/* And more bytes of each stack: LLVM's OpenMP starts its k-th thread with 128 k more than
- * were asked for, and a stack of a thread that ended, which the system keeps, is of no
- * use for a larger one, but takes its space. */
+/* And more bytes of each stack: LLVM's OpenMP starts its k-th thread with 128 k more
+ * than were asked for, and a stack of a thread that ended, which the system keeps, is
+ * of no use for a larger one, but takes its space. */
 #define GWF_SPARE_STACK ((size_t)1 << 16)
 
 /* Of the thread that reads them: the size of its team, the largest that it was, and

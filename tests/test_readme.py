@@ -13,7 +13,6 @@ PRINTED = {
     "gromov_wasserstein": "converged",
     "exact": "True\nTrue\n",
     "unbalanced": "converged",
-    "exact": "True\nTrue\n",
     "pairwise": "190 solved, 0 skipped",
     "pot": "converged",
 }

@@ -297,8 +297,12 @@ LIMITS = [
 @pytest.mark.parametrize("call, name", SETTINGS)
 @pytest.mark.parametrize("value", [0, 0.0, -1, -0.1, np.nan, np.inf, -np.inf])
 def test_numbers_that_must_be_positive_are(call, name, value):
-    given = {"epsilon": 0.5} | {name: value}
-    with pytest.raises(ValueError, match=f"^{name} must be positive and finite, got"):
+    given, least = {"epsilon": 0.5} | {name: value}, "positive"
+    if name == "epsilon" and call.func is gwfast.gromov_wasserstein:
+        if value == 0:
+            pytest.skip("is the exact problem")
+        least = "non-negative"
+    with pytest.raises(ValueError, match=f"^{name} must be {least} and finite, got"):
         call(**given)
 
 
