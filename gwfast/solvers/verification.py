@@ -228,7 +228,10 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
             truncation=Residual(0.0, given.left_out),
         )
     unit = at.cost_scale / given.epsilon
-    bound = SLACK * tol + ROUNDINGS * given.precision.rounding * (1.0 + unit)
+    rounding = given.precision.rounding * (1.0 + unit)
+    # Of the costs here, sums of larger terms, whatever the plan was computed with.
+    rounding += DOUBLE.rounding * at.magnitude / given.epsilon
+    bound = SLACK * tol + ROUNDINGS * rounding
     bound = min(bound, MAX_BOUND)
     left_out, complementarity = 0.0, None
     if method.alternating:

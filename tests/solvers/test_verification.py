@@ -222,3 +222,16 @@ def test_wrong_arguments_are_named(changes, error, message):
     given |= changes
     with pytest.raises(error, match=message):
         verify(given.pop("problem"), given.pop("result"), **given)
+
+
+def test_rounding_of_the_costs_of_verify_itself_is_counted():
+    """The kl loss of costs around 1e6: terms of 1e7 that cancel are known to 1e-9, and
+    to epsilon they are not. One row has a single plan."""
+    x = np.array([[1e6]])
+    y = np.array([[1e6 + 0.375, 1e6 + 0.25], [1e6 + 0.9375, 1e6 + 0.0625]])
+    problem = QuadraticProblem(x, y, loss="kl")
+    plan = np.array([[0.5, 0.5]])
+    found = verify(problem, plan, epsilon=4.4e-16, max_iter=50)
+    assert found.holds and found.stationarity.value < found.stationarity.bound <= 0.1
+    # Where it is known better, the bound is that of the tolerance.
+    assert verify(problem, plan, epsilon=1.0).stationarity.bound < 1.1e-4
