@@ -31,6 +31,8 @@ cdef ptrdiff_t STRIP = 16
 cdef ptrdiff_t ANEW = 32
 # Change of E in a step, as a fraction of it, that is next to nothing.
 cdef double STILL = 1e-9
+# The same as a fraction of the gap: the way there is long, between vertices.
+cdef double FEW = 0.01
 # Nodes that the pivots of one call may touch, at most: a fraction of a second.
 cdef ptrdiff_t TOUCHED = 1 << 26
 # What `advance` may end with.
@@ -239,7 +241,8 @@ cdef class FrankWolfe:
         self.gap = 2 * (self.at_plan - at_vertex)
         size = fabs(self.value + constant)
         settled = self.gap <= floor or (
-            self.gap <= tol * size and self.change <= STILL * size
+            self.gap <= tol * size
+            and self.change <= max(STILL * size, FEW * self.gap)
         )
         self.multiply()
         for i in range(self.n):

@@ -295,10 +295,11 @@ class FrankWolfe:
             vertex, gradient, before = self._vertex(), self.gradient, self.value
             way, size = vertex - self.plan, abs(before + constant)
             self.gap = -2 * np.vdot(gradient, way)
-            still = self.change <= 1e-9 * size
-            if self.gap <= floor or (still and self.gap <= tol * size):
-                return 1
+            still = self.change <= max(1e-9 * size, 0.01 * self.gap)
+            settled = self.gap <= floor or (still and self.gap <= tol * size)
             curved, part = np.vdot(self._quadratic(way), way), 1.0
+            if settled and self.gap - curved <= max(floor, tol * size):
+                return 1
             if curved > 0:
                 part = min(1.0, self.gap / (2 * curved))
             self.plan += part * way
