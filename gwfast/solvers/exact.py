@@ -33,8 +33,7 @@ from .starts import (
     start_plan,
 )
 
-# Entries of a plan up to which there are more starts: a descent takes less than the
-# start of a thread.
+# Entries of a plan up to which there are more starts, milliseconds each.
 SMALL = 10_000
 # Random starts there by default, and elsewhere. On 40 pairs of graphs of 12 to 29 nodes
 # the best of 64 was 2.5 % above the best plans known on the mean, of 4 8 %, the product
@@ -96,7 +95,9 @@ def check_memory(problem, options):
 
 
 def solve_exact(problem, start, options, report):
-    """The `GWResult` from a start, or from the best of a search where that is None."""
+    """The `GWResult` from a start, or, of balanced problems, from the best of several
+    where that is None.
+    """
     threads, deadline = options.threads(problem), options.limits.deadline
     deadline.check()
     solver = ConditionalGradient(problem, threads)
@@ -152,7 +153,7 @@ def _plans(problem, options, report):
         except OutOfTime:
             return
         yield label, plan, time.perf_counter() - began
-    if problem.is_balanced and is_factored(problem) and options.n_starts is None:
+    if is_factored(problem) and options.n_starts is None:
         began = time.perf_counter()
         plan = _searched(problem, options, report)
         if plan is not None:
@@ -161,8 +162,6 @@ def _plans(problem, options, report):
 
 def _starts(problem, options):
     """Pairs of a start and a fraction, see `STARTS`."""
-    if not problem.is_balanced:
-        return FEW_STARTS[:1]
     small = problem.shape[0] * problem.shape[1] <= SMALL
     made, count = FEW_STARTS, options.n_starts
     if count is None:
