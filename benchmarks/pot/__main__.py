@@ -2,7 +2,7 @@
 
 Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search over
 neighbors and epsilon), ``dense`` (1000 x 1000), ``small`` (30 to 100 points a side),
-``exact`` (without entropy, 300 to 2000 points a side).
+``exact`` (without entropy, 300 to 2000 points a side), ``unbalanced``.
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -22,6 +22,7 @@ from .calls import OURS
 from .exact import exact_table
 from .scgem import scgem_table
 from .timings import dense_table, small_table
+from .unbalanced import unbalanced_table
 
 TABLES = {
     "agreement": agreement_table,
@@ -29,6 +30,7 @@ TABLES = {
     "dense": dense_table,
     "small": small_table,
     "exact": exact_table,
+    "unbalanced": unbalanced_table,
 }
 
 
