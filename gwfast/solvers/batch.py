@@ -65,7 +65,7 @@ def gromov_wasserstein_batch(
         As in `gromov_wasserstein`, but that "auto" is cheap for problems of up to 100 x
         100 points: they begin at "exact", the best plan without regularization of
         `n_starts` random ones and the product plan, or end there where `epsilon` is 0.
-        That takes milliseconds a problem; the race of starts, which larger problems
+        That takes tens of milliseconds; the race of starts, which larger problems
         have, half a second and more.
     n_starts : int or None, default=None
         Random starts of "auto"; None is 32 for small problems, or 8 where `epsilon` is

@@ -84,7 +84,7 @@ def pairwise_gromov_wasserstein(
     n_starts : int, default=0
         Random plans that are tried as well, for exact problems; the lowest cost counts.
         Each takes as long as the product plan. On pairs of graphs of 12 to 29 nodes
-        costs are 20 % lower with 4, 25 % with 64.
+        costs are 13 % lower on the mean with 4.
     k_nearest : int or None, default=None
         Only so many nearest spaces of each are wanted: pairs that by their lower bounds
         cannot be among them are skipped (squared loss only, others have no bounds).
