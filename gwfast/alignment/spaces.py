@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
-from ..utils.archives import default_budget, read_array
+from ..utils.archives import default_budget, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.deadline import NEVER
 from ..utils.progress import reporting
@@ -282,12 +282,13 @@ def load_alignment(
                 if version <= FORMAT:
                     return _from_arrays(read, archive.files, n_threads)
         except MemoryError as error:
-            reason = str(error) or "out of memory"
+            reason = shortened(error) or "out of memory"
             raise MemoryError(f"{path}: cannot be read: {reason}") from error
         # Of zip files, compression, NumPy's headers, and what the arrays should be.
         except Exception as error:
             raise ValueError(
-                f"{path}: damaged, or no file of AlignmentResult.save ({error})"
+                f"{path}: damaged, or no file of AlignmentResult.save "
+                f"({shortened(error)})"
             ) from error
     raise ValueError(
         f"{path}: from a later version of gwfast, in format {version}; this one reads "

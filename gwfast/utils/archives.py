@@ -17,6 +17,8 @@ LEAST_BUDGET = 1 << 24
 BUDGET_PER_BYTE = 64
 # A row of text counts as so many bytes at least: a short one takes longer to read.
 LEAST_ROW_BYTES = 32
+# Of what others say of a file, as much as fits a line or two.
+REASON_LENGTH = 200
 
 
 class ArrayHeader(NamedTuple):
@@ -38,6 +40,13 @@ def refuse_more(budget: int) -> ValueError:
         f"expected at most {budget} bytes once unpacked (of {LEAST_ROW_BYTES} or more a"
         " row), got more; max_bytes sets the limit"
     )
+
+
+def shortened(text: object) -> str:
+    """What an error says, which may be all of a damaged file, as far as it fits a line
+    or two.
+    """
+    return " ".join(str(text).split())[:REASON_LENGTH]
 
 
 @contextmanager

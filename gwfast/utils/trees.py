@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from .archives import read_array
+from .archives import read_array, shortened
 from .atomic_files import replacing
 
 # Key that stands for an array, by its number.
@@ -68,7 +68,7 @@ def read_tree(path, kind, version):
             tree = None if came != kind or later else _unpacked(header["tree"], found)
         except (*DAMAGED, OSError) as error:
             raise ValueError(
-                f"{path}: truncated, damaged, or no {kind} ({error})"
+                f"{path}: truncated, damaged, or no {kind} ({shortened(error)})"
             ) from error
     if came != kind:
         raise ValueError(f"{path}: expected a {kind}, got a {came}")

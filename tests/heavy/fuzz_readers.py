@@ -70,7 +70,7 @@ def mutator(reader):
             try:
                 if reader in PACKED:
                     return mutate_packed(reader, data, max_size)
-                if reader in ("npz", "cache", "alignment"):
+                if reader in ("npz", "cache", "alignment", "checkpoint"):
                     return mutate_archive(data, max_size, chance)
             except Exception:
                 pass

@@ -10,15 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...utils.archives import open_array, read_array, refuse_more
+from ...utils.archives import open_array, read_array, refuse_more, shortened
 from .. import embeddings
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK
 from .source import Source, lines_of
 
 _BLOCK_BYTES = 1 << 22
-# Of what others say of a file, as much as fits a line or two.
-_REASON_LENGTH = 200
 
 
 def read_npz(source, options):
@@ -30,7 +28,7 @@ def read_npz(source, options):
     with open(path, "rb") as stream, readable(path):
         with np.load(stream, allow_pickle=False) as arrays, refused(path):
             if not {"words", "vectors"}.issubset(arrays.files):
-                names = ", ".join(arrays.files[:10])[:_REASON_LENGTH]
+                names = shortened(", ".join(arrays.files[:10]))
                 raise ValueError(
                     f"expected arrays 'words' and 'vectors', got: {names or 'none'}"
                 )
@@ -122,11 +120,6 @@ def readable(path):
     except Exception as error:
         message = f"cannot be read: {shortened(error)}"
         raise EmbeddingsFileError(path, None, message) from error
-
-
-def shortened(error):
-    """What an error says, as far as it fits a line or two."""
-    return " ".join(str(error).split())[:_REASON_LENGTH]
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...utils.archives import read_array, refuse_more
+from ...utils.archives import read_array, refuse_more, shortened
 from ..embeddings import EmbeddingsFileError, from_arrays
-from .arrays import readable, shortened
+from .arrays import readable
 from .pickles import Array, Inert, load
 from .source import Source
 
