@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..kernels import _kernels
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import as_rho
 from ..linear.unbalanced import Unbalanced, relative_entropy
@@ -217,7 +218,7 @@ class _Call:
             reg_marginals = reg_marginals[0]
         self._rho = as_rho(reg_marginals)
         self._epsilon = as_number(_first(given["epsilon"]), "epsilon")
-        self._errors, data = [], self._data
+        self._errors, self._n_seen, data = [], 0, self._data
         self._p, self._q = (x.astype(np.float64) for x in (data.p, data.q))
         start = np.outer(self._p, self._q) if data.G0 is None else data.G0
         self._plans = [start.astype(np.float64)]
@@ -251,10 +252,17 @@ class _Call:
             tier="dense",
             callback=self._look,
         )
+        self._n_threads = options.threads(problem)
         with single_threaded_blas():
-            result = conclude(
-                descend(problem, Given(self._plans[0]), options), False, limits
-            )
+            solution = descend(problem, Given(self._plans[0]), options)
+            if len(solution.history) > self._n_seen:
+                self._keep(solution.coupling)
+            # Of either plan, linearized at the other.
+            value = solution.linearization.linearized_value(self._plans[-2])
+            result = conclude(solution, False, limits)
+        if self._alpha > 0:
+            value -= (1.0 - share) / 2 * np.vdot(self._plans[-2], problem.linear_cost)
+        self._quadratic = value / share
         self.status = result.status
         if result.status not in EXPECTED:
             text = f"Gromov-Wasserstein ended as {result.status!r}: {result.advice}"
@@ -262,14 +270,20 @@ class _Call:
 
     def _look(self, step):
         """Keep the last plans; after every second, whether the first of two stays."""
-        self._plans = [*self._plans[-2:], step.coupling.toarray().copy()]
+        self._n_seen = step.iteration
+        self._keep(step.coupling)
         if step.iteration % 2:
             return False
-        error = float(np.abs(self._plans[-1] - self._plans[-3]).sum())
+        pair = self._plans[-1], self._plans[-3]
+        error, _ = _kernels.distance(*pair, self._n_threads)
         self._errors.append(error)
         if self._given["verbose"]:
             print(f"{len(self._errors):5d}|{error:8e}|")
         return error < self._tol
+
+    def _keep(self, coupling):
+        plan = coupling.toarray().astype(np.float64)
+        self._plans = [*self._plans[-2:], plan]
 
     def result(self, log):
         """What POT returns."""
@@ -298,11 +312,8 @@ class _Call:
 
     def _costs(self, samp, feat):
         """The quadratic term, and all of the objective, of two plans."""
-        x, y = (c.astype(np.float64) for c in (self._data.C1, self._data.C2))
         rows, cols = ([one.sum(axis=axis) for one in (samp, feat)] for axis in (1, 0))
-        linear = rows[0] @ np.square(x) @ rows[1] + cols[0] @ np.square(y) @ cols[1]
-        linear -= 2 * np.vdot(samp, x @ feat @ y.T)
-        total = linear
+        total = linear = self._quadratic
         if self._alpha > 0:
             total += self._alpha / 2 * np.vdot(samp + feat, self._data.M)
         for pair, masses, rho in (

@@ -25,10 +25,9 @@ TINY = 1e-30
 
 
 class LowRankCost(PointCloud):
-    """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors, found
-    by a power of the matrix on random vectors (Halko, Martinsson and Tropp, SIAM Review
-    2011). Of the costs, less `shift`, these do not make up the fraction `left_out`, in
-    the Frobenius norm.
+    """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors. Of the
+    costs, less `shift`, these do not make up the fraction `left_out`, in the Frobenius
+    norm.
     """
 
     metric = None
@@ -38,20 +37,13 @@ class LowRankCost(PointCloud):
         unit = max(float(cost.matrix.max()) - shift, shift - float(cost.matrix.min()))
         unit = unit or 1.0
         matrix = ((cost.matrix - shift) / unit).astype(np.float32)
-        rng = np.random.default_rng(0)
-        basis = rng.standard_normal((self.n, RANK), dtype=np.float32)
-        for _ in range(2):
-            basis = _times(matrix, basis, n_threads)
-            basis /= np.maximum(np.linalg.norm(basis, axis=0), TINY)
-        basis, _ = np.linalg.qr(basis)
-        core = basis.T @ _times(matrix, basis, n_threads)
-        values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
+        vectors, values = leading_eigenpairs(matrix, RANK, n_threads)
         size = np.sqrt(_kernels.dot(matrix, matrix, n_threads))
         found = np.sqrt(values @ values)
         self.left_out = np.sqrt(max(1.0 - (found / size) ** 2, 0.0)) if size else 0.0
         # Entries of the features, and what they are multiplied with, of order one.
-        features = basis @ vectors.astype(np.float32) * np.float32(np.sqrt(self.n))
-        self.features = np.ascontiguousarray(features)
+        vectors *= np.float32(np.sqrt(self.n))
+        self.features = vectors
         scale = np.abs(values).max() / self.n or 1.0
         self.scale, self.signature = unit * scale, np.diag(values / (self.n * scale))
 
@@ -81,6 +73,23 @@ def low_rank_problem(problem, n_threads):
         if made[-1].left_out > MAX_LEFT_OUT:
             return None
     return problem.with_geometries(*made)
+
+
+def leading_eigenpairs(matrix, rank, n_threads):
+    """Float32 vectors (n, rank) and float64 values (rank,), about the largest of a
+    symmetric matrix with entries of order one, by a power of it on random vectors
+    (Halko, Martinsson and Tropp, SIAM Review 2011).
+    """
+    matrix = np.asarray(matrix, np.float32)
+    rng = np.random.default_rng(0)
+    basis = rng.standard_normal((len(matrix), rank), dtype=np.float32)
+    for _ in range(2):
+        basis = _times(matrix, basis, n_threads)
+        basis /= np.maximum(np.linalg.norm(basis, axis=0), TINY)
+    basis, _ = np.linalg.qr(basis)
+    core = basis.T @ _times(matrix, basis, n_threads)
+    values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
+    return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values
 
 
 def _times(matrix, vectors, n_threads):

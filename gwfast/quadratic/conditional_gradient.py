@@ -22,7 +22,7 @@ from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.deadline import NEVER
-from .dense import common_shift
+from .dense_terms import common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
 # difference of: what no gap and no step is seen below.

@@ -10,23 +10,21 @@ from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.log_domain import Potentials
 from ..problems.geometry import PointCloud
-from ..problems.losses import LOSSES
 from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
+from . import low_rank_products
 from .anderson import DEPTH
-from .dense_terms import BilinearTerm, FusedTerm, TransformedCost
+from .dense_terms import MatrixTerms
 from .linearization import Update, not_negative
 from .methods import PGD
-from .mixed_precision import Increments
 from .plan_history import PlanHistory
+from .plan_products import PlanProducts
 from .resuming import ResumableDense
 
 # Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
 SAMPLE_ROWS = {1: 128, DEPTH: 32}
-# What products in float32 may move the next plan by, as a fraction of the last change.
-SLACK = 0.01
 
 
 class Dense(ResumableDense):
@@ -38,7 +36,7 @@ class Dense(ResumableDense):
 
     Attributes
     ----------
-    bilinear : BilinearTerm
+    products : PlanProducts
     """
 
     # With a fraction of 0.1, 5 of 30 random problems (epsilon a tenth of the objective
@@ -51,81 +49,57 @@ class Dense(ResumableDense):
         self, problem, n_threads, *, precision=SINGLE, method=PGD, deadline=NEVER
     ):
         super().__init__(problem, n_threads, precision)
-        x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
-        loss.check(x.matrix, "cost_x")
-        loss.check(y.matrix, "cost_y")
         self.method, self._deadline = method, deadline
-        # The separable terms are constant only when both marginals are fixed.
-        fixed = problem.is_balanced and not method.alternating
-        shift = 0.0
-        if loss.shift_invariant and not method.alternating:
-            shift = common_shift(x.matrix, y.matrix, fixed)
-        p, q, dtype = problem.p, problem.q, precision.dtype
-        kind = dtype, fixed, deadline
-        left = TransformedCost(x, shift, loss.h1, loss.f1, p, *kind)
-        right = TransformedCost(y, shift, loss.h2, loss.f2, q, *kind)
-        self._sides, self._fused = (left, right), None
-        self._alpha, self.cost_scale = 1.0, left.scale * right.scale
-        if problem.linear_cost is not None:
-            self._alpha = problem.alpha
-            self._fused = FusedTerm(
-                problem.linear_cost, self._alpha, self.cost_scale, dtype, n_threads
-            )
-            self.cost_scale = self._fused.cost_scale
-        # The sign of the third term, and its weight, are taken care of once.
-        factor = -self._alpha * left.scale * right.scale / self.cost_scale
-        np.multiply(left.matrix, factor, out=left.matrix)
-        self._separate(p, q)
-        symmetric = x.symmetric and y.symmetric
-        self._use(BilinearTerm(left.matrix, right.matrix, symmetric, n_threads))
+        self._terms = MatrixTerms(problem, method, precision.dtype, n_threads, deadline)
+        self._fused, self.cost_scale = self._terms.fused, self._terms.cost_scale
+        self._separate(problem.p, problem.q)
+        self._use(PlanProducts(self._terms.bilinear, n_threads))
 
-    def _use(self, bilinear):
-        """Take this term, and all room that is needed, in the precision."""
+    def _use(self, products):
+        """Take these products, and all room that is needed, in the precision."""
         shape, dtype = self.problem.shape, self.precision.dtype
-        self.bilinear, self._increments = bilinear, None
+        self.products = products
         self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
+        self._was_thin, self._confirms = False, True
         self._epsilon, self._change, deep = 0.0, 1.0, self.precision.itemsize > 4
         guard, self._depth = ("contracting", DEPTH) if deep else ("guarded", 1)
-        extrapolates = self.problem.is_balanced and not self.method.proximal
+        rule, proximal = self.problem.rule, self.method.proximal
+        extrapolates = (self.problem.is_balanced or rule.is_relaxed) and not proximal
         self.extrapolation = guard if extrapolates else None
         self.forget()
 
     def use_increments(self, rounded):
-        """Make products near known ones by what `rounded` returned, whose buffer is
-        taken.
-        """
-        multiply, made = rounded.bilinear.multiply, rounded._buffer.array
-        self._increments = Increments(multiply, made, self.n_threads)
+        """Make products near known ones by those of what `rounded` returned."""
+        self.products.use_increments(rounded.products, rounded._buffer.array)
 
     def rounded(self, precision):
         """The same in a lower precision."""
         other = copy.copy(self)
         other.precision = precision
         other._fused = self._fused and self._fused.astype(precision.dtype)
-        other._use(self.bilinear.astype(precision.dtype))
+        other._use(self.products.astype(precision.dtype))
+        other._confirms = False  # that is for what comes after it
         return other
 
+    def fork(self):
+        other = super().fork()
+        other.products = self.products.fork()
+        return other
+
+    def use_full_kernel(self):
+        wanted = self._was_thin and self._confirms
+        if wanted:
+            self.products.want_whole()
+            self._turn = None
+        return wanted
+
     def _separate(self, rows, cols):
-        """Set the separable terms, those of a plan with these marginals."""
-        left, right = self._sides
-        if self.problem.is_balanced:
-            linear = left.linear, right.linear
-        else:
-            linear = left.times(rows), right.times(cols)
-        # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
-        constant = left.center * right.center / 2
-        row_cost = linear[0] - right.center * left.product - constant
-        col_cost = linear[1] - left.center * right.product - constant
-        self.row_cost, self.col_cost = self._alpha * row_cost, self._alpha * col_cost
-        if self._fused is not None:
-            self.row_cost = self.row_cost + self._fused.separable
+        self.row_cost, self.col_cost = self._terms.separable(rows, cols)
 
     @property
     def _separable_potentials(self):
-        if self.method.marginal_terms:
-            f, g = self.row_cost, self.col_cost
-            return Potentials(-f / self.cost_scale, -g / self.cost_scale)
-        return Potentials(*map(np.zeros, self.problem.shape))
+        weight = -float(self.method.marginal_terms) / self.cost_scale
+        return Potentials(weight * self.row_cost, weight * self.col_cost)
 
     def start(self, plan=None):
         problem = self.problem
@@ -152,7 +126,7 @@ class Dense(ResumableDense):
         return StoredKernel(self._buffer, fill, self.n_threads, separable)
 
     def update(self, kernel, solution):
-        before = self.state
+        before, self._was_thin = self.state, self.products.is_thin
         start, extrapolated = self._history.begin(before)
         rows, cols = kernel.scale(solution.scalings)
         self.state, self._buffer.array = kernel.rows, before
@@ -161,7 +135,8 @@ class Dense(ResumableDense):
             # The plan that this one came from was never made but for these rows.
             some = self._history.rows
             step = self.state[some] - start
-            change = np.abs(step).sum() / self.problem.p[some].sum()
+            share = self.problem.rule.plan_mass(rows) / self.problem.mass
+            change = np.abs(step).sum() / (share * self.problem.p[some].sum())
             moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
         else:
             change, moved = self.distance_to(before)
@@ -183,18 +158,48 @@ class Dense(ResumableDense):
         return _kernels.entropy(self.state, self.n_threads)
 
     def linear_value(self, update):
-        if self._fused is None:
-            return 0.0
-        return self._fused.value(self.state, float(update.rows.sum()))
+        mass = float(update.rows.sum())
+        return 0.0 if self._fused is None else self._fused.value(self.state, mass)
+
+    def linearized_value(self, plan):
+        """``<plan, lin_cost>``, with the one at the state, after an `update`."""
+        separable = plan.sum(axis=1) @ self.row_cost + plan.sum(axis=0) @ self.col_cost
+        product = _kernels.dot(plan, self._buffer.array, self.n_threads)
+        return float(separable + self.cost_scale * product)
+
+    def standing(self):
+        """Marginals and entropy of where the linearized cost is from: of the state, or
+        of where extrapolation has led.
+        """
+        *marginals, entropy = self._standing
+        if entropy is None:
+            entropy = _kernels.entropy(self.state, self.n_threads)
+            self._standing = *marginals, entropy
+        return self._standing
 
     def extrapolate(self):
         # The product is linear in the plan: it is what moves, the plan stays.
-        return self._history.extrapolate(self._buffer.array)
+        made = self._history.extrapolate(self._buffer.array, self._beside())
+        if made is not None:
+            self._move(made)
+        return made is not None
 
     def retract(self):
-        self._history.last_product(self._buffer.array)
+        self._move(self._history.last_product(self._buffer.array))
         self._turn = self._buffer.take()
         self.forget()
+
+    def _beside(self):
+        """What moves with the product; the entropy nearly does."""
+        if self.problem.is_balanced:
+            return np.empty(0)
+        return np.concatenate([np.ravel(one) for one in self.standing()])
+
+    def _move(self, beside):
+        if beside.size:
+            marginals = np.split(np.maximum(beside[:-1], 0.0), self.problem.shape[:1])
+            self._standing = *marginals, float(beside[-1])
+            self._separate(*marginals)
 
     def forget(self):
         rows = SAMPLE_ROWS[self._depth]
@@ -205,26 +210,19 @@ class Dense(ResumableDense):
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
-            self._fill_product(out, deadline)
+            # What rounding may move the next plan by, in the mean over its mass.
+            allowed = self._change * self._epsilon
+            self.products.fill(self.state, out, allowed, deadline)
+            if self._fused is not None:
+                out += self._fused.matrix
         if step and self.method.proximal:
             _exponentials.proximal_cost(out, self.state, step, self.n_threads)
-
-    def _fill_product(self, out, deadline):
-        near = self._increments
-        max_error = SLACK * self._change * self._epsilon
-        if near is not None and near.fill(self.state, out, max_error):
-            return
-        self.bilinear.multiply(self.state, out, deadline)
-        if self._fused is not None:
-            out += self._fused.matrix
-        if near is not None:
-            near.refer(self.state, out)
 
     def _objective(self, rows, cols, deadline=NEVER):
         """Of the state, with these marginals, and its bilinear part; leaves the
         linearized cost in the buffer.
         """
-        out, fused = self._buffer.array, self._fused
+        out, fused, self._standing = self._buffer.array, self._fused, (rows, cols, None)
         penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
         self._fill(out, deadline=deadline)
@@ -232,24 +230,13 @@ class Dense(ResumableDense):
         if not self.problem.is_balanced:
             self._separate(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost
-        bilinear = self.cost_scale * _kernels.dot(self.state, out, self.n_threads)
+        bilinear = self.cost_scale * self.products.value(self.state, out)
         if fused is None:
             return not_negative(separable, bilinear) + penalty, bilinear
         # Of the linear term, not half of it.
         half = fused.half(self.state)
         total = separable + bilinear + half + fused.separable * rows.sum()
         return float(total) + penalty, bilinear - half
-
-
-def common_shift(x, y, fixed):
-    """What is taken from both costs under a loss that sees differences only, to keep
-    large offsets out of the squares. Costs whose marginals are not fixed keep theirs
-    where they differ by as much.
-    """
-    shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
-    if fixed or abs(shift) > max(float(np.ptp(matrix)) for matrix in (x, y)):
-        return shift
-    return 0.0
 
 
 def nbytes(problem, shape, itemsize, method, n_states):
@@ -259,10 +246,12 @@ def nbytes(problem, shape, itemsize, method, n_states):
     n, m = shape
     squares, plan = n * n + m * m, n * m
     fixed = problem.is_balanced and not method.alternating
-    extrapolates = problem.is_balanced and not method.proximal
+    relaxed = problem.rule.is_relaxed
+    extrapolates = (problem.is_balanced or relaxed) and not method.proximal
     # Of an asymmetric cost both orientations are there, and their products; the right
     # factor is there a second time, as kernels read it.
-    sides = 1 if problem.x.symmetric and problem.y.symmetric else 2
+    symmetric = problem.x.symmetric and problem.y.symmetric
+    sides = 1 if symmetric else 2
     matrices = sides * squares + m * m + (0 if fixed else squares)
     if any(isinstance(side, PointCloud) for side in (problem.x, problem.y)):
         matrices += squares  # while what is made of them is
@@ -271,7 +260,10 @@ def nbytes(problem, shape, itemsize, method, n_states):
 
     def size_of(itemsize, n_states, depth):
         state = 1 + extrapolates * (depth + 1)
-        return itemsize * (matrices + (shared + n_states * state) * plan)
+        size = itemsize * (matrices + (shared + n_states * state) * plan)
+        if low_rank_products.suits(shape, symmetric):
+            size += low_rank_products.nbytes(shape, itemsize, n_states)
+        return size
 
     size = size_of(4, n_states, 1)
     if itemsize > 4:

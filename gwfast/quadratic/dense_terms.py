@@ -6,12 +6,76 @@ import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
+from ..problems.losses import LOSSES
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
 
 # Of a product, between two looks at a deadline: a tenth of a second, or half of one on
 # one thread. Rows of a product do not depend on those made with them.
 MULTIPLICATIONS = 10**10
+
+
+class MatrixTerms:
+    """The terms of a linearized cost of matrices: those of the plan, those of its
+    marginals, and costs between the spaces.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    method : Method
+    dtype : dtype
+    n_threads : int
+    deadline : Deadline
+
+    Attributes
+    ----------
+    bilinear : BilinearTerm
+        In units of `cost_scale`.
+    fused : FusedTerm or None
+    cost_scale : float
+    """
+
+    def __init__(self, problem, method, dtype, n_threads, deadline):
+        x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
+        loss.check(x.matrix, "cost_x")
+        loss.check(y.matrix, "cost_y")
+        # The separable terms are constant only when both marginals are fixed.
+        fixed = problem.is_balanced and not method.alternating
+        shift = 0.0
+        if loss.shift_invariant and not method.alternating:
+            shift = common_shift(x.matrix, y.matrix, fixed)
+        kind = dtype, fixed, deadline
+        left = TransformedCost(x, shift, loss.h1, loss.f1, problem.p, *kind)
+        right = TransformedCost(y, shift, loss.h2, loss.f2, problem.q, *kind)
+        self._sides, self._balanced = (left, right), problem.is_balanced
+        self.fused, self._alpha, self.cost_scale = None, 1.0, left.scale * right.scale
+        if problem.linear_cost is not None:
+            self._alpha = problem.alpha
+            self.fused = FusedTerm(
+                problem.linear_cost, self._alpha, self.cost_scale, dtype, n_threads
+            )
+            self.cost_scale = self.fused.cost_scale
+        # The sign of the term, and its weight, are taken care of once.
+        factor = -self._alpha * left.scale * right.scale / self.cost_scale
+        np.multiply(left.matrix, factor, out=left.matrix)
+        symmetric = x.symmetric and y.symmetric
+        self.bilinear = BilinearTerm(left.matrix, right.matrix, symmetric, n_threads)
+
+    def separable(self, rows, cols):
+        """Those of the marginals of a plan, (n,) and (m,), in units of cost."""
+        left, right = self._sides
+        if self._balanced:
+            linear = left.linear, right.linear
+        else:
+            linear = left.times(rows), right.times(cols)
+        # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
+        constant = left.center * right.center / 2
+        row_cost = linear[0] - right.center * left.product - constant
+        col_cost = linear[1] - left.center * right.product - constant
+        row_cost, col_cost = self._alpha * row_cost, self._alpha * col_cost
+        if self.fused is not None:
+            row_cost = row_cost + self.fused.separable
+        return row_cost, col_cost
 
 
 class TransformedCost:
@@ -80,7 +144,7 @@ class BilinearTerm:
     """
 
     def __init__(self, left, right, symmetric, n_threads):
-        self._matrices, self._symmetric = (left, right), symmetric
+        self.matrices, self.symmetric = (left, right), symmetric
         self._n_threads = n_threads
         self._orientations = [(left, Panels(right, True, n_threads=n_threads))]
         if not symmetric:
@@ -89,10 +153,25 @@ class BilinearTerm:
         shape, dtype = (len(left), len(right)), left.dtype
         self._scratch = [aligned_empty(shape, dtype) for _ in self._orientations]
 
+    @property
+    def shape(self):
+        """Of its products."""
+        return self._scratch[0].shape
+
+    @property
+    def dtype(self):
+        """Of matrices and products."""
+        return self._scratch[0].dtype
+
+    @property
+    def packed(self):
+        """The right matrix, packed."""
+        return self._orientations[0][1]
+
     def astype(self, dtype):
         """The same in another precision, with room of its own."""
-        left, right = (matrix.astype(dtype) for matrix in self._matrices)
-        return BilinearTerm(left, right, self._symmetric, self._n_threads)
+        left, right = (matrix.astype(dtype) for matrix in self.matrices)
+        return BilinearTerm(left, right, self.symmetric, self._n_threads)
 
     def multiply(self, plan, out, deadline=NEVER):
         """Write the term of a plan to `out`, which is returned; OutOfTime, and neither
@@ -107,7 +186,7 @@ class BilinearTerm:
                 for rows in _slices(a, product):
                     deadline.check()
                     _products.matmul(a[rows], b, product[rows], n_threads=n_threads)
-        if not self._symmetric:
+        if not self.symmetric:
             out += self._scratch[1]
             out *= 0.5
         return out
@@ -172,3 +251,14 @@ class FusedTerm:
             return float(np.vdot(self._linear_cost, plan))
         product = _kernels.dot(plan, self.matrix, self._n_threads)
         return self._middle * mass + product * self.cost_scale / self._weight
+
+
+def common_shift(x, y, fixed):
+    """What is taken from both costs under a loss that sees differences only, to keep
+    large offsets out of the squares. Costs whose marginals are not fixed keep theirs
+    where they differ by as much.
+    """
+    shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
+    if fixed or abs(shift) > max(float(np.ptp(matrix)) for matrix in (x, y)):
+        return shift
+    return 0.0

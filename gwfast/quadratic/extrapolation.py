@@ -112,14 +112,15 @@ class Guarded(Extrapolation):
         update, trial = stepped.update, self.trial
         change, gw_cost = update.change, update.gw_cost
         entropy = self._linearization.entropy(stepped.kernel, stepped.solution, update)
-        reg_cost = gw_cost - 2 * epsilon * entropy
+        rule, marginals = self._linearization.problem.rule, (update.rows, update.cols)
+        reg_cost = rule.regularized(gw_cost, epsilon, entropy, *marginals)
         # An objective is known as well as the marginals are met.
         slack = stepped.error * abs(gw_cost) + rounding
         if trial is not None:
             most = trial.reg_cost + slack + trial.slack
             if change > trial.change or reg_cost > most:
                 return self._retract()
-        known, knowable = mutual_information(update.rows, update.cols, entropy)
+        known, knowable = mutual_information(*marginals, entropy)
         contracts = change <= min(CONTRACTING * change_before, MAX_CHANGE)
         informed = known / (knowable or 1.0) >= MIN_INFORMATION
         self._next(Trial(change, reg_cost, slack), contracts and informed and further)

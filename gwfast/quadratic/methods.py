@@ -10,8 +10,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..kernels import _kernels
-from ..kernels._rows import ColumnSums
 from ..linear.gibbs_kernel import Kernel
 from ..linear.marginals import SemirelaxedSolver
 from ..linear.sinkhorn_solver import LinearSolution, PotentialsOutOfRange
@@ -182,20 +180,11 @@ class UnbalancedStep:
     def _relaxation(self, epsilon):
         """Mass of the state, and the `Relaxation` of the linear problem there."""
         linearization, scale = self._linearization, self._linearization.cost_scale
-        rows, cols, entropy = _look(linearization)
+        rows, cols, entropy = linearization.standing()
         mass = float(rows.sum())
         shift = self._rule.shift(epsilon * scale, entropy, rows, cols) / scale
         rho = tuple(one * mass / scale for one in self._rule.rho)
         return mass, Relaxation(rho, shift, mass)
-
-
-def _look(linearization):
-    """Marginals and entropy of the state, a plan."""
-    plan, n_threads = linearization.state, linearization.n_threads
-    rows, cols = map(np.empty, plan.shape)
-    sums = ColumnSums(*plan.shape, plan.dtype)
-    _kernels.marginals(plan, rows, cols, sums, n_threads)
-    return rows, cols, _kernels.entropy(plan, n_threads)
 
 
 def step_of(method, linearization):

@@ -12,27 +12,36 @@ from ..utils.trees import as_saved
 
 # Relative rounding of a float32 product of matrices with entries of order one.
 ROUNDING = 2e-7
+# What it may move the next plan by, as a fraction of the last change.
+SLACK = 0.01
 
 
 class Increments:
-    """Products near that of a reference plan: ``multiply(plan, made)`` writes the
-    product of a float32 plan to `made` (n, m), and returns it.
+    """Products near that of a reference plan, by float32 ones of the difference, the
+    `PlanProducts` given, which are written to `made` (n, m).
     """
 
-    def __init__(self, multiply, made, n_threads):
-        self._multiply, self._made, self._n_threads = multiply, made, n_threads
-        self._difference = aligned_empty(made.shape)
+    def __init__(self, products, made, n_threads):
+        self.products, self._made, self._n_threads = products, made, n_threads
+        self._difference, self._scale = aligned_empty(made.shape), 0.0
         self._plan = self._product = None
 
     def export(self):
         """A tree from which `restore` takes the reference."""
-        return dict(plan=self._plan, product=self._product)
+        return dict(
+            plan=self._plan,
+            product=self._product,
+            scale=self._scale,
+            products=self.products.export(),
+        )
 
     def restore(self, saved, shape, dtype):
         """Take the reference that another exported, of this shape and dtype."""
         if saved["plan"] is not None:
             pair = saved["plan"], saved["product"]
             self.refer(*(as_saved(one, shape, dtype) for one in pair))
+            self._scale = float(saved["scale"])
+            self.products.restore(saved["products"], shape, np.float32)
 
     def refer(self, plan, product):
         """Take this product, made in float64, as the one to start from."""
@@ -41,21 +50,29 @@ class Increments:
         else:
             np.copyto(self._plan, plan)
             np.copyto(self._product, product)
+        self._scale = 0.0
+        self.products.forget()
 
-    def fill(self, plan, out, max_error):
-        """Write the product of `plan` into `out`, if that is right up to `max_error`;
-        returns whether it was, and if not, has written nothing.
+    def fill(self, plan, out, allowed, is_whole=False):
+        """Write the product of `plan` into `out`, if rounding is wrong by a fraction of
+        `allowed` only; returns whether it was, and if not, has written nothing.
         """
         if self._plan is None:
             return False
         distance, _ = _kernels.distance(plan, self._plan, self._n_threads)
-        if not ROUNDING * distance <= max_error:
+        if not ROUNDING * distance <= SLACK * allowed:
             return False
         difference = np.subtract(
             plan, self._plan, out=self._difference, casting="same_kind"
         )
-        scale = float(max(difference.max(), -difference.min())) or 1.0
-        difference /= scale
-        np.multiply(self._multiply(difference, self._made), scale, out=out)
+        # The same for all differences from a reference, as what is known of the
+        # products of some is used for others.
+        if not self._scale:
+            self._scale = float(max(difference.max(), -difference.min())) or 1.0
+        difference /= self._scale
+        if is_whole:
+            self.products.want_whole()
+        self.products.fill(difference, self._made, allowed / self._scale, over=plan)
+        np.multiply(self._made, self._scale, out=out)
         out += self._product
         return True

@@ -12,7 +12,8 @@ COMBINED = 1 << 16
 
 
 class PlanHistory:
-    """The last steps from plan to plan, and the products of the plans they led to.
+    """The last steps from plan to plan, and the products of the plans they led to, with
+    vectors `beside` that are taken to be linear in the plan as well.
 
     The linearized cost is linear in the plan: to extrapolate, the products are
     combined, and the plan that they would belong to is never made but for about
@@ -29,6 +30,7 @@ class PlanHistory:
         return dict(
             steps=self._anderson.export(),
             products=self._products.export(),
+            beside=self._beside,
             extrapolated=self._extrapolated,
             unkept=self._unkept,
         )
@@ -38,6 +40,7 @@ class PlanHistory:
         rows = (len(range(shape[0])[self.rows]), shape[1])
         self._anderson.restore(saved["steps"], rows, dtype)
         self._products.restore(saved["products"], shape[0] * shape[1], dtype)
+        self._beside = [np.asarray(one, dtype=np.float64) for one in saved["beside"]]
         start = saved["extrapolated"]
         self._extrapolated = None if start is None else as_saved(start, rows, dtype)
         self._unkept = bool(saved["unkept"])
@@ -45,7 +48,7 @@ class PlanHistory:
     def clear(self):
         """Forget all plans."""
         self._anderson = Anderson(self._depth)
-        self._products = _Ring(self._depth + 1)
+        self._products, self._beside = _Ring(self._depth + 1), []
         self.drop_extrapolated()
         # Whether the product of the last plan has not been kept.
         self._unkept = False
@@ -68,23 +71,25 @@ class PlanHistory:
         """A step from rows to a plan."""
         self._anderson.add(start, plan[self.rows].copy())
 
-    def extrapolate(self, product):
+    def extrapolate(self, product, beside):
         """Overwrite the product of the last plan by that of where the last plans lead;
-        returns whether they say.
+        returns what is beside that, or None if they do not say.
         """
         self._unkept = False
         self._products.add(product)
+        self._beside = [*self._beside[-self._depth :], beside]
         coefficients = self._anderson.coefficients()
         if not coefficients:
-            return False
+            return None
         self._products.combine(coefficients, product)
         rows = self._anderson.combined(coefficients)
         self._extrapolated = rows.astype(product.dtype)
-        return True
+        return np.dot(coefficients, self._beside[-len(coefficients) :])
 
     def last_product(self, out):
-        """Copy the last product that was kept to `out`."""
+        """Copy the last product that was kept to `out`; returns what was beside it."""
         np.copyto(out, self._products.last(out.shape))
+        return self._beside[-1]
 
 
 class _Ring:

@@ -79,16 +79,18 @@ class ResumableDense(Linearization):
     """The part in that of a linearization whose state is the plan."""
 
     def export(self):
-        buffer, near = self._buffer, self._increments
+        buffer = self._buffer
         return dict(
             plan=self.state,
             # Elsewhere it is made anew, of the plan itself.
             product=buffer.array if self._turn == buffer.turn else None,
             separable=(self.row_cost, self.col_cost),
+            standing=self._standing,
             epsilon=self._epsilon,
             change=self._change,
             history=self._history.export(),
-            increments=near and near.export(),
+            products=self.products.export(),
+            was_thin=self._was_thin,
         )
 
     def restore(self, saved):
@@ -103,8 +105,10 @@ class ResumableDense(Linearization):
             as_saved(one, (size,), np.float64)
             for one, size in zip(saved["separable"], self.problem.shape, strict=True)
         )
+        *marginals, entropy = saved["standing"]
+        self._standing = *map(np.asarray, marginals), entropy
         self._epsilon, self._change = float(saved["epsilon"]), float(saved["change"])
         self.forget()
         self._history.restore(saved["history"], *kind)
-        if self._increments is not None:
-            self._increments.restore(saved["increments"], *kind)
+        self.products.restore(saved["products"], *kind)
+        self._was_thin = bool(saved["was_thin"])

@@ -42,7 +42,8 @@ def test_plans_costs_and_log_are_pots(gromov, alpha, rho):
     assert log["linear_cost"] == pytest.approx(right["linear_cost"], rel=1e-7)
     for one, other in zip(log["duals"], right["duals"], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-    assert abs(len(log["error"]) - len(right["error"])) <= 1
+    # Extrapolation ends sooner.
+    assert len(log["error"]) <= len(right["error"]) + 1
     assert {*right} == {*log} - {"status"}
     cost, again = pot.fused_unbalanced_gromov_wasserstein2(*costs, p, q, **options)
     assert cost == again["fugw_cost"] == log["fugw_cost"]

@@ -12,6 +12,7 @@ from helpers.problems import distances, masses, random_cost, rotated_pair
 import gwfast
 from gwfast import Epsilon, PointCloud
 from gwfast.problems import low_rank
+from gwfast.quadratic import low_rank_products
 from gwfast.solvers import checkpoint, levels, stages, starts
 from gwfast.utils import atomic_files, trees
 
@@ -113,6 +114,7 @@ SOLVES = {
     "fused float64": (costs, dict(epsilon=0.01, linear_cost=LINEAR, **TIGHT)),
     "semirelaxed": (lambda: costs()[:3], dict(epsilon=0.02, marginals="semirelaxed")),
     "partial": (costs, dict(epsilon=0.02, marginals="partial", mass=0.6)),
+    "unbalanced": (costs, dict(epsilon=0.02, marginals="unbalanced", rho=(0.3, 2.0))),
     "ppa": (costs, dict(epsilon=0.1, method="ppa", max_outer=60)),
     "bapg": (costs, dict(epsilon=0.1, method="bapg", max_outer=60, dtype="float64")),
     "max_outer": (clouds, dict(max_outer=4)),
@@ -130,6 +132,31 @@ def test_a_killed_descent_ends_at_the_same_bits(problem, options, every, killed)
     result, n_killed = killed(solve, every)
     assert told(result) == told(plain)
     assert n_killed == (plain.n_outer - 1) // every
+
+
+THIN = {
+    "float32": dict(),
+    "float64": TIGHT,
+    "fused": dict(linear_cost=np.random.default_rng(4).random((300, 290)), alpha=0.7),
+    "unbalanced": dict(marginals="unbalanced", rho=(0.5, 0.8)),
+    "unbalanced float64": dict(marginals="unbalanced", rho=(0.5, 0.8), **TIGHT),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", THIN)
+@pytest.mark.parametrize("every", [1, 4])
+def test_one_killed_between_thin_products_ends_at_the_same_bits(
+    name, every, killed, monkeypatch
+):
+    monkeypatch.setattr(low_rank_products, "MIN_POINTS", 200)
+    options = dict(epsilon=Epsilon(relative=0.1), init="product") | THIN[name]
+    problem = [cost + 0.1 for cost in metric(300, 290)]
+    solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
+    plain = solve()
+    result, n_killed = killed(solve, every)
+    assert told(result) == told(plain)
+    assert n_killed >= (plain.n_outer - 2) // every > 0
 
 
 @pytest.fixture
