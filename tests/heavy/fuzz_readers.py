@@ -66,14 +66,17 @@ def mutate_archive(data, max_size, chance):
 def mutator(reader):
     def mutate(data, max_size, seed):
         chance = random.Random(seed)
+        made = None
         if chance.random() < 0.75:
             try:
                 if reader in PACKED:
-                    return mutate_packed(reader, data, max_size)
-                if reader in ("npz", "cache", "alignment", "checkpoint"):
-                    return mutate_archive(data, max_size, chance)
+                    made = mutate_packed(reader, data, max_size)
+                elif reader in ("npz", "cache", "alignment", "checkpoint"):
+                    made = mutate_archive(data, max_size, chance)
             except Exception:
                 pass
+        if made is not None and len(made) <= max_size:
+            return made
         return atheris.Mutate(data, max_size)
 
     return mutate
