@@ -41,11 +41,11 @@ class LowRankCost(PointCloud):
         size = np.sqrt(_kernels.dot(matrix, matrix, n_threads))
         found = np.sqrt(values @ values)
         self.left_out = np.sqrt(max(1.0 - (found / size) ** 2, 0.0)) if size else 0.0
-        # Entries of the features, and what they are multiplied with, of order one.
-        vectors *= np.float32(np.sqrt(self.n))
-        self.features = vectors
-        scale = np.abs(values).max() / self.n or 1.0
-        self.scale, self.signature = unit * scale, np.diag(values / (self.n * scale))
+        # Entries of order one for the largest eigenvalue, as of points.
+        largest = np.abs(values).max() or 1.0
+        lengths = np.sqrt(np.abs(values) * (self.n / largest))
+        self.features = vectors * lengths.astype(np.float32)
+        self.scale, self.signature = unit * largest / self.n, np.diag(np.sign(values))
 
 
 def has_low_rank(problem, shape):

@@ -98,8 +98,8 @@ class Dense(ResumableDense):
 
     @property
     def _separable_potentials(self):
-        weight = -float(self.method.marginal_terms) / self.cost_scale
-        return Potentials(weight * self.row_cost, weight * self.col_cost)
+        counts, terms = self.method.marginal_terms, (self.row_cost, self.col_cost)
+        return Potentials(*(-one / self.cost_scale * counts for one in terms))
 
     def start(self, plan=None):
         problem = self.problem

@@ -17,10 +17,13 @@ from ..problems.low_rank import MIN_POINTS, leading_eigenpairs
 from ..utils.trees import as_saved
 
 # Eigenvectors, at most one for so many points, but for the bounds.
-POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 16, 64, 256
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 256
 # Rows that are measured: so many evenly spread, and as many of those that the leading
 # eigenvectors leave out most of.
 MEASURED = 8
+# Thin products from one whole one to the next that are worth looking for them, and
+# products that are made whole without a look, at most, where there are fewer.
+WORTH, MAX_PAUSE = 2, 16
 
 
 def suits(shape, symmetric):
@@ -121,6 +124,9 @@ class LowRankProducts:
         self._bilinear, self._parts, self._n_threads = bilinear, parts, n_threads
         self._thin = self._rest = None
         self._offset = 0.0
+        # Products near the reference so far, those left to be made without a look, and
+        # how many these are the next time.
+        self._run, self._pause, self._next_pause = 0, 0, 1
 
     def fork(self):
         """Another without a reference."""
@@ -128,11 +134,13 @@ class LowRankProducts:
 
     def export(self):
         """A tree from which `restore` takes the reference."""
-        return dict(rest=self._rest, offset=self._offset)
+        counts = self._run, self._pause, self._next_pause
+        return dict(rest=self._rest, offset=self._offset, counts=counts)
 
     def restore(self, saved, shape, dtype):
         """Take the reference that another exported, of this shape and dtype."""
         self._offset, self._rest = float(saved["offset"]), None
+        self._run, self._pause, self._next_pause = map(int, saved["counts"])
         if saved["rest"] is not None:
             self._rest = aligned_empty(shape, dtype)
             np.copyto(self._rest, as_saved(saved["rest"], shape, dtype))
@@ -145,21 +153,38 @@ class LowRankProducts:
         """Write the product of `plan` into `out`, if what it is wrong by is at most
         `max_error` in the mean over a plan, this or another; returns whether it was.
         """
+        if self._pause:
+            self._pause -= 1
+            return False
         factors = self._parts.of(self._bilinear)
         *self._thin, whole = factors.begin(plan)
-        if not (max_error > 0 and self._error(over, whole) <= max_error):
+        if not max_error > 0:
             return False
+        if not self._error(over, whole) <= max_error:
+            if self._rest is not None and self._run < WORTH:
+                self._pause = self._next_pause
+                self._next_pause, self._thin = min(2 * self._pause, MAX_PAUSE), None
+            else:
+                self._next_pause = 1
+            return False
+        self._run += 1
         factors.finish(*self._thin, out)
+        self._thin = None
         if self._rest is not None:
             out += self._rest
         return True
 
     def refer(self, plan, product):
-        """Take as the reference the plan last passed to `fill`, of this product."""
+        """Take as the reference the plan last passed to `fill`, of this product, if
+        there was a look at it.
+        """
+        if self._thin is None:
+            return
         if self._rest is None:
             self._rest = aligned_empty(product.shape, product.dtype)
         self._parts.of(self._bilinear).finish(*self._thin, self._rest)
         np.subtract(product, self._rest, out=self._rest)
+        self._run, self._thin = 0, None
         self._offset = _kernels.dot(plan, self._rest, self._n_threads)
 
     def correction(self, plan):

@@ -18,7 +18,7 @@ import numpy as np
 from .. import _version
 from ..problems.geometry import DenseCost, PointCloud
 from ..utils.blocks import row_blocks
-from ..utils.trees import DAMAGED, read_tree, write_tree
+from ..utils.trees import read_tree, write_tree
 
 KIND = "checkpoint of gwfast"
 # One more whenever a reader of the former would go wrong.
@@ -86,7 +86,8 @@ class Checkpoint:
         """A ValueError with the path and the reason for what the block raises."""
         try:
             yield
-        except DAMAGED as error:
+        # The tree may be any.
+        except Exception as error:
             raise ValueError(f"{self.path}: damaged ({error!r})") from error
 
     def saver(self, stage, export):

@@ -7,8 +7,10 @@ import time
 
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
+from ..quadratic.factory import is_factored
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.solution import Solution
+from ..quadratic.stopping import Limits
 from ..results.result import Candidate
 from ..results.status import Status
 from ..utils.deadline import NEVER, OutOfTime
@@ -21,6 +23,8 @@ ANNEALING_STEPS = 7
 # An annealed candidate begins at the larger of this multiple of epsilon and this
 # fraction of the mean linearized cost.
 ANNEAL_FROM, ANNEAL_FROM_RELATIVE = 3.0, 0.05
+# Limits of the iteration that makes a plan for other costs, but for their number.
+NEXT = Limits(max_outer=1, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # What becomes of a contestant, see `Candidate.fate`: nothing yet; those for which there
 # was no time.
 AHEAD, SKIPPED = "ahead", "out of time"
@@ -236,14 +240,29 @@ def candidates_from_starts(
 
 
 def promote(coarse, linearization, schedule, at):
-    """The contestant on more points, among which `at` are those it had."""
+    """The contestant on more points, among which `at` are those it had; or on the costs
+    themselves of all points.
+    """
+    before, schedule = coarse.loop.linearization, Schedule(schedule.last, schedule.last)
+    if is_factored(before.problem) and not is_factored(linearization.problem):
+        return _smoothed(coarse, linearization, schedule)
     return Contestant.at_start(
         coarse.label,
         linearization,
-        Schedule(schedule.last, schedule.last),
-        lambda fork: fork.start_from(coarse.loop.linearization, *at),
+        schedule,
+        lambda fork: fork.start_from(before, *at),
         (coarse.loop.potentials, *at),
     )
+
+
+def _smoothed(coarse, linearization, schedule):
+    """The contestant on the costs that those it had are nearly, with its next plan."""
+    one = coarse.advance(dataclasses.replace(NEXT, max_outer=coarse.n_outer + 1))
+    began, fork = time.perf_counter(), linearization.fork()
+    gw_cost = fork.start(one.solution.coupling.toarray())
+    potentials = one.solution.potentials_for(fork)
+    loop = OuterLoop(fork, schedule, gw_cost, potentials=potentials)
+    return Contestant(coarse.label, loop, time.perf_counter() - began)
 
 
 def resume(last, epsilon):

@@ -11,6 +11,7 @@ import dataclasses
 
 import numpy as np
 
+from ..problems.low_rank import low_rank_problem
 from ..quadratic.factory import linearize, work
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates
@@ -64,7 +65,12 @@ def search(problem, options, report, further=0.0):
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [_order(*side, options.order) for side in sides]
-    sizes = [*level_sizes(problem, options.tier), None]
+    # Where the costs are nearly of low rank that is all that levels before the last
+    # see of them: as cheap as point clouds.
+    smooth = low_rank_problem(problem, options.threads(problem))
+    sizes = [*level_sizes(smooth or problem, options.tier), None]
+    if smooth is not None:
+        sizes.insert(-1, max(problem.shape))
     with checkpoint.restoring():
         begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
     for number, size in enumerate(sizes):
@@ -72,7 +78,7 @@ def search(problem, options, report, further=0.0):
             continue
         is_last, late = size is None, standing is not None and standing.is_late
         rows = [np.sort(every[:size]) for every in orders]
-        part = problem if is_last else problem.take(*rows)
+        part = problem if is_last else (smooth or problem).take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
         kept = dict(races=False, n_states=SECOND_LEVEL_STATES)
@@ -88,7 +94,9 @@ def search(problem, options, report, further=0.0):
                 standing, saved = Standing.restored(linearization, saved), None
         else:
             entering = number, linearization, schedule, (rows, inside)
-            standing = _entered(standing, *entering, tier, options, report)
+            # The few points of the first level may have had other optima than all have.
+            fresh = number == 1 and tier == "dense" and (smooth is None or not is_last)
+            standing = _entered(standing, *entering, fresh, options, report)
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)
         standing = successive_halving(
@@ -110,10 +118,10 @@ def search(problem, options, report, further=0.0):
     return standing.left[0], is_tie(standing), candidates
 
 
-def _entered(before, number, linearization, schedule, points, tier, options, report):
+def _entered(before, number, linearization, schedule, points, fresh, options, report):
     """The `Standing` on a level before its first round: with the default starts, or
-    with those left on the level `before`, and fresh ones; `points` are those of the
-    level and of that before it, of both sides.
+    with those left on the level `before`, and fresh ones where these are asked for;
+    `points` are those of the level and of that before it, of both sides.
     """
     shape, deadline = linearization.problem.shape, options.limits.deadline
     costs = linearization, schedule
@@ -125,7 +133,7 @@ def _entered(before, number, linearization, schedule, points, tier, options, rep
         at = [np.searchsorted(*pair) for pair in zip(*points, strict=True)]
         left = before.left[:1] if before.is_late else before.left
         field = [promote(one, *costs, at) for one in left]
-        if number == 1 and tier == "dense" and not before.is_late:
+        if fresh and not before.is_late:
             starts = fresh_starts(shape)
             field += [
                 dataclasses.replace(one, label=f"fresh {one.label}")

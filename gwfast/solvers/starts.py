@@ -20,6 +20,7 @@ from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
+from ..problems.low_rank import LowRankCost
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
 from ..utils.blocks import row_blocks
@@ -420,6 +421,12 @@ def _factors(geometry):
 
 def _root_factors(geometry):
     """The same of the square root, see `Profile`."""
+    if isinstance(geometry, LowRankCost):
+        points = geometry.features - geometry.features.mean(axis=0, dtype=np.float64)
+        basis, core = np.linalg.qr(points)
+        values, vectors = np.linalg.eigh(core @ geometry.signature @ core.T)
+        vectors, unit = basis @ vectors, np.sqrt(geometry.scale)
+        return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors, unit
     if isinstance(geometry, PointCloud):
         points = geometry.points.astype(np.float64)
         values, vectors = np.linalg.eigh(points.T @ points)
