@@ -78,6 +78,7 @@ class Factored(Linearization):
         else:
             ones = (np.ones(size, dtype=np.float32) for size in problem.shape)
             x, y = problem.x.features, problem.y.features
+            plan = np.asarray(plan, dtype=np.float32)
             self.state, _ = contract(x, plan, y, *ones, self.n_threads)
         return self._objective(problem.p, problem.q)
 

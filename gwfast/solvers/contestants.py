@@ -5,6 +5,8 @@ stand on one level. Both are frozen: each step of a race makes another.
 import dataclasses
 import time
 
+import numpy as np
+
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..quadratic.factory import is_factored
@@ -245,7 +247,7 @@ def promote(coarse, linearization, schedule, at):
     """
     before, schedule = coarse.loop.linearization, Schedule(schedule.last, schedule.last)
     if is_factored(before.problem) and not is_factored(linearization.problem):
-        return _smoothed(coarse, linearization, schedule)
+        return _on_costs(coarse, linearization, schedule, at)
     return Contestant.at_start(
         coarse.label,
         linearization,
@@ -255,12 +257,17 @@ def promote(coarse, linearization, schedule, at):
     )
 
 
-def _smoothed(coarse, linearization, schedule):
-    """The contestant on the costs that those it had are nearly, with its next plan."""
+def _on_costs(coarse, linearization, schedule, at):
+    """The contestant on the costs whose eigenvectors it had, with its next plan."""
     one = coarse.advance(dataclasses.replace(NEXT, max_outer=coarse.n_outer + 1))
     began, fork = time.perf_counter(), linearization.fork()
-    gw_cost = fork.start(one.solution.coupling.toarray())
-    potentials = one.solution.potentials_for(fork)
+    plan, potentials, shape = one.solution.coupling.toarray(), None, fork.problem.shape
+    if plan.shape == shape:
+        potentials = one.solution.potentials_for(fork)
+    else:
+        plan, some = np.zeros(shape, dtype=plan.dtype), plan
+        plan[np.ix_(*at)] = some
+    gw_cost = fork.start(plan)
     loop = OuterLoop(fork, schedule, gw_cost, potentials=potentials)
     return Contestant(coarse.label, loop, time.perf_counter() - began)
 

@@ -10,6 +10,7 @@ is kept, and what that takes.
 
 import functools
 
+from ..problems.low_rank import RANK, has_low_rank
 from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
@@ -52,8 +53,12 @@ def _first_level(shape):
     return 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
 
 
-def _dense_race(problem, n_threads, itemsize, shape):
-    """Bytes that a race over dense costs takes, with all of its levels."""
+def _dense_race(problem, n_threads, itemsize, shape, smooth):
+    """Bytes that a race over dense costs takes, with all of its levels; over their
+    leading eigenvectors where these are `smooth`.
+    """
+    if smooth:
+        return _smooth_race(problem, n_threads, itemsize, shape)
     sizes = _sizes(max(shape), False, "dense")
     n, m = (min([size, *sizes[:1]]) for size in shape)
     few, n_starts = (n, m), len(default_starts((int(n) or 1, int(m) or 1), 0))
@@ -70,6 +75,17 @@ def _dense_race(problem, n_threads, itemsize, shape):
     return max(first, last)
 
 
+def _smooth_race(problem, n_threads, itemsize, shape):
+    n, m = shape
+    sized = functools.partial(nbytes, problem, "dense", n_threads, shape=shape)
+    # A kernel, and the eigenvectors in the forms that there are of them; at first
+    # profiles as well.
+    race, first = 4 * n * m + 4 * 12 * RANK * (n + m), 8 * 6 * QUANTILES * (n + m)
+    return max(
+        race + first, race + sized(n_states=LATER_STATES), sized(itemsize=itemsize)
+    )
+
+
 def needs(
     problem,
     n_threads,
@@ -79,9 +95,11 @@ def needs(
     scale=1.0,
     races=True,
     n_states=1,
+    smooth=True,
 ):
     """Bytes that a solve takes beside its input, by tier; or would with `scale` times
-    as many points. Without `races` it is of one start, or of `n_states` on all points.
+    as many points. Without `races` it is of one start, or of `n_states` on all points;
+    unless it is `smooth` eigenvectors of the costs do not do.
     """
     shape = tuple(scale * points for points in problem.shape)
     kind = dict(method=method, shape=shape, itemsize=itemsize, n_states=n_states)
@@ -94,7 +112,8 @@ def needs(
     if is_factored(problem, method):
         first = _first_level(shape)
         return {tier: size + first for tier, size in takes.items()}
-    return {"dense": _dense_race(problem, n_threads, itemsize, shape)}
+    smooth = smooth and has_low_rank(problem, shape)
+    return {"dense": _dense_race(problem, n_threads, itemsize, shape, smooth)}
 
 
 def choose(problem, tier, limit, n_threads, **kind):

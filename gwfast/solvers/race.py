@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 
-from ..problems.low_rank import low_rank_problem
+from ..problems.low_rank import has_low_rank, low_rank_problem
 from ..quadratic.factory import linearize, work
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates
@@ -25,7 +25,7 @@ from .contestants import (
     hurried,
     promote,
 )
-from .levels import SECOND_LEVEL_STATES, level_sizes, needs
+from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs
 from .stages import GRACE, UPDATES
 from .starts import default_starts, fresh_starts
 
@@ -65,12 +65,7 @@ def search(problem, options, report, further=0.0):
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [_order(*side, options.order) for side in sides]
-    # Where the costs are nearly of low rank that is all that levels before the last
-    # see of them: as cheap as point clouds.
-    smooth = low_rank_problem(problem, options.threads(problem))
-    sizes = [*level_sizes(smooth or problem, options.tier), None]
-    if smooth is not None:
-        sizes.insert(-1, max(problem.shape))
+    source, sizes = _levels(problem, options)
     with checkpoint.restoring():
         begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
     for number, size in enumerate(sizes):
@@ -78,7 +73,7 @@ def search(problem, options, report, further=0.0):
             continue
         is_last, late = size is None, standing is not None and standing.is_late
         rows = [np.sort(every[:size]) for every in orders]
-        part = problem if is_last else (smooth or problem).take(*rows)
+        part = problem if is_last else source.take(*rows)
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
         kept = dict(races=False, n_states=SECOND_LEVEL_STATES)
@@ -95,7 +90,7 @@ def search(problem, options, report, further=0.0):
         else:
             entering = number, linearization, schedule, (rows, inside)
             # The few points of the first level may have had other optima than all have.
-            fresh = number == 1 and tier == "dense" and (smooth is None or not is_last)
+            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
             standing = _entered(standing, *entering, fresh, options, report)
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)
@@ -116,6 +111,22 @@ def search(problem, options, report, further=0.0):
         inside = rows
     candidates = Candidates(standing.candidates + standing.records())
     return standing.left[0], is_tie(standing), candidates
+
+
+def _levels(problem, options):
+    """What levels before the last take points of, and how many a side, None on the
+    last. That is the problem, or it with the leading eigenvectors of its costs, which
+    are as cheap as point clouds and nearly all that matters; then all points come
+    before the costs themselves.
+    """
+    smooth = low_rank_problem(problem, options.threads(problem))
+    if smooth is not None:
+        return smooth, [*level_sizes(smooth, options.tier), max(problem.shape), None]
+    if has_low_rank(problem, problem.shape):
+        # It takes more than was looked for.
+        given = options.tier, options.memory_limit, options.threads(problem)
+        choose(problem, *given, itemsize=options.precision.itemsize, smooth=False)
+    return problem, [*level_sizes(problem, options.tier), None]
 
 
 def _entered(before, number, linearization, schedule, points, fresh, options, report):

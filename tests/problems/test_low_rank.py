@@ -163,6 +163,15 @@ def test_what_is_returned_is_of_the_costs_themselves(matrices, max_outer):
     assert result.gw_cost == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_plan_in_float64_is_a_start_of_it(matrices):
+    """It is in float32."""
+    plan = np.outer(masses(N, 8), masses(N, 9))
+    result = gwfast.gromov_wasserstein(
+        *matrices, init=plan, epsilon=0.5, dtype="float64", max_outer=60
+    )
+    assert result.converged and result.plan.dtype == np.float64
+
+
 def test_a_callback_stops_in_the_first_stage_too(matrices):
     steps = []
 

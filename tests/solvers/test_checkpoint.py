@@ -191,6 +191,22 @@ def test_a_killed_race_ends_at_the_same_bits(name, every, killed, small_race):
     assert n_killed > plain.n_outer // every
 
 
+@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_killed_race_of_eigenvectors_ends_at_the_same_bits(
+    dtype, every, killed, small_race, monkeypatch
+):
+    monkeypatch.setattr(low_rank, "MIN_POINTS", 50)
+    monkeypatch.setattr(low_rank_products, "MIN_POINTS", 50)
+    solve = functools.partial(
+        gwfast.gromov_wasserstein, *metric(90, 80), epsilon=0.02, dtype=dtype
+    )
+    plain = solve()
+    result, n_killed = killed(solve, every)
+    assert told(result) == told(plain)
+    assert n_killed > plain.n_outer // every
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("prune", [True, False])
 def test_a_killed_multistart_ends_at_the_same_bits(prune, killed):

@@ -97,10 +97,14 @@ print(status("VmHWM") - before, levels.needs(asked, 2, **kind)[tier])
 # Kind of the costs, points of both sides, of the problem, tolerance, limit of outer
 # iterations, and options.
 PRODUCT = dict(init="product")
+UNBALANCED = dict(marginals="unbalanced", rho=(1.0, 2.0))
 DOUBLE = PRODUCT | dict(dtype="float64")
 FOOTPRINTS = {
     "dense costs": ("symmetric", 1100, 900, {}, 1e-3, 60, PRODUCT),
     "a race": ("symmetric", 400, 300, {}, 1e-3, 60, {}),
+    "a race over eigenvectors": ("symmetric", 1100, 900, {}, 1e-3, 60, {}),
+    "a race in float64": ("symmetric", 900, 900, {}, 1e-9, 60, dict(dtype="float64")),
+    "unbalanced": ("symmetric", 1100, 900, UNBALANCED, 1e-3, 60, PRODUCT),
     "float64": ("symmetric", 1100, 900, {}, 1e-9, 60, DOUBLE),
     "asymmetric": ("asymmetric", 900, 1000, {}, 1e-3, 3, PRODUCT),
     "semirelaxed": (

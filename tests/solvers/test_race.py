@@ -10,8 +10,13 @@ from helpers.problems import cloud, distances, masses, orthogonal, rotated_pair
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
+from gwfast.problems import low_rank
+from gwfast.problems.epsilon import Schedule
+from gwfast.quadratic.factory import linearize
+from gwfast.quadratic.stopping import Limits
 from gwfast.results.result import Candidate, Candidates
 from gwfast.solvers import levels
+from gwfast.solvers.contestants import Contestant, promote
 
 
 def noisy_pair(n, d, seed, noise=0.02):
@@ -48,6 +53,84 @@ def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
     answer[np.arange(n), where] = 1.0
     best = gwfast.gromov_wasserstein(*sides, init=answer, epsilon=result.epsilon)
     assert result.gw_cost <= best.gw_cost * 1.005
+
+
+@pytest.fixture
+def smooth_races(small_races, monkeypatch):
+    """Those over eigenvectors, too."""
+    monkeypatch.setattr(low_rank, "MIN_POINTS", 100)
+
+
+@pytest.mark.parametrize("n", mostly_slow([120, 400], fast=[120]))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dense_costs_race_by_their_eigenvectors(smooth_races, n, dtype):
+    x, y, where = noisy_pair(n, 3, 0)
+    costs = distances(x), distances(y[: n - 10])
+    result = gwfast.gromov_wasserstein(*costs, dtype=dtype)
+    sizes = [row.n_points for row in result.candidates]
+    # Few points, all, and all with the costs themselves, on which nobody is fresh.
+    assert sizes == sorted(sizes) and sizes[-1] == n
+    assert sizes[0] == 80
+    last = [row for row in result.candidates if row.fate in ("won", "lost", "tie")]
+    assert len(last) <= 2 and {row.n_points for row in last} == {n}
+    assert result.coupling.form == "array" and result.converged
+    answer = np.zeros((n, n))
+    answer[np.arange(n), where] = 1.0
+    best = gwfast.gromov_wasserstein(
+        *costs, init=answer[:, : n - 10] + 1e-9, epsilon=result.epsilon, dtype=dtype
+    )
+    assert result.gw_cost <= best.gw_cost * 1.005
+    objective = gwfast.verify(QuadraticProblem(*costs), result).objective
+    assert objective.value <= objective.bound
+
+
+def test_costs_of_no_low_rank_race_themselves(smooth_races, monkeypatch):
+    monkeypatch.setattr(low_rank, "MAX_LEFT_OUT", -1.0)
+    x, y, _ = noisy_pair(120, 3, 0)
+    result = gwfast.gromov_wasserstein(distances(x), distances(y))
+    assert result.candidates[0].n_points == 60
+
+
+def test_costs_of_no_low_rank_are_refused_by_what_they_take(monkeypatch):
+    monkeypatch.setattr(low_rank, "MAX_LEFT_OUT", -1.0)
+    costs = [distances(cloud(700, 3, seed)) for seed in (0, 1)]
+    problem = QuadraticProblem(*costs)
+    few, many = (
+        levels.needs(problem, 2, smooth=smooth)["dense"] for smooth in (True, False)
+    )
+    assert few < many
+    with pytest.raises(MemoryError, match="700 x 700 takes"):
+        gwfast.gromov_wasserstein(*costs, memory_limit=(few + many) / 2, n_threads=2)
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_a_contestant_goes_on_on_the_costs_of_its_eigenvectors(smooth_races, fraction):
+    """From all points, or from those of a level before, where one was left out."""
+    x, y, where = noisy_pair(120, 3, 0)
+    problem = QuadraticProblem(distances(x), distances(y))
+    smooth = low_rank.low_rank_problem(problem, 1)
+    rows = np.arange(120)[: int(120 * fraction)]
+    at = rows, np.sort(where[rows])
+    schedule, far = Schedule(0.1, 0.1), Limits(300, 20_000, 1e-5, 1e-5)
+    plan = np.zeros((120, 120), dtype=np.float32)
+    plan[np.arange(120), where] = 1 / 120
+    coarse = linearize(smooth.take(*at), 1)
+    start = plan[np.ix_(*at)] / fraction
+    one = Contestant.at_start("a", coarse, schedule, lambda fork: fork.start(start))
+    one = one.advance(Limits(3, 100, 1e-9, 1e-9))
+    other = promote(one, linearize(problem, 1), schedule, at)
+    assert other.label == "a" and other.n_outer == 0
+    state = other.loop.linearization.state
+    assert state.shape == (120, 120)
+    assert state.sum() == pytest.approx(1.0, rel=1e-3)
+    matched = state.argmax(axis=1)[at[0]] == where[at[0]]
+    assert matched.mean() > 0.9
+    other = other.advance(far)
+    alone = Contestant.at_start(
+        "b", linearize(problem, 1), schedule, lambda fork: fork.start(plan)
+    ).advance(far)
+    assert other.gw_cost == pytest.approx(alone.gw_cost, rel=5e-3)
 
 
 @pytest.mark.slow
