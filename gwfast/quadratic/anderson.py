@@ -3,9 +3,9 @@
 
 The point at which the steps of a linear G vanish is found whether G contracts there or
 not, so it may be a saddle that the iteration is about to leave. Depth one goes forwards
-only, further where the iteration goes anyway: at the tolerances of float32 more depth
-saved one iteration in ten. Greater depths go where they lead only if the steps say that
-G contracts.
+only, further where the iteration goes anyway: of plans in float32 more depth saved one
+iteration in ten. Greater depths go where they lead only if the steps say that G
+contracts; where that is slow, as on sums over plans in float64, they save most.
 """
 
 import numpy as np
@@ -74,10 +74,6 @@ class Anderson:
         size = np.vdot(shrunk, shrunk)
         weight = np.vdot(shrunk, late) / size if size > 0 else 0.0
         return float(weight) if 0.0 < weight <= MAX_WEIGHT else 0.0
-
-    def extrapolated(self, weight):
-        """The point that far on."""
-        return self.last[1] + weight * (self.last[1] - self.penultimate)
 
     def coefficients(self):
         """What to multiply the last `after` by, oldest first, to get where they lead;

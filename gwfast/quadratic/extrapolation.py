@@ -138,7 +138,21 @@ class Contracting(Extrapolation):
         return None
 
 
-KINDS = {None: Extrapolation, "guarded": Guarded, "contracting": Contracting}
+class Deepening(Guarded):
+    """Extrapolates by the last two steps, then by more of them."""
+
+    def _judge(self, stepped, *others):
+        deep = stepped.update.change <= MAX_DEEP_CHANGE
+        kind = Contracting if deep else Guarded
+        return kind._judge(self, stepped, *others)
+
+
+KINDS = {
+    None: Extrapolation,
+    "guarded": Guarded,
+    "contracting": Contracting,
+    "deepening": Deepening,
+}
 
 
 def extrapolation_of(linearization):

@@ -17,7 +17,8 @@ from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.trees import as_saved
-from .anderson import Anderson
+from .anderson import DEPTH, Anderson
+from .extrapolation import MAX_DEEP_CHANGE
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
 
@@ -49,6 +50,7 @@ class Factored(Linearization):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
+    extrapolation = "deepening"
     method = PGD
 
     def __init__(self, problem, n_threads, tier="dense"):
@@ -133,11 +135,12 @@ class Factored(Linearization):
         before = self.state
         x, y = self.problem.x.features, self.problem.y.features
         self.state, rows = kernel.contract(x, y, solution.scalings)
-        self._anderson.add(before, self.state)
         cols, bound = solution.scalings.cols, 0.0
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         self._change = change
+        self._anderson.depth = DEPTH if change <= MAX_DEEP_CHANGE else 1
+        self._anderson.add(before, self.state)
         if self._support is not None:
             bound = np.inf
             if kernel.epsilon == self._support.epsilon:
@@ -221,10 +224,10 @@ class Factored(Linearization):
         return -float(logs) / kernel.epsilon
 
     def extrapolate(self):
-        weight = self._anderson.weight()
-        if weight:
-            self.state = self._anderson.extrapolated(weight)
-        return weight > 0
+        coefficients = self._anderson.coefficients()
+        if coefficients:
+            self.state = self._anderson.combined(coefficients)
+        return len(coefficients) > 0
 
     def retract(self):
         self.state = self._anderson.penultimate

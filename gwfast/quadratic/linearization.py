@@ -69,7 +69,7 @@ class Linearization:
         Limit of inner iterations while the plan still moves fast.
     change_is_rounded : bool
         Whether the change shows the rounding of single entries of the plan.
-    extrapolation : {None, "guarded", "contracting"}
+    extrapolation : {None, "guarded", "contracting", "deepening"}
         How plans can be extrapolated, see extrapolation.py; None where the state does
         not move linearly with the plan.
     precision : FloatPrecision

@@ -36,7 +36,7 @@ class PlanProducts:
         self._increments = self._thin = None
         if self._leading is not None:
             self._thin = LowRankProducts(bilinear, self._leading, n_threads)
-        self.is_thin = self._wants_whole = False
+        self.is_thin, self._n_whole = False, 0
 
     def astype(self, dtype):
         """Those of another precision."""
@@ -58,8 +58,8 @@ class PlanProducts:
         of `allowed`, in the mean over the plan, or another one. OutOfTime after the
         deadline.
         """
-        near, thin, is_whole = self._increments, self._thin, self._wants_whole
-        self._wants_whole = False
+        near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
+        self._n_whole = max(self._n_whole - 1, 0)
         least, over = (
             0.0 if is_whole else THIN_SLACK * allowed,
             plan if over is None else over,
@@ -86,8 +86,10 @@ class PlanProducts:
         return value + self._thin.correction(plan) if corrects else value
 
     def want_whole(self):
-        """Make the next product whole, if any is."""
-        self._wants_whole = True
+        """Make the next product whole, and where the value is not corrected also the
+        one after it, of the plan that the next leads to.
+        """
+        self._n_whole = 1 if self._increments is None else 2
 
     def forget(self):
         """Forget which products are known."""
@@ -101,7 +103,7 @@ class PlanProducts:
             increments=near and near.export(),
             thin=thin and thin.export(),
             is_thin=self.is_thin,
-            wants_whole=self._wants_whole,
+            n_whole=self._n_whole,
         )
 
     def restore(self, saved, shape, dtype):
@@ -111,4 +113,4 @@ class PlanProducts:
         if self._thin is not None:
             self._thin.restore(saved["thin"], shape, dtype)
         self.is_thin = bool(saved["is_thin"])
-        self._wants_whole = bool(saved["wants_whole"])
+        self._n_whole = int(saved["n_whole"])

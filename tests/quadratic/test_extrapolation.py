@@ -6,7 +6,7 @@ from helpers.marks import mostly_slow
 
 import gwfast
 from gwfast import PointCloud
-from gwfast.quadratic import extrapolation
+from gwfast.quadratic import extrapolation, factored
 from gwfast.quadratic.anderson import Anderson
 from gwfast.quadratic.dense import Dense
 from gwfast.quadratic.factored import Factored
@@ -28,7 +28,7 @@ def test_one_direction_is_solved_in_one_extrapolation():
     trail = follow(RATE * np.eye(3), np.array([1.0, -2.0, 0.5]), 2)
     weight = trail.weight()
     assert weight == pytest.approx(RATE / (1 - RATE))
-    np.testing.assert_allclose(trail.extrapolated(weight), 0, atol=1e-12)
+    np.testing.assert_allclose(trail.combined(trail.coefficients()), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rate", [1.2, -0.5, 1.0, 0.999])
@@ -82,3 +82,34 @@ def test_a_bad_extrapolation_is_taken_back(kind, cls, monkeypatch):
     bad = gwfast.gromov_wasserstein(*problem(kind), **solve, max_outer=300)
     assert retracted
     assert bad.gw_cost == pytest.approx(good.gw_cost, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_more_steps_save_iterations_where_contraction_is_slow(monkeypatch):
+    """The objective stands still for most of them."""
+    source, target, _ = load_sample()
+    sides = source.vectors, target.vectors
+    deep = gwfast.align(*sides, n_words=2000).gw
+    assert deep.converged and deep.n_outer <= 40
+    monkeypatch.setattr(extrapolation, "MAX_DEEP_CHANGE", 0.0)
+    monkeypatch.setattr(factored, "MAX_DEEP_CHANGE", 0.0)
+    plain = gwfast.align(*sides, n_words=2000).gw
+    assert plain.converged and plain.n_outer > 2 * deep.n_outer
+    assert deep.gw_cost <= plain.gw_cost * (1 + 1e-6)
+
+
+def test_a_bad_deep_extrapolation_is_taken_back(monkeypatch):
+    solve = dict(epsilon=gwfast.Epsilon(relative=0.02), init="profile", tol=1e-6)
+    good = gwfast.gromov_wasserstein(*problem("factored"), **solve)
+    retracted, retract = [], Factored.retract
+
+    def wild(self):
+        return [-30.0, 31.0] if len(self._steps) > 1 else []
+
+    monkeypatch.setattr(Anderson, "_deep_coefficients", wild)
+    monkeypatch.setattr(
+        Factored, "retract", lambda self: (retracted.append(1), retract(self))[1]
+    )
+    bad = gwfast.gromov_wasserstein(*problem("factored"), **solve, max_outer=400)
+    assert retracted
+    assert bad.gw_cost == pytest.approx(good.gw_cost, rel=1e-4)
