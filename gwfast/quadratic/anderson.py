@@ -10,6 +10,7 @@ contracts; where that is slow, as on sums over plans in float64, they save most.
 
 import numpy as np
 
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.trees import as_saved
 
 # Extrapolation of depth one by more than this many times the last step is not trusted.
@@ -84,6 +85,11 @@ class Anderson:
         weight = self.weight()
         return [-weight, 1.0 + weight] if weight else []
 
+    def leads(self):
+        """Where the last steps lead, or None where nothing can be said."""
+        coefficients = self.coefficients()
+        return self.combined(coefficients) if coefficients else None
+
     def combined(self, coefficients):
         """The sum of the last `after`, so multiplied."""
         last = self._steps[-len(coefficients) :]
@@ -92,28 +98,49 @@ class Anderson:
     def _deep_coefficients(self):
         if len(self._steps) < 2:
             return []
-        befores, afters = (
-            np.array([np.ravel(step[side]) for step in self._steps], dtype=np.float64)
-            for side in (0, 1)
-        )
-        steps, moved = afters - befores, np.diff(befores, axis=0)
-        shrunk = np.diff(steps, axis=0)
-        size = np.sqrt(np.einsum("ij,ij->i", shrunk, shrunk))
+        moved, mixed, gram, right = self._inner_products()
+        size = np.sqrt(np.diag(gram))
         if not size.all():
             return []
         # Of very different sizes, one after the other.
-        shrunk, moved = shrunk / size[:, None], moved / size[:, None]
+        scale = np.multiply.outer(size, size)
+        moved, mixed, gram, right = (
+            moved / scale,
+            mixed / scale,
+            gram / scale,
+            right / size,
+        )
         # What is known of the derivative of G - 1, in a basis of where it went.
-        values, vectors = np.linalg.eigh(moved @ moved.T)
+        values, vectors = np.linalg.eigh(moved)
         kept = values > SINGULAR * values[-1]
         basis = vectors[:, kept] / np.sqrt(values[kept])
-        derivative = basis.T @ (moved @ shrunk.T) @ basis
+        derivative = basis.T @ mixed @ basis
         if np.abs(np.linalg.eigvals(derivative) + 1.0).max() > MAX_EIGENVALUE:
             return []
         # Least squares from normal equations that may be nearly singular.
-        gram, right = shrunk @ shrunk.T, shrunk @ steps[-1]
         weights = np.linalg.lstsq(gram, right, rcond=SINGULAR)[0] / size
         coefficients = np.diff(weights, prepend=0.0, append=0.0)
         coefficients[-1] += 1.0
         fits = np.abs(coefficients).sum() <= MAX_COEFFICIENTS
         return list(coefficients) if fits else []
+
+    def _inner_products(self):
+        """Of the differences of successive `before`, of these with the differences of
+        successive steps, of the latter, and of the latter with the last step; some
+        entries at a time, as these differences are many copies.
+        """
+        count = len(self._steps) - 1
+        made = [np.zeros((count, count)) for _ in range(3)] + [np.zeros(count)]
+        flat = [(np.ravel(before), np.ravel(after)) for before, after in self._steps]
+        for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
+            befores, afters = (
+                np.array([pair[side][part] for pair in flat], dtype=np.float64)
+                for side in (0, 1)
+            )
+            steps = afters - befores
+            moved, shrunk = np.diff(befores, axis=0), np.diff(steps, axis=0)
+            pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
+            for total, (left, right) in zip(made, pairs, strict=False):
+                total += left @ right.T
+            made[3] += shrunk @ steps[-1]
+        return made

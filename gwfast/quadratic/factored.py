@@ -80,7 +80,7 @@ class Factored(Linearization):
         else:
             ones = (np.ones(size, dtype=np.float32) for size in problem.shape)
             x, y = problem.x.features, problem.y.features
-            plan = np.asarray(plan, dtype=np.float32)
+            plan = plan.astype(np.float32, copy=False)
             self.state, _ = contract(x, plan, y, *ones, self.n_threads)
         return self._objective(problem.p, problem.q)
 
@@ -224,10 +224,9 @@ class Factored(Linearization):
         return -float(logs) / kernel.epsilon
 
     def extrapolate(self):
-        coefficients = self._anderson.coefficients()
-        if coefficients:
-            self.state = self._anderson.combined(coefficients)
-        return len(coefficients) > 0
+        led = self._anderson.leads()
+        self.state = self.state if led is None else led
+        return led is not None
 
     def retract(self):
         self.state = self._anderson.penultimate
