@@ -138,13 +138,13 @@ class Contracting(Extrapolation):
         return None
 
 
-class Deepening(Guarded):
+class Deepening(Guarded, Contracting):
     """Extrapolates by the last two steps, then by more of them."""
 
     def _judge(self, stepped, *others):
-        deep = stepped.update.change <= MAX_DEEP_CHANGE
-        kind = Contracting if deep else Guarded
-        return kind._judge(self, stepped, *others)
+        if stepped.update.change <= MAX_DEEP_CHANGE:
+            return Contracting._judge(self, stepped, *others)
+        return Guarded._judge(self, stepped, *others)
 
 
 KINDS = {

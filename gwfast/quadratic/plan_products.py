@@ -60,10 +60,8 @@ class PlanProducts:
         """
         near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
         self._n_whole = max(self._n_whole - 1, 0)
-        least, over = (
-            0.0 if is_whole else THIN_SLACK * allowed,
-            plan if over is None else over,
-        )
+        least = 0.0 if is_whole else THIN_SLACK * allowed
+        over = plan if over is None else over
         self.is_thin = thin is not None and thin.fill(plan, out, least, over)
         if self.is_thin:
             return
