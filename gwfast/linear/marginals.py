@@ -285,7 +285,9 @@ class PartialSolver(SinkhornSolver):
 def _moved(now, before):
     """Largest relative change of a scaling."""
     alive = before > 0
-    return float(np.abs(now[alive] / before[alive] - 1.0).max(initial=0.0))
+    # Beyond the range it has moved by any amount.
+    with np.errstate(over="ignore"):
+        return float(np.abs(now[alive] / before[alive] - 1.0).max(initial=0.0))
 
 
 def _moved_logarithms(now, before):

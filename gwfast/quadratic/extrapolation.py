@@ -22,6 +22,9 @@ CONTRACTING, MIN_INFORMATION = 0.75, 0.2
 # Contracting: the change below which steps are trusted, and the largest factor by which
 # the change may grow after an extrapolation.
 MAX_DEEP_CHANGE, MAX_GROWTH = 1e-3, 1.5
+# Deepening: the factor by which the change has to fall for another extrapolation, and
+# the largest error of marginals, as a fraction of the change.
+PAYS, CLEAR = 1.0, 0.5
 
 
 class Trial(NamedTuple):
@@ -100,9 +103,13 @@ class Extrapolation:
     def _retract(self):
         failed, self.trial = self.trial, None
         self._linearization.retract()
+        self._pause()
+        return failed
+
+    def _pause(self):
+        """Begin a cooldown."""
         self._cooldown = self._next_cooldown
         self._next_cooldown *= 2
-        return failed
 
 
 class Guarded(Extrapolation):
@@ -139,12 +146,20 @@ class Contracting(Extrapolation):
 
 
 class Deepening(Guarded, Contracting):
-    """Extrapolates by the last two steps, then by more of them."""
+    """Extrapolates by the last two steps, then by more of them, as long as that pays:
+    what rounding and rough marginals leave of steps is noise, which extrapolation makes
+    larger.
+    """
 
-    def _judge(self, stepped, *others):
-        if stepped.update.change <= MAX_DEEP_CHANGE:
-            return Contracting._judge(self, stepped, *others)
-        return Guarded._judge(self, stepped, *others)
+    def _judge(self, stepped, epsilon, change_before, rounding, further):
+        change, trial = stepped.update.change, self.trial
+        others = epsilon, change_before, rounding
+        if change > MAX_DEEP_CHANGE:
+            return Guarded._judge(self, stepped, *others, further)
+        if trial is not None and PAYS < change / trial.change <= MAX_GROWTH:
+            self._pause()
+        clear = stepped.error <= CLEAR * change
+        return Contracting._judge(self, stepped, *others, further and clear)
 
 
 KINDS = {

@@ -107,6 +107,7 @@ def test_a_bad_deep_extrapolation_is_taken_back(monkeypatch):
         return [-30.0, 31.0] if len(self._steps) > 1 else []
 
     monkeypatch.setattr(Anderson, "_deep_coefficients", wild)
+    monkeypatch.setattr(extrapolation, "CLEAR", np.inf)
     monkeypatch.setattr(
         Factored, "retract", lambda self: (retracted.append(1), retract(self))[1]
     )
