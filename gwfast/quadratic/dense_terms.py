@@ -159,11 +159,6 @@ class BilinearTerm:
         return self._scratch[0].shape
 
     @property
-    def dtype(self):
-        """Of matrices and products."""
-        return self._scratch[0].dtype
-
-    @property
     def packed(self):
         """The right matrix, packed."""
         return self._orientations[0][1]

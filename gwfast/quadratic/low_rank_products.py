@@ -128,10 +128,6 @@ class LowRankProducts:
         # how many these are the next time.
         self._run, self._pause, self._next_pause = 0, 0, 1
 
-    def fork(self):
-        """Another without a reference."""
-        return LowRankProducts(self._bilinear, self._parts, self._n_threads)
-
     def export(self):
         """A tree from which `restore` takes the reference."""
         counts = self._run, self._pause, self._next_pause
