@@ -3,8 +3,9 @@
 with its extensions built in place (``python setup.py build_ext --inplace``).
 
 Both live in processes of their own and get the same problems; the ratios are of pairs
-of solves next to one another, so that a machine whose speed drifts harms both. That the
-objectives are the same is printed beside them.
+of solves next to one another, so that a machine whose speed drifts harms both. Every
+round has new processes: where arrays happen to lie is worth a tenth for the whole life
+of one. That the objectives are the same is printed beside them.
 """
 
 import argparse
@@ -130,15 +131,26 @@ class Tree:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
+    def end(self):
+        self._process.communicate()
 
-def compare(name, trees, runs):
-    """A row of the table."""
+
+def turns_of(name, folders, threads, runs):
+    """What both trees answer in turn, in processes made for it."""
+    trees = [Tree(folder, threads) for folder in folders]
     for tree in trees:
         tree.ask(name)
         tree.ask()  # warm
     turns = [
         [tree.ask() for tree in trees[:: (-1) ** k]][:: (-1) ** k] for k in range(runs)
     ]
+    for tree in trees:
+        tree.end()
+    return turns
+
+
+def row_of(name, turns):
+    """A row of the table."""
     ours, others = zip(*turns, strict=True)
     ratios = sorted(a[0] / b[0] for a, b in turns)
     medians = [statistics.median(run[0] for run in side) for side in (ours, others)]
@@ -155,19 +167,20 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="benchmarks.compare", description=__doc__)
     parser.add_argument("other", help="folder of the other source tree")
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(PROBLEMS)}")
-    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--runs", type=int, default=3, help="solves a round")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.serve:
         serve(options.other)
         return
-    trees = [
-        Tree(one, options.threads) for one in (ROOT, os.path.abspath(options.other))
-    ]
-    rows = []
+    folders, rows = (ROOT, os.path.abspath(options.other)), []
     for name in options.problems or PROBLEMS:
-        rows.append(compare(name, trees, options.runs))
+        turns = []
+        for _ in range(options.rounds):
+            turns += turns_of(name, folders, options.threads, options.runs)
+        rows.append(row_of(name, turns))
         print(rows[-1][0], *rows[-1][1:], file=sys.stderr, flush=True)
     markdown.show(f"{ROOT.name} against {options.other}", TITLES, rows)
 

@@ -12,7 +12,9 @@
 from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 
+import math
 import os
+from numbers import Integral
 
 import numpy as np
 
@@ -50,9 +52,11 @@ def aligned_empty(shape, dtype=np.float32):
     cache a quarter.
     """
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    count = shape if isinstance(shape, Integral) else math.prod(shape)
+    size = int(count) * dtype.itemsize
     raw = np.empty(size + CACHE_LINE, dtype=np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
+    cdef unsigned char[::1] content = raw
+    start = -<size_t>&content[0] % CACHE_LINE
     return raw[start:start + size].view(dtype).reshape(shape)
 
 
@@ -383,6 +387,17 @@ cdef int check_matrix(
     return 0
 
 
+cdef double middle(const double[::1] g) noexcept nogil:
+    """Mean of the finite part of `g`, 0.0 without any."""
+    cdef ptrdiff_t j, finite = 0
+    cdef double total = 0.0
+    for j in range(g.shape[0]):
+        if g[j] > -GWF_HUGE:
+            total += g[j]
+            finite += 1
+    return total / finite if finite else 0.0
+
+
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
     """`f + shift` and `g - shift` with the finite part of `g` around zero, the latter
     in float32 unless `is_float64`.
@@ -390,11 +405,29 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
     The sum f_i + g_j is what counts; with small g_j the difference f_i - c_ij is small
     as well wherever there is mass, and little is lost to rounding.
     """
-    g_array = np.asarray(g)
-    finite = g_array[g_array > -GWF_HUGE]
-    shift = finite.mean() if finite.size else 0.0
-    low = np.maximum(g_array - shift, -GWF_HUGE)
-    return np.asarray(f) + shift, low if is_float64 else low.astype(np.float32)
+    cdef double shift = middle(g)
+    shifted = np.empty(f.shape[0])
+    low = np.empty(g.shape[0], FLOAT64 if is_float64 else FLOAT32)
+    add(f, shift, shifted)
+    if is_float64:
+        lower[double](g, shift, low)
+    else:
+        lower[float](g, shift, low)
+    return shifted, low
+
+
+cdef void add(const double[::1] f, double shift, double[::1] out) noexcept:
+    cdef ptrdiff_t i
+    for i in range(f.shape[0]):
+        out[i] = f[i] + shift
+
+
+cdef void lower(const double[::1] g, double shift, real[::1] out) noexcept:
+    cdef ptrdiff_t j
+    cdef double low
+    for j in range(g.shape[0]):
+        low = g[j] - shift
+        out[j] = <real>(-GWF_HUGE if low < -GWF_HUGE else low)
 
 
 cdef rounded_off(const double[::1] g, centered_g, double epsilon):
@@ -403,10 +436,12 @@ cdef rounded_off(const double[::1] g, centered_g, double epsilon):
     Small beside the potentials but not beside epsilon: with it the kernel keeps the
     marginals that its potentials were made for.
     """
-    g_array, low = np.asarray(g), np.asarray(centered_g, dtype=np.float64)
-    finite = g_array > -GWF_HUGE
-    rest = np.zeros(len(low), dtype=np.float32)
-    if finite.any():
-        shift = g_array[finite].mean()
-        rest[finite] = ((g_array[finite] - shift) - low[finite]) / epsilon
+    cdef const float[::1] low = centered_g
+    rest = np.zeros(g.shape[0], FLOAT32)
+    cdef float[::1] out = rest
+    cdef double shift = middle(g)
+    cdef ptrdiff_t j
+    for j in range(g.shape[0]):
+        if g[j] > -GWF_HUGE:
+            out[j] = <float>((g[j] - shift - low[j]) / epsilon)
     return rest

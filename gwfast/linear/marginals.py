@@ -212,7 +212,9 @@ class PartialSolver(SinkhornSolver):
         fits = kernel.spread() + np.ptp(base.f) + np.ptp(base.g) < room
         solve = self._scale if fits else self._iterate
         clock = deadline, spare
-        potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, *clock)
+        # What moves beyond the range has moved by any amount.
+        with np.errstate(over="ignore"):
+            potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, *clock)
         return LinearSolution(potentials, self.scalings, n_iter)
 
     def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
@@ -285,9 +287,7 @@ class PartialSolver(SinkhornSolver):
 def _moved(now, before):
     """Largest relative change of a scaling."""
     alive = before > 0
-    # Beyond the range it has moved by any amount.
-    with np.errstate(over="ignore"):
-        return float(np.abs(now[alive] / before[alive] - 1.0).max(initial=0.0))
+    return float(np.abs(now[alive] / before[alive] - 1.0).max(initial=0.0))
 
 
 def _moved_logarithms(now, before):

@@ -62,10 +62,10 @@ class Dense(ResumableDense):
         self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
         self._was_thin, self._confirms = False, True
         self._epsilon, self._change, deep = 0.0, 1.0, self.precision.itemsize > 4
-        guard, self._depth = ("contracting", DEPTH) if deep else ("guarded", 1)
+        kind = ("contracting", DEPTH) if deep else ("guarded", 1)
         rule, proximal = self.problem.rule, self.method.proximal
         extrapolates = (self.problem.is_balanced or rule.is_relaxed) and not proximal
-        self.extrapolation = guard if extrapolates else None
+        self.extrapolation, self._depth = kind if extrapolates else (None, 0)
         self.forget()
 
     def use_increments(self, rounded):
@@ -98,8 +98,8 @@ class Dense(ResumableDense):
 
     @property
     def _separable_potentials(self):
-        counts, terms = self.method.marginal_terms, (self.row_cost, self.col_cost)
-        return Potentials(*(-one / self.cost_scale * counts for one in terms))
+        unit = -self.method.marginal_terms / self.cost_scale
+        return Potentials(self.row_cost * unit, self.col_cost * unit)
 
     def start(self, plan=None):
         problem = self.problem
@@ -202,8 +202,9 @@ class Dense(ResumableDense):
             self._separate(*marginals)
 
     def forget(self):
-        rows = SAMPLE_ROWS[self._depth]
-        self._history = PlanHistory(self.problem.shape[0], self._depth, rows)
+        depth = self._depth
+        rows = SAMPLE_ROWS[max(depth, 1)]
+        self._history = PlanHistory(self.problem.shape[0], depth, rows)
 
     def _fill(self, out, step=None, deadline=NEVER):
         """Write the linearized cost at the state, for proximal steps of that size."""

@@ -178,20 +178,15 @@ class BilinearTerm:
             n_threads, scratch = self._n_threads, self._scratch[0]
             panels = Panels(plan, n_threads=n_threads)
             for a, b, product in ((left, panels, scratch), (scratch, right, made)):
-                for rows in _slices(a, product):
+                step = max(MULTIPLICATIONS // (a.shape[1] * product.shape[1]), 1)
+                for i in range(0, len(a), step):
                     deadline.check()
+                    rows = slice(i, i + step)
                     _products.matmul(a[rows], b, product[rows], n_threads=n_threads)
         if not self.symmetric:
             out += self._scratch[1]
             out *= 0.5
         return out
-
-
-def _slices(a, product):
-    """Rows of a product to make at a time."""
-    n, row = len(a), a.shape[1] * product.shape[1]
-    step = n if n * row <= MULTIPLICATIONS else max(MULTIPLICATIONS // row, 1)
-    return [slice(i, i + step) for i in range(0, n, step)]
 
 
 class FusedTerm:

@@ -60,7 +60,8 @@ class Extrapolation:
 
     def reset(self):
         """End the trial, if there is one, and forget all steps."""
-        self._linearization.forget()
+        if self._linearization.extrapolation is not None:
+            self._linearization.forget()
         self.trial = None
 
     def advance(self, stepped, epsilon, change_before, rounding, further):

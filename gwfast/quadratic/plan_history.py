@@ -17,7 +17,7 @@ class PlanHistory:
 
     The linearized cost is linear in the plan: to extrapolate, the products are
     combined, and the plan that they would belong to is never made but for about
-    `max_rows` of its `n` rows. For `depth` see `Anderson`.
+    `max_rows` of its `n` rows. For `depth` see `Anderson`; with 0 nothing is kept.
     """
 
     def __init__(self, n, depth, max_rows):
@@ -61,6 +61,8 @@ class PlanHistory:
         """The rows that a step from `plan` starts from, and whether they are those of
         an extrapolated plan instead.
         """
+        if not self._depth:
+            return None, False
         if self._unkept:
             self.clear()
         self._unkept = True
@@ -69,7 +71,8 @@ class PlanHistory:
 
     def add(self, start, plan):
         """A step from rows to a plan."""
-        self._anderson.add(start, plan[self.rows].copy())
+        if self._depth:
+            self._anderson.add(start, plan[self.rows].copy())
 
     def extrapolate(self, product, beside):
         """Overwrite the product of the last plan by that of where the last plans lead;
