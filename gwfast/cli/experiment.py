@@ -71,6 +71,9 @@ def _epsilons(*default):
 
 
 _RUN_OPTIONS = common.with_options(
+    common.time_limit(
+        "Time after which each solve ends with the best so far; its job counts as done."
+    ),
     common.count(
         "--threads",
         "n_threads",

@@ -67,6 +67,15 @@ def output(text):
     return click.option("--output", type=path, metavar="DIR", help=text)
 
 
+def time_limit(text):
+    return click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help=text,
+    )
+
+
 def epsilon(*names, convert, text, default="auto", **attributes):
     return click.option(
         "--epsilon",
@@ -145,12 +154,7 @@ solver_options = with_options(
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
-    click.option(
-        "--time-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="SECONDS",
-        help="Time after which solve and refinement end with the best so far.",
-    ),
+    time_limit("Time after which solve and refinement end with the best so far."),
     count("--threads", help="Number of threads."),
     click.option(
         "--memory-limit",

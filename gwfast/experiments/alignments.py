@@ -38,6 +38,7 @@ class TableSettings:
     convention: str
     rounds: int  # of refinement, at most
     seed: int
+    time_limit: float | None  # of each solve, in seconds
     cache: bool  # keep what was read in files beside those of the vectors
 
 
@@ -128,6 +129,7 @@ def align(direction, settings, epsilon, scale, *, n_threads, progress):
             epsilon=parse_epsilon(epsilon),
             scale_costs=None if scale == "none" else scale,
             seed=settings.seed,
+            time_limit=settings.time_limit,
             n_threads=n_threads,
             progress=progress,
         )

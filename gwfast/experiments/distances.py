@@ -31,6 +31,7 @@ class DistancesSettings:
     scale_costs: str | None
     epsilon: str
     seed: int
+    time_limit: float | None  # of each solve, in seconds
     normalize: list[str]
 
 
@@ -158,8 +159,8 @@ class Distances(Experiment):
 def match_pair(x, y, settings, *, n_threads, progress):
     """`gwfast.words.languages.match` in JSON's types."""
     epsilon = parse_epsilon(settings.epsilon)
-    scale_costs, seed = settings.scale_costs, settings.seed
-    found = match(x, y, scale_costs, epsilon, seed, n_threads, progress=progress)
+    options = settings.scale_costs, epsilon, settings.seed, settings.time_limit
+    found = match(x, y, *options, n_threads, progress=progress)
     return {
         "matches": found.matches.tolist(),
         "plan_cost": found.plan_cost,

@@ -36,6 +36,7 @@ class DynamicsSettings:
     max_outer: int
     convention: str
     seed: int
+    time_limit: float | None  # of each solve, in seconds
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ class Dynamics(Experiment):
                 for step in history[:-1]:
                     if step["iteration"] in cells:
                         cells[step["iteration"]][epsilon] = _cell(step)
-                last = history[-1]
-                cells.setdefault("last", {})[epsilon] = _cell(last)
+                if history:  # there was time for a first
+                    cells.setdefault("last", {})[epsilon] = _cell(history[-1])
                 ends["stopped"][epsilon] = trace["status"]
-                ends["at iteration"][epsilon] = str(last["iteration"])
+                ends["at iteration"][epsilon] = str(len(history))
                 ends["epsilon"][epsilon] = f"{trace['epsilon']:.3g}"
                 ends["seconds"][epsilon] = f"{trace['seconds']:.1f}"
             rows = [(str(row), texts) for row, texts in (cells | ends).items() if texts]
@@ -136,9 +137,13 @@ class Dynamics(Experiment):
         for name, traces in found.items():
             histories, accuracies = {}, {}
             for epsilon, trace in traces.items():
+                if not trace["history"]:
+                    continue
                 label = f"epsilon {epsilon}"
                 histories[label] = [_Step(step) for step in trace["history"]]
                 accuracies[label] = [step["accuracy"] for step in trace["history"]]
+            if not histories:  # no solve had time for an iteration
+                continue
             file = f"dynamics-{name}.png"
             plot_dynamics(histories, accuracy_history=accuracies, path=folder / file)
             made.append(file)
@@ -206,6 +211,7 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
             init=settings.init,
             max_outer=settings.max_outer,
             seed=settings.seed,
+            time_limit=settings.time_limit,
             n_threads=n_threads,
             callback=score,
         ).gw

@@ -48,7 +48,8 @@ class Table(Experiment):
             if self.supervised and direction.train is not None:
                 made.append(self._job(name, direction, supervise, "Procrustes"))
             untrained = replace(direction, train=None)
-            options = {"rounds": settings.rounds, "seed": settings.seed}
+            names = ("rounds", "seed", "time_limit")
+            options = {name: getattr(settings, name) for name in names}
             for epsilon, scale in product(settings.epsilons, settings.scales):
                 given = {"epsilon": epsilon, "scale_costs": scale}
                 label = _label(epsilon, scale)

@@ -28,7 +28,7 @@ from .embeddings import Embeddings
 # Tolerance of the entropic plan: a matching is made from it, and improved.
 PLAN_TOL = 1e-4
 # Ways for the entropic solve to end that leave little to make a matching from.
-POOR = ("near_product", "lost_mass", "max_outer", "circle")
+POOR = ("near_product", "lost_mass", "max_outer", "circle", "time_limit")
 # Limit of the rounds of assignment after the entropic plan; two or three are usual.
 MAX_ROUNDS = 100
 # Rounding of a root, relatively, in what the triangle inequality is checked with.
@@ -113,6 +113,7 @@ def language_distances(
     scale_costs: Statistic | None = None,
     epsilon: EpsilonLike = "auto",
     seed: int = 0,
+    time_limit: float | None = None,
     n_jobs: int | None = None,
     n_threads: int | None = 1,
     progress: Progress = False,
@@ -143,6 +144,8 @@ def language_distances(
         depend on it.
     seed : int, default=0
         For random starts.
+    time_limit : float or None, default=None
+        Seconds after which the solve of each pair ends with the plan it has.
     n_jobs : int or None, default=None
         Pairs computed at a time, by joblib: inside ``joblib.parallel_config(...)`` by
         Dask or Ray, and so on. The result does not depend on it.
@@ -214,7 +217,8 @@ def language_distances(
     n_threads = resolve_n_threads(n_threads)
     matchings = {}
     todo = [in_order(*pair) for pair in itertools.combinations(spaces.values(), 2)]
-    calls = [(a.rows, b.rows, scale_costs, epsilon, seed, n_threads) for a, b in todo]
+    options = scale_costs, epsilon, seed, time_limit, n_threads
+    calls = [(a.rows, b.rows, *options) for a, b in todo]
     with reporting(progress) as report_progress:
         report_progress(ProgressEvent("match", "matching", 1, 0, len(todo)))
         for done, (number, found) in enumerate(in_parallel(match, calls, n_jobs), 1):
@@ -295,7 +299,7 @@ class Matching:
     seconds: float
 
 
-def match(x, y, scale_costs, epsilon, seed, n_threads, progress=False):
+def match(x, y, scale_costs, epsilon, seed, time_limit, n_threads, progress=False):
     """The cheapest one-to-one matching that is found of rows of unit length, float32;
     see `gwfast.align`."""
     began = time.perf_counter()
@@ -312,6 +316,7 @@ def match(x, y, scale_costs, epsilon, seed, n_threads, progress=False):
             seed=seed,
             tol=PLAN_TOL,
             marginal_tol=PLAN_TOL,
+            time_limit=time_limit,
             n_threads=n_threads,
             progress=progress,
         ).gw

@@ -215,3 +215,16 @@ def test_terminal_has_a_bar(narrow_data, tmp_path):
     assert process.returncode == 0
     assert "3/3" in shown.decode() and "en and fr" in shown.decode()
     assert not CONTROL.search(out)
+
+
+@pytest.mark.parametrize("name", mostly_slow(COMMANDS, fast=["distances"]))
+def test_every_solve_ends_with_the_time(run, narrow_data, tmp_path, name):
+    folder = narrow_data["dinu" if name == "table2" else "muse"]
+    arguments = (name, "--data", folder, "--n-words", 60, "--time-limit", 1e-6)
+    status, _, err = run(*arguments, "--output", "out")
+    assert status == 0, err
+    for job in results_of(tmp_path / "out")["jobs"]:
+        if job["key"].get("method") != "supervise":
+            assert job["key"]["time_limit"] == 1e-6
+            result = job["result"]
+            assert result.get("gw", result)["status"] == "time_limit"

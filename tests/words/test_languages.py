@@ -127,7 +127,7 @@ def test_both_directions_of_a_pair_agree_where_both_are_computed():
     costs = []
     for one, other in (("es", "fr"), ("fr", "es")):
         rows = [spaces[name].rows for name in (one, other)]
-        matching = match(*rows, None, "auto", 0, 1)
+        matching = match(*rows, None, "auto", 0, None, 1)
         costs.append(assemble(spaces, {(one, other): matching}).matrix[0, 1])
     assert costs[0] == pytest.approx(costs[1], rel=1e-3)
 
@@ -355,3 +355,12 @@ def test_real_languages(shared_data):
     spanish = zhang.matrix[at["es-en es"], at["es-en en"]]
     chinese = zhang.matrix[at["zh-en zh"]]
     assert english < spanish < chinese[chinese > 0].min()
+
+
+def test_plans_end_with_the_time(languages):
+    pair = {name: languages[name][:60] for name in ("es", "fr")}
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"es and fr \(time_limit\)"):
+        found = language_distances(pair, time_limit=1e-6)
+    assert found.matrix[0, 1] > 0
+    with pytest.raises(ValueError, match="time_limit must be"):
+        language_distances(pair, time_limit=-1.0)
