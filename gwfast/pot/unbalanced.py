@@ -24,7 +24,7 @@ from ..results.result import ConvergenceWarning
 from ..solvers.diagnosis import conclude
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
-from ..solvers.starts import Given
+from ..solvers.starts import Given, Product
 from ._problem import EXPECTED, Plan, Problem, outside
 from .arrays import as_limit, as_number
 from .unified import originals
@@ -39,6 +39,8 @@ DIVERGENCES = ("kl", "l2")
 SOLVERS = ("sinkhorn", "sinkhorn_log", "mm", "lbfgsb")
 # Least tolerances that are asked of float64.
 MIN_TOL, MIN_INNER_TOL = 1e-300, 1e-12
+# Totals that are one up to rounding, relatively.
+ROUNDING = 1e-12
 
 
 def fused_unbalanced_gromov_wasserstein(
@@ -254,7 +256,10 @@ class _Call:
         )
         self._n_threads = options.threads(problem)
         with single_threaded_blas():
-            solution = descend(problem, Given(self._plans[0]), options)
+            totals = self._p.sum(), self._q.sum()
+            ours = data.G0 is None and np.allclose(totals, 1.0, rtol=ROUNDING, atol=0)
+            start = Product() if ours else Given(self._plans[0])
+            solution = descend(problem, start, options)
             if len(solution.history) > self._n_seen:
                 self._keep(solution.coupling)
             # Of either plan, linearized at the other.

@@ -105,14 +105,15 @@ class Dense(ResumableDense):
         problem = self.problem
         self.state = aligned_empty(problem.shape, self.precision.dtype)
         rows, cols = problem.rule.product()
+        outer = None
         if plan is None:
-            right = cols / problem.mass
-            np.multiply.outer(rows, right, out=self.state, casting="same_kind")
+            outer = rows, cols / problem.mass
+            np.multiply.outer(*outer, out=self.state, casting="same_kind")
         else:
             np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
-        return self._objective(rows, cols, self._deadline)[0]
+        return self._objective(rows, cols, self._deadline, outer)[0]
 
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -206,27 +207,32 @@ class Dense(ResumableDense):
         rows = SAMPLE_ROWS[max(depth, 1)]
         self._history = PlanHistory(self.problem.shape[0], depth, rows)
 
-    def _fill(self, out, step=None, deadline=NEVER):
-        """Write the linearized cost at the state, for proximal steps of that size."""
+    def _fill(self, out, step=None, deadline=NEVER, outer=None):
+        """Write the linearized cost at the state, for proximal steps of that size;
+        `outer` are the vectors whose product the state is, if it is one.
+        """
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
             # What rounding may move the next plan by, in the mean over its mass.
             allowed = self._change * self._epsilon
-            self.products.fill(self.state, out, allowed, deadline)
+            if outer is None:
+                self.products.fill(self.state, out, allowed, deadline)
+            else:
+                self.products.fill_outer(*outer, out)
             if self._fused is not None:
                 out += self._fused.matrix
         if step and self.method.proximal:
             _exponentials.proximal_cost(out, self.state, step, self.n_threads)
 
-    def _objective(self, rows, cols, deadline=NEVER):
+    def _objective(self, rows, cols, deadline=NEVER, outer=None):
         """Of the state, with these marginals, and its bilinear part; leaves the
-        linearized cost in the buffer.
+        linearized cost in the buffer. For `outer` see `_fill`.
         """
         out, fused, self._standing = self._buffer.array, self._fused, (rows, cols, None)
         penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
-        self._fill(out, deadline=deadline)
+        self._fill(out, deadline=deadline, outer=outer)
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)

@@ -188,6 +188,15 @@ class BilinearTerm:
             out *= 0.5
         return out
 
+    def multiply_outer(self, rows, cols, out):
+        """Write the term of the plan ``rows cols'``, of two vectors."""
+        left, right = self.matrices
+        rows, cols = rows.astype(out.dtype), cols.astype(out.dtype)
+        np.multiply.outer(left @ rows, right @ cols, out=out)
+        if not self.symmetric:
+            out += np.multiply.outer(left.T @ rows, right.T @ cols)
+            out *= 0.5
+
 
 class FusedTerm:
     """Costs between the spaces, as a part of the linearized cost: half of

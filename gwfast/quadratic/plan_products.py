@@ -75,6 +75,13 @@ class PlanProducts:
         if thin is not None:
             thin.refer(plan, out)
 
+    def fill_outer(self, rows, cols, out):
+        """Write the product of the plan ``rows cols'``, which takes no product of
+        matrices, to `out`.
+        """
+        self.is_thin = False
+        self.bilinear.multiply_outer(rows, cols, out)
+
     def value(self, plan, product):
         """``<plan, product>`` of the plan and product of the last `fill`, not counting
         what was added to that since.

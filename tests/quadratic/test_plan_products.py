@@ -203,3 +203,22 @@ def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
         )
         objective = gwfast.verify(problem, thin).objective
         assert objective.value <= objective.bound
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_product_of_a_plan_of_two_vectors(symmetric, dtype):
+    sides = [random_cost(n, n, symmetric=symmetric).astype(dtype) for n in (45, 37)]
+    products = PlanProducts(BilinearTerm(*sides, symmetric, 2), 2)
+    rows, cols = masses(45, 0), masses(37, 1)
+    plan = np.outer(rows, cols).astype(dtype)
+    left, right = (side.astype(np.float64) for side in sides)
+    exact = (left @ plan @ right.T + left.T @ plan @ right) / 2
+    made = np.full((2, 45, 37), np.nan, dtype)
+    products.fill_outer(rows, cols, made[0])
+    products.fill(plan, made[1], 0.0)
+    for one in made:
+        np.testing.assert_allclose(one, exact, rtol=0, atol=30 * np.finfo(dtype).eps)
+    assert products.value(plan, made[0]) == pytest.approx(
+        (plan * exact).sum(), rel=1e-5
+    )
