@@ -15,7 +15,9 @@ from .alignment.retrieval import nearest_neighbors
 from .alignment.spaces import AlignedSpaces, load_alignment
 from .linear.sinkhorn import sinkhorn
 from .problems.epsilon import Epsilon
+from .problems.factors import LowRankCost
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
+from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
 from .results.coupling import Coupling
 from .results.neighbors import Neighbors
@@ -45,7 +47,9 @@ __all__ = [
     "DenseCost",
     "Epsilon",
     "GWResult",
+    "GraphCost",
     "GromovWassersteinAligner",
+    "LowRankCost",
     "Neighbors",
     "OuterStep",
     "PairwiseResult",

@@ -1,14 +1,16 @@
 """The two kinds of intra-space cost, and the chunked cosine builder.
 
-A `PointCloud` knows its costs through factors and never forms them; a `DenseCost` is a
-matrix. Both answer the same questions, so the rest of the library does not care.
+A `PointCloud` knows its costs through factors, where its metric has any, and never
+forms them; a `DenseCost` is a matrix. Both answer the same questions, so the rest of
+the library does not care.
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
@@ -17,7 +19,7 @@ from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_count, as_matrix, as_square, one_of
 
-Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean"]
+Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean", "euclidean"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 # What costs may be divided by, of all of them.
 Statistic: TypeAlias = Literal["max", "mean", "median"]
@@ -60,21 +62,25 @@ class PointCloud:
     """Intra-space costs of the rows of `x`, kept as factors.
 
     The costs are ``C = features @ signature @ features.T`` and are never formed; a
-    problem of two point clouds takes O(n d) memory beside the plan.
+    problem of two point clouds takes O(n d) memory beside the plan. Only the metric
+    "euclidean" has no factors: a problem takes its matrix.
 
     Parameters
     ----------
     x : array-like of shape (n, d)
         Points, one a row.
-    metric : {"cosine", "sqeuclidean", "dot"}, default="cosine"
+    metric : {"cosine", "sqeuclidean", "dot", "euclidean"}, default="cosine"
         "cosine" is the similarity ``cos(x_i, x_k)``: under the squared loss, which sees
         differences of costs only, the same problem as with the distance ``1 - cos``.
-        "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product.
+        "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product, "euclidean" the
+        distance ``|x_i - x_k|``, of which problems make a float32 matrix.
 
     Attributes
     ----------
     n : int
         Number of points.
+    has_factors : bool
+        Whether costs are the product above; False for the metric "euclidean".
     features : (n, r) float32 ndarray
         Scaled so that costs are of order one in units of `scale`.
     signature : (r, r) float64 ndarray
@@ -97,13 +103,14 @@ class PointCloud:
             self.scale = 1.0
         else:
             x = x.astype(np.float64)
-            if metric == "sqeuclidean":
+            if metric != "dot":
                 # Distances do not see the shift; float32 products do.
                 x -= x.mean(axis=0)
             radius = np.abs(x).max() * np.sqrt(x.shape[1])
             # Zero only for points that all coincide (or are all zero, for "dot").
-            self.scale = radius**2 if radius > 0 else 1.0
-            x /= np.sqrt(self.scale)
+            radius = radius if radius > 0 else 1.0
+            self.scale = radius if metric == "euclidean" else radius**2
+            x /= radius
         signature = np.eye(x.shape[1])
         if metric == "sqeuclidean":
             # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: two more features, s and 1, which
@@ -114,6 +121,10 @@ class PointCloud:
             signature[-2, -1] = signature[-1, -2] = 1.0
         self.features = np.ascontiguousarray(x, dtype=np.float32)
         self.signature = signature
+
+    @property
+    def has_factors(self) -> bool:
+        return self.metric != "euclidean"
 
     @property
     def points(self) -> Float32Array:
@@ -148,20 +159,22 @@ class PointCloud:
             If the statistic is not above zero.
         """
         one_of(statistic, "statistic", STATISTICS)
-        phi = self.features
         # Of similarities turned into distances, but for what is added to all.
         sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
-        if statistic == "mean":
-            center = phi.mean(axis=0, dtype=np.float64)
+        blocks = row_blocks(self.n, self.n)
+        if statistic == "mean" and self.has_factors:
+            center = self.features.mean(axis=0, dtype=np.float64)
             value = sign * (center @ self.signature @ center)
+        elif statistic == "mean":
+            costs = self._costs()
+            value = sum(float(costs(rows).sum()) for rows in blocks) / self.n**2
         elif statistic == "median":
             some = np.linspace(0, self.n - 1, min(self.n, SAMPLED)).astype(np.int64)
-            phi = phi[some].astype(np.float64)
-            value = float(np.median(sign * (phi @ self.signature @ phi.T)))
+            costs = self.take(some)._costs(np.float64)
+            value = float(np.median(sign * costs(slice(None))))
         else:
-            right = (sign * self.signature).astype(np.float32) @ phi.T
-            blocks = row_blocks(self.n, self.n)
-            value = max(float((phi[rows] @ right).max()) for rows in blocks)
+            costs = self._costs()
+            value = max(float((sign * costs(rows)).max()) for rows in blocks)
         if not added + value > 0:
             raise ValueError(
                 f"{statistic} of the costs must be above 0 to scale by, "
@@ -176,25 +189,47 @@ class PointCloud:
 
         Row i is ``phi_i' G phi_i`` with ``G`` the weighted Gram matrix of the features.
         """
+        if not self.has_factors:
+            return self.to_dense().square_times(p) / self.scale**2
         phi = self.features.astype(np.float64)
         gram = self.signature @ (phi.T * p) @ phi @ self.signature
         return np.einsum("ij,ij->i", phi @ gram, phi)
 
+    def _costs(
+        self, dtype: DTypeLike = np.float32
+    ) -> Callable[[slice], NDArray[np.floating[Any]]]:
+        """A function that makes some rows of the costs, in units of `scale`."""
+        if self.has_factors:
+            phi = self.features.astype(dtype, copy=False)
+            right = (phi @ self.signature.astype(dtype)).T
+            return lambda rows: phi[rows] @ right
+        points = self.features.astype(np.float64)
+        squares = np.einsum("ij,ij->i", points, points)
+
+        def distances(rows: slice) -> NDArray[np.floating[Any]]:
+            made = points[rows] @ points.T
+            made *= -2.0
+            made += squares[rows, None]
+            made += squares
+            # What rounding leaves below zero.
+            return np.sqrt(np.maximum(made, 0.0, out=made), out=made)
+
+        return distances
+
     def to_dense(self) -> "DenseCost":
         """The costs as a `DenseCost`, built block by block."""
-        phi = self.features
+        costs = self._costs()
         # Only costs that float32 has no room for take twice the room.
         dtype = np.float32 if 1e-30 < self.scale < 1e30 else np.float64
         cost = np.empty((self.n, self.n), dtype=dtype)
-        right = (phi @ self.signature.astype(np.float32)).T
         for rows in row_blocks(self.n, self.n):
-            np.matmul(phi[rows], right, out=cost[rows])
-        if self.metric == "sqeuclidean":
+            cost[rows] = costs(rows)
+        if self.metric in ("sqeuclidean", "euclidean"):
             # What rounding leaves below zero, and on the diagonal.
             np.maximum(cost, 0.0, out=cost)
             np.fill_diagonal(cost, 0.0)
         cost *= self.scale
-        return DenseCost(cost)
+        return DenseCost(cost, symmetric=True)
 
 
 class DenseCost:
@@ -259,6 +294,15 @@ class DenseCost:
 
 Geometry: TypeAlias = PointCloud | DenseCost
 CostLike: TypeAlias = Geometry | ArrayLike
+
+
+def as_geometry(cost: CostLike, name: str) -> Geometry:
+    """What a caller passes for the costs of a space, with factors or as a matrix."""
+    if isinstance(cost, PointCloud) and not cost.has_factors:
+        return cost.to_dense()
+    if isinstance(cost, PointCloud | DenseCost):
+        return cost
+    return DenseCost(cost, name)
 
 
 def cosine_similarity(

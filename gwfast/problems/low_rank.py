@@ -10,7 +10,8 @@ import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
-from .geometry import DenseCost, PointCloud
+from .factors import LowRankCost
+from .geometry import DenseCost
 from .losses import LOSSES
 
 # Eigenvectors kept.
@@ -24,13 +25,10 @@ MAX_LEFT_OUT = 0.35
 TINY = 1e-30
 
 
-class LowRankCost(PointCloud):
-    """A symmetric matrix of costs as a `PointCloud` of its leading eigenvectors. Of the
-    costs, less `shift`, these do not make up the fraction `left_out`, in the Frobenius
-    norm.
+class LeadingCost(LowRankCost):
+    """The leading eigenvectors of a symmetric matrix of costs. Of the costs, less
+    `shift`, these do not make up the fraction `left_out`, in the Frobenius norm.
     """
-
-    metric = None
 
     def __init__(self, cost, shift, n_threads):
         self.n = cost.n
@@ -41,11 +39,8 @@ class LowRankCost(PointCloud):
         size = np.sqrt(_kernels.dot(matrix, matrix, n_threads))
         found = np.sqrt(values @ values)
         self.left_out = np.sqrt(max(1.0 - (found / size) ** 2, 0.0)) if size else 0.0
-        # Entries of order one for the largest eigenvalue, as of points.
-        largest = np.abs(values).max() or 1.0
-        lengths = np.sqrt(np.abs(values) * (self.n / largest))
-        self.features = vectors * lengths.astype(np.float32)
-        self.scale, self.signature = unit * largest / self.n, np.diag(np.sign(values))
+        self._set_eigenpairs(vectors, values)
+        self.scale *= unit
 
 
 def has_low_rank(problem, shape):
@@ -69,7 +64,7 @@ def low_rank_problem(problem, n_threads):
     shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
     made = []
     for side in sides:
-        made.append(LowRankCost(side, shift, n_threads))
+        made.append(LeadingCost(side, shift, n_threads))
         if made[-1].left_out > MAX_LEFT_OUT:
             return None
     return problem.with_geometries(*made)

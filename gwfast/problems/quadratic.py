@@ -10,7 +10,7 @@ from ..linear.marginals import Balanced
 from ..linear.rules import Marginals, Rho, as_rule
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
-from .geometry import CostLike, DenseCost, Geometry, PointCloud
+from .geometry import CostLike, Geometry, as_geometry
 from .losses import LOSSES, LossName
 
 
@@ -59,10 +59,7 @@ default="balanced"
         mass: float | None = None,
         rho: Rho | None = None,
     ) -> None:
-        x, y = (
-            side if isinstance(side, PointCloud | DenseCost) else DenseCost(side, name)
-            for side, name in ((x, "cost_x"), (y, "cost_y"))
-        )
+        x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
         rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
         one_of(loss, "loss", LOSSES)
         if as_positive(alpha, "alpha", zero=True) > 1.0:

@@ -24,7 +24,7 @@ from .plan_products import PlanProducts
 from .resuming import ResumableDense
 
 # Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
-SAMPLE_ROWS = {1: 128, DEPTH: 32}
+SAMPLE_ROWS = {0: 1, 1: 128, DEPTH: 32}
 
 
 class Dense(ResumableDense):
@@ -105,15 +105,15 @@ class Dense(ResumableDense):
         problem = self.problem
         self.state = aligned_empty(problem.shape, self.precision.dtype)
         rows, cols = problem.rule.product()
-        outer = None
         if plan is None:
-            outer = rows, cols / problem.mass
-            np.multiply.outer(*outer, out=self.state, casting="same_kind")
+            factors = rows, cols / problem.mass
+            np.multiply.outer(*factors, out=self.state, casting="same_kind")
+            self.products.expect_outer(*factors)
         else:
             np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
-        return self._objective(rows, cols, self._deadline, outer)[0]
+        return self._objective(rows, cols, self._deadline)[0]
 
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -203,36 +203,28 @@ class Dense(ResumableDense):
             self._separate(*marginals)
 
     def forget(self):
-        depth = self._depth
-        rows = SAMPLE_ROWS[max(depth, 1)]
-        self._history = PlanHistory(self.problem.shape[0], depth, rows)
+        rows = SAMPLE_ROWS[self._depth]
+        self._history = PlanHistory(self.problem.shape[0], self._depth, rows)
 
-    def _fill(self, out, step=None, deadline=NEVER, outer=None):
-        """Write the linearized cost at the state, for proximal steps of that size;
-        `outer` are the vectors whose product the state is, if it is one.
-        """
+    def _fill(self, out, step=None, deadline=NEVER):
+        """Write the linearized cost at the state, for proximal steps of that size."""
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
             # What rounding may move the next plan by, in the mean over its mass.
             allowed = self._change * self._epsilon
-            if outer is None:
-                self.products.fill(self.state, out, allowed, deadline)
-            else:
-                self.products.fill_outer(*outer, out)
+            self.products.fill(self.state, out, allowed, deadline)
             if self._fused is not None:
                 out += self._fused.matrix
         if step and self.method.proximal:
             _exponentials.proximal_cost(out, self.state, step, self.n_threads)
 
-    def _objective(self, rows, cols, deadline=NEVER, outer=None):
-        """Of the state, with these marginals, and its bilinear part; leaves the
-        linearized cost in the buffer. For `outer` see `_fill`.
-        """
+    def _objective(self, rows, cols, deadline=NEVER):
+        """Of the state, and its bilinear part; the buffer has the linearized cost."""
         out, fused, self._standing = self._buffer.array, self._fused, (rows, cols, None)
         penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
-        self._fill(out, deadline=deadline, outer=outer)
+        self._fill(out, deadline=deadline)
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)

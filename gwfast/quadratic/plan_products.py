@@ -36,7 +36,7 @@ class PlanProducts:
         self._increments = self._thin = None
         if self._leading is not None:
             self._thin = LowRankProducts(bilinear, self._leading, n_threads)
-        self.is_thin, self._n_whole = False, 0
+        self.is_thin, self._n_whole, self._outer = False, 0, None
 
     def astype(self, dtype):
         """Those of another precision."""
@@ -58,6 +58,11 @@ class PlanProducts:
         of `allowed`, in the mean over the plan, or another one. OutOfTime after the
         deadline.
         """
+        outer, self._outer = self._outer, None
+        if outer is not None:
+            self.is_thin = False
+            self.bilinear.multiply_outer(*outer, out)
+            return
         near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
         self._n_whole = max(self._n_whole - 1, 0)
         least = 0.0 if is_whole else THIN_SLACK * allowed
@@ -75,12 +80,11 @@ class PlanProducts:
         if thin is not None:
             thin.refer(plan, out)
 
-    def fill_outer(self, rows, cols, out):
-        """Write the product of the plan ``rows cols'``, which takes no product of
-        matrices, to `out`.
+    def expect_outer(self, rows, cols):
+        """Take the next plan for ``rows cols'``, whose product takes no product of
+        matrices.
         """
-        self.is_thin = False
-        self.bilinear.multiply_outer(rows, cols, out)
+        self._outer = rows, cols
 
     def value(self, plan, product):
         """``<plan, product>`` of the plan and product of the last `fill`, not counting

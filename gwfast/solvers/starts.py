@@ -19,8 +19,8 @@ from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.sinkhorn_solver import SinkhornSolver
+from ..problems.factors import LowRankCost
 from ..problems.geometry import PointCloud
-from ..problems.low_rank import LowRankCost
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
 from ..utils.blocks import row_blocks

@@ -30,7 +30,8 @@ def costs(x, metric):
         return cosines(x, x)
     if metric == "dot":
         return x @ x.T
-    return ((x[:, None] - x[None]) ** 2).sum(axis=2)
+    squares = ((x[:, None] - x[None]) ** 2).sum(axis=2)
+    return np.sqrt(squares) if metric == "euclidean" else squares
 
 
 # --- cosine_similarity ----------------------------------------------------------------
@@ -201,7 +202,55 @@ def test_squared_distances_are_zero_on_the_diagonal_and_never_negative(seed):
     assert (np.diag(matrix) == 0).all() and matrix.min() == 0
 
 
-@pytest.mark.parametrize("metric", ["sqeuclidean", "dot"])
+@pytest.mark.parametrize("n, d", [(1, 1), (2, 5), (17, 3), (65, 31)])
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_distances_have_no_factors_and_become_a_matrix(n, d, size, offset, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    cloud, expected = (
+        PointCloud(size * (x + offset), "euclidean"), size * costs(x, "euclidean")
+    )  # fmt: skip
+    assert not cloud.has_factors and PointCloud(x).has_factors
+    dense = cloud.to_dense()
+    assert dense.symmetric and dense.matrix.dtype == np.float32
+    tolerance = dict(rtol=0, atol=1e-6 * cloud.scale)
+    np.testing.assert_allclose(dense.matrix, expected, **tolerance)
+    some = np.arange(0, n, 2)
+    part = cloud.take(some).to_dense().matrix
+    np.testing.assert_allclose(part, expected[np.ix_(some, some)], **tolerance)
+    p = rng.dirichlet(np.ones(n))
+    squares = cloud.scale**2 * cloud.square_times(p)
+    atol = 4e-6 * cloud.scale**2
+    np.testing.assert_allclose(squares, expected**2 @ p, rtol=0, atol=atol)
+    if n > 1:
+        for name in ("mean", "median", "max"):
+            value = getattr(np, name)(expected)
+            if value > 0:
+                made = cloud.scaled_by(name).to_dense().matrix
+                np.testing.assert_allclose(made * value, expected, **tolerance)
+
+
+def test_problems_of_distances_are_those_of_their_matrices():
+    rng = np.random.default_rng(0)
+    points = [rng.standard_exponential((n, 3)) * (1, 2, 3) for n in (40, 30)]
+    clouds = [PointCloud(x, "euclidean") for x in points]
+    matrices = [cloud.to_dense().matrix for cloud in clouds]
+    for options in ({}, {"loss": "kl"}, {"dtype": "float64"}, {"epsilon": 0}):
+        one, other = (
+            gwfast.gromov_wasserstein(*sides, init="product", **options)
+            for sides in (clouds, matrices)
+        )
+        np.testing.assert_array_equal(one.plan, other.plan)
+    mixed = gwfast.gromov_wasserstein(clouds[0], matrices[1], init="product")
+    assert mixed.gw_cost == pytest.approx(
+        gwfast.gromov_wasserstein(*matrices, init="product").gw_cost
+    )
+    result = gwfast.align(*points, metric="euclidean", normalize=())
+    assert result.gw.converged and result.transform(points[0]).shape == (40, 3)
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "dot", "euclidean"])
 def test_points_that_coincide_make_a_cloud(metric):
     cloud = PointCloud(np.zeros((4, 2)), metric)
     assert (cloud.to_dense().matrix == 0).all() and cloud.scale == 1.0

@@ -11,7 +11,7 @@ from gwfast.problems import low_rank
 from gwfast.problems.low_rank import (
     MIN_POINTS,
     RANK,
-    LowRankCost,
+    LeadingCost,
     low_rank_problem,
 )
 from gwfast.problems.quadratic import QuadraticProblem
@@ -45,7 +45,7 @@ MATRICES = {
 def test_they_are_the_largest(kind, shift):
     cost = MATRICES[kind]()
     cost = (cost + cost.T) / 2
-    side = LowRankCost(DenseCost(cost), shift, 1)
+    side = LeadingCost(DenseCost(cost), shift, 1)
     matrix = cost - shift
     size = np.linalg.norm(matrix)
     values = np.sort(np.abs(np.linalg.eigvalsh(matrix)))[::-1]
@@ -59,7 +59,7 @@ def test_they_are_the_largest(kind, shift):
 
 def test_they_do_not_depend_on_the_number_of_threads():
     cost = DenseCost(distances(cloud(300, 3, 0)))
-    one, two = (LowRankCost(cost, 0.5, n_threads) for n_threads in (1, 2))
+    one, two = (LeadingCost(cost, 0.5, n_threads) for n_threads in (1, 2))
     np.testing.assert_allclose(
         reconstructed(one), reconstructed(two), atol=1e-3 * one.scale
     )
@@ -78,7 +78,7 @@ def test_a_suitable_problem_is_smoothed_and_itself_left_alone(matrices):
     problem = QuadraticProblem(*matrices, masses(N, 6), masses(N, 7))
     x, y, before = problem.x, problem.y, problem.x.matrix.copy()
     part = low_rank_problem(problem, 1)
-    assert isinstance(part.x, LowRankCost) and isinstance(part.y, LowRankCost)
+    assert isinstance(part.x, LeadingCost) and isinstance(part.y, LeadingCost)
     assert max(part.x.left_out, part.y.left_out) <= low_rank.MAX_LEFT_OUT
     assert part.p is problem.p and part.q is problem.q
     assert problem.x is x and problem.y is y

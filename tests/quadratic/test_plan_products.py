@@ -215,7 +215,8 @@ def test_the_product_of_a_plan_of_two_vectors(symmetric, dtype):
     left, right = (side.astype(np.float64) for side in sides)
     exact = (left @ plan @ right.T + left.T @ plan @ right) / 2
     made = np.full((2, 45, 37), np.nan, dtype)
-    products.fill_outer(rows, cols, made[0])
+    products.expect_outer(rows, cols)
+    products.fill(plan, made[0], 0.0)
     products.fill(plan, made[1], 0.0)
     for one in made:
         np.testing.assert_allclose(one, exact, rtol=0, atol=30 * np.finfo(dtype).eps)

@@ -1,0 +1,70 @@
+"""Costs by factors of a caller's own: the matrix they stand for, in any problem."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, rotated_pair
+
+import gwfast
+from gwfast import LowRankCost, PointCloud
+from gwfast.quadratic.factory import is_factored
+
+
+def symmetric_factors(n, rank, seed):
+    """Of costs with eigenvalues of both signs."""
+    x = cloud(n, rank, seed)
+    return x, x * np.where(np.arange(rank) % 2, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("n, rank", [(1, 1), (2, 5), (40, 3), (65, 64), (30, 90)])
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
+def test_they_hold_the_costs(n, rank, size, seed):
+    u, v = symmetric_factors(n, rank, seed)
+    cost = LowRankCost(size * u, v)
+    expected = size * u @ v.T
+    assert cost.n == n and cost.features.shape[1] <= min(n, rank)
+    atol = 2e-6 * np.abs(np.linalg.eigvalsh(expected)).max()
+    np.testing.assert_allclose(cost.to_dense().matrix, expected, rtol=0, atol=atol)
+    alone = LowRankCost(u).to_dense().matrix
+    atol = 2e-6 * np.linalg.norm(u, 2) ** 2
+    np.testing.assert_allclose(alone, u @ u.T, rtol=0, atol=atol)
+
+
+def test_columns_that_are_not_needed_are_left_out():
+    u, v = symmetric_factors(40, 3, 0)
+    cost = LowRankCost(np.hstack([u, u]), np.hstack([v, v]))
+    assert cost.features.shape == (40, 3)
+    zero = LowRankCost(np.zeros((4, 2)))
+    assert (zero.to_dense().matrix == 0).all() and zero.is_constant
+
+
+def test_problems_are_those_of_point_clouds():
+    x, y, where = rotated_pair(90, 4, 1)
+    clouds = [PointCloud(side, "sqeuclidean") for side in (x, y)]
+    made = []
+    for side in (x, y):
+        squares = (side**2).sum(axis=1, keepdims=True)
+        ones = np.ones_like(squares)
+        factors = [side, squares, ones], [-2 * side, ones, squares]
+        made.append(LowRankCost(*map(np.hstack, factors)))
+    problems = [gwfast.QuadraticProblem(*sides) for sides in (clouds, made)]
+    assert all(map(is_factored, problems))
+    options = dict(epsilon=gwfast.Epsilon(relative=0.01))
+    for more in ({"init": "auto"}, {"init": "product"}):
+        one, other = (
+            gwfast.gromov_wasserstein(*sides, **{**options, **more})
+            for sides in (clouds, made)
+        )
+        # As well as marginals are met, of costs that are far from zero.
+        assert other.gw_cost == pytest.approx(one.gw_cost, rel=3e-3)
+        np.testing.assert_allclose(other.plan, one.plan, atol=0.02 / 90)
+    assert (one.plan.argmax(axis=1) == where).mean() > 0.9
+
+
+def test_bad_factors_are_refused():
+    u, v = symmetric_factors(10, 3, 0)
+    with pytest.raises(ValueError, match=r"v must have shape \(10, 3\)"):
+        LowRankCost(u, v[:, :2])
+    with pytest.raises(ValueError, match=r"symmetric product u @ v\.T"):
+        LowRankCost(u, cloud(10, 3, 7))
+    with pytest.raises(ValueError, match="u must"):
+        LowRankCost(u * np.nan)
