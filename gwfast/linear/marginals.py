@@ -49,6 +49,10 @@ class Balanced:
     mass: float = 1.0
     rho: tuple[float, float] | None = None
 
+    def bounded(self, cost, precision):
+        """The rule for costs of this size, its prices within what is computable."""
+        return self
+
     def product(self):
         """Marginals of the product plan, which is their product over its mass."""
         return self.mass * self.p, self.mass * self.q

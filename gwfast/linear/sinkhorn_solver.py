@@ -32,6 +32,8 @@ STALLED_RATE = 0.99
 # Fraction of the tolerance at which iterations stop: what is left is for the columns,
 # whose marginals are exact but for rounding.
 MARGIN = 0.9
+# Epsilon in units of the largest costs above which it is no number in float32.
+MAX_EPSILON = 1e30
 # Seconds that one call of a kernel takes at most where it can be split into several:
 # only in between are deadlines looked at, and Ctrl-C is heard.
 LONGEST_CALL = 0.2
@@ -211,4 +213,5 @@ def in_units(epsilon, scale, precision=SINGLE):
             f"epsilon must be at least {least * scale:.1e}, {least} of the largest "
             f"costs, got {epsilon}"
         )
-    return epsilon / scale
+    # At the largest the plan is the product plan, to the last bit.
+    return min(epsilon / scale, MAX_EPSILON)

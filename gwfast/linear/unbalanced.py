@@ -20,6 +20,7 @@ import numpy as np
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
+from ..utils.validation import MASS_TOLERANCE
 from .log_domain import ANNEALING_FACTOR, LEVEL_ITERATIONS, SETTLED, Potentials
 from .marginals import Balanced
 from .sinkhorn_solver import (
@@ -48,6 +49,9 @@ MAX_LOST = 10.0
 MAX_LIFT = 600.0
 # Exponent up to which potentials may ask for masses, or be scaled by, to start from.
 NEAR = 60.0
+# Price of marginals above which what it costs to miss them by rounding shows, as a
+# fraction of costs over the square root of rounding.
+MAX_PRICE = 10.0
 # Attempts to find potentials whose kernel does not overflow: one is enough but for
 # linear problems that are nowhere near their solution after a round of annealing.
 ATTEMPTS = 8
@@ -103,6 +107,25 @@ class Unbalanced(Balanced):
     @property
     def entropy_weight(self):
         return self.mass
+
+    def bounded(self, cost, precision):
+        """The rule for costs of this size: prices so far above them that what plans
+        miss for them is rounding are infinite, where masses can be met. A ValueError
+        where they cannot, and rounding of prices is more than all costs.
+        """
+        rounding, highest = precision.rounding, max(self.rho)
+        off = abs(self.p.sum() - self.q.sum())
+        if off <= MASS_TOLERANCE * self.p.sum():
+            most = MAX_PRICE * cost / np.sqrt(rounding)
+            rho = tuple(one if one <= most else np.inf for one in self.rho)
+            return dataclasses.replace(self, rho=rho)
+        if 0.1 * cost / rounding < highest < np.inf:
+            raise ValueError(
+                f"rho must be at most {0.1 * cost / rounding:.1e} in {precision.dtype} "
+                f"where p and q have different totals, or infinite on one side, got "
+                f"{self.rho}"
+            )
+        return self
 
     def product(self):
         return self.p * (self.mass / self.p.sum()), self.q * (self.mass / self.q.sum())
@@ -242,6 +265,8 @@ class UnbalancedSolver(SinkhornSolver):
 
     def _scaled(self, now, mass, n_iter):
         """The solution, whose plan has the geometric mean of two masses."""
+        if not 0 < now.lifted < np.inf:
+            raise self._lost_to_rounding(now.terms.epsilon)
         own = np.log(now.lifted) - now.lift
         scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
         self.scalings.u *= np.exp(scale - now.lift)
@@ -270,9 +295,13 @@ class UnbalancedSolver(SinkhornSolver):
             if peak <= self.precision.peak:
                 return potentials, lift
             fits = False
-        raise ValueError(
-            f"epsilon must be larger for this unbalanced plan: at {terms.epsilon:.1e} "
-            f"of the largest costs all is rounding in {self.precision.dtype}"
+        raise self._lost_to_rounding(terms.epsilon)
+
+    def _lost_to_rounding(self, epsilon):
+        return ValueError(
+            "epsilon must be larger, or rho smaller, for this unbalanced plan: at an "
+            f"epsilon of {epsilon:.1e} of the largest costs all is rounding in "
+            f"{self.precision.dtype}"
         )
 
 

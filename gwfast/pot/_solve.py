@@ -84,6 +84,10 @@ class Solved:
         )
 
 
+# Entries of a partial plan up to which float64 takes as long as float32.
+FEW_ENTRIES = 100_000
+
+
 def solve(
     cost_x,
     cost_y,
@@ -114,8 +118,10 @@ def solve(
     ``report(error)`` is called after each outer iteration.
     """
     asked, total = cost_x.dtype, float(p.sum(dtype=np.float64))
-    if method != "pgd" and asked == np.float32:
-        # Proximal steps shrink for long, and are lost in the rounding of float32.
+    few = len(cost_x) * len(cost_y) <= FEW_ENTRIES
+    if asked == np.float32 and (method != "pgd" or (marginals == "partial" and few)):
+        # Proximal steps shrink for long, and are lost in the rounding of float32; that
+        # keeps partial plans from being seen to go round.
         cost_x, cost_y = cost_x.astype(np.float64), cost_y.astype(np.float64)
     problem = stated(
         cost_x,

@@ -99,6 +99,12 @@ default="balanced"
             part.linear_cost = self.linear_cost[np.ix_(rows, cols)]
         return part
 
+    def with_rule(self, rule: Balanced) -> "QuadraticProblem":
+        """The same problem with other marginals."""
+        other = copy.copy(self)
+        other.rule = rule
+        return other
+
     def with_geometries(self, x: Geometry, y: Geometry) -> "QuadraticProblem":
         """The same problem with other costs between as many points."""
         other = copy.copy(self)

@@ -52,6 +52,8 @@ class Dense(ResumableDense):
         self.method, self._deadline = method, deadline
         self._terms = MatrixTerms(problem, method, precision.dtype, n_threads, deadline)
         self._fused, self.cost_scale = self._terms.fused, self._terms.cost_scale
+        bounded = problem.rule.bounded(self.cost_scale, precision)
+        self.problem = problem.with_rule(bounded)
         self._separate(problem.p, problem.q)
         self._use(PlanProducts(self._terms.bilinear, n_threads))
 
@@ -63,8 +65,7 @@ class Dense(ResumableDense):
         self._was_thin, self._confirms = False, True
         self._epsilon, self._change, deep = 0.0, 1.0, self.precision.itemsize > 4
         kind = ("contracting", DEPTH) if deep else ("guarded", 1)
-        rule, proximal = self.problem.rule, self.method.proximal
-        extrapolates = (self.problem.is_balanced or rule.is_relaxed) and not proximal
+        extrapolates = _extrapolates(self.problem, self.method)
         self.extrapolation, self._depth = kind if extrapolates else (None, 0)
         self.forget()
 
@@ -238,6 +239,12 @@ class Dense(ResumableDense):
         return float(total) + penalty, bilinear - half
 
 
+def _extrapolates(problem, method):
+    """Whether plans of this problem are extrapolated."""
+    linear = problem.is_balanced or problem.rule.is_relaxed
+    return linear and not method.proximal
+
+
 def nbytes(problem, shape, itemsize, method, n_states):
     """Bytes that a solve of that many points takes beside its costs, with `n_states`
     plans on their way at a time.
@@ -245,8 +252,7 @@ def nbytes(problem, shape, itemsize, method, n_states):
     n, m = shape
     squares, plan = n * n + m * m, n * m
     fixed = problem.is_balanced and not method.alternating
-    relaxed = problem.rule.is_relaxed
-    extrapolates = (problem.is_balanced or relaxed) and not method.proximal
+    extrapolates = _extrapolates(problem, method)
     # Of an asymmetric cost both orientations are there, and their products; the right
     # factor is there a second time, as kernels read it.
     symmetric = problem.x.symmetric and problem.y.symmetric

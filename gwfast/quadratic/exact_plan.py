@@ -116,7 +116,8 @@ class ExactPlan:
             g = self._fit_cols(f)
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(f - before), nan=0.0).max()
-            settled = moved <= SETTLED * (1.0 + np.abs(f[np.isfinite(f)]).max())
+            largest = np.abs(f[np.isfinite(f)]).max(initial=0.0)
+            settled = moved <= SETTLED * (1.0 + largest)
             if settled or (k + 1) % LOOK_EVERY == 0 or k + 1 == max_iter:
                 self._look(f, g)
             if settled:

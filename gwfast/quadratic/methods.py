@@ -19,6 +19,9 @@ from ..utils.precision import SINGLE
 from ..utils.validation import one_of
 from .linearization import Update
 
+# Largest epsilon of unbalanced problems in units of what is larger, costs or prices.
+MAX_RATIO = 1e8
+
 MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
 
 
@@ -150,10 +153,14 @@ class UnbalancedStep:
     def __call__(self, epsilon, start, **options):
         linearization, solver = self._linearization, self._solver
         began = time.perf_counter()
+        prices = (one for one in self._rule.rho if one < np.inf)
+        highest = max(prices, default=0.0) / linearization.cost_scale
+        # Beyond that rounding of what entropy costs would be more than all else costs.
+        epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
         mass, relaxation = self._relaxation(epsilon)
         seconds = time.perf_counter() - began
         if mass > VANISHED * self._rule.mass:
-            options["tol"] = self._tol(options["tol"], epsilon) * mass
+            options["tol"] = self._tol(options["tol"], epsilon, highest) * mass
             options["relaxation"] = relaxation
             made = _solve(linearization, solver, epsilon * mass, start, options)
         else:
@@ -166,16 +173,14 @@ class UnbalancedStep:
         relative = error / self._rule.plan_mass(update.rows)
         return Stepped(*made, update, n_iter, relative, error, seconds)
 
-    def _tol(self, tol, epsilon):
+    def _tol(self, tol, epsilon, highest):
         """A tolerance of the marginals with which what they cost is within it too: that
         is their squared error times rho.
         """
-        linearization = self._linearization
-        prices = [one for one in self._rule.rho if one < np.inf]
-        highest = max(prices, default=0.0) / linearization.cost_scale
         if highest * tol <= epsilon:
             return tol
-        return max(np.sqrt(tol * epsilon / highest), linearization.precision.inner_tol)
+        least = self._linearization.precision.inner_tol
+        return max(np.sqrt(tol * epsilon / highest), least)
 
     def _relaxation(self, epsilon):
         """Mass of the state, and the `Relaxation` of the linear problem there."""

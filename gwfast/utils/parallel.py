@@ -17,6 +17,8 @@ def in_parallel(
     Arrays belong at the top of a tuple: there joblib and Dask see them, and send one
     that comes in many tuples to each process once.
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be None or a number other than 0, got 0")
     try:
         import joblib
     except ImportError as error:

@@ -12,12 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .memory import free_memory
 from .types import Float64Array
 
 T = TypeVar("T")
 
 # Masses that sum to one up to this are taken as rounding and renormalized.
 MASS_TOLERANCE = 1e-4
+# Entries from which on an array is not even looked through before there is known to be
+# memory for it.
+MANY_ENTRIES = 1 << 31
 # Masses below this share of the largest are none: float32 plans have no room for them.
 LEAST_MASS = 1e-30
 
@@ -54,6 +58,8 @@ def as_matrix(
         raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
     if 0 in x.shape:
         raise ValueError(f"{name} must not be empty, got shape {x.shape}")
+    if x.size > MANY_ENTRIES:
+        _check_size(x, name)
     # A finite sum proves finite entries without an n x m mask; only where it is not
     # finite (an overflowing sum, perhaps) is it worth looking closer.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -67,6 +73,16 @@ def as_matrix(
                 f" ({len(bad)} such entries)"
             )
     return x
+
+
+def _check_size(x: NDArray[Any], name: str) -> None:
+    """Refuse an array that no copy of fits memory: views may be of any size."""
+    free, size = free_memory(), 4.0 * x.size
+    if free is not None and size > free:
+        raise MemoryError(
+            f"{name} of shape {x.shape} takes {size / 1e9:.3g} GB in float32, and "
+            f"{free / 1e9:.3g} GB are free"
+        )
 
 
 def as_square(x: ArrayLike, name: str) -> NDArray[Any]:

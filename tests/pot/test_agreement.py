@@ -66,3 +66,18 @@ def test_problems_are_of_every_kind():
     ):
         assert {property_of(problem) for problem in problems} == {True, False}
     assert {bool(pots(seed).failure) for seed in SEEDS} == {True, False}
+
+
+def test_small_partial_plans_in_float32_are_made_in_float64():
+    rng = np.random.default_rng(3)
+    n, m = 15, 2
+    steps = np.arange(n) // 2
+    costs = [np.abs(np.subtract.outer(steps, steps)), rng.random((m, m))]
+    costs[1] += costs[1].T
+    p, q = rng.random(n), np.full(m, 1 / m)
+    given = [x.astype(np.float32) for x in (*costs, p / p.sum(), q)]
+    made = pot.entropic_partial_gromov_wasserstein(*given, reg=1e-2, m=0.5)
+    doubles = [x.astype(np.float64) for x in given]
+    exact = pot.entropic_partial_gromov_wasserstein(*doubles, reg=1e-2, m=0.5)
+    assert made.dtype == np.float32
+    np.testing.assert_array_equal(made, exact.astype(np.float32))

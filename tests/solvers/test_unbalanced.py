@@ -1,8 +1,10 @@
 """Problems whose plans pay for missing their marginals."""
 
+import re
+
 import numpy as np
 import pytest
-from helpers.problems import distances, masses
+from helpers.problems import distances, masses, random_cost
 from helpers.twins import unbalanced_objective, unbalanced_step
 from helpers.variants import BETWEEN, M, N
 
@@ -94,7 +96,7 @@ def test_the_objective_is_no_more_than_pots(dtype):
         assert np.abs(result.plan - plans[0]).sum() < 1e-3
 
 
-@pytest.mark.parametrize("rho", [1e5, np.inf, (np.inf, 1e5)])
+@pytest.mark.parametrize("rho", [1e5, 1e12, 1e300, np.inf, (np.inf, 1e5), (1e20, 1e5)])
 def test_at_a_high_price_it_is_the_balanced_problem(rho, dtype):
     costs, q = spaces(), masses(M, 2)
     options = dict(epsilon=0.2, dtype=dtype, tol=1e-6, marginal_tol=1e-6)
@@ -205,3 +207,24 @@ def test_verify_refuses_it():
     problem = gwfast.QuadraticProblem(*spaces(), P, Q, marginals="unbalanced", rho=1.0)
     with pytest.raises(ValueError, match=r"^problem must not have marginals="):
         gwfast.verify(problem, np.outer(P, Q), epsilon=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.02, 1e30, 1e39, 1e300])
+@pytest.mark.parametrize("rho", [1e-3, 1.0, 1e5, 1e8, 1e16, 1e20])
+@pytest.mark.parametrize("total", [1.0, 1.3])
+def test_plans_at_any_price_are_numbers(epsilon, rho, total, dtype):
+    cost = random_cost(20, 0, symmetric=True)
+    q = np.full(9, total / 9)
+    kind = dict(rho=rho, epsilon=epsilon, dtype=dtype, time_limit=0.3)
+    try:
+        result = solve(cost, cost[:9, :9], np.full(20, 0.05), q, **kind)
+    except ValueError as refused:
+        assert re.search("rho smaller|rho must be at most", str(refused))
+        return
+    plan = result.plan
+    assert np.isfinite(plan).all() and plan.min() >= 0 and np.isfinite(result.gw_cost)
+    if epsilon > 1e10 and total == 1.0:
+        assert plan.sum() == pytest.approx(1.0, rel=1e-5)
+    if result.converged and rho > 1e10 and total == 1.0:
+        assert result.penalty == 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.special
 from helpers import twins
-from helpers.problems import gw_objective
+from helpers.problems import gw_objective, random_cost
 from helpers.variants import (
     BETWEEN,
     NEAR,
@@ -132,3 +132,15 @@ def test_potentials_give_the_plan(variant, dtype):
     f, g = result.potentials
     made = np.exp((f[:, None] + g - lin) / result.epsilon)
     assert np.abs(made - plan).sum() < (1e-3 if dtype == "float32" else 1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["pgd", "ppa", "bapg"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("epsilon", [1e30, 1e39, 1e300])
+def test_epsilons_beyond_all_costs_lead_to_the_product_plan(method, dtype, epsilon):
+    cost = random_cost(7, 0, symmetric=True)
+    options = dict(epsilon=epsilon, method=method, dtype=dtype, init="product")
+    result = gromov_wasserstein(cost, cost[:4, :4], **options)
+    np.testing.assert_allclose(result.plan, 1 / 28, rtol=1e-6)
+    assert np.isfinite(result.gw_cost)

@@ -235,3 +235,9 @@ def test_rounding_of_the_costs_of_verify_itself_is_counted():
     assert found.holds and found.stationarity.value < found.stationarity.bound <= 0.1
     # Where it is known better, the bound is that of the tolerance.
     assert verify(problem, plan, epsilon=1.0).stationarity.bound < 1.1e-4
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.1])
+def test_a_plan_without_mass_does_not_hold(epsilon):
+    problem = QuadraticProblem(np.eye(3), np.eye(3))
+    assert not verify(problem, np.zeros((3, 3)), epsilon=epsilon).holds

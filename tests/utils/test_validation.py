@@ -476,3 +476,9 @@ def test_as_weights_takes_any_positive_total():
     np.testing.assert_array_equal(door.as_weights([0, 5e-324], "p", 2), [0, 1])
     with pytest.raises(ValueError, match=r"^p must have a positive sum, got 0"):
         door.as_weights([0, 0], "p", 2)
+
+
+def test_views_that_no_memory_holds_are_refused_unread():
+    endless = np.broadcast_to(1.0, (3_000_000, 3_000_000))
+    with pytest.raises(MemoryError, match=r"cost_x of shape .* takes 3.6e\+04 GB"):
+        gwfast.gromov_wasserstein(endless, np.eye(8))
