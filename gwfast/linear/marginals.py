@@ -49,6 +49,10 @@ class Balanced:
     mass: float = 1.0
     rho: tuple[float, float] | None = None
 
+    def balanced(self):
+        """The rule with both marginals given, of one total."""
+        return Balanced(self.p / self.p.sum(), self.q / self.q.sum())
+
     def bounded(self, cost, precision):
         """The rule for costs of this size, its prices within what is computable."""
         return self

@@ -231,7 +231,9 @@ class UnbalancedSolver(SinkhornSolver):
         now = _Standing(terms, *made)
         n_iter, before, scalings = 0, np.inf, self.scalings
         while True:
-            found = now.iterate(kernel, scalings, self.n_threads)
+            # What overflows shows in the mass.
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = now.iterate(kernel, scalings, self.n_threads)
             n_iter += 1
             late = deadline.passed(spare)
             enough = now.error <= MARGIN * tol or n_iter >= max_iter or late
@@ -242,7 +244,8 @@ class UnbalancedSolver(SinkhornSolver):
                     return self.vanish(kernel)
                 now = _Standing(terms, *made)
                 if late or n_iter >= max_iter + LOOK_EVERY:
-                    now.iterate(kernel, scalings, self.n_threads)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        now.iterate(kernel, scalings, self.n_threads)
                     break
                 continue
             if enough:
@@ -266,7 +269,7 @@ class UnbalancedSolver(SinkhornSolver):
     def _scaled(self, now, mass, n_iter):
         """The solution, whose plan has the geometric mean of two masses."""
         if not 0 < now.lifted < np.inf:
-            raise self._lost_to_rounding(now.terms.epsilon)
+            raise lost_to_rounding(now.terms.epsilon, self.precision)
         own = np.log(now.lifted) - now.lift
         scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
         self.scalings.u *= np.exp(scale - now.lift)
@@ -295,14 +298,16 @@ class UnbalancedSolver(SinkhornSolver):
             if peak <= self.precision.peak:
                 return potentials, lift
             fits = False
-        raise self._lost_to_rounding(terms.epsilon)
+        raise lost_to_rounding(terms.epsilon, self.precision)
 
-    def _lost_to_rounding(self, epsilon):
-        return ValueError(
-            "epsilon must be larger, or rho smaller, for this unbalanced plan: at an "
-            f"epsilon of {epsilon:.1e} of the largest costs all is rounding in "
-            f"{self.precision.dtype}"
-        )
+
+def lost_to_rounding(epsilon, precision):
+    """The error where there are no numbers for a plan."""
+    return ValueError(
+        "epsilon and rho must be nearer to the costs, and to one another, for this "
+        f"unbalanced plan: at an epsilon of {epsilon:.1e} of the largest costs all is "
+        f"rounding in {precision.dtype}"
+    )
 
 
 class _Terms:
@@ -451,12 +456,10 @@ class _Standing:
         with np.errstate(divide="ignore"):
             made = np.log(scalings.u, dtype=np.float64)
             log_sums = np.log(scalings.sums.values) - self.lift
-        with np.errstate(over="ignore"):
-            asked = np.exp(terms.asked(0, self.excess(0)))
+        asked = np.exp(terms.asked(0, self.excess(0)))
         found = self._take(0, made, asked)
-        with np.errstate(over="ignore"):
-            asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
-            self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
+        asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
+        self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
         asked = np.exp(terms.asked(1, self.excess(1)))
         log_q = np.where(terms.alive[1], terms.logs.log_q, 0.0)
         fitted = self._excess[1] + terms.epsilon * (log_q - log_sums)
@@ -468,8 +471,7 @@ class _Standing:
         for scaling, logs, alive in zip(
             (scalings.u, scalings.v), self._logs, terms.alive, strict=True
         ):
-            with np.errstate(over="ignore"):
-                scaling[:] = np.where(alive, np.exp(logs), 0.0)
+            scaling[:] = np.where(alive, np.exp(logs), 0.0)
         return found and bool(np.isfinite(self.lifted) and self.lifted > 0)
 
     def _aim(self, u):

@@ -13,7 +13,7 @@ import numpy as np
 from ..linear.gibbs_kernel import Kernel
 from ..linear.marginals import SemirelaxedSolver
 from ..linear.sinkhorn_solver import LinearSolution, PotentialsOutOfRange
-from ..linear.unbalanced import VANISHED, Relaxation
+from ..linear.unbalanced import VANISHED, Relaxation, lost_to_rounding
 from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
 from ..utils.validation import one_of
@@ -168,6 +168,8 @@ class UnbalancedStep:
             made = kernel, solver.vanish(kernel)
         began = time.perf_counter()
         update = linearization.update(*made)
+        if not np.isfinite(update.gw_cost):
+            raise lost_to_rounding(epsilon, linearization.precision)
         seconds += time.perf_counter() - began
         error, n_iter = made[1].error, made[1].n_iter
         relative = error / self._rule.plan_mass(update.rows)

@@ -21,7 +21,7 @@ from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
 from .checkpoint import Checkpoint
 from .levels import choose
-from .race import search
+from .race import OfBalanced, search
 from .stages import descend
 from .starts import (
     WIDE,
@@ -39,6 +39,8 @@ SMALL = 10_000
 # the best of 64 was 2.5 % above the best plans known on the mean, of 4 8 %, the product
 # plan alone 28 %.
 N_RANDOM, N_RANDOM_LARGE = 64, 0
+# Of problems that are not balanced, whose steps cost more.
+N_RANDOM_FREE = 4
 # Starts that are solved with entropy first, with these fractions of the mean linear
 # cost as epsilon, or not at all (None). Of six pairs of graphs of 250 to 1000 nodes one
 # of these led to within 0.6 % of the best of 25 for all.
@@ -139,7 +141,7 @@ def _plans(problem, options, report):
     """What to begin with: triples of a label, a plan (None is the product plan), and
     the seconds that making it took. The product plan comes first.
     """
-    starts, deadline = _starts(problem, options), options.limits.deadline
+    starts, deadline = _starts(problem, options, report), options.limits.deadline
     for number, (start, fraction) in enumerate(starts, start=1):
         if number > 1 and deadline.passed():
             return
@@ -160,8 +162,11 @@ def _plans(problem, options, report):
             yield "race with entropy", plan, time.perf_counter() - began
 
 
-def _starts(problem, options):
+def _starts(problem, options, report):
     """Pairs of a start and a fraction, see `STARTS`."""
+    if not problem.is_balanced:
+        random = [(start, None) for start in random_starts(options.seed, N_RANDOM_FREE)]
+        return [(Product(), None), (OfBalanced(options, report), None), *random]
     small = problem.shape[0] * problem.shape[1] <= SMALL
     made, count = FEW_STARTS, options.n_starts
     if count is None:

@@ -26,7 +26,7 @@ from .checkpoint import DESCENT, opened
 from .contestants import restored_candidates
 from .diagnosis import conclude, warn_of
 from .exact import check_exact, check_memory, solve_exact
-from .levels import choose
+from .levels import choose, needs
 from .options import Callback, InitLike, SolveOptions
 from .race import search
 from .stages import UPDATES, descend, go_on, near
@@ -135,9 +135,12 @@ default="balanced"
         Where to start. "auto": product, profile and random plans race, on at most 1500
         points a side, those with most mass first, and the best goes on to all points.
         Of symmetric matrices of costs above 600 points the leading eigenvectors race,
-        where these make up most of them; of others 750 points. No matches are needed,
-        and `GWResult.candidates` shows what was tried; only for balanced problems and
-        ``method="pgd"``, others start from "product". "product": ``p q'``. "profile":
+        where these make up most of them; of others 750 points. Small problems (10,000
+        entries) have the best of some exact plans among the starts. With other
+        marginals the product plan races with the best plan of the balanced problem of
+        the same costs. No matches are needed, and `GWResult.candidates` shows what was
+        tried; only for ``method="pgd"``, others start from "product". "product": ``p
+        q'``. "profile":
         points with similarly distributed costs, see `Profile`. "random": one such plan
         with these marginals. A `Profile`, or `Seeds`: a few correspondences. An array:
         a plan (non-negative, scaled to mass one).
@@ -243,8 +246,12 @@ def solve(problem, options):
     options = dataclasses.replace(options, method=method)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
-    races = start is None
-    kind = dict(method=method, itemsize=precision.itemsize, races=races)
+    kind = dict(method=method, itemsize=precision.itemsize)
+    if start is None and not problem.is_balanced:
+        # The balanced problem is solved beside it, where there is room for that.
+        if min(needs(problem, threads, **kind).values()) > limit:
+            start = Product()
+    kind["races"] = start is None
     tier = choose(problem, options.tier, limit, threads, **kind)
     checkpoint = opened(problem, options, init=start, method=method, tier=tier)
     options = dataclasses.replace(
@@ -300,7 +307,7 @@ def _start_of(problem, options):
     """None where the default starts are to race."""
     init = options.init
     if isinstance(init, str) and init == "auto":
-        if options.method in (PGD, PGD.name) and problem.is_balanced:
+        if options.method in (PGD, PGD.name):
             return None
         init = "product"
     dtype = options.precision.dtype
@@ -309,7 +316,7 @@ def _start_of(problem, options):
 
 def _race(problem, options, report):
     """`search`, which is in float32, and what float64 adds to it."""
-    if options.precision is SINGLE:
+    if options.precision is SINGLE or not problem.is_balanced:
         winner, *others = search(problem, options, report)
         return winner.solution, *others
     saved = options.checkpoint.at(DESCENT)

@@ -107,8 +107,12 @@ def needs(
         tier: nbytes(problem, tier, n_threads, **kind)
         for tier in tiers(problem, method)
     }
-    if not races or method is not PGD or not problem.is_balanced:
+    if not races or method is not PGD:
         return takes
+    if not problem.is_balanced:
+        balanced = problem.with_rule(problem.rule.balanced())
+        more = needs(balanced, n_threads, scale=scale)
+        return {tier: size + more["dense"] for tier, size in takes.items()}
     if is_factored(problem, method):
         first = _first_level(shape)
         return {tier: size + first for tier, size in takes.items()}

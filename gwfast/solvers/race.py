@@ -11,10 +11,13 @@ import dataclasses
 
 import numpy as np
 
+from ..problems.epsilon import as_epsilon
 from ..problems.low_rank import has_low_rank, low_rank_problem
 from ..quadratic.factory import linearize, work
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates
+from ..utils.memory import as_memory_limit
+from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
 from .checkpoint import NOT_KEPT, STARTS
 from .contestants import (
@@ -27,7 +30,13 @@ from .contestants import (
 )
 from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs
 from .stages import GRACE, UPDATES
-from .starts import default_starts, fresh_starts
+from .starts import (
+    ALONE,
+    Product,
+    Start,
+    default_starts,
+    fresh_starts,
+)
 
 # Outer iterations after which candidates are compared; the first comparison comes when
 # all annealing is over. On the word vectors and cells measured, a start that led to the
@@ -82,7 +91,9 @@ def search(problem, options, report, further=0.0):
             continue
         if late:
             _check_time(standing.left[0], problem, limits)
-        linearization = linearize(part, threads, tier)
+        # The balanced problem that others begin with has been in float32.
+        precision = SINGLE if problem.is_balanced else options.precision
+        linearization = linearize(part, threads, tier, precision=precision)
         schedule = hurried(options.epsilon.resolve(linearization))
         if saved is not None:
             with checkpoint.restoring():
@@ -113,12 +124,42 @@ def search(problem, options, report, further=0.0):
     return standing.left[0], is_tie(standing), candidates
 
 
+@dataclasses.dataclass(frozen=True)
+class OfBalanced(Start):
+    """The best plan of the balanced problem of the same costs, for one with other
+    marginals: the way there from the product plan has optima that leave out points
+    which have a match.
+    """
+
+    options: object
+    report: object
+    name = "balanced"
+
+    def plan(self, problem, n_threads, shared=ALONE):
+        costs, options = problem.with_rule(problem.rule.balanced()), self.options
+        limit = as_memory_limit(options.memory_limit)
+        options = dataclasses.replace(
+            options,
+            epsilon=as_epsilon("auto"),
+            limits=options.limits.within(COARSE),
+            dtype="float32",
+            memory_limit=limit,
+            tier=choose(costs, "auto", limit, n_threads),
+            checkpoint=NOT_KEPT,
+            callback=None,
+        )
+        winner, *_ = search(costs, options, self.report)
+        return problem.mass * winner.solution.coupling.toarray()
+
+
 def _levels(problem, options):
     """What levels before the last take points of, and how many a side, None on the
     last. That is the problem, or it with the leading eigenvectors of its costs, which
     are as cheap as point clouds and nearly all that matters; then all points come
     before the costs themselves.
     """
+    if not problem.is_balanced:
+        return problem, [None]
     smooth = low_rank_problem(problem, options.threads(problem))
     if smooth is not None:
         return smooth, [*level_sizes(smooth, options.tier), max(problem.shape), None]
@@ -137,7 +178,9 @@ def _entered(before, number, linearization, schedule, points, fresh, options, re
     shape, deadline = linearization.problem.shape, options.limits.deadline
     costs = linearization, schedule
     if before is None:
-        starts = default_starts(shape, options.seed, options.n_starts)
+        starts = [(Product(), False), (OfBalanced(options, report), False)]
+        if linearization.problem.is_balanced:
+            starts = default_starts(shape, options.seed, options.n_starts)
         field = candidates_from_starts(*costs, starts, report, deadline)
         standing = Standing.at_start(field)
     else:

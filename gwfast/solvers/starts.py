@@ -44,6 +44,8 @@ WIDTH, WIDE, MIN_WIDTH = 0.02, 0.05, 1e-4
 ENTRIES_PER_RANDOM, MIN_RANDOM, MAX_RANDOM = 1_500_000, 1, 48
 # Points a side up to which a level can afford two fresh starts.
 CHEAP_POINTS = 3500
+# Entries of a plan up to which there is an exact one among the default starts.
+EXACT_ENTRIES = 10_000
 
 
 class MakesPlan(Protocol):
@@ -287,6 +289,7 @@ def default_starts(shape, seed, n_random=None):
         (Profile(WIDE), False),
         (Profile(root=True), False),
         (Product(), False),
+        *[(Exact(seed), False)] * (shape[0] * shape[1] <= EXACT_ENTRIES),
         *((start, False) for start in random_starts(seed, n_random)),
     ]
 

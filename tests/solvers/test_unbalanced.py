@@ -21,7 +21,7 @@ def spaces(n=N, m=M):
 
 
 def solve(*args, dtype="float64", rho=(1.0, 2.0), epsilon=0.2, **options):
-    tol = dict(tol=TIGHT[dtype], marginal_tol=TIGHT[dtype])
+    tol = dict(tol=TIGHT[dtype], marginal_tol=TIGHT[dtype], init="product")
     return gromov_wasserstein(
         *args, marginals="unbalanced", rho=rho, epsilon=epsilon, dtype=dtype,
         **{**tol, **options},
@@ -212,15 +212,17 @@ def test_verify_refuses_it():
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.02, 1e30, 1e39, 1e300])
 @pytest.mark.parametrize("rho", [1e-3, 1.0, 1e5, 1e8, 1e16, 1e20])
-@pytest.mark.parametrize("total", [1.0, 1.3])
-def test_plans_at_any_price_are_numbers(epsilon, rho, total, dtype):
+@pytest.mark.parametrize(
+    "total, init", [(1.0, "auto"), (1.0, "product"), (1.3, "product")]
+)
+def test_plans_at_any_price_are_numbers(epsilon, rho, total, init, dtype):
     cost = random_cost(20, 0, symmetric=True)
     q = np.full(9, total / 9)
-    kind = dict(rho=rho, epsilon=epsilon, dtype=dtype, time_limit=0.3)
+    kind = dict(rho=rho, epsilon=epsilon, dtype=dtype, init=init, time_limit=0.3)
     try:
         result = solve(cost, cost[:9, :9], np.full(20, 0.05), q, **kind)
     except ValueError as refused:
-        assert re.search("rho smaller|rho must be at most", str(refused))
+        assert re.search("rho must be (nearer|at most)", str(refused))
         return
     plan = result.plan
     assert np.isfinite(plan).all() and plan.min() >= 0 and np.isfinite(result.gw_cost)
