@@ -34,7 +34,8 @@ from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
 from .solvers.pairwise import pairwise_gromov_wasserstein
-from .solvers.starts import Profile, Seeds
+from .solvers.seeds import Seeds
+from .solvers.starts import Profile
 from .solvers.verification import verify
 from .utils.config import show_config
 

@@ -109,6 +109,12 @@ def _read(
     help="The same with 'target source' lines.",
 )
 @click.option(
+    "--seeds",
+    type=FILE,
+    help="Start from these pairs, 'source target' a line: a few that are known; in"
+    " place of --init.",
+)
+@click.option(
     "--marginals",
     type=click.Choice(["uniform", "zipf", "counts"]),
     default="uniform",
@@ -127,6 +133,7 @@ def align(
     cache,
     dictionaries,
     reverse_dictionaries,
+    seeds,
     source_counts,
     target_counts,
     **settings,
@@ -144,12 +151,15 @@ def align(
         )
     # The small files first: a mistake in them shows before a minute of reading.
     settings = AlignSettings(**settings)
-    lists = (*dictionaries, *reverse_dictionaries)
+    if seeds is not None and settings.init != "auto":
+        raise click.UsageError("--seeds and --init do not go together")
+    lists = (*dictionaries, *reverse_dictionaries, *([seeds] if seeds else []))
     counts = [path for path in (source_counts, target_counts) if path is not None]
     settings.check_output((source, target, *lists, *counts))
     first_only = words.CONVENTIONS[settings.convention].first_only
     rules = {"first_only": first_only, "max_bytes": max_bytes}
     read = [words.read_dictionary(path, **rules) for path in lists]
+    known = read.pop() if seeds else None
     n = len(dictionaries)
     dictionary = words.merge(*read[:n], *map(words.invert, read[n:]))
     inputs = []
@@ -165,7 +175,7 @@ def align(
             except ValueError as error:
                 raise click.UsageError(f"{counts}: {error}") from error
         inputs.append(Input(str(path), embeddings))
-    run(*inputs, dictionary, settings)
+    run(*inputs, dictionary, settings, known)
 
 
 @cli.command()

@@ -134,9 +134,10 @@ solver_options = with_options(
     ),
     click.option(
         "--init",
-        type=click.Choice(["auto", "product", "profile", "random"]),
+        type=click.Choice(["auto", "product", "profile", "random", "identical"]),
         default="auto",
-        help="Start of the solve; auto tries several.",
+        help="Start of the solve; auto tries several, identical matches words that are"
+        " spelt alike.",
     ),
     SEED,
     click.option(

@@ -34,7 +34,7 @@ _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
-    "n_words", "epsilon", "init", "seed", "normalize", "max_outer", "tol",
+    "n_words", "epsilon", "seed", "normalize", "max_outer", "tol",
     "time_limit", "memory_limit", "tier", "checkpoint", "scale_costs",
 )  # fmt: skip
 
@@ -124,11 +124,13 @@ def run(
     target: Input,
     dictionary: Mapping[str, set[str]],
     settings: AlignSettings,
+    seeds: Mapping[str, set[str]] | None = None,
 ) -> None:
     """Align, show what came out, and write it where `settings.output`, checked, says.
 
     Nothing is written before everything has been computed, and the files appear
-    together. With an empty dictionary there are no scores.
+    together. With an empty dictionary there are no scores. `seeds` are translations to
+    start from.
     """
     for given in (source, target):
         nonzero = given.embeddings.vectors.any(axis=1)
@@ -147,19 +149,30 @@ def run(
                 f"dictionary must have a pair whose words are in {source.name} and"
                 f" {target.name}, got {len(dictionary)} source words and no such pair"
             )
+    init = _start(source.embeddings, target.embeddings, settings, seeds)
     with staged(settings.output) as folder:
-        outcome = _align(source, target, dictionary, gold, settings)
+        outcome = _align(source, target, dictionary, gold, settings, init)
         if folder is not None:
             write(outcome, folder)
     show(outcome)
 
 
-def _align(source, target, dictionary, gold, settings):
+def _start(x, y, settings, seeds):
+    """What `align` takes for `init`."""
+    if seeds is None and settings.init != "identical":
+        return settings.init
+    taking_part = [side.words[: settings.n_words] for side in (x, y)]
+    if seeds is not None:
+        return gwfast.Seeds.known(seeds, *taking_part)
+    return gwfast.Seeds.identical(*taking_part)
+
+
+def _align(source, target, dictionary, gold, settings, init):
     """Solve, translate and score."""
     x, y = source.embeddings, target.embeddings
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
-        result = _solve(x, y, settings)
+        result = _solve(x, y, settings, init)
     messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
     for message in messages:
         console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
@@ -189,7 +202,7 @@ def _align(source, target, dictionary, gold, settings):
     )  # fmt: skip
 
 
-def _solve(x, y, settings):
+def _solve(x, y, settings, init):
     """The alignment of two `Embeddings`, with progress on stderr."""
     weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
     p, q = weights.get(settings.marginals, (x.counts, y.counts))
@@ -220,6 +233,7 @@ def _solve(x, y, settings):
             y.vectors,
             p=p,
             q=q,
+            init=init,
             n_threads=settings.threads,
             refine=refine,
             callback=None if settings.quiet else report_iteration,

@@ -26,7 +26,7 @@ from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
 from ..utils.types import Float32Array
-from ..utils.validation import as_array, as_matrix, as_positive, one_of
+from ..utils.validation import as_matrix, as_positive, one_of
 
 # Marginal error (L1) and Sinkhorn iterations at which the coupling of a start is good
 # enough: the first outer iteration mends the rest.
@@ -211,71 +211,9 @@ class Profile(Start):
         return f"{'root ' * self.root}profile {self.width:g}"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Seeds(Start):
-    """Start from a few correspondences that are known, or guessed.
-
-    They only say where to start: the solution may leave them.
-
-    Parameters
-    ----------
-    pairs : array-like of int, shape (k, 2)
-        Rows of the first and of the second space that belong together.
-    share : float, default=1
-        Of the mass, what the pairs get, in (0, 1]; 1 trusts them alone.
-    rest : "product", "profile" or a start, default="profile"
-        What the other mass follows.
-    """
-
-    pairs: ArrayLike
-    share: float = 1.0
-    rest: object = "profile"
-
-    def __post_init__(self) -> None:
-        pairs = np.array(as_array(self.pairs, "pairs"))
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-            raise ValueError(f"pairs must have shape (k, 2), got {pairs.shape}")
-        if pairs.dtype.kind not in "iu":
-            raise TypeError(f"pairs must hold integers, got dtype {pairs.dtype}")
-        if not as_positive(self.share, "share") <= 1:
-            raise ValueError(f"share must be at most 1, got {self.share}")
-        if not _is_start(self.rest):
-            fixed = [name for name, start in NAMES.items() if not start.is_random]
-            one_of(self.rest, "rest", fixed)
-        object.__setattr__(self, "pairs", pairs)
-
-    def plan(
-        self, problem: QuadraticProblem, n_threads: int, shared: Shared = ALONE
-    ) -> Float32Array | None:
-        pairs = np.asarray(self.pairs)
-        for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
-            if column.min() < 0 or column.max() >= n:
-                raise ValueError(
-                    f"pairs must be among rows 0 to {n - 1} of {name}, "
-                    f"got {column.min()} to {column.max()}"
-                )
-        rows, cols = pairs.T
-        weights = np.sqrt(problem.p[rows] * problem.q[cols])
-        if not weights.sum() > 0:
-            raise ValueError("pairs must have some mass, got weights of 0 only")
-        plan = np.zeros(problem.shape, dtype=np.float32)
-        if self.share < 1:
-            rest = as_start(self.rest, problem)
-            rest = start_plan(rest, problem, n_threads, shared)
-            if rest is None:
-                np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
-            else:
-                np.copyto(plan, rest)
-            plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
-        np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
-        return plan
-
-    def __str__(self) -> str:
-        return f"{len(np.asarray(self.pairs))} seeds {self.share:g}"
-
-
-OWN = tuple(Start.__subclasses__())
-NAMES = {start.name: start for start in OWN if start.name is not None}
+NAMES = {
+    start.name: start for start in Start.__subclasses__() if start.name is not None
+}
 
 
 def default_starts(shape, seed, n_random=None):
@@ -316,13 +254,14 @@ def fresh_starts(shape):
     return [(Profile(width), False) for width in widths]
 
 
-def _is_start(init):
+def is_start(init):
+    """Whether a caller means a start of any class."""
     return callable(getattr(init, "plan", None)) and not isinstance(init, type)
 
 
 def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     """A start from what a caller may pass; a plan is one of that `dtype`."""
-    if _is_start(init):
+    if is_start(init):
         return init
     if isinstance(init, str):
         start = NAMES[one_of(init, name, (*NAMES, *also))]
@@ -351,7 +290,7 @@ def as_plan(plan, name, shape, dtype=np.float32):
 
 def start_plan(start, problem, n_threads, shared=ALONE):
     """The plan of a start, also of a caller's class (checked); None is the product."""
-    if type(start) in OWN:
+    if type(start) in Start.__subclasses__():
         return start.plan(problem, n_threads, shared)
     plan = start.plan(problem, n_threads)
     if plan is None:

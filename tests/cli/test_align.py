@@ -503,3 +503,34 @@ def test_a_killed_run_leaves_nothing_for_ever(run, files):
         assert len(list(files.glob(".gwfast-*"))) == 1
     assert run("align", "a.vec", "b.vec", "--output", "out", "--quiet")[0] == 0
     assert not list(files.glob(".gwfast-*"))
+
+
+def test_known_pairs_and_words_spelt_alike_are_a_start(run, files):
+    lines = (files / "pairs.txt").read_text().splitlines(keepends=True)
+    (files / "few.txt").write_text("".join(lines[3:9]) + "nowhere t1\n")
+    arguments = "align", "a.vec", "b.vec", "--dictionary", "pairs.txt"
+    status, out, err = run(*arguments, "--seeds", "few.txt")
+    assert status == 0 and "start 1 of" not in err and "6 seeds" in err
+    assert re.search(r"CSLS +1\.000", out)
+    _, y = (read_embeddings(files / name) for name in ("a.vec", "b.vec"))
+    targets = [f"s{word[1:]}" if int(word[1:]) < 20 else word for word in y.words]
+    write_vectors(files / "c.vec", targets, y.vectors)
+    status, out, err = run("align", "a.vec", "c.vec", "--init", "identical")
+    assert status == 0 and "17 seeds" in err
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--seeds", "pairs.txt", "--init", "product"], "do not go together"),
+        (["--seeds", "none.txt"], "'none.txt' does not exist"),
+        (["--seeds", "other.txt"], "must have a pair of the 60 and 60 words"),
+        (["--init", "identical"], "must have a pair of the 60 and 60 words"),
+    ],
+)
+def test_starts_that_are_none(run, files, options, message):
+    (files / "other.txt").write_text("x y\n")
+    before = tree(files)
+    status, out, err = run("align", "a.vec", "b.vec", "--output", "o", *options)
+    assert (status, out) == (2, "") and message in err.splitlines()[-1]
+    assert tree(files) == before

@@ -210,3 +210,15 @@ def test_other_bad_starts_are_refused():
         Profile(width=1e-12)
     with pytest.raises(ValueError, match=r"^init must be one of .*'auto'.*got 'best'"):
         gwfast.gromov_wasserstein(*costs, init="best")
+
+
+def test_seeds_of_words_spelt_alike_or_known():
+    words_x, words_y = ["a", "1914", "b", "a"], ["b", "x", "1914", "y", "b"]
+    assert Seeds.identical(words_x, words_y).pairs.tolist() == [[1, 2], [2, 0]]
+    dictionary = {"a": {"y", "x", "none"}, "c": {"b"}, "b": ["b"]}
+    seeds = Seeds.known(dictionary, words_x, words_y, share=0.5, rest="product")
+    assert seeds.pairs.tolist() == [[0, 1], [0, 3], [2, 0]]
+    assert (seeds.share, seeds.rest) == (0.5, "product")
+    for words in ([], ["c"]):
+        with pytest.raises(ValueError, match="dictionary must have a pair"):
+            Seeds.identical(words, words_y)
