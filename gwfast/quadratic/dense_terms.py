@@ -191,11 +191,21 @@ class BilinearTerm:
     def multiply_outer(self, rows, cols, out):
         """Write the term of the plan ``rows cols'``, of two vectors."""
         left, right = self.matrices
-        rows, cols = rows.astype(out.dtype), cols.astype(out.dtype)
-        np.multiply.outer(left @ rows, right @ cols, out=out)
+        np.multiply.outer(self._moved(left, rows), self._moved(right, cols), out=out)
         if not self.symmetric:
-            out += np.multiply.outer(left.T @ rows, right.T @ cols)
+            others = self._moved(left.T, rows), self._moved(right.T, cols)
+            out += np.multiply.outer(*others)
             out *= 0.5
+
+    def _moved(self, matrix, masses):
+        """``matrix @ masses``, every row alike: points that look the same stay so, which
+        BLAS does not promise.
+        """
+        made = aligned_empty((len(matrix), 1), matrix.dtype)
+        column = Panels(masses.astype(matrix.dtype)[:, None], n_threads=self._n_threads)
+        matrix = np.ascontiguousarray(matrix)
+        _products.matmul(matrix, column, made, n_threads=self._n_threads)
+        return made[:, 0]
 
 
 class FusedTerm:
