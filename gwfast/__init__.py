@@ -35,6 +35,7 @@ from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
 from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.seeds import Seeds
+from .solvers.self_learning import SelfLearning
 from .solvers.starts import Profile
 from .solvers.verification import verify
 from .utils.config import show_config
@@ -61,6 +62,7 @@ __all__ = [
     "Refinement",
     "Residual",
     "Seeds",
+    "SelfLearning",
     "SinkhornResult",
     "Verification",
     "__version__",

@@ -22,7 +22,7 @@ from ..results.neighbors import Neighbors
 from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
-from ..solvers.options import Callback, InitLike, SolveOptions
+from ..solvers.options import Callback, InitLike, Search, SolveOptions
 from ..utils.deadline import NEVER, Deadline
 from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
@@ -151,6 +151,7 @@ def align(
     memory_limit: MemoryLimit = None,
     tier: Tier = "auto",
     seed: int = 0,
+    search: Search = "fast",
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
     checkpoint: PathLike | None = None,
@@ -194,7 +195,7 @@ def align(
         Seconds after which it ends, the solve with the best plan so far (its `status`
         is "time_limit"), or the refinement without further rounds.
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
-    checkpoint, callback, progress
+    search, checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
         1500 rows.
 
@@ -236,6 +237,7 @@ def align(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
+        search=search,
         checkpoint=checkpoint,
         callback=callback,
         progress=progress,
@@ -243,9 +245,7 @@ def align(
     gw = solve(problem, options)
     warn_of(gw, options.limits, stacklevel=3)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
-    if refine is None:
-        return result
-    return result._refined(refine, progress, deadline)
+    return result if refine is None else result._refined(refine, progress, deadline)
 
 
 def _as_spaces(x, y, n_words, metric, normalize, scale_costs):

@@ -34,7 +34,7 @@ _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
-    "n_words", "epsilon", "seed", "normalize", "max_outer", "tol",
+    "n_words", "epsilon", "seed", "search", "normalize", "max_outer", "tol",
     "time_limit", "memory_limit", "tier", "checkpoint", "scale_costs",
 )  # fmt: skip
 
@@ -55,6 +55,7 @@ class AlignSettings:
     epsilon: str | float | gwfast.Epsilon
     init: str
     seed: int
+    search: str
     normalize: tuple[str, ...]
     marginals: str
     max_outer: int | None

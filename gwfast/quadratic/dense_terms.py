@@ -198,8 +198,8 @@ class BilinearTerm:
             out *= 0.5
 
     def _moved(self, matrix, masses):
-        """``matrix @ masses``, every row alike: points that look the same stay so, which
-        BLAS does not promise.
+        """``matrix @ masses``, every row alike: points that look the same stay so,
+        which BLAS does not promise.
         """
         made = aligned_empty((len(matrix), 1), matrix.dtype)
         column = Panels(masses.astype(matrix.dtype)[:, None], n_threads=self._n_threads)

@@ -27,10 +27,11 @@ from .contestants import restored_candidates
 from .diagnosis import conclude, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, needs
-from .options import Callback, InitLike, SolveOptions
+from .options import Callback, InitLike, Search, SolveOptions
 from .race import search
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
+from .thorough import thorough
 from .unsolved import unsolved
 
 
@@ -60,6 +61,7 @@ def gromov_wasserstein(
     tier: Tier = "auto",
     seed: int = 0,
     n_starts: int | None = None,
+    search: Search = "fast",
     checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
@@ -177,6 +179,11 @@ default="balanced"
     n_starts : int or None, default=None
         Random starts that ``init="auto"`` tries beside the others; None is as many as
         suit the size.
+    search : {"fast", "thorough"}, default="fast"
+        "thorough": with ``init="auto"``, also plans from what two point clouds teach
+        themselves (`SelfLearning`), from one seed after another, until two of all
+        starts have met at the lowest objective, or four of them have been tried: ten
+        seconds each on two threads. Elsewhere it is as "fast".
     checkpoint : path-like or None, default=None
         A file in which to keep where the solve stands: what is killed goes on from
         there when the same call is made again, and ends at the same result. It is
@@ -227,6 +234,7 @@ default="balanced"
         tier=tier,
         seed=seed,
         n_starts=n_starts,
+        search=search,
         takes_zero=True,
         checkpoint=checkpoint,
         callback=callback,
@@ -293,7 +301,10 @@ def _solve(problem, start, options, report):
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
         result = conclude(solution, tie, options.limits)
-        return dataclasses.replace(result, candidates=candidates)
+        result = dataclasses.replace(result, candidates=candidates)
+        if options.search == "thorough":
+            return thorough(problem, result, options, report)
+        return result
     if options.tier != "dense" and not isinstance(start, Product | Given):
         raise MemoryError(
             f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "

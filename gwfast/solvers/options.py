@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
 
 from numpy.typing import ArrayLike
 
@@ -12,13 +13,15 @@ from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
-from ..utils.validation import as_count
+from ..utils.validation import as_count, one_of
 from .checkpoint import Checkpoint, as_checkpoint
 from .starts import MakesPlan
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
 InitLike = str | ArrayLike | MakesPlan
+Search: TypeAlias = Literal["fast", "thorough"]
+SEARCHES: tuple[Search, ...] = get_args(Search)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +47,7 @@ class SolveOptions:
     tier: str = "auto"
     seed: int = 0
     n_starts: int | None = None
+    search: Search = "fast"
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
@@ -56,6 +60,7 @@ class SolveOptions:
             raise TypeError(f"callback must be callable or None, got {came}")
         epsilon = as_epsilon(self.epsilon, zero=self.takes_zero)
         object.__setattr__(self, "epsilon", epsilon)
+        one_of(self.search, "search", SEARCHES)
         if self.n_starts is not None:
             n_starts = as_count(self.n_starts, "n_starts", least=0)
             object.__setattr__(self, "n_starts", n_starts)

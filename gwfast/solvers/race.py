@@ -133,7 +133,6 @@ class OfBalanced(Start):
 
     options: object
     report: object
-    name = "balanced"
 
     def plan(self, problem, n_threads, shared=ALONE):
         costs, options = problem.with_rule(problem.rule.balanced()), self.options
@@ -150,6 +149,9 @@ class OfBalanced(Start):
         )
         winner, *_ = search(costs, options, self.report)
         return problem.mass * winner.solution.coupling.toarray()
+
+    def __str__(self):
+        return "balanced"
 
 
 def _levels(problem, options):

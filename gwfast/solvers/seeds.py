@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ..problems.quadratic import QuadraticProblem
 from ..utils.types import Float32Array
 from ..utils.validation import as_array, as_positive, one_of
-from .starts import ALONE, NAMES, Shared, Start, as_start, is_start, start_plan
+from .starts import ALONE, Shared, Start, as_start, is_start, named_starts, start_plan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Seeds(Start):
         if not as_positive(self.share, "share") <= 1:
             raise ValueError(f"share must be at most 1, got {self.share}")
         if not is_start(self.rest):
-            fixed = [name for name, start in NAMES.items() if not start.is_random]
+            fixed = [name for name, one in named_starts().items() if not one.is_random]
             one_of(self.rest, "rest", fixed)
         object.__setattr__(self, "pairs", pairs)
 
@@ -100,7 +100,7 @@ class Seeds(Start):
         ValueError
             If no pair is among the words.
         """
-        places = {}
+        places: dict[str, int] = {}
         for at, word in enumerate(words_y):
             places.setdefault(word, at)
         pairs, seen = [], set()

@@ -211,9 +211,9 @@ class Profile(Start):
         return f"{'root ' * self.root}profile {self.width:g}"
 
 
-NAMES = {
-    start.name: start for start in Start.__subclasses__() if start.name is not None
-}
+def named_starts():
+    """Classes of starts by the names that a caller may use."""
+    return {start.name: start for start in Start.__subclasses__() if start.name}
 
 
 def default_starts(shape, seed, n_random=None):
@@ -264,7 +264,8 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     if is_start(init):
         return init
     if isinstance(init, str):
-        start = NAMES[one_of(init, name, (*NAMES, *also))]
+        names = named_starts()
+        start = names[one_of(init, name, (*names, *also))]
         return start(seed) if start.is_random else start()
     if init is None or hasattr(init, "plan"):
         came = type(init).__name__

@@ -1,0 +1,89 @@
+"""The search that goes on after the race: from what point clouds teach themselves,
+until two starts have met at the lowest objective.
+"""
+
+import dataclasses
+import time
+
+from ..quadratic.factory import is_factored
+from ..results.result import Candidate, Candidates
+from ..utils.deadline import OutOfTime
+from ..utils.precision import SINGLE
+from ..utils.progress import ProgressEvent
+from .checkpoint import NOT_KEPT
+from .diagnosis import conclude
+from .levels import needs
+from .self_learning import SelfLearning
+from .stages import descend
+from .starts import Given, Shared
+
+# Seeds that are tried at most, and the relative difference of objectives below which
+# two starts have met.
+MAX_LEARNERS, MET = 4, 1e-3
+
+
+def thorough(problem, result, options, report):
+    """The `GWResult` with the lowest objective: that of the race, or one from
+    `SelfLearning`, which is for point clouds in the dense tier, where there is room for
+    a second solve.
+    """
+    threads = options.threads(problem)
+    room = 2 * needs(problem, threads, races=False)["dense"]
+    suits = is_factored(problem) and options.tier == "dense"
+    if not (suits and options.precision is SINGLE and room <= options.memory_limit):
+        return result
+    candidates, best, found = list(result.candidates), result, None
+    for k in range(MAX_LEARNERS):
+        start = SelfLearning(options.seed + k)
+        report(ProgressEvent("start", f"start {k + 1} of {MAX_LEARNERS}: {start}", k))
+        made = _tried(problem, start, options)
+        if made is None:  # out of time
+            break
+        plan, one = made
+        met = abs(one.gw_cost - best.gw_cost) <= MET * abs(best.gw_cost)
+        lower = one.gw_cost < best.gw_cost and not met
+        candidates.append(_candidate(start, problem, one, "lost"))
+        if lower:
+            found, best = (len(candidates) - 1, plan), one
+        elif met:
+            candidates[-1] = candidates[-1]._replace(fate="same as the best")
+            break
+    if found is not None:
+        number, plan = found
+        candidates = [
+            row._replace(fate="lost") if row.fate == "won" else row
+            for row in candidates
+        ]
+        candidates[number] = candidates[number]._replace(fate="won")
+        if options.callback is not None and not options.limits.deadline.passed():
+            # The same steps again, for it to see.
+            kept = dataclasses.replace(options, checkpoint=NOT_KEPT)
+            solution = descend(problem, Given(plan), kept)
+            best = conclude(solution, False, options.limits)
+    return dataclasses.replace(best, candidates=Candidates(candidates))
+
+
+def _tried(problem, start, options):
+    """A start's plan and the `GWResult` from there, or None where time is up."""
+    began, threads = time.perf_counter(), options.threads(problem)
+    quiet = dataclasses.replace(options, checkpoint=NOT_KEPT, callback=None)
+    try:
+        shared = Shared(deadline=options.limits.deadline)
+        plan = start.plan(problem, threads, shared)
+        result = conclude(descend(problem, Given(plan), quiet), False, options.limits)
+    except OutOfTime:
+        return None
+    seconds = time.perf_counter() - began
+    return plan, dataclasses.replace(result, seconds=seconds)
+
+
+def _candidate(start, problem, result, fate):
+    return Candidate(
+        start=str(start),
+        n_points=max(problem.shape),
+        epsilon=result.epsilon,
+        gw_cost=result.gw_cost,
+        n_outer=result.n_outer,
+        seconds=result.seconds,
+        fate=fate,
+    )
