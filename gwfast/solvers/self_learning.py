@@ -66,11 +66,11 @@ class SelfLearning(Start):
             np.sort(np.argsort(-masses, kind="stable")[:POINTS])
             for masses in (problem.p, problem.q)
         ]
-        sides = [
+        left, right = [
             _centered(side.take(rows)) for side, rows in zip((x, y), some, strict=True)
         ]
         rng = np.random.default_rng(self.seed)
-        pairs = _learned(*sides, rng, n_threads, shared.deadline)
+        pairs = _learned(left, right, rng, n_threads, shared.deadline)
         pairs = np.stack([some[0][pairs[:, 0]], some[1][pairs[:, 1]]], axis=1)
         return Seeds(pairs, rest="product").plan(problem, n_threads, shared)
 
