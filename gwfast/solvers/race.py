@@ -137,9 +137,10 @@ class OfBalanced(Start):
     def plan(self, problem, n_threads, shared=ALONE):
         costs, options = problem.with_rule(problem.rule.balanced()), self.options
         limit = as_memory_limit(options.memory_limit)
+        auto = as_epsilon("auto")
         options = dataclasses.replace(
             options,
-            epsilon=as_epsilon("auto"),
+            epsilon=auto if options.is_exact else options.epsilon,
             limits=options.limits.within(COARSE),
             dtype="float32",
             memory_limit=limit,
@@ -147,7 +148,11 @@ class OfBalanced(Start):
             checkpoint=NOT_KEPT,
             callback=None,
         )
-        winner, *_ = search(costs, options, self.report)
+        try:
+            winner, *_ = search(costs, options, self.report)
+        except ValueError:  # an epsilon for float64 only
+            options = dataclasses.replace(options, epsilon=auto)
+            winner, *_ = search(costs, options, self.report)
         return problem.mass * winner.solution.coupling.toarray()
 
     def __str__(self):

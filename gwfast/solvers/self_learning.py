@@ -79,7 +79,7 @@ class SelfLearning(Start):
 
 
 def _centered(cloud):
-    """Unit rows in float32 about a mean of zero; what has no direction stays zero."""
+    """Unit rows in float32 about a mean of zero; what has no direction is given one."""
     points = cloud.points - cloud.points.mean(axis=0, dtype=np.float64)
     points[~points.any(axis=1)] = 1.0
     return unit_rows_float32(points, "points")

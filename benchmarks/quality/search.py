@@ -1,0 +1,187 @@
+"""Whether the search finds what known matches lead to: ``python -m benchmarks.search
+TABLE``.
+
+Tables: ``copies`` (50 graphs of 10 to 60 nodes against themselves in another order,
+under every marginal rule and two epsilons), ``languages`` (all ten pairs of the five
+languages of UBiLexAT, by both searches, and from 300 known pairs). All choices are by
+the objective alone; times are single runs.
+"""
+
+import argparse
+import itertools
+import time
+import warnings
+
+import numpy as np
+from scipy.sparse import csgraph
+
+import gwfast
+from gwfast import words
+
+from ..common import pairs
+from ..common.markdown import show
+
+N_GRAPHS, SIZES = 50, (10, 61)
+RULES = {
+    "balanced": {},
+    "semi-relaxed": dict(marginals="semirelaxed"),
+    "partial, 70 %": dict(marginals="partial", mass=0.7, max_outer=100),
+    "unbalanced, rho 3": dict(marginals="unbalanced", rho=3.0),
+    "balanced, exact": dict(epsilon=0),
+}
+SHARES = (0.0175, 0.005)
+# An objective within this of that from the known match, or so small beside that of the
+# product plan, is as good.
+NEAR, NOTHING = 1e-3, 1e-6
+FILES = {
+    "es": "es-en/word2vec.es", "en": "es-en/word2vec.en", "zh": "zh-en/word2vec.zh",
+    "it": "it-en/word2vec.it", "ja": "ja-zh/word2vec.ja",
+}  # fmt: skip
+N_WORDS, N_KNOWN = 3000, 300
+
+
+def copies_table():
+    rows = []
+    for (name, rule), share in itertools.product(RULES.items(), SHARES):
+        if "epsilon" in rule and share != SHARES[0]:
+            continue
+        rows.append(_copies_row(name, share, rule))
+    titles = (
+        "marginals",
+        "epsilon",
+        "found by default",
+        "from product",
+        "s, mean",
+        "most",
+    )
+    show(f"{N_GRAPHS} graphs and their copies", titles, rows)
+
+
+def _copies_row(name, share, rule):
+    found, alone, seconds = 0, 0, []
+    options = {"epsilon": gwfast.Epsilon(relative=share), **rule}
+    for seed in range(N_GRAPHS):
+        rng = np.random.default_rng(seed)
+        cost = _graph(rng, int(rng.integers(*SIZES)))
+        n = len(cost)
+        order = rng.permutation(n)
+        costs, match = (cost, cost[np.ix_(order, order)]), np.zeros((n, n))
+        match[order, np.arange(n)] = options.get("mass", 1.0) / n
+        began = time.perf_counter()
+        result = gwfast.gromov_wasserstein(*costs, **options)
+        seconds.append(time.perf_counter() - began)
+        product, known = (
+            gwfast.gromov_wasserstein(*costs, init=init, **options)
+            for init in ("product", match)
+        )
+        least = known.gw_cost * (1 + NEAR) + NOTHING * float(np.square(cost).mean())
+        found += result.gw_cost <= least or result.status == "tie"
+        alone += product.gw_cost <= least
+    epsilon = "0" if "epsilon" in rule else f"{100 * share:g} %"
+    times = f"{np.mean(seconds):.2f}", f"{max(seconds):.2f}"
+    return name, epsilon, str(found), str(alone), *times
+
+
+def _graph(rng, n):
+    """Steps between the nodes of a random graph, a tree, a chain with rings and
+    branches, or of nearest neighbors in the plane.
+    """
+    linked, kind = np.zeros((n, n)), rng.integers(4)
+    if kind == 3:
+        points = rng.random((n, 2))
+        near = np.argsort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)
+        np.put_along_axis(linked, near[:, 1:4], 1, axis=1)
+    else:
+        reach = 3 if kind == 2 else n
+        for node in range(1, n):
+            linked[node, rng.integers(max(node - reach, 0), node)] = 1
+        if kind == 0:
+            ends = rng.integers(n, size=(n, 2))
+            linked[ends[:, 0], ends[:, 1]] = 1
+        if kind == 2:
+            rings = np.arange(6, n, 7)
+            linked[rings, rings - 5] = 1
+    np.fill_diagonal(linked, 0)
+    steps = csgraph.shortest_path(linked, directed=False, unweighted=True)
+    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max() + 1
+    return steps
+
+
+def languages_table():
+    rows = []
+    for names in itertools.combinations(FILES, 2):
+        try:
+            x, y = (
+                words.read_embeddings(pairs.FOLDER / "ubilexat" / FILES[name])
+                for name in names
+            )
+            dictionary = _dictionary(*names)
+        except FileNotFoundError:
+            continue
+        rows += list(_language_rows("-".join(names), x, y, dictionary))
+    titles = "pair", "start", "gw_cost", "status", "P@1 CSLS", "s", "won"
+    show(f"{N_WORDS} words a side, 5 rounds of refinement", titles, rows)
+
+
+def _dictionary(source, target):
+    """Both lists of a pair, or by way of English."""
+
+    def both(one, other):
+        lists = []
+        for a, b in ((one, other), (other, one)):
+            path = pairs.FOLDER / "muse" / f"{a}-{b}.txt"
+            if path.exists():
+                made = words.read_dictionary(path)
+                lists.append(made if a == one else words.invert(made))
+        if not lists:
+            raise FileNotFoundError(f"{one}-{other}")
+        return words.merge(*lists)
+
+    if "en" in (source, target):
+        return both(source, target)
+    first, second = both(source, "en"), both("en", target)
+    joined = {
+        word: set().union(*(second.get(one, ()) for one in by))
+        for word, by in first.items()
+    }
+    return {word: found for word, found in joined.items() if found}
+
+
+def _language_rows(name, x, y, dictionary):
+    gold = words.gold_standard(dictionary, x.words[:N_WORDS], y.words[:N_WORDS])
+    rng = np.random.default_rng(0)
+    some = rng.choice(len(gold), min(N_KNOWN, len(gold)), replace=False)
+    known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
+    for label, options in (
+        ("fast", {}),
+        ("thorough", dict(search="thorough")),
+        (f"{len(known)} known pairs", dict(init=gwfast.Seeds(known))),
+    ):
+        began = time.perf_counter()
+        result = gwfast.align(
+            x.vectors, y.vectors, n_words=N_WORDS, refine=5, **options
+        )
+        seconds = time.perf_counter() - began
+        score = words.evaluate(result, dictionary, x.words, y.words, methods=("csls",))
+        won = [row.start for row in result.gw.candidates if row.fate == "won"]
+        facts = f"{result.gw.gw_cost:.6f}", str(result.gw.status)
+        precision = f"{score['csls'].at[1]:.3f}"
+        yield name, label, *facts, precision, f"{seconds:.1f}", " ".join(won[-1:])
+
+
+TABLES = {"copies": copies_table, "languages": languages_table}
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="benchmarks.search", description=__doc__)
+    parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
+    names = parser.parse_args(argv).tables or list(TABLES)
+    warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+    for name in names:
+        if name not in TABLES:
+            parser.error(f"TABLE must be one of {', '.join(TABLES)}, got {name}")
+        TABLES[name]()
+
+
+if __name__ == "__main__":
+    main()
