@@ -144,8 +144,9 @@ default="balanced"
         tried; only for ``method="pgd"``, others start from "product". "product": ``p
         q'``. "profile":
         points with similarly distributed costs, see `Profile`. "random": one such plan
-        with these marginals. A `Profile`, or `Seeds`: a few correspondences. An array:
-        a plan (non-negative, scaled to mass one).
+        with these marginals. "self-learning": see `SelfLearning`. "exact": the best of
+        some exact plans. A `Profile`, or `Seeds`: a few correspondences. An array: a
+        plan (non-negative, scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
