@@ -10,11 +10,11 @@ import dataclasses
 
 import numpy as np
 
-from ..kernels import _kernels
 from ..kernels._rows import Panels, Product
 from ..problems.geometry import PointCloud, unit_rows_float32
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import is_factored
+from ..results.neighbors import largest
 from ..utils.types import Float32Array
 from .seeds import Seeds
 from .starts import ALONE, Shared, Start
@@ -133,8 +133,8 @@ class _Nearness:
         self._n_threads = n_threads
         x, y = (np.ascontiguousarray(side, np.float32) for side in (x, y))
         pairs = (x, y), (y, x)
-        nearest = [self._top(*pair, NEIGHBORS)[1] for pair in pairs]
-        self._closeness = [one.mean(axis=1) for one in nearest]
+        nearest = [self._top(*pair, NEIGHBORS) for pair in pairs]
+        self._closeness = [one.scores.mean(axis=1) for one in nearest]
         # One column more takes half the closeness of the others away.
         self._ways = [
             (
@@ -147,12 +147,9 @@ class _Nearness:
         ]
 
     def _top(self, one, other, k):
-        """Places and values of the largest products of rows of one with the other."""
-        shape = len(one), min(k, len(other))
-        indices, values = np.empty(shape, np.intp), np.empty(shape, np.float32)
+        """`Neighbors` of rows of one among those of the other, by their products."""
         product = Product(one, Panels(other, True, n_threads=self._n_threads))
-        _kernels.topk_rows(product, indices, values, self._n_threads)
-        return indices, values
+        return largest(product, min(k, len(other)), self._n_threads)
 
     def matches(self, chance, rng):
         """Pairs (n + m, 2): for each point of either side what is nearest of what
@@ -170,6 +167,6 @@ class _Nearness:
 
     def mutual(self):
         """Pairs (k, 2) of points that are one another's nearest."""
-        forward, back = (self._top(*way, 1)[0][:, 0] for way in self._ways)
+        forward, back = (self._top(*way, 1).indices[:, 0] for way in self._ways)
         rows = np.flatnonzero(back[forward] == np.arange(len(forward)))
         return np.stack([rows, forward[rows]], axis=1)
