@@ -1,6 +1,8 @@
 /* See network_simplex.h. An arc is known by its lower end in the tree. */
 #include "network_simplex.h"
 
+#include <math.h>
+
 static void link_node(gwf_tree *t, int32_t node, int32_t parent) {
     const int32_t first = t->child[parent];
     t->parent[node] = parent;
@@ -29,33 +31,59 @@ static inline int32_t node_after(const gwf_tree *t, int32_t node, int32_t top) {
     return -1;
 }
 
-/* Ties leave a column without anything in the next row rather than the other way: an
- * arc without flow then goes up from a source, and the tree is strongly feasible. */
-void gwf_tree_northwest(gwf_tree *t, const int64_t *rows, const int64_t *cols) {
-    ptrdiff_t i = 0, j = 0;
-    for (ptrdiff_t k = 0; k < t->n + t->m; k++) t->child[k] = -1;
-    int64_t row_left = t->mass[rows[0]], col_left = t->mass[t->n + cols[0]];
-    t->root = (int32_t)(t->n + cols[t->m - 1]);
+void gwf_tree_regrets(gwf_tree *t, const double *cost, gwf_least least,
+                      double *regret) {
+    const ptrdiff_t n = t->n, m = t->m;
+    double *of_col = t->potential + n, mean = 0.0;
+    ptrdiff_t at;
+    for (ptrdiff_t j = 0; j < m; j++) of_col[j] = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double sum = 0.0;
+        for (ptrdiff_t j = 0; j < m; j++) {
+            of_col[j] += cost[i * m + j] / n;
+            sum += cost[i * m + j];
+        }
+        regret[i] = sum / m;
+    }
+    for (ptrdiff_t j = 0; j < m; j++) mean += of_col[j] / m;
+    for (ptrdiff_t i = 0; i < n; i++)
+        regret[i] -= mean + least(cost + i * m, of_col, m, &at);
+}
+
+/* Ties take the column rather than the row: an arc without flow then goes up from a
+ * source, and the tree is strongly feasible. */
+void gwf_tree_greedy(gwf_tree *t, const double *cost, gwf_least least,
+                     const int64_t *rows) {
+    const ptrdiff_t n = t->n, m = t->m;
+    double *of_col = t->potential + n;
+    int64_t *col_left = t->flow + n;
+    ptrdiff_t cols = m, j = 0;
+    for (ptrdiff_t k = 0; k < n + m; k++) t->child[k] = -1;
+    for (ptrdiff_t k = 0; k < m; k++) col_left[k] = t->mass[n + k];
+    for (ptrdiff_t k = 0; k < n; k++) {
+        const int32_t source = (int32_t)rows[k];
+        int64_t row_left = t->mass[source];
+        for (;;) {
+            least(cost + source * m, of_col, m, &j);
+            const int64_t flow = row_left < col_left[j] ? row_left : col_left[j];
+            const int takes_row = cols == 1 || (k < n - 1 && row_left < col_left[j]);
+            row_left -= flow;
+            if (takes_row) {
+                col_left[j] -= flow;
+                t->flow[source] = flow;
+                link_node(t, source, (int32_t)(n + j));
+                break;
+            }
+            t->flow[n + j] = flow;
+            of_col[j] = -INFINITY; /* no more a column to choose */
+            link_node(t, (int32_t)(n + j), source);
+            cols--;
+        }
+    }
+    t->root = (int32_t)(n + j);
     t->parent[t->root] = t->next[t->root] = t->before[t->root] = -1;
     t->flow[t->root] = 0;
     t->row = 0;
-    for (;;) {
-        const int32_t source = (int32_t)rows[i], sink = (int32_t)(t->n + cols[j]);
-        const int64_t flow = row_left < col_left ? row_left : col_left;
-        const int leaves_row = j == t->m - 1 || (i < t->n - 1 && row_left < col_left);
-        const int32_t left = leaves_row ? source : sink;
-        row_left -= flow;
-        col_left -= flow;
-        link_node(t, left, leaves_row ? sink : source);
-        t->flow[left] = flow;
-        if (leaves_row) {
-            if (++i == t->n) return;
-            row_left = t->mass[rows[i]];
-        } else {
-            j++;
-            col_left = t->mass[t->n + cols[j]];
-        }
-    }
 }
 
 /* Depths, and the potentials at which all arcs of the tree cost what they are worth. */

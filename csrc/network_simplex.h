@@ -31,9 +31,17 @@ typedef struct {
 typedef double (*gwf_least)(const double *cost, const double *potential, ptrdiff_t m,
                             ptrdiff_t *at);
 
-/* The tree of the northwest corner rule, for sources and sinks in these orders: the
- * optimum where costs are those of points on two lines, ordered along them. */
-void gwf_tree_northwest(gwf_tree *tree, const int64_t *rows, const int64_t *cols);
+/* How much more a row costs at a mean column than at its best, beside prices of columns
+ * that are left in the potentials: the least that a row pays there above its best. */
+void gwf_tree_regrets(gwf_tree *tree, const double *cost, gwf_least least,
+                      double *regret);
+
+/* The tree that comes of rows taking, in this order, the best of the columns that are
+ * left; after `gwf_tree_regrets` (a variant of Vogel's rule: Reinfeld and Vogel,
+ * Mathematical Programming, Prentice-Hall 1958). With the largest regret first it is the
+ * optimum where costs are products of two numbers, as those of points on two lines. */
+void gwf_tree_greedy(gwf_tree *tree, const double *cost, gwf_least least,
+                     const int64_t *rows);
 
 /* Pivot to the optimum for the costs (n x m): where no arc is worth more than
  * `tolerance`. Returns how many pivots that took, or -1 where `most` were not enough;

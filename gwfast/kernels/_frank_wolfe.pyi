@@ -1,6 +1,3 @@
-import numpy as np
-from numpy.typing import NDArray
-
 from ..utils.types import Float64Array
 
 MORE: int
@@ -26,8 +23,6 @@ class FrankWolfe:
         linear: Float64Array | None = None,
         losses: tuple[Float64Array | None, Float64Array | None] | None = None,
         others: tuple[Float64Array, Float64Array] | None = None,
-        rows: NDArray[np.integer] | None = None,
-        cols: NDArray[np.integer] | None = None,
         n_threads: int = 1,
     ) -> None: ...
     def start(self, plan: Float64Array, gradient: Float64Array) -> None: ...

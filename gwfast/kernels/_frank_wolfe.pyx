@@ -27,6 +27,8 @@ from ._transport import ROUNDING, UNITS
 cdef double LEAST_WORK = 1e6
 # Rows of a product made at a time, beside what they are added to.
 cdef ptrdiff_t STRIP = 16
+# Changed rows of a vertex whose product is made at a time, so that it stays in cache.
+cdef ptrdiff_t BLOCK = 512
 # Steps after which sums that are kept up to date are made anew.
 cdef ptrdiff_t ANEW = 32
 # Change of E in a step, as a fraction of it, that is next to nothing.
@@ -68,8 +70,6 @@ cdef class FrankWolfe:
         Symmetric; ``a(r) = losses[0] r``, ``b(c) = losses[1] c``. Each may be None,
         which is zero: of a marginal that is fixed it is a constant, and goes elsewhere.
     others : tuple of (n, n) and (m, m) float64 ndarray or None
-    rows, cols : ndarray of int or None
-        See `Transport`.
     n_threads : int
 
     Attributes
@@ -102,7 +102,7 @@ cdef class FrankWolfe:
 
     def __init__(
         self, left, right, p, q, str kind="balanced", double mass=1.0, linear=None,
-        losses=None, others=None, rows=None, cols=None, int n_threads=1,
+        losses=None, others=None, int n_threads=1,
     ):
         cdef ptrdiff_t n = p.shape[0], m = q.shape[0], most
         self.n, self.m, self.n_threads = n, m, n_threads
@@ -119,7 +119,7 @@ cdef class FrankWolfe:
             check_matrix("linear", linear.shape[0], linear.shape[1], n, m)
         self.partial = kind == "partial"
         if kind == "balanced":
-            self.transport = Transport(p, q, rows, cols)
+            self.transport = Transport(p, q)
         elif self.partial:
             # Where all mass moves, next to none is left.
             least = mass / UNITS
@@ -144,7 +144,7 @@ cdef class FrankWolfe:
         self.col_units = np.zeros(m, dtype=np.int64)
         self.changed_by = np.zeros(m, dtype=np.int64)
         self.changed, self.touched = np.zeros((2, max(n, 2 * m) + 1), dtype=np.intp)
-        most = (n if others is None else 2 * n) + 2
+        most = min(n, BLOCK) * (1 if others is None else 2) + 2
         lanes = isa.f64.lanes
         self.weights = np.empty((most, m))
         self.gathered = np.empty((n, most))
@@ -165,6 +165,8 @@ cdef class FrankWolfe:
         self.sum_up()
         self.value, self.gap = self.at_plan + self.linear_at_plan, np.inf
         self.change = np.inf
+        if self.transport is not None:
+            self.transport.begin(self.transport_cost())
 
     @property
     def plan(self):
@@ -287,20 +289,24 @@ cdef class FrankWolfe:
                 out.start[i], out.col[i], out.flow[i] = i, j, self.units[i]
             out.start[n] = n
             return True
-        cdef const double *cost = &self.gradient_[0, 0]
-        if self.partial:
-            for i in range(n):
-                for j in range(m):
-                    self.padded[i, j] = self.gradient_[i, j]
-            # What is left of either side must not go to what is left of the other.
-            self.padded[n, m] = 4 * self.largest
-            cost = &self.padded[0, 0]
         if self.transport.solve_for(
-            cost, ROUNDING_ * self.largest, 1 + TOUCHED // (n + m)
+            self.transport_cost(), ROUNDING_ * self.largest, 1 + TOUCHED // (n + m)
         ) < 0:
             return False
         self.collect(out)
         return True
+
+    cdef const double *transport_cost(self) noexcept nogil:
+        """G, for a partial plan with what is left of either side."""
+        cdef ptrdiff_t n = self.n, m = self.m, i, j
+        if not self.partial:
+            return &self.gradient_[0, 0]
+        for i in range(n):
+            for j in range(m):
+                self.padded[i, j] = self.gradient_[i, j]
+        # What is left must not go to what is left.
+        self.padded[n, m] = 4 * self.largest
+        return &self.padded[0, 0]
 
     cdef void collect(self, Vertex out) noexcept nogil:
         """The entries of the tree, by rows."""
@@ -330,27 +336,39 @@ cdef class FrankWolfe:
 
     cdef void multiply(self) noexcept nogil:
         """Make `product` Q(S), from that of the former vertex."""
-        cdef ptrdiff_t n = self.n, m = self.m, r, k = self.find_changes()
+        cdef ptrdiff_t k = self.find_changes(), begin = 0
+        if not k and self.has_product:
+            return
+        while begin < k:
+            self.multiply_changes(begin, min(BLOCK, k - begin), begin + BLOCK >= k)
+            begin = begin + BLOCK
+
+    cdef void multiply_changes(
+        self, ptrdiff_t begin, ptrdiff_t k, bint last
+    ) noexcept nogil:
+        """Add to `product` what k of the changed rows make of it, and with the last of
+        them what the marginals do.
+        """
+        cdef ptrdiff_t n = self.n, m = self.m, r
         cdef ptrdiff_t inner = k, first, chunk, panel, j, width = isa.f64.panel
         cdef ptrdiff_t panels = count_chunks(m, width)
         cdef bint asymmetric = self.other_left is not None
         cdef double factor = 0.5 if asymmetric else 1.0
-        if not k and self.has_product:
-            return
+        cdef ptrdiff_t *changed = &self.changed[begin]
         for r in range(k):
-            self.weigh(self.changed[r], self.right, &self.weights[r, 0], factor)
+            self.weigh(changed[r], self.right, &self.weights[r, 0], factor)
         if asymmetric:
             for r in range(k):
                 self.weigh(
-                    self.changed[r], self.other_right, &self.weights[k + r, 0], factor
+                    changed[r], self.other_right, &self.weights[k + r, 0], factor
                 )
             inner += k
         first = inner
-        if self.row_losses is not None:
+        if last and self.row_losses is not None:
             for j in range(m):
                 self.weights[inner, j] = 1.0
             inner += 1
-        if self.col_losses is not None:
+        if last and self.col_losses is not None:
             self.shift_by(self.col_losses, self.col_units, &self.weights[inner, 0])
             inner += 1
         for panel in range(panels):
@@ -364,13 +382,13 @@ cdef class FrankWolfe:
         cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
         for chunk in prange(chunks, num_threads=team(threads, chunks),
                             schedule="dynamic"):
-            self.multiply_rows(chunk * size, min(chunk * size + size, n), k, first,
-                               inner, rows, threadid())
+            self.multiply_rows(chunk * size, min(chunk * size + size, n), changed, k,
+                               first, inner, rows, threadid())
         self.has_product = True
 
     cdef void multiply_rows(
-        self, ptrdiff_t begin, ptrdiff_t end, ptrdiff_t k, ptrdiff_t first,
-        ptrdiff_t inner, double *gathered, int thread,
+        self, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t *changed, ptrdiff_t k,
+        ptrdiff_t first, ptrdiff_t inner, double *gathered, int thread,
     ) noexcept nogil:
         cdef ptrdiff_t i, r, j, at, rows, m = self.m
         cdef double *row
@@ -382,19 +400,19 @@ cdef class FrankWolfe:
             for i in range(at, at + rows):
                 row = gathered + i * inner
                 for r in range(k):
-                    row[r] = self.left[i, self.changed[r]]
+                    row[r] = self.left[i, changed[r]]
                 if self.other_left is not None:
                     for r in range(k):
-                        row[k + r] = self.other_left[i, self.changed[r]]
+                        row[k + r] = self.other_left[i, changed[r]]
                 j = first
-                if self.row_losses is not None:
+                if first < inner and self.row_losses is not None:
                     row[j] = 0.0
                     for r in range(self.n):
                         if self.row_units[r]:
                             row[j] += (self.unit * self.row_units[r]
                                        * self.row_losses[i, r])
                     j = j + 1
-                if self.col_losses is not None:
+                if first < inner and self.col_losses is not None:
                     row[j] = 1.0
             out = &self.strips[thread, 0]
             isa.f64.product_rows(gathered + at * inner,

@@ -18,7 +18,8 @@ cdef extern from "network_simplex.h" nogil:
     ctypedef double (*gwf_least)(
         const double *, const double *, ptrdiff_t, ptrdiff_t *
     ) noexcept nogil
-    void gwf_tree_northwest(gwf_tree *, const int64_t *, const int64_t *)
+    void gwf_tree_regrets(gwf_tree *, const double *, gwf_least, double *)
+    void gwf_tree_greedy(gwf_tree *, const double *, gwf_least, const int64_t *)
     ptrdiff_t gwf_tree_solve(
         gwf_tree *, const double *, double, ptrdiff_t, gwf_least
     )
@@ -30,6 +31,7 @@ cdef class Transport:
     cdef int32_t[:, ::1] links
     cdef double[::1] potential
     cdef readonly double unit
+    cdef void begin(self, const double *cost)
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil

@@ -8,13 +8,7 @@ UNITS: int
 
 class Transport:
     unit: float
-    def __init__(
-        self,
-        p: Float64Array,
-        q: Float64Array,
-        rows: NDArray[np.integer] | None = None,
-        cols: NDArray[np.integer] | None = None,
-    ) -> None: ...
+    def __init__(self, p: Float64Array, q: Float64Array) -> None: ...
     def solve(
         self,
         cost: Float64Array,

@@ -52,7 +52,7 @@ def _whole_masses(p, q):
 
 cdef class Transport:
     """Exact plans between two lists of masses, for one matrix of costs after another:
-    each begins where the last one ended.
+    each begins where the last one ended, the first at a plan by a greedy rule.
 
     Parameters
     ----------
@@ -60,9 +60,6 @@ cdef class Transport:
         Positive.
     q : (m,) float64 ndarray
         Positive, with the sum of `p` up to rounding.
-    rows, cols : (n,) and (m,) ndarray of int, or None
-        Orders in which the first plan takes the masses; the nearer to an optimum for
-        the costs of points on two lines, the fewer pivots.
 
     Attributes
     ----------
@@ -70,9 +67,8 @@ cdef class Transport:
         The mass that all flows are multiples of.
     """
 
-    def __init__(self, const double[::1] p, const double[::1] q, rows=None, cols=None):
+    def __init__(self, const double[::1] p, const double[::1] q):
         cdef ptrdiff_t n = p.shape[0], m = q.shape[0]
-        cdef int64_t[::1] first, second
         if n + m > np.iinfo(np.int32).max:
             raise ValueError(f"there must be fewer than 2^31 masses, got {n + m}")
         self.mass, self.unit = _whole_masses(np.asarray(p), np.asarray(q))
@@ -85,8 +81,15 @@ cdef class Transport:
         self.tree.parent, self.tree.depth = &self.links[0, 0], &self.links[1, 0]
         self.tree.child, self.tree.next = &self.links[2, 0], &self.links[3, 0]
         self.tree.before = &self.links[4, 0]
-        first, second = _order(rows, n, "rows"), _order(cols, m, "cols")
-        gwf_tree_northwest(&self.tree, &first[0], &second[0])
+        self.tree.root = -1
+
+    cdef void begin(self, const double *cost):
+        """Take the first tree by the costs."""
+        regret = np.empty(self.tree.n)
+        cdef double[::1] of_row = regret
+        gwf_tree_regrets(&self.tree, cost, isa.f64.least_of_row, &of_row[0])
+        cdef int64_t[::1] order = np.argsort(-regret, kind="stable")
+        gwf_tree_greedy(&self.tree, cost, isa.f64.least_of_row, &order[0])
 
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
@@ -131,6 +134,8 @@ cdef class Transport:
         if tolerance is None:
             tolerance = ROUNDING * max(np.max(cost), -np.min(cost))
         least = tolerance
+        if self.tree.root < 0:
+            self.begin(&cost[0, 0])
         with nogil:
             pivots = self.solve_for(&cost[0, 0], least, max_pivots)
         if pivots < 0:
@@ -141,7 +146,14 @@ cdef class Transport:
 
     def entries(self):
         """The plan: rows, columns and masses of its n + m - 1 entries, some of them 0.
+
+        Raises
+        ------
+        RuntimeError
+            Before the first `solve`.
         """
+        if self.tree.root < 0:
+            raise RuntimeError("there is no plan before the first solve")
         cdef ptrdiff_t n = self.tree.n, m = self.tree.m, node, k = 0
         rows, cols = np.empty((2, n + m - 1), dtype=np.intp)
         masses = np.empty(n + m - 1)
@@ -159,12 +171,3 @@ cdef class Transport:
         """
         n = self.tree.n
         return np.array(self.potential[:n]), np.array(self.potential[n:])
-
-
-cdef int64_t[::1] _order(order, ptrdiff_t size, str name):
-    if order is None:
-        return np.arange(size, dtype=np.int64)
-    order = np.ascontiguousarray(order, dtype=np.int64)
-    if not np.array_equal(np.sort(order), np.arange(size)):
-        raise ValueError(f"{name} must be a permutation of 0 to {size - 1}")
-    return order

@@ -198,7 +198,7 @@ class Transport:
     largest cost and of all mass: not for masses of very different size.
     """
 
-    def __init__(self, p, q, rows=None, cols=None):
+    def __init__(self, p, q):
         self.p, self.q, self.unit = p, q * (p.sum() / q.sum()), 0.0
 
     def solve(self, cost, tolerance=None, max_pivots=-1):
@@ -246,8 +246,6 @@ class FrankWolfe:
         linear=None,
         losses=None,
         others=None,
-        rows=None,
-        cols=None,
         n_threads=1,
     ):
         self._pairs = [(left, right), *([others] if others else [])]

@@ -21,6 +21,7 @@ from ..problems.losses import LOSSES
 from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
 from .dense_terms import common_shift
 
@@ -66,8 +67,8 @@ class Side:
         Of costs: what the product is made of, and the term of this side alone.
     shift : float
         Taken from all costs first.
-    keep_all : bool, default=False
-        Whether points without mass stay.
+    keep_all, keep_losses : bool, default=False
+        Whether points without mass stay; whether there are `losses`.
 
     Attributes
     ----------
@@ -76,26 +77,43 @@ class Side:
     some : (k,) ndarray of int
         Those that stay; all that follows is theirs.
     masses : (k,) float64 ndarray
-    values, losses : (k, k) float64 ndarray
-        ``function(C)``; ``loss(C)``, the mean of both orientations.
+    values : (k, k) float64 ndarray
+        ``function(C)``.
+    losses : (k, k) float64 ndarray or None
+        ``loss(C)``, the mean of both orientations.
+    constants, projected : (k,) float64 ndarray
+        Losses and values times the masses.
     symmetric : bool
     """
 
-    def __init__(self, geometry, masses, function, loss, shift, keep_all=False):
+    def __init__(
+        self, geometry, masses, function, loss, shift, keep_all=False, keep_losses=False
+    ):
         self.n, self.symmetric = geometry.n, geometry.symmetric
         self.some = np.arange(self.n) if keep_all else np.flatnonzero(masses)
         self.masses = masses[self.some]
-        costs = geometry.matrix[np.ix_(self.some, self.some)].astype(np.float64)
+        costs = _part(geometry.matrix, self.some, self.some)
         costs -= shift
         if self.symmetric:  # up to rounding, which would add up in the objective
-            costs = (costs + costs.T) / 2
-        self.values, losses = np.ascontiguousarray(function(costs)), loss(costs)
-        self.losses = losses if self.symmetric else (losses + losses.T) / 2
-        # Of the product plan.
-        self.constants = self.losses @ self.masses
+            costs += costs.T
+            costs /= 2
+        self.values, self.losses = np.ascontiguousarray(function(costs)), None
+        if keep_losses:
+            losses = loss(costs)
+            self.losses = losses if self.symmetric else (losses + losses.T) / 2
+        self.constants = self._constants(costs, loss)
         self.projected = self.values @ self.masses
-        self.order = np.argsort(self.projected, kind="stable")
         self.largest = float(np.abs(self.values).max())
+
+    def _constants(self, costs, loss):
+        made = np.empty(len(costs))
+        other = np.zeros(len(costs))
+        for rows in row_blocks(*costs.shape, scratch=CACHED_BYTES):
+            losses = loss(costs[rows])
+            made[rows] = losses @ self.masses
+            if not self.symmetric:
+                other += self.masses[rows] @ losses
+        return made if self.symmetric else (made + other) / 2
 
     @functools.cached_property
     def transposed(self):
@@ -107,6 +125,13 @@ class Side:
         made = np.full(self.n, fill)
         made[self.some] = values
         return made
+
+
+def _part(matrix, rows, cols):
+    """A copy of these rows and columns in float64."""
+    if (len(rows), len(cols)) == matrix.shape:
+        return np.array(matrix, dtype=np.float64, order="C")
+    return matrix[np.ix_(rows, cols)].astype(np.float64)
 
 
 def sides_of(problem):
@@ -123,21 +148,28 @@ def sides_of(problem):
     if loss.shift_invariant:
         shift = common_shift(x.matrix, y.matrix, problem.is_balanced)
     return (
-        row_side(x, rule.p, loss, shift),
-        col_side(y, rule.q, loss, shift, keep_all=not rule.takes_q),
+        row_side(x, rule.p, loss, shift, keep_losses=rule.takes_mass),
+        col_side(
+            y,
+            rule.q,
+            loss,
+            shift,
+            keep_all=not rule.takes_q,
+            keep_losses=rule.takes_mass or not rule.takes_q,
+        ),
     )
 
 
-def row_side(geometry, masses, loss, shift):
+def row_side(geometry, masses, loss, shift, **keep):
     """The first space of problems with this loss."""
     loss.check(geometry.matrix, "cost_x")
-    return Side(geometry, masses, lambda a: -loss.h1(a), loss.f1, shift)
+    return Side(geometry, masses, lambda a: -loss.h1(a), loss.f1, shift, **keep)
 
 
-def col_side(geometry, masses, loss, shift, keep_all=False):
+def col_side(geometry, masses, loss, shift, **keep):
     """The second space of problems with this loss."""
     loss.check(geometry.matrix, "cost_y")
-    return Side(geometry, masses, loss.h2, loss.f2, shift, keep_all)
+    return Side(geometry, masses, loss.h2, loss.f2, shift, **keep)
 
 
 class ConditionalGradient:
@@ -156,8 +188,9 @@ class ConditionalGradient:
         x, y = self._sides = sides or sides_of(problem)
         rule, self._linear, alpha = problem.rule, None, 1.0
         if problem.linear_cost is not None:
-            part = problem.linear_cost[np.ix_(x.some, y.some)].astype(np.float64)
-            alpha, self._linear = problem.alpha, (1.0 - problem.alpha) / 2 * part
+            alpha = problem.alpha
+            self._linear = _part(problem.linear_cost, x.some, y.some)
+            self._linear *= (1.0 - alpha) / 2
         # Of a marginal that is fixed the terms of one side are constants.
         self._fixed = not rule.takes_mass, not rule.takes_mass and rule.takes_q
         self._constants, self._losses = zip(
@@ -202,8 +235,7 @@ class ConditionalGradient:
 
     def cost(self, plan, limits):
         """What `solve` comes to, as a `Found`, good until the next call. OutOfTime
-        after the deadline. Where vertices tie, which is found may depend on calls
-        before.
+        after the deadline.
         """
         self._again = self._again or self._steps()
         steps, options = self._started(plan, limits, self._again)
@@ -238,7 +270,9 @@ class ConditionalGradient:
     def _steps(self):
         """Steps without a plan yet."""
         (x, y), rule = self._sides, self.problem.rule
-        left, others = self._alpha * x.values, None
+        left, others = x.values, None
+        if self._alpha != 1.0:
+            left = self._alpha * left
         if not self._symmetric:
             others = self._alpha * x.transposed, y.values
         return FrankWolfe(
@@ -251,10 +285,6 @@ class ConditionalGradient:
             linear=self._linear,
             losses=None if all(self._fixed) else self._losses,
             others=others,
-            # Where the first plan is the product plan, the linearized cost is that of
-            # points on two lines.
-            rows=x.order,
-            cols=y.order,
             n_threads=self.n_threads,
         )
 
@@ -274,7 +304,7 @@ class ConditionalGradient:
                 made /= 2
         else:
             plan = self.problem.rule.mend(np.asarray(plan, dtype=np.float64))
-            plan = plan[np.ix_(x.some, y.some)]
+            plan = _part(plan, x.some, y.some)
             made = self._times(x.values, plan, y.transposed)
             if not self._symmetric:
                 made += self._times(x.transposed, plan, y.values)

@@ -159,6 +159,18 @@ def test_threads_change_no_bit(kind):
             np.testing.assert_array_equal(steps.gradient, alone.gradient)
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_vertices_of_any_number_of_rows_are_multiplied(kind, symmetric):
+    """More rows than go through a product at a time, and no multiple of them."""
+    problem = Problem((1100, 20), kind, 0, alpha=0.7, symmetric=symmetric)
+    steps, twin = problem.make(_frank_wolfe), problem.make(reference)
+    for _ in range(4):
+        steps.advance(1)
+        twin.start(steps.plan, None)
+        np.testing.assert_allclose(steps.gradient, twin.gradient, rtol=0, atol=1e-12)
+    assert steps.n_steps == 4
+
+
 def linear_steps(linear, p, q, kind="semirelaxed", mass=1.0):
     """Of a function that is linear: one step is to a vertex."""
     n, m = linear.shape
