@@ -342,6 +342,7 @@ cdef class FrankWolfe:
         while begin < k:
             self.multiply_changes(begin, min(BLOCK, k - begin), begin + BLOCK >= k)
             begin = begin + BLOCK
+        self.has_product = True
 
     cdef void multiply_changes(
         self, ptrdiff_t begin, ptrdiff_t k, bint last
@@ -383,12 +384,12 @@ cdef class FrankWolfe:
         for chunk in prange(chunks, num_threads=team(threads, chunks),
                             schedule="dynamic"):
             self.multiply_rows(chunk * size, min(chunk * size + size, n), changed, k,
-                               first, inner, rows, threadid())
-        self.has_product = True
+                               first, inner, rows, threadid(),
+                               begin > 0 or self.has_product)
 
     cdef void multiply_rows(
         self, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t *changed, ptrdiff_t k,
-        ptrdiff_t first, ptrdiff_t inner, double *gathered, int thread,
+        ptrdiff_t first, ptrdiff_t inner, double *gathered, int thread, bint adds,
     ) noexcept nogil:
         cdef ptrdiff_t i, r, j, at, rows, m = self.m
         cdef double *row
@@ -418,7 +419,7 @@ cdef class FrankWolfe:
             isa.f64.product_rows(gathered + at * inner,
                                  <const double *>&self.packed[0], inner, out, rows, m)
             into = &self.product[at, 0]
-            if self.has_product:
+            if adds:
                 for j in range(rows * m):
                     into[j] += out[j]
             else:

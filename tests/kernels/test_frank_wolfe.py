@@ -164,11 +164,15 @@ def test_vertices_of_any_number_of_rows_are_multiplied(kind, symmetric):
     """More rows than go through a product at a time, and no multiple of them."""
     problem = Problem((1100, 20), kind, 0, alpha=0.7, symmetric=symmetric)
     steps, twin = problem.make(_frank_wolfe), problem.make(reference)
-    for _ in range(4):
-        steps.advance(1)
-        twin.start(steps.plan, None)
-        np.testing.assert_allclose(steps.gradient, twin.gradient, rtol=0, atol=1e-12)
-    assert steps.n_steps == 4
+    first = steps.plan, steps.gradient.copy()
+    for _ in range(2):  # from the first plan, with nothing and with a vertex before it
+        for _ in range(4):
+            steps.advance(1)
+            twin.start(steps.plan, None)
+            half = twin.gradient
+            np.testing.assert_allclose(steps.gradient, half, rtol=0, atol=1e-12)
+        assert steps.n_steps == 4
+        steps.start(*first)
 
 
 def linear_steps(linear, p, q, kind="semirelaxed", mass=1.0):
