@@ -128,6 +128,11 @@ class LowRankProducts:
         # how many these are the next time.
         self._run, self._pause, self._next_pause = 0, 0, 1
 
+    @property
+    def is_fresh(self):
+        """Whether nothing has been made of this reference yet."""
+        return self._rest is not None and self._run == 0
+
     def export(self):
         """A tree from which `restore` takes the reference."""
         counts = self._run, self._pause, self._next_pause

@@ -2,14 +2,17 @@
 how well it has to be known: thin products, float32 ones of its change, or whole.
 """
 
+import numpy as np
+
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
 from .low_rank_products import LeadingParts, LowRankProducts, suits
 from .mixed_precision import Increments
 
-# What thin products may move the next plan by, as a fraction of the last change. The
-# last product is made whole.
-THIN_SLACK = 0.2
+# What thin products may move the next plan by, as a fraction of the last change; and what
+# they may be wrong by in any case, in units of the last digit: a whole one is as much.
+# The last but one is made whole.
+THIN_SLACK, ROUNDED = 0.2, 0.5
 
 
 class PlanProducts:
@@ -66,6 +69,8 @@ class PlanProducts:
         near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
         self._n_whole = max(self._n_whole - 1, 0)
         least = 0.0 if is_whole else THIN_SLACK * allowed
+        if thin is not None and thin.is_fresh and not is_whole:
+            least = max(least, ROUNDED * float(np.finfo(out.dtype).eps))
         over = plan if over is None else over
         self.is_thin = thin is not None and thin.fill(plan, out, least, over)
         if self.is_thin:

@@ -132,6 +132,21 @@ def test_a_chain_makes_whole_what_is_wanted_whole(costs):
     np.testing.assert_allclose(out, expected, rtol=1e-12)
 
 
+def test_rounding_alone_makes_no_second_product_whole(costs):
+    """But every other one is."""
+    costs = [one / np.abs(one).max() for one in costs]
+    bilinear, _ = products(costs, np.float32)
+    chain, out = PlanProducts(bilinear, 2), np.empty((N, M), np.float32)
+    plans = [near(plan_of(2), size).astype(np.float32) for size in (0, 1e-6, 2e-6)]
+    kinds = []
+    for plan in (plans[0], *plans):
+        chain.fill(plan, out, 0.0)
+        kinds.append(chain.is_thin)
+        expected = costs[0] @ plan.astype(np.float64) @ costs[1]
+        np.testing.assert_allclose(out, expected, atol=1e-6)
+    assert kinds == [False, True, False, True]
+
+
 def test_few_points_and_asymmetric_costs_have_no_thin_products():
     for n, symmetric in ((low_rank_products.MIN_POINTS - 1, True), (N, False)):
         cost = random_cost(n, 0, symmetric=symmetric).astype(np.float32)
