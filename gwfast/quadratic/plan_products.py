@@ -9,9 +9,9 @@ from ..utils.deadline import NEVER
 from .low_rank_products import LeadingParts, LowRankProducts, suits
 from .mixed_precision import Increments
 
-# What thin products may move the next plan by, as a fraction of the last change; and what
-# they may be wrong by in any case, in units of the last digit: a whole one is as much.
-# The last but one is made whole.
+# What thin products may move the next plan by, as a fraction of the last change; and
+# what they may be wrong by in any case, in units of the last digit: a whole one is as
+# much. The last but one is made whole.
 THIN_SLACK, ROUNDED = 0.2, 0.5
 
 
