@@ -3,8 +3,9 @@ TABLE``.
 
 Tables: ``copies`` (50 graphs of 10 to 60 nodes against themselves in another order,
 under every marginal rule and two epsilons), ``languages`` (all ten pairs of the five
-languages of UBiLexAT, by both searches, and from 300 known pairs). All choices are by
-the objective alone; times are single runs.
+languages of UBiLexAT, by both searches, and from 300 known pairs), ``ladders``
+(problems that get harder, see ladders.py; ``--random 0`` leaves out its random starts).
+All choices are by the objective alone; times are single runs.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from gwfast import words
 
 from ..common import pairs
 from ..common.markdown import show
+from .ladders import ladders_table
 
 N_GRAPHS, SIZES = 50, (10, 61)
 RULES = {
@@ -173,18 +175,25 @@ def _language_rows(name, x, y, dictionary):
         yield name, label, *facts, precision, f"{seconds:.1f}", " ".join(won[-1:])
 
 
-TABLES = {"copies": copies_table, "languages": languages_table}
+TABLES = {
+    "copies": copies_table,
+    "languages": languages_table,
+    "ladders": ladders_table,
+}
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="benchmarks.search", description=__doc__)
     parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
-    names = parser.parse_args(argv).tables or list(TABLES)
+    parser.add_argument(
+        "--random", type=int, default=50, metavar="N", help="of `ladders`"
+    )
+    options = parser.parse_args(argv)
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-    for name in names:
+    for name in options.tables or TABLES:
         if name not in TABLES:
             parser.error(f"TABLE must be one of {', '.join(TABLES)}, got {name}")
-        TABLES[name]()
+        TABLES[name](*([options.random] if name == "ladders" else []))
 
 
 if __name__ == "__main__":

@@ -228,8 +228,9 @@ class GWResult:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
         any better), ``"circle"`` (outer iterations went round in one), ``"stopped"``
         (by the callback), ``"time_limit"``, and of what converged, but should not be
-        trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"`` (another
-        plan is as good).
+        trusted as it is, ``"near_product"``, ``"lost_mass"``, ``"tie"`` (another plan
+        is as good) and ``"uncertain"`` (of a race: one start alone came here, and
+        others came near; a lower optimum may exist).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`); 0 where it was
@@ -294,8 +295,10 @@ class GWResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the tolerances are met and nothing speaks against the plan."""
-        return self.status == Status.CONVERGED
+        """Whether the tolerances are met and nothing speaks against the plan, though it
+        may be "uncertain" that no other is lower.
+        """
+        return self.status in (Status.CONVERGED, Status.UNCERTAIN)
 
     def __repr__(self) -> str:
         return (

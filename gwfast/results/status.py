@@ -55,6 +55,13 @@ class Status(str, enum.Enum):
         "the plan hardly differs from the product plan and matches nothing",
     )
     LOST_MASS = "lost_mass", "points have lost their mass"
+    UNCERTAIN = (
+        "uncertain",
+        "within tolerance, but one start alone came to this optimum, and others came "
+        "near it",
+        "a lower optimum may exist: try search='thorough', more starts (n_starts), more "
+        "points, or a few known pairs (init=Seeds(...))",
+    )
     TIE = (
         "tie",
         "another plan is as good: the spaces are symmetric, or do not say enough",

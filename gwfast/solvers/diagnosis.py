@@ -1,5 +1,6 @@
 """What a solution is worth: its status, and what to try."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
+from .agreement import is_sure
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
 # as a fraction of the most there could be, below which it has matched nothing.
@@ -30,6 +32,17 @@ def conclude(solution, tie, limits):
     if status == Status.MAX_OUTER and _inner_spent(solution.history, limits):
         advice += INNER_ADVICE
     return solution.result(status=status, advice=advice)
+
+
+def doubted(problem, result):
+    """The result of a race, "uncertain" where a balanced problem's winner may not be
+    the lowest.
+    """
+    doubtful = problem.is_balanced and result.status == Status.CONVERGED
+    if not doubtful or is_sure(result.candidates):
+        return result
+    status = Status.UNCERTAIN
+    return dataclasses.replace(result, status=status, advice=status.advice)
 
 
 def _inner_spent(history, limits):

@@ -24,7 +24,7 @@ from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import DESCENT, opened
 from .contestants import restored_candidates
-from .diagnosis import conclude, warn_of
+from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, needs
 from .options import Callback, InitLike, Search, SolveOptions
@@ -304,8 +304,8 @@ def _solve(problem, start, options, report):
         result = conclude(solution, tie, options.limits)
         result = dataclasses.replace(result, candidates=candidates)
         if options.search == "thorough":
-            return thorough(problem, result, options, report)
-        return result
+            result = thorough(problem, result, options, report)
+        return doubted(problem, result)
     if options.tier != "dense" and not isinstance(start, Product | Given):
         raise MemoryError(
             f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "

@@ -33,6 +33,7 @@ def thorough(problem, result, options, report):
     if not (suits and options.precision is SINGLE and room <= options.memory_limit):
         return result
     candidates, best, found = list(result.candidates), result, None
+    winner = next(row.start for row in reversed(candidates) if row.fate == "won")
     for k in range(MAX_LEARNERS):
         start = SelfLearning(options.seed + k)
         report(ProgressEvent("start", f"start {k + 1} of {MAX_LEARNERS}: {start}", k))
@@ -44,9 +45,9 @@ def thorough(problem, result, options, report):
         lower = one.gw_cost < best.gw_cost and not met
         candidates.append(_candidate(start, problem, one, "lost"))
         if lower:
-            found, best = (len(candidates) - 1, plan), one
+            found, best, winner = (len(candidates) - 1, plan), one, str(start)
         elif met:
-            candidates[-1] = candidates[-1]._replace(fate="same as the best")
+            candidates[-1] = candidates[-1]._replace(fate=f"same as {winner}")
             break
     if found is not None:
         number, plan = found

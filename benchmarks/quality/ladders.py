@@ -1,0 +1,286 @@
+"""Ladders of hardness: rung by rung a problem loses what tells its points apart, until
+no search finds the optimum that known matches lead to, and then until there is none.
+
+Of each ladder two breaking points are shown: that of a search, the last rung before the
+first at which it ends above the optimum from known matches, and that of the problem,
+the last rung before the first at which some start without matches ends below it, that
+is, where the known matches are no longer the best. All choices are by the objective.
+"""
+
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csgraph
+
+import gwfast
+from gwfast import words
+
+from ..common import pairs
+from ..common.markdown import show
+
+# Relative difference of objectives that is none, and one of them that is nothing, as a
+# fraction of that of the product plan.
+NEAR, NOTHING = 5e-3, 1e-6
+N_WORDS, N_IMAGES, N_NODES, N_KNOWN = 1000, 1000, 60, 300
+SEARCHES = "fast", "thorough"
+
+
+class Rung(NamedTuple):
+    """A problem: its name, both sides, and known matches, pairs of rows."""
+
+    name: str
+    x: Any
+    y: Any
+    known: np.ndarray
+
+
+class Ladder(NamedTuple):
+    """Its name, what its rungs are, and a function that yields them."""
+
+    name: str
+    of: str
+    rungs: Callable
+
+
+def ladders_table(n_random=50):
+    """A table of each ladder whose data are there, then all breaking points."""
+    broken = []
+    for ladder in LADDERS:
+        try:
+            rungs = list(ladder.rungs())
+        except (FileNotFoundError, ImportError) as error:
+            print(f"{ladder.name} left out: {error}", file=sys.stderr)
+            continue
+        found = [_climb(rung, n_random) for rung in rungs]
+        show(f"{ladder.name}, by {ladder.of}", TITLES, [_row(*one) for one in found])
+        broken.append((ladder.name, str(len(found)), *map(str, _breaking(found))))
+    titles = "ladder", "rungs", *(f"{one} until" for one in SEARCHES), "problem until"
+    show("breaking points, in rungs from the first", titles, broken)
+
+
+TITLES = (
+    "rung", "known matches", "product", "best random", *SEARCHES,
+    *(f"s, {one}" for one in SEARCHES), *(f"{one} ends as" for one in SEARCHES),
+)  # fmt: skip
+
+
+class Found(NamedTuple):
+    """Objectives by start; seconds and status of the searches; what counts as none."""
+
+    rung: str
+    costs: dict
+    seconds: dict
+    status: dict
+    nothing: float
+
+
+def _climb(rung, n_random):
+    """What every start finds."""
+
+    def solve(**options):
+        return gwfast.gromov_wasserstein(rung.x, rung.y, **options)
+
+    costs = {
+        "known": solve(init=gwfast.Seeds(rung.known)).gw_cost,
+        "product": solve(init="product").gw_cost,
+        "random": min(
+            (solve(init="random", seed=k).gw_cost for k in range(n_random)),
+            default=np.nan,
+        ),
+    }
+    seconds, status = {}, {}
+    for search in SEARCHES:
+        began = time.perf_counter()
+        result = solve(search=search)
+        seconds[search] = time.perf_counter() - began
+        costs[search], status[search] = result.gw_cost, result.status
+    print(rung.name, costs, seconds, file=sys.stderr, flush=True)
+    nothing = NOTHING * solve(max_outer=1, init="product").history[0].gw_cost
+    return Found(rung.name, costs, seconds, status, nothing)
+
+
+def _row(rung, costs, seconds, status, nothing):
+    least = min(costs.values()) or 1.0
+    shown = (
+        f"{costs[name]:.5g}"
+        if name == "known"
+        else f"{costs[name]:.5g} ({100 * (costs[name] / least - 1):+.1f} %)"
+        for name in ("known", "product", "random", *SEARCHES)
+    )
+    times = (f"{seconds[one]:.1f}" for one in SEARCHES)
+    return rung, *shown, *times, *(str(status[one]) for one in SEARCHES)
+
+
+def _breaking(found):
+    """How many rungs each search goes, and the problem."""
+
+    def above(one, name, other):
+        return one.costs[name] > one.costs[other] * (1 + NEAR) + one.nothing
+
+    def rungs_until(broken):
+        return sum(1 for _ in itertools.takewhile(lambda one: not broken(one), found))
+
+    searches = [
+        rungs_until(lambda one, search=search: above(one, search, "known"))
+        for search in SEARCHES
+    ]
+    others = ("product", "random", *SEARCHES)
+    problem = rungs_until(
+        lambda one: any(above(one, "known", other) for other in others)
+    )
+    return *searches, problem
+
+
+# --- Words ------------------------------------------------------------------------
+
+
+def _word_pair(name, n_words=N_WORDS, change=None, rows=None):
+    """The most frequent words of a pair of languages, or these rows of either, with
+    known matches among them; ``change(x, y)`` is done to the vectors first.
+    """
+    x, y, dictionary = pairs.language_pair(name)
+    rows = rows or (np.arange(n_words), np.arange(n_words))
+    names = [
+        [one.words[row] for row in some] for one, some in zip((x, y), rows, strict=True)
+    ]
+    gold = words.gold_standard(dictionary, *names)
+    some = np.random.default_rng(0).permutation(len(gold))[:N_KNOWN]
+    known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
+    vectors = [
+        _centered(one.vectors[some].astype(np.float64))
+        for one, some in zip((x, y), rows, strict=True)
+    ]
+    if change is not None:
+        vectors = change(*vectors)
+    return *map(gwfast.PointCloud, vectors), known
+
+
+def _centered(x):
+    """Rows of length one, less their mean, as `gwfast.align` makes them."""
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    x = x / np.where(lengths > 0, lengths, 1.0)
+    return x - x.mean(axis=0)
+
+
+def _noisy_words(name):
+    for size in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3):
+
+        def change(x, y, size=size):
+            rng = np.random.default_rng(1)
+            noise = rng.standard_normal(y.shape)
+            return x, y + size * noise * np.sqrt(np.square(y).mean())
+
+        yield Rung(f"{size:g}", *_word_pair(name, change=change))
+
+
+def _flat_words():
+    for k in (50, 30, 20, 15, 10, 7, 5):
+
+        def change(x, y, k=k):
+            return tuple(
+                one @ np.linalg.svd(one, full_matrices=False)[2][:k].T for one in (x, y)
+            )
+
+        yield Rung(str(k), *_word_pair("es-en", change=change))
+
+
+def _few_words():
+    for n_words in (2000, 1400, 1000, 700, 500, 350, 250):
+        yield Rung(str(n_words), *_word_pair("es-en", n_words))
+
+
+def _sampled_words():
+    """The same number of words, of more and more: fewer have a match."""
+    for most in (1000, 1300, 1700, 2200, 3000, 4000):
+        rng = np.random.default_rng(2)
+        rows = [np.sort(rng.permutation(most)[:N_WORDS]) for _ in range(2)]
+        yield Rung(str(most), *_word_pair("es-en", rows=rows))
+
+
+# --- Cells, images, graphs --------------------------------------------------------
+
+
+def _cells_with_dropout():
+    """One modality against itself with entries lost; costs are steps in graphs."""
+    points = pairs.cells("PBMC")[0][:N_WORDS]
+    known = np.stack([np.arange(0, len(points), 3)] * 2, axis=1)
+    for lost in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5):
+        rng = np.random.default_rng(3)
+        other = np.where(rng.random(points.shape) < lost, 0.0, points)
+        yield Rung(
+            f"{lost:g}", *(pairs.hops(one, 20) for one in (points, other)), known
+        )
+
+
+def _digits():
+    """Images as pixels against histograms of the directions of their edges, which get
+    coarser.
+    """
+    from sklearn.datasets import load_digits
+
+    images = load_digits().images[:N_IMAGES]
+    known = np.stack([np.arange(0, len(images), 3)] * 2, axis=1)
+    for cells, angles in ((4, 8), (4, 4), (2, 8), (2, 4), (1, 8)):
+        edges = _edge_histograms(images, cells, angles)
+        sides = images.reshape(len(images), -1), edges
+        clouds = (gwfast.PointCloud(_centered(one)) for one in sides)
+        yield Rung(f"{cells} x {cells} x {angles}", *clouds, known)
+
+
+def _edge_histograms(images, cells, angles):
+    """Lengths of gradients, summed by direction in each of cells x cells parts."""
+    dy, dx = np.gradient(images, axis=(1, 2))
+    bins = ((np.arctan2(dy, dx) / (2 * np.pi) % 1) * angles).astype(int) % angles
+    size, made = images.shape[1] // cells, []
+    for i, j, angle in itertools.product(range(cells), range(cells), range(angles)):
+        down, along = (slice(k * size, (k + 1) * size) for k in (i, j))
+        part = slice(None), down, along
+        lengths = np.hypot(dx[part], dy[part]) * (bins[part] == angle)
+        made.append(lengths.sum(axis=(1, 2)))
+    return np.stack(made, axis=1)
+
+
+def _rewired_graphs():
+    """Steps in a graph of near neighbors against the same with edges moved, its nodes
+    in another order.
+    """
+    rng = np.random.default_rng(4)
+    points = rng.random((N_NODES, 2))
+    near = np.argsort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)[:, 1:5]
+    edges = np.unique(
+        np.sort(np.stack([np.repeat(np.arange(N_NODES), 4), near.ravel()], 1), 1),
+        axis=0,
+    )
+    order = rng.permutation(N_NODES)
+    known = np.stack([order, np.arange(N_NODES)], axis=1)
+    for share in (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
+        moved, rng = edges.copy(), np.random.default_rng(5)
+        some = rng.random(len(edges)) < share
+        moved[some, 1] = rng.integers(N_NODES, size=some.sum())
+        steps = [_steps(one) for one in (edges, moved)]
+        yield Rung(f"{share:g}", steps[0], steps[1][np.ix_(order, order)], known)
+
+
+def _steps(edges):
+    linked = np.zeros((N_NODES, N_NODES))
+    linked[edges[:, 0], edges[:, 1]] = 1
+    np.fill_diagonal(linked, 0)
+    steps = csgraph.shortest_path(linked, directed=False, unweighted=True)
+    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max() + 1
+    return steps
+
+
+LADDERS = (
+    Ladder("es-en, 1000 words", "noise", lambda: _noisy_words("es-en")),
+    Ladder("es-fr, 1000 words", "noise", lambda: _noisy_words("es-fr")),
+    Ladder("es-en, 1000 words", "principal dimensions", _flat_words),
+    Ladder("es-en", "words", _few_words),
+    Ladder("es-en, 1000 words", "the most frequent words they are of", _sampled_words),
+    Ladder("cells", "entries lost", _cells_with_dropout),
+    Ladder("digits", "histograms", _digits),
+    Ladder("a graph of 60 nodes", "edges moved", _rewired_graphs),
+)
