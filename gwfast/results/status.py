@@ -59,7 +59,7 @@ class Status(str, enum.Enum):
         "uncertain",
         "within tolerance, but one start alone came to this optimum, and others came "
         "near it",
-        "a lower optimum may exist: try search='thorough', more starts (n_starts), more "
+        "a lower optimum may exist: try search='thorough', more starts (n_starts) or "
         "points, or a few known pairs (init=Seeds(...))",
     )
     TIE = (
