@@ -181,10 +181,11 @@ default="balanced"
         Random starts that ``init="auto"`` tries beside the others; None is as many as
         suit the size.
     search : {"fast", "thorough"}, default="fast"
-        "thorough": with ``init="auto"``, also plans from what two point clouds teach
-        themselves (`SelfLearning`), from one seed after another, until two of all
-        starts have met at the lowest objective, or four of them have been tried: ten
-        seconds each on two threads. Elsewhere it is as "fast".
+        "thorough": with ``init="auto"`` two point clouds are also solved from the
+        product plan and from what they teach themselves (`SelfLearning`), with one seed
+        after another, until two of all starts have met at the lowest objective, or four
+        seeds have been tried: ten seconds each on two threads. Elsewhere it is as
+        "fast".
     checkpoint : path-like or None, default=None
         A file in which to keep where the solve stands: what is killed goes on from
         there when the same call is made again, and ends at the same result. It is

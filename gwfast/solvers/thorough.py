@@ -1,5 +1,6 @@
-"""The search that goes on after the race: from what point clouds teach themselves,
-until two starts have met at the lowest objective.
+"""The search that goes on after the race: from the product plan, which races drop early
+for its slow way, and from what point clouds teach themselves, until two starts have met
+at the lowest objective.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ from .diagnosis import conclude
 from .levels import needs
 from .self_learning import SelfLearning
 from .stages import descend
-from .starts import Given, Shared
+from .starts import Given, Product, Shared
 
 # Seeds that are tried at most, and the relative difference of objectives below which
 # two starts have met.
@@ -23,9 +24,9 @@ MAX_LEARNERS, MET = 4, 1e-3
 
 
 def thorough(problem, result, options, report):
-    """The `GWResult` with the lowest objective: that of the race, or one from
-    `SelfLearning`, which is for point clouds in the dense tier, where there is room for
-    a second solve.
+    """The `GWResult` with the lowest objective: that of the race, or one from the
+    product plan or `SelfLearning`, which is for point clouds in the dense tier, where
+    there is room for a second solve.
     """
     threads = options.threads(problem)
     room = 2 * needs(problem, threads, races=False)["dense"]
@@ -34,23 +35,25 @@ def thorough(problem, result, options, report):
         return result
     candidates, best, found = list(result.candidates), result, None
     winner = next(row.start for row in reversed(candidates) if row.fate == "won")
-    for k in range(MAX_LEARNERS):
-        start = SelfLearning(options.seed + k)
-        report(ProgressEvent("start", f"start {k + 1} of {MAX_LEARNERS}: {start}", k))
+    starts = [SelfLearning(options.seed + k) for k in range(MAX_LEARNERS)]
+    if winner != str(Product()):
+        starts.insert(0, Product())
+    for k, start in enumerate(starts):
+        report(ProgressEvent("start", f"start {k + 1} of {len(starts)}: {start}", k))
         made = _tried(problem, start, options)
         if made is None:  # out of time
             break
-        plan, one = made
+        begin, one = made
         met = abs(one.gw_cost - best.gw_cost) <= MET * abs(best.gw_cost)
         lower = one.gw_cost < best.gw_cost and not met
         candidates.append(_candidate(start, problem, one, "lost"))
         if lower:
-            found, best, winner = (len(candidates) - 1, plan), one, str(start)
+            found, best, winner = (len(candidates) - 1, begin), one, str(start)
         elif met:
             candidates[-1] = candidates[-1]._replace(fate=f"same as {winner}")
             break
     if found is not None:
-        number, plan = found
+        number, begin = found
         candidates = [
             row._replace(fate="lost") if row.fate == "won" else row
             for row in candidates
@@ -59,23 +62,24 @@ def thorough(problem, result, options, report):
         if options.callback is not None and not options.limits.deadline.passed():
             # The same steps again, for it to see.
             kept = dataclasses.replace(options, checkpoint=NOT_KEPT)
-            solution = descend(problem, Given(plan), kept)
+            solution = descend(problem, begin, kept)
             best = conclude(solution, False, options.limits)
     return dataclasses.replace(best, candidates=Candidates(candidates))
 
 
 def _tried(problem, start, options):
-    """A start's plan and the `GWResult` from there, or None where time is up."""
+    """What to begin with and the `GWResult` from there, or None where time is up."""
     began, threads = time.perf_counter(), options.threads(problem)
     quiet = dataclasses.replace(options, checkpoint=NOT_KEPT, callback=None)
     try:
-        shared = Shared(deadline=options.limits.deadline)
-        plan = start.plan(problem, threads, shared)
-        result = conclude(descend(problem, Given(plan), quiet), False, options.limits)
+        if not isinstance(start, Product):
+            shared = Shared(deadline=options.limits.deadline)
+            start = Given(start.plan(problem, threads, shared))
+        result = conclude(descend(problem, start, quiet), False, options.limits)
     except OutOfTime:
         return None
     seconds = time.perf_counter() - began
-    return plan, dataclasses.replace(result, seconds=seconds)
+    return start, dataclasses.replace(result, seconds=seconds)
 
 
 def _candidate(start, problem, result, fate):
