@@ -104,13 +104,11 @@ def _climb(rung, n_random):
 
 
 def _row(rung, costs, seconds, status, nothing):
-    least = min(costs.values()) or 1.0
-    shown = (
-        f"{costs[name]:.5g}"
-        if name == "known"
-        else f"{costs[name]:.5g} ({100 * (costs[name] / least - 1):+.1f} %)"
-        for name in ("known", "product", "random", *SEARCHES)
-    )
+    least = np.nanmin([*costs.values()]) or 1.0
+    shown = [f"{costs['known']:.5g}"]
+    for name in ("product", "random", *SEARCHES):
+        above = f"{costs[name]:.5g} ({100 * (costs[name] / least - 1):+.1f} %)"
+        shown.append("-" if np.isnan(costs[name]) else above)
     times = (f"{seconds[one]:.1f}" for one in SEARCHES)
     return rung, *shown, *times, *(str(status[one]) for one in SEARCHES)
 
