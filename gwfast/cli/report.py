@@ -21,7 +21,6 @@ from ..utils.progress import (
     ProgressEvent,
     ProgressListener,
     console,
-    reporting,
     reporting_on_terminal,
 )
 from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
@@ -217,8 +216,7 @@ def _solve(x, y, settings, init):
             n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
         )
     line = functools.partial(_line, iterations=itertools.count())
-    progress = reporting(False) if settings.quiet else reporting_on_terminal(line)
-    with progress as report_progress:
+    with reporting_on_terminal(line, quiet=settings.quiet) as report_progress:
 
         def report_iteration(state):
             text = (

@@ -20,7 +20,7 @@ from ..utils.progress import (
     ProgressEvent,
     ProgressListener,
     console,
-    reporting,
+    log,
     reporting_on_terminal,
 )
 from .data import MUSE
@@ -171,16 +171,16 @@ def _results(jobs, store, options, err):
     total, done = len(jobs), len(jobs) - len(pending)
     if not options.quiet and done:
         err.print(f"{done} of {total} jobs were done before: {store.folder}")
-    progress = (
-        reporting(False) if options.quiet else reporting_on_terminal(_line, total)
-    )
     try:
-        with progress as report_progress:
+        with reporting_on_terminal(
+            _line, total, quiet=options.quiet
+        ) as report_progress:
             for number, result in _make(jobs, pending, options, report_progress):
                 store.put(jobs[number].key, result)
                 results[number] = result
                 done += 1
                 text = f"{jobs[number].label} ({result['seconds']:.1f} s)"
+                log.info("%s of %s jobs done: %s", done, total, text)
                 report_progress(ProgressEvent("finished", text, done, done, total))
     except KeyboardInterrupt:
         if store.folder is not None:
@@ -202,6 +202,7 @@ def _make(jobs, pending, options, report_progress):
     if options.n_jobs == 1:
         for done, number in enumerate(pending, start=len(jobs) - len(pending)):
             job = jobs[number]
+            log.info("job begins: %s", job.label)
             begun = ProgressEvent("job", job.label, done + 1, done, len(jobs))
             report_progress(begun)
 
