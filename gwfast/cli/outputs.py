@@ -30,6 +30,10 @@ FILES = (
         for suffix in VECTOR_SUFFIXES.values()
     ),
 )
+# The columns of ``translations.tsv``.
+TRANSLATIONS = (
+    "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+)  # fmt: skip
 _SEPARATORS = re.compile("[\t\r\n]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 # What ends a field or a line, commands a terminal, or has no place in UTF-8; and what
@@ -67,10 +71,8 @@ def staged(output):
 def write(outcome, folder):
     """Write the files.
 
-    - ``mapping.npz`` holds what maps new vectors: the steps `normalize`, a row of
-      `source_means` for each "center" among them, then `mapping`. With `target_means`
-      the target's vectors are normalized likewise; `target_mapping`, where there is
-      one, takes them to where the mapped ones of the source are.
+    - ``mapping.npz`` holds what maps new vectors: what ``AlignmentResult.save`` writes
+      without rows, see `gwfast.alignment.saving`.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
       words that took part, the plan. In lines of rank 1, `mutual` says whether the
       word is in turn CSLS' best for its translation ("yes" or "no"). Control
@@ -89,17 +91,7 @@ def write(outcome, folder):
     `rows` of the outcome are all source rows.
     """
     result = outcome.result
-    arrays = {
-        "mapping": result.mapping,
-        "normalize": np.array(outcome.settings.normalize, dtype=str),
-        **{
-            f"{name}_means": np.reshape(side.means, (-1, side.rows.shape[1]))
-            for name, side in (("source", result.source), ("target", result.target))
-        },
-    }
-    if result.target_mapping is not None:
-        arrays["target_mapping"] = result.target_mapping
-    np.savez(folder / "mapping.npz", **arrays)
+    result.save(folder / "mapping.npz", rows=False)
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
@@ -121,15 +113,20 @@ def write(outcome, folder):
     if history:  # a time limit may have been up before the first iteration
         path = folder / "dynamics.png"
         plot_dynamics(history, path=path, accuracy=accuracy or None)
-    write_json(folder / "result.json", _plain(_summary(outcome)))
+    write_json(folder / "result.json", summary(outcome))
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
     page = render(outcome).encode("utf-8", "backslashreplace")
     (folder / "report.html").write_bytes(page)
 
 
-def _field(word):
+def field(word):
     """A word as a field of a table, from which it can be had again; see `write`."""
     return _UNSAFE.sub(_escaped, word)
+
+
+def word_of(field):
+    """The word of a field."""
+    return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
 
 
 def _escaped(found):
@@ -140,13 +137,11 @@ def _escaped(found):
 
 
 def _write_translations(outcome, x, y, path):
-    x, y = ([_field(word) for word in words] for words in (x, y))
+    x, y = ([field(word) for word in words] for words in (x, y))
     csls, coupling = outcome.csls, outcome.coupling
     n, k = coupling.indices.shape
     with open(path, "w", encoding="utf-8", newline="\n") as stream:
-        stream.write(
-            "source\trank\tcsls\tcsls_score\tcoupling\tcoupling_score\tmutual\n"
-        )
+        stream.write("\t".join(TRANSLATIONS) + "\n")
         for row, (targets, scores) in enumerate(
             zip(csls.indices.tolist(), csls.scores.tolist(), strict=True)
         ):
@@ -194,10 +189,12 @@ def _tokens(words):
     return tuple(tokens)
 
 
-def _summary(outcome):
-    """The content of ``result.json``."""
+def summary(outcome):
+    """The content of ``result.json``, in JSON's types."""
     gw = outcome.result.gw
-    return {
+    x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
+    n_mutual = None if outcome.mutual is None else int(np.sum(outcome.mutual))
+    return _plain({
         "versions": versions(),
         "settings": {
             name: asdict(value) if is_dataclass(value) else value
@@ -224,7 +221,11 @@ def _summary(outcome):
         },
         "candidates": [row._asdict() for row in gw.candidates],
         "refinement": [step._asdict() for step in outcome.refined],
-        "mutual_pairs": int(np.sum(outcome.mutual)),
+        "mutual_pairs": n_mutual,
+        "translations": {
+            x[row]: [y[target] for target in _best(outcome, row)]
+            for row in outcome.shown.tolist()
+        },
         "accuracy": {
             method: {
                 "convention": score.convention,
@@ -239,7 +240,12 @@ def _summary(outcome):
         "seconds": outcome.seconds,
         "warnings": outcome.warnings,
         "history": [step._asdict() for step in gw.history],
-    }  # fmt: skip
+    })  # fmt: skip
+
+
+def _best(outcome, row):
+    """Target rows of a source row, by CSLS."""
+    return outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
 
 
 def _plain(value):

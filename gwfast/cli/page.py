@@ -27,7 +27,7 @@ METHOD_LABELS = {
     "csls": "CSLS",
     "inverted_softmax": "inverted softmax",
 }
-_HIDDEN_SETTINGS = ("output", "force", "quiet", "checkpoint")
+_HIDDEN_SETTINGS = ("output", "force", "quiet", "as_json", "checkpoint")
 
 # Words in the table of translations: of the dictionary, and of all.
 _N_LISTED, _N_OTHERS = 300, 200

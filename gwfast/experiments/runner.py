@@ -24,7 +24,7 @@ from ..utils.progress import (
     reporting_on_terminal,
 )
 from .data import MUSE
-from .store import Store, write_json
+from .store import Store, as_json, write_json
 
 RESULTS = "results.json"
 JOBS = "jobs"
@@ -100,6 +100,7 @@ class RunOptions:
     state: Path | None
     force: bool
     again: bool
+    as_json: bool  # what results.json holds on stdout, and tables nowhere
     quiet: bool
 
     def check(self) -> None:
@@ -145,23 +146,27 @@ def run(experiment: Experiment, options: RunOptions) -> None:
         for warning in result.get("warnings", ()):
             err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
     found = experiment.collect(jobs, results)
-    experiment.show(found, out)
-    if missing:
-        out.print("", *missing, sep="\n")
+    content = {
+        "experiment": experiment.name,
+        "versions": versions(),
+        **experiment.summary(found),
+        "jobs": [
+            {"label": job.label, "key": job.key, "result": result}
+            for job, result in zip(jobs, results, strict=True)
+        ],
+    }
+    if not options.as_json:
+        experiment.show(found, out)
+        if missing:
+            out.print("", *missing, sep="\n")
     if options.output is not None:
         pictures = experiment.draw(found, options.output)
-        content = {
-            "experiment": experiment.name,
-            "versions": versions(),
-            **experiment.summary(found),
-            "jobs": [
-                {"label": job.label, "key": job.key, "result": result}
-                for job, result in zip(jobs, results, strict=True)
-            ],
-        }
         write_json(options.output / RESULTS, content)
-        written = ", ".join([RESULTS, *pictures])
-        out.print(f"\nwritten to {options.output}: {written}")
+        if not options.as_json:
+            written = ", ".join([RESULTS, *pictures])
+            out.print(f"\nwritten to {options.output}: {written}", soft_wrap=True)
+    if options.as_json:
+        print(as_json(content))
 
 
 def _results(jobs, store, options, err):

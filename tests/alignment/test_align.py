@@ -137,7 +137,6 @@ def test_a_row_that_centering_makes_zero_is_named():
         gwfast.align(x, cloud(3, 2, 12))
 
 
-@pytest.mark.slow
 def test_one_column_has_no_angles():
     counts = np.arange(1.0, 30.0)[:, None]
     with pytest.raises(
@@ -148,6 +147,7 @@ def test_one_column_has_no_angles():
     assert gwfast.align(counts, counts, **free).mapping.shape == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "uniform"])
 def test_uniform_marginals_by_default(weights):
     result = gwfast.align(cloud(30, 3, 13), cloud(40, 3, 14), p=weights, epsilon=0.05)
