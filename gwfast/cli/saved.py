@@ -63,7 +63,7 @@ def _look_up(path, asked):
     """Rows of the table by word, and words that differ by case only from others that
     were asked for."""
     wanted = {field(word): word for word in asked}
-    folded: dict[str, list[str]] = {}
+    folded = {}
     for key, word in wanted.items():
         folded.setdefault(key.casefold(), []).append(word)
     found, alike = {}, {}

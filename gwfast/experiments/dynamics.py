@@ -16,12 +16,14 @@ from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read
 from .data import MUSE
+from .rises import rises
 from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
 
 # Of a step of the history, in results.json.
 _NUMBERS = ("gw_cost", "epsilon", "change", "marginal_error")
+_COMPARED = ("gw_cost", "marginal_error")
 # Iterations that the table shows: each is about this many times the one before.
 _GROWTH = 1.5
 
@@ -130,7 +132,9 @@ class Dynamics(Experiment):
                 ),
             )
             out.print()
-        out.print(self.paper)
+        out.print(f"The paper: {self.paper}")
+        for line in _here(found):
+            out.print(line)
 
     def draw(self, found, folder):
         made = []
@@ -158,6 +162,21 @@ class _Step:
             np.nan if step[name] is None else step[name]
             for name in ("gw_cost", "change", "marginal_error")
         )
+
+
+def _here(found):
+    """Lines of prose on whether the objective falls in what was run, and if not why."""
+    risen = []
+    for name, traces in found.items():
+        for epsilon, trace in traces.items():
+            # A plan without a number is no step of a rise.
+            steps = [step for step in trace["history"] if step["gw_cost"] is not None]
+            columns = ([step[key] for step in steps] for key in _COMPARED)
+            for rise in rises(*columns):
+                risen.append(f"  {name}, epsilon {epsilon}: {rise}: {rise.reason}.")
+    if not risen:
+        return ["Here: the objective, gw_cost, falls monotonically as well."]
+    return ["Here: the objective, gw_cost, does not fall throughout. It rises", *risen]
 
 
 def _cell(step):

@@ -156,7 +156,7 @@ def progress_bar(total: int | None = None) -> Iterator[Reporter]:
 def _lines():
     """A function that prints events: the first of each kind of work, and then one a
     second at most."""
-    printed: dict[str, float] = {}
+    printed = {}
 
     def print_line(event):
         now = time.monotonic()

@@ -19,7 +19,16 @@ from gwfast.words import read_embeddings
 
 @pytest.fixture
 def saved(run, files):
-    arguments = "align", "a.vec", "b.vec", "--output", "saved", "--quiet"
+    arguments = (
+        "align",
+        "a.vec",
+        "b.vec",
+        "--output",
+        "saved",
+        "--quiet",
+        "--init",
+        "profile",
+    )
     assert run(*arguments)[0] == 0
     return files / "saved"
 

@@ -16,6 +16,7 @@ from gwfast.utils.progress import (
     reporting,
     reporting_on_terminal,
 )
+from gwfast.words import read_embeddings
 
 EVENTS = [
     ProgressEvent("start", "first [bold]"),
@@ -105,6 +106,15 @@ def test_the_log_has_stages_and_the_end(caplog):
         gwfast.gromov_wasserstein(cost, cost[::-1, ::-1], epsilon=0.1)
     last = caplog.records[-1].getMessage()
     assert last.startswith("Gromov-Wasserstein ended as 'converged' after ")
+
+
+def test_the_log_has_files_that_were_read(caplog, tmp_path):
+    (tmp_path / "a.vec").write_text("a 1 2\nb 3 4\n")
+    with caplog.at_level(logging.INFO, logger="gwfast"):
+        read_embeddings(tmp_path / "a.vec")
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"read {tmp_path / 'a.vec'} in ")
+    assert record.getMessage().endswith("Embeddings(2 words x 2, float32)")
 
 
 @pytest.mark.process
