@@ -3,9 +3,9 @@
 from ..words import gold_standard, invert
 
 # Share of the dictionary's words, and of the vocabulary's, below which the two have
-# hardly anything to do with each other. A dictionary of other languages has names and
-# numbers in common with any: 0.3 % where Chinese-English was given for Spanish-English.
-# A large one of the right languages covers the vocabulary, a small one is covered.
+# hardly anything to do with each other. Of Spanish and English words MUSE's lists of
+# English and Chinese have 0.1 % and 0.9 %, of English and French 0.2 % and 4.2 %. A
+# large list of the right languages covers the vocabulary, a small one is covered.
 _LEAST = 0.05
 
 
@@ -28,23 +28,23 @@ def looked_up(dictionary, names, vocabularies, convention):
 
 def doubts_of(dictionary, gold, source_words, target_words):
     """What to warn of: at most one line."""
-    n_words = min(len(source_words), gold.convention.max_words or len(source_words))
-    listed, known = len(gold) / gold.n_words, len(gold) / n_words
-    if max(listed, known) >= _LEAST:
-        return
-    inverted = gold_standard(
+    share = (
+        "both words of a pair are in the vocabularies for"
+        f" {len(gold) / gold.n_words:.1%} of the dictionary's words"
+        f" ({len(gold):,} of {gold.n_words:,})"
+    )
+    # Words that are spelt alike in both languages are there either way.
+    other_way = gold_standard(
         invert(dictionary), source_words, target_words, convention=gold.convention
     )
-    share = (
-        f"both words of a pair are in the vocabularies for {listed:.1%} of the"
-        f" dictionary's words ({len(gold):,} of {gold.n_words:,})"
-    )
-    if len(inverted) > 2 * len(gold):
+    if len(other_way) > 2 * len(gold):
         yield (
-            f"{share}, and for {len(inverted):,} the other way round:"
+            f"{share}, and for {len(other_way):,} the other way round:"
             " --reverse-dictionary?"
         )
-    else:
+        return
+    n_words = min(len(source_words), gold.convention.max_words or len(source_words))
+    if len(gold) < _LEAST * min(gold.n_words, n_words):
         yield (
             f"{share}: is it of other languages, or the wrong way round"
             " (--reverse-dictionary)?"

@@ -166,17 +166,20 @@ class _Step:
 
 def _here(found):
     """Lines of prose on whether the objective falls in what was run, and if not why."""
-    risen = []
+    lines = {}  # by reason
     for name, traces in found.items():
         for epsilon, trace in traces.items():
             # A plan without a number is no step of a rise.
             steps = [step for step in trace["history"] if step["gw_cost"] is not None]
-            columns = ([step[key] for step in steps] for key in _COMPARED)
-            for rise in rises(*columns):
-                risen.append(f"  {name}, epsilon {epsilon}: {rise}: {rise.reason}.")
-    if not risen:
+            for rise in rises(*([step[key] for step in steps] for key in _COMPARED)):
+                line = f"  {name}, epsilon {epsilon}: {rise}"
+                lines.setdefault(rise.reason, []).append(line)
+    if not lines:
         return ["Here: the objective, gw_cost, falls monotonically as well."]
-    return ["Here: the objective, gw_cost, does not fall throughout. It rises", *risen]
+    told = ["Here: the objective, gw_cost, does not fall throughout."]
+    for reason, places in lines.items():
+        told += [f"It rises in these places, as {reason}:", *places]
+    return told
 
 
 def _cell(step):

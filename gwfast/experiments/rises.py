@@ -6,7 +6,12 @@ from typing import NamedTuple
 # A rise that counts, relatively: less does not show in the figures that are printed.
 _LEAST = 1e-4
 # A marginal error that falls by this factor tells why the objective rose.
-_MISSED = 2.0
+_LESS = 2.0
+MISSED = "a plan that misses its marginals can be cheaper than any that has them"
+ENTROPY = (
+    "what an iteration lowers is gw_cost together with the entropy, and gw_cost alone"
+    " may rise"
+)
 
 
 class Rise(NamedTuple):
@@ -22,25 +27,17 @@ class Rise(NamedTuple):
         digits = 5
         while digits < 9 and f"{low:.{digits}g}" == f"{high:.{digits}g}":
             digits += 1
+        before, after = self.errors
         return (
             f"from {low:.{digits}g} at iteration {self.first} to {high:.{digits}g} at"
-            f" {self.last}"
+            f" {self.last} (marginal error {before:.1e}, then {after:.1e})"
         )
 
     @property
     def reason(self) -> str:
         """Why that can be."""
         before, after = self.errors
-        if before > _MISSED * after:
-            return (
-                f"the plan of iteration {self.first} misses its marginals by"
-                f" {before:.1e}, that of iteration {self.last} by {after:.1e}, and a"
-                " plan that misses them can be cheaper than any that has them"
-            )
-        return (
-            "each iteration weighs gw_cost together with the entropy, and gw_cost"
-            " alone may rise where the two of them fall"
-        )
+        return MISSED if before > _LESS * after else ENTROPY
 
 
 def rises(costs: Sequence[float], errors: Sequence[float]) -> list[Rise]:

@@ -229,7 +229,7 @@ def test_an_objective_that_ends_higher_is_told(made):
         result = dataclasses.replace(made.result, gw=changed)
         text = render(type(made)(**{**vars(made), "result": result}))
         assert ("It rises from 0.1 at iteration 1 to 0.2 at 3" in text) == told
-        assert ("misses its marginals by 3.0e-02" in text) == told
+        assert ("a plan that misses its marginals can be cheaper" in text) == told
 
 
 def test_without_dictionary_and_refinement():

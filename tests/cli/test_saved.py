@@ -222,6 +222,10 @@ def test_dictionaries_the_wrong_way_round_are_told_of(run, files):
     status, _, err = run(*arguments)
     assert status == 0
     assert "1.6% of the dictionary's words (1 of 61), and for 60 the other way" in err
+    # Words spelt alike in both languages do not hide it.
+    alike = "".join(f"s{i} t{i}\n" for i in range(3, 12))
+    (files / "turned.txt").write_text(turned + alike)
+    assert "and for 60 the other way" in run(*arguments)[2]
 
 
 def test_dictionaries_that_fit_are_not_doubted(run, files):
