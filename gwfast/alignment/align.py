@@ -225,6 +225,12 @@ def align(
     -----
     ConvergenceWarning
         See `gromov_wasserstein`.
+
+    Notes
+    -----
+    Stages and the end are logged as INFO to the logger ``gwfast`` of `logging`, the
+    starts that are tried as DEBUG; ``logging.basicConfig(level="INFO")`` shows them.
+    So do the other solvers, and `gwfast.words.read_embeddings`.
     """
     began = time.perf_counter()
     deadline = Deadline.after(time_limit)

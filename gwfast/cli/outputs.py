@@ -2,12 +2,14 @@
 
 import os
 import re
+import textwrap
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
 from ..plot import plot_dynamics
 from ..utils.atomic_files import temporary_folder
@@ -39,6 +41,8 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 # What ends a field or a line, commands a terminal, or has no place in UTF-8; and what
 # readers of tables take away from the ends of a field.
 _UNSAFE = re.compile("[\x00-\x1f\\\\\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^ +| +$")
+# Of the picture of the solve: dots an inch, and characters a line of its note.
+_DPI, _NOTE_WIDTH = 150, 90
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"}
 
 
@@ -104,15 +108,7 @@ def write(outcome, folder):
                 embeddings, words=_tokens(embeddings.words), vectors=mapped
             )
             write_embeddings(folder / f"{side}{VECTOR_SUFFIXES[kind]}", mapped)
-    accuracy = {
-        f"{METHOD_LABELS[method]} P@1": score.at[1]
-        for method, score in outcome.precision.items()
-        if score.n_queries
-    }
-    history = result.gw.history
-    if history:  # a time limit may have been up before the first iteration
-        path = folder / "dynamics.png"
-        plot_dynamics(history, path=path, accuracy=accuracy or None)
+    _draw_dynamics(outcome, folder / "dynamics.png")
     write_json(folder / "result.json", summary(outcome))
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
     page = render(outcome).encode("utf-8", "backslashreplace")
@@ -127,6 +123,26 @@ def field(word):
 def word_of(field):
     """The word of a field."""
     return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
+
+
+def _draw_dynamics(outcome, path):
+    """Write the picture of the solve, with a word on an objective that rises."""
+    history = outcome.result.gw.history
+    if not history:  # a time limit may have been up before the first iteration
+        return
+    labels = {**METHOD_LABELS, "coupling": "coupling (the plan)"}
+    accuracy = {
+        f"{labels[method]} P@1": score.at[1]
+        for method, score in outcome.precision.items()
+        if score.n_queries
+    }
+    figure = plot_dynamics(history, accuracy=accuracy or None)
+    costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
+    rise = rise_to_the_end(costs, errors)
+    if rise is not None:
+        note = textwrap.fill(f"gw_cost rises {rise}: {rise.reason}.", _NOTE_WIDTH)
+        figure.supxlabel(note, fontsize="small", x=0.01, ha="left")
+    figure.savefig(path, dpi=_DPI)
 
 
 def _escaped(found):

@@ -16,7 +16,7 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from .._version import __version__
-from ..experiments.rises import rise_to_the_end
+from ..experiments.rises import COMPARED, rise_to_the_end
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.status import Status
@@ -264,9 +264,8 @@ def _figures(outcome, names):
 
 def _risen(history):
     """A sentence on an objective that ends above where it was."""
-    rise = rise_to_the_end(
-        [step.gw_cost for step in history], [step.marginal_error for step in history]
-    )
+    costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
+    rise = rise_to_the_end(costs, errors)
     return "" if rise is None else f" It rises {rise}: {rise.reason}."
 
 

@@ -16,14 +16,13 @@ from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read
 from .data import MUSE
-from .rises import rises
+from .rises import COMPARED, rises
 from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
 
 # Of a step of the history, in results.json.
 _NUMBERS = ("gw_cost", "epsilon", "change", "marginal_error")
-_COMPARED = ("gw_cost", "marginal_error")
 # Iterations that the table shows: each is about this many times the one before.
 _GROWTH = 1.5
 
@@ -171,7 +170,7 @@ def _here(found):
         for epsilon, trace in traces.items():
             # A plan without a number is no step of a rise.
             steps = [step for step in trace["history"] if step["gw_cost"] is not None]
-            for rise in rises(*([step[key] for step in steps] for key in _COMPARED)):
+            for rise in rises(*([step[key] for step in steps] for key in COMPARED)):
                 line = f"  {name}, epsilon {epsilon}: {rise}"
                 lines.setdefault(rise.reason, []).append(line)
     if not lines:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+# What of a step is looked at.
+COMPARED = ("gw_cost", "marginal_error")
 # A rise that counts, relatively: less does not show in the figures that are printed.
 _LEAST = 1e-4
 # A marginal error that falls by this factor tells why the objective rose.
