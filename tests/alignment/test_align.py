@@ -138,7 +138,7 @@ def test_a_row_that_centering_makes_zero_is_named():
 
 
 def test_one_column_has_no_angles():
-    counts = np.arange(1.0, 30.0)[:, None]
+    counts = np.arange(1.0, 30.0)[:, None] ** 2
     with pytest.raises(
         ValueError, match=r"y must have two columns or more .* are these"
     ):
