@@ -9,11 +9,8 @@ from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
-<<<<<<< HEAD
-from .agreement import is_sure
-=======
 from ..utils.progress import log
->>>>>>> h/C
+from .agreement import is_sure
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
 # as a fraction of the most there could be, below which it has matched nothing.
