@@ -5,10 +5,14 @@ Environment variables:
 GWFAST_REQUIRE_OPENMP=1  fail where OpenMP is missing instead of building without it
 GWFAST_NO_OPENMP=1       build without OpenMP
 GWFAST_DEBUG=1           bounds checks in the loops, for developers
+
+Where CFLAGS has no ``-g``, nothing for debuggers is kept. What pip calls leaves nothing
+here; ``python setup.py build_ext --inplace`` keeps ``build/`` for the next time.
 """
 
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
-from Cython.Compiler.Options import get_directive_defaults
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
@@ -85,7 +88,9 @@ def openmp_problem(compiler, compile_flags, link_flags):
 
 
 class BuildExt(build_ext):
-    """Adds the flags that depend on the compiler, and compiles modules side by side."""
+    """Writes the C of the modules beside their objects, adds the flags that depend on
+    the compiler, and compiles modules side by side.
+    """
 
     def finalize_options(self):
         super().finalize_options()
@@ -93,6 +98,14 @@ class BuildExt(build_ext):
             self.parallel = os.cpu_count()
 
     def build_extensions(self):
+        made = cythonize(
+            self.extensions,
+            build_dir=os.path.join(self.build_temp, "cython"),
+            compiler_directives=directives,
+            shared_utility_qualified_name=SHARED,
+        )
+        for extension, in_c in zip(self.extensions, made, strict=True):
+            extension.sources, extension.depends = in_c.sources, in_c.depends
         compile_flags, link_flags = openmp_flags(self.compiler)
         if enabled("GWFAST_NO_OPENMP"):
             reason = "GWFAST_NO_OPENMP is set."
@@ -111,6 +124,11 @@ class BuildExt(build_ext):
             # -ffast-math, which breaks exp and enables flush-to-zero.
             arithmetic = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math"]
             arithmetic += ["-fopenmp-simd", "-Wall", "-Wextra", "-Wno-unused-function"]
+            if not ("-g" in os.environ.get("CFLAGS", "").split() or checked):
+                # What Python was built with asks for it: two thirds of a wheel.
+                arithmetic.append("-g0")
+                if sys.platform != "darwin":  # whose linker has no such thing
+                    link_flags = [*link_flags, "-s"]
         for extension in self.extensions:
             extension.extra_compile_args = arithmetic + compile_flags
             extension.extra_link_args = link_flags
@@ -125,12 +143,14 @@ directives = {
     "wraparound": False,
     "cdivision": True,
     "embedsignature": True,
+    # What the modules change after their import belongs to one object, one thread or
+    # one call, but for the instruction set, a pointer.
+    "freethreading_compatible": True,
 }
 
-# What the modules change after their import belongs to one object, one thread or one
-# call, but for the instruction set, a pointer. Cython knows of it since 3.1.
-if "freethreading_compatible" in get_directive_defaults():
-    directives["freethreading_compatible"] = True
+# Where Cython puts what its modules have in common, its memoryviews above all: a third
+# of their size.
+SHARED = "gwfast.kernels._cython"
 
 sources = {
     "_rows": ["csrc/dispatch.c"],
@@ -152,8 +172,16 @@ extensions = [
     )
     for module, more in modules.items()
 ]
+extensions.append(Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]))
 
-setup(
-    ext_modules=cythonize(extensions, compiler_directives=directives),
-    cmdclass={"build_ext": BuildExt},
-)
+
+# What pip and build call: their wheel is of the sources and nothing else, such as what
+# another version has left in build/lib, and they leave nothing here.
+FRONTENDS = {"bdist_wheel", "dist_info", "editable_wheel", "egg_info", "sdist"}
+found = set(glob.glob("*.egg-info"))
+with tempfile.TemporaryDirectory() as scratch:
+    called = not FRONTENDS.isdisjoint(sys.argv)
+    options = {"build": {"build_base": scratch}} if called else {}
+    setup(ext_modules=extensions, cmdclass={"build_ext": BuildExt}, options=options)
+    for folder in set(glob.glob("*.egg-info")) - found if called else ():
+        shutil.rmtree(folder)

@@ -4,95 +4,52 @@ Start with `align` (two embedding spaces in, correspondences out), or with
 `gromov_wasserstein` where you have costs of your own.
 """
 
+import sys
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from . import pot
-from ._version import __version__
-from .alignment.align import AlignmentResult, align
-from .alignment.procrustes import procrustes
-from .alignment.refine import Refinement, RefineStep
-from .alignment.retrieval import nearest_neighbors
-from .alignment.spaces import AlignedSpaces, load_alignment
-from .linear.sinkhorn import sinkhorn
-from .problems.epsilon import Epsilon
-from .problems.factors import LowRankCost
-from .problems.geometry import DenseCost, PointCloud, cosine_similarity
-from .problems.graphs import GraphCost
-from .problems.quadratic import QuadraticProblem
-from .results.coupling import Coupling
-from .results.neighbors import Neighbors
-from .results.pairwise import PairwiseResult
-from .results.result import (
-    Candidate,
-    ConvergenceWarning,
-    GWResult,
-    OuterStep,
-    SinkhornResult,
-)
-from .results.verification import Residual, Verification
-from .solvers.batch import gromov_wasserstein_batch
-from .solvers.gromov import gromov_wasserstein
-from .solvers.multistart import multistart, tune_epsilon
-from .solvers.pairwise import pairwise_gromov_wasserstein
-from .solvers.seeds import Seeds
-from .solvers.self_learning import SelfLearning
-from .solvers.starts import Profile
-from .solvers.verification import verify
-from .utils.config import show_config
+from . import _source_tree
+from ._version import __version__ as __version__
 
-__all__ = [
-    "AlignedSpaces",
-    "AlignmentResult",
-    "Candidate",
-    "ConvergenceWarning",
-    "Coupling",
-    "DenseCost",
-    "Epsilon",
-    "GWResult",
-    "GraphCost",
-    "GromovWassersteinAligner",
-    "LowRankCost",
-    "Neighbors",
-    "OuterStep",
-    "PairwiseResult",
-    "PointCloud",
-    "Profile",
-    "QuadraticProblem",
-    "RefineStep",
-    "Refinement",
-    "Residual",
-    "Seeds",
-    "SelfLearning",
-    "SinkhornResult",
-    "Verification",
-    "__version__",
-    "align",
-    "cosine_similarity",
-    "gromov_wasserstein",
-    "gromov_wasserstein_batch",
-    "load_alignment",
-    "multistart",
-    "nearest_neighbors",
-    "pairwise_gromov_wasserstein",
-    "pot",
-    "procrustes",
-    "show_config",
-    "sinkhorn",
-    "tune_epsilon",
-    "verify",
-]
+_source_tree.mend(sys.modules[__name__])
+
+# OpenMP is loaded here, and so before what is imported after gwfast: see there. All
+# else waits until it is asked for, since SciPy takes most of the time of an import.
+from . import kernels as kernels  # noqa: E402
+
+# Public, beside what `_api` has. What they need may be missing, or take a second.
+_ROOMS = ("plot", "pot", "words")
+_HOMES = {"GromovWassersteinAligner": "alignment.estimator"}
 
 if TYPE_CHECKING:
-    from .alignment.estimator import GromovWassersteinAligner
+    from . import plot as plot
+    from . import pot as pot
+    from . import words as words
+    from ._api import *  # noqa: F403
+    from .alignment.estimator import (
+        GromovWassersteinAligner as GromovWassersteinAligner,
+    )
 else:
 
     def __getattr__(name):
-        if name == "GromovWassersteinAligner":  # scikit-learn takes a second to import
-            from .alignment.estimator import GromovWassersteinAligner
-
-            return globals().setdefault(name, GromovWassersteinAligner)
+        if name.startswith("_") and name != "__all__":
+            pass
+        elif name in _HOMES:
+            home = import_module(f"{__name__}.{_HOMES[name]}")
+            return globals().setdefault(name, getattr(home, name))
+        elif name != "__all__" and find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
+        else:
+            api = import_module(f"{__name__}._api")
+            names = getattr(api, "__all__", ())  # none while its own import goes on
+            if name == "__all__" and names:
+                return sorted([*names, *_HOMES, "__version__", "pot", "words"])
+            if name in names:
+                return globals().setdefault(name, getattr(api, name))
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
+    names = {*sys.modules[__name__].__all__, *_ROOMS}
+    return sorted(names if find_spec("matplotlib") else names - {"plot"})

@@ -8,7 +8,7 @@ import pytest
 import gwfast
 
 PACKAGE = Path(gwfast.__file__).parent
-ROOT = {"__init__", "__main__", "_version"}
+ROOT = {"__init__", "__main__", "_api", "_source_tree", "_version"}
 # From bottom to top, eleven of rooms; those on one line do not know each other.
 FLOORS = """
 _version

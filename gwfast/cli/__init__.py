@@ -4,6 +4,6 @@ Needs click, rich, matplotlib, jinja2 and joblib (the extra ``cli``), as
 `gwfast.__main__` checks.
 """
 
-from .commands import cli, main
+from .menu import cli, main
 
 __all__ = ["cli", "main"]

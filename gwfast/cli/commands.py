@@ -1,7 +1,6 @@
-"""The commands, and errors as one line. `report` does the work."""
+"""The commands. `report` does the work."""
 
 import functools
-import sys
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from ..experiments.store import as_json as json_line
 from ..utils.config import config as facts
 from .completion import completion
 from .experiment import experiment
+from .menu import cli
 from .options import FILE, JSON, reader_options, solver_options
 from .reading import check_target, read, report_file
 from .report import AlignSettings, Input, run
@@ -21,50 +21,6 @@ from .saved import map_vectors, translate
 _counts = functools.partial(
     click.option, type=FILE, help="'word count' lines, for --marginals counts."
 )
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; an error is one line on stderr, never a traceback.
-
-    Returns the exit status, see `gwfast.__main__.main`.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
-            stream.reconfigure(errors="replace")
-    try:
-        return cli.main(argv, prog_name="gwfast", standalone_mode=False) or 0
-    except click.Abort:  # click's name for Ctrl-C
-        click.echo("gwfast: interrupted", err=True)
-        return 130
-    except click.ClickException as error:
-        message = error.format_message()
-    except OSError as error:
-        message = (
-            f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        )
-    except MemoryError as error:
-        message = str(error) or "out of memory"
-    except ValueError as error:  # gwfast's own say which argument or which file
-        message = str(error)
-    message = message.replace("; max_bytes sets", "; --max-bytes sets")
-    click.echo("gwfast: error: " + message.replace("\n", " "), err=True)
-    return 2
-
-
-@click.group(
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
-)
-@click.version_option(gwfast.__version__, prog_name="gwfast")
-@click.pass_context
-def cli(context):
-    """Align two word-embedding spaces by Gromov-Wasserstein optimal transport.
-
-    The exit status is 0, 1 where some of the words asked for are not there, or output
-    was closed, 2 after an error, 130 after Ctrl-C.
-    """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @cli.command()

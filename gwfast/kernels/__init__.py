@@ -43,14 +43,7 @@ An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 
 import contextlib
 import os
-from importlib.util import find_spec
 from pathlib import Path
-
-if find_spec(f"{__name__}._rows") is None:
-    raise ImportError(
-        "this gwfast has no compiled kernels. A source tree has none unless it was "
-        "installed with `pip install -e .`: leave that folder, or install it that way"
-    )
 
 # What OpenMP reads once, when it is loaded: how long a thread that waits keeps its core
 # busy. By default that is milliseconds, and two solves on the same cores, or one beside

@@ -28,10 +28,16 @@ def load_sample() -> tuple[Embeddings, Embeddings, dict[str, set[str]]]:
             source, target = (
                 Embeddings(
                     tuple(arrays[f"{language}_words"].tolist()),
-                    arrays[f"{language}_vectors"].astype(np.float32),
+                    _joined(*arrays[f"{language}_bytes"]),
                 )
                 for language in ("es", "fr")
             )
     with as_file(folder / "es-fr.tsv") as path:
         dictionary = read_dictionary(path)
     return source, target, dictionary
+
+
+def _joined(high, low):
+    """Float32 of the bytes of float16, which apart are 7 % smaller when compressed."""
+    bits = high.astype(np.uint16) << 8 | low
+    return bits.view(np.float16).astype(np.float32)

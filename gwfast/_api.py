@@ -1,0 +1,72 @@
+"""The public names; `gwfast` has them all, and those that `gwfast.__init__` adds."""
+
+from .alignment.align import AlignmentResult, align
+from .alignment.procrustes import procrustes
+from .alignment.refine import Refinement, RefineStep
+from .alignment.retrieval import nearest_neighbors
+from .alignment.spaces import AlignedSpaces, load_alignment
+from .linear.sinkhorn import sinkhorn
+from .problems.epsilon import Epsilon
+from .problems.factors import LowRankCost
+from .problems.geometry import DenseCost, PointCloud, cosine_similarity
+from .problems.graphs import GraphCost
+from .problems.quadratic import QuadraticProblem
+from .results.coupling import Coupling
+from .results.neighbors import Neighbors
+from .results.pairwise import PairwiseResult
+from .results.result import (
+    Candidate,
+    ConvergenceWarning,
+    GWResult,
+    OuterStep,
+    SinkhornResult,
+)
+from .results.verification import Residual, Verification
+from .solvers.batch import gromov_wasserstein_batch
+from .solvers.gromov import gromov_wasserstein
+from .solvers.multistart import multistart, tune_epsilon
+from .solvers.pairwise import pairwise_gromov_wasserstein
+from .solvers.seeds import Seeds
+from .solvers.self_learning import SelfLearning
+from .solvers.starts import Profile
+from .solvers.verification import verify
+from .utils.config import show_config
+
+__all__ = [
+    "AlignedSpaces",
+    "AlignmentResult",
+    "Candidate",
+    "ConvergenceWarning",
+    "Coupling",
+    "DenseCost",
+    "Epsilon",
+    "GWResult",
+    "GraphCost",
+    "LowRankCost",
+    "Neighbors",
+    "OuterStep",
+    "PairwiseResult",
+    "PointCloud",
+    "Profile",
+    "QuadraticProblem",
+    "RefineStep",
+    "Refinement",
+    "Residual",
+    "Seeds",
+    "SelfLearning",
+    "SinkhornResult",
+    "Verification",
+    "align",
+    "cosine_similarity",
+    "gromov_wasserstein",
+    "gromov_wasserstein_batch",
+    "load_alignment",
+    "multistart",
+    "nearest_neighbors",
+    "pairwise_gromov_wasserstein",
+    "procrustes",
+    "show_config",
+    "sinkhorn",
+    "tune_epsilon",
+    "verify",
+]
