@@ -17,7 +17,11 @@ pytest.importorskip("matplotlib")
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 # What a script needs beyond gwfast and matplotlib.
-NEEDED = {"image_features": "sklearn", "language_distances": "joblib"}
+NEEDED = {
+    "cells_in_anndata": "anndata",
+    "image_features": "sklearn",
+    "language_distances": "joblib",
+}
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 QUICK = [FOLDER / "words_by_hand.py"]
 LARGEST_PICTURE = 150_000
@@ -67,6 +71,7 @@ def width(picture):
 def test_the_gallery_is_complete():
     assert [script.stem for script in SCRIPTS] == [
         "all_pairs",
+        "cells_in_anndata",
         "epsilon_and_the_plan",
         "graph_matching",
         "image_features",

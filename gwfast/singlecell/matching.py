@@ -138,7 +138,7 @@ def align(
     use_rep: str | tuple[str | None, str | None] | None = None,
     n_components: int | None = 30,
     n_neighbors: int | Iterable[int] | None = None,
-    metric: CellMetric = "correlation",
+    metric: CellMetric = "cosine",
     labels: str | None = None,
     epsilon: EpsilonLike = "auto",
     p: ArrayLike | None = None,
@@ -170,14 +170,15 @@ def align(
         is "X_pca" where that is there, else principal components of ``X``. A pair is
         one for each side.
     n_components : int or None, default=30
-        Principal components of tables with more columns; None takes tables as they
+        Most principal components that are made of tables; None takes tables as they
         are.
     n_neighbors : int, iterable of int or None, default=None
         Of each cell in its graph, itself among them; of several that with the lowest
         objective is taken. None is three, between a 20th and a 6th of the cells, of up
         to 250 cells, and 50 of more.
-    metric : {"correlation", "cosine", "euclidean"}, default="correlation"
-        Which cells are neighbors.
+    metric : {"cosine", "correlation", "euclidean"}, default="cosine"
+        Which cells are neighbors. Of principal components "cosine" is the angle around
+        the mean cell; "correlation", which SCOT has, is for tables as they are.
     labels : str or None, default=None
         Column of ``adata_y.obs`` whose values to give to the cells of `adata_x`.
     epsilon, p, q, marginals, mass, rho, tol, time_limit, n_threads, seed, progress
@@ -230,15 +231,16 @@ def align(
         takes_zero=True,
         progress=progress,
     )
-    best, tried = None, []
+    best: CellAlignment | None = None
+    tried: list[Tried] = []
     for k in numbers:
         if tried and deadline.passed():
             break
-        costs = [
+        cost_x, cost_y = (
             neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)
-        ]
+        )
         problem = QuadraticProblem(
-            *costs, p, q, marginals=marginals, mass=mass, rho=rho
+            cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho
         )
         gw = solve(problem, options)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
@@ -246,10 +248,10 @@ def align(
             best = CellAlignment(gw, x, y, k, ())
     assert best is not None
     warn_of(best.gw, options.limits, stacklevel=3)
-    best = dataclasses.replace(best, tried=tuple(tried))
+    found = dataclasses.replace(best, tried=tuple(tried))
     if inplace:
-        _write(best, adata_x, adata_y, labels, given, key_added)
-    return best
+        _write(found, adata_x, adata_y, labels, given, key_added)
+    return found
 
 
 def _numbers(n_neighbors, n_cells):

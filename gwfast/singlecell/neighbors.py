@@ -14,7 +14,7 @@ from ..utils.blocks import row_blocks
 from ..utils.types import Float64Array
 from ..utils.validation import as_count, as_matrix, one_of
 
-CellMetric: TypeAlias = Literal["correlation", "cosine", "euclidean"]
+CellMetric: TypeAlias = Literal["cosine", "correlation", "euclidean"]
 CELL_METRICS: tuple[CellMetric, ...] = get_args(CellMetric)
 
 
@@ -22,7 +22,7 @@ def neighbor_costs(
     points: ArrayLike,
     n_neighbors: int,
     *,
-    metric: CellMetric = "correlation",
+    metric: CellMetric = "cosine",
     n_threads: int | None = None,
 ) -> DenseCost:
     """Numbers of steps between cells in their graph of nearest neighbors, as fractions
@@ -33,7 +33,7 @@ def neighbor_costs(
     points : array-like of shape (n, d)
     n_neighbors : int
         Each cell is linked with so many, among which it is itself.
-    metric : {"correlation", "cosine", "euclidean"}, default="correlation"
+    metric : {"cosine", "correlation", "euclidean"}, default="cosine"
         Which cells are near.
     n_threads : int or None, default=None
 

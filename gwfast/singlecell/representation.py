@@ -49,7 +49,7 @@ def representation(
             return _dense(table, name)
     else:
         table = cells
-    if n_components is None or np.shape(table)[1:] <= (n_components,):
+    if n_components is None:
         return _dense(table, name)
     return principal_components(table, n_components, name=name)
 
@@ -64,31 +64,30 @@ def principal_components(
     table : array-like or sparse matrix of shape (n, d)
         Sparse ones are centered without being filled.
     n_components : int, default=30
-        At most ``min(n, d) - 1``.
+        At most ``min(n, d)``.
 
     Returns
     -------
     (n, n_components) float64 ndarray
-        Largest variance first; the signs are such that the largest entry of each
-        direction is positive.
+        Around zero, largest variance first; the signs are such that the largest entry
+        of each direction is positive.
     """
+    made: Any
     if sparse.issparse(table):
-        table = sparse.csr_array(table, dtype=np.float64)
-        if not np.isfinite(table.data).all():
+        made = sparse.csr_array(table, dtype=np.float64)
+        if not np.isfinite(made.data).all():
             raise ValueError(f"{name} must be finite")
     else:
-        table = as_matrix(np.asarray(table), name).astype(np.float64)
-    n, d = table.shape
-    k = min(as_count(n_components, "n_components"), min(n, d) - 1)
-    if k < 1:
-        raise ValueError(f"{name} must have at least two rows and columns, got {n, d}")
-    means = np.asarray(table.mean(axis=0)).ravel()
-    if n * d <= SMALL:
-        dense = table.toarray() if sparse.issparse(table) else table
+        made = as_matrix(np.asarray(table), name).astype(np.float64)
+    n, d = made.shape
+    k = min(as_count(n_components, "n_components"), n, d)
+    means = np.asarray(made.mean(axis=0)).ravel()
+    if n * d <= SMALL or k == min(n, d):
+        dense = made.toarray() if sparse.issparse(made) else made
         left, values, right = np.linalg.svd(dense - means, full_matrices=False)
     else:
         left, values, right = linalg.svds(
-            _centered(table, means), k=k, v0=np.ones(min(n, d)), solver="arpack"
+            _centered(made, means), k=k, v0=np.ones(min(n, d)), solver="arpack"
         )
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
