@@ -269,8 +269,6 @@ def test_bapg_says_so_natively_too():
     costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
     costs = [cost / cost.max() for cost in costs]
     with pytest.warns(ConvergenceWarning, match=r"'missed_rows'.*% of the mass is in"):
-        ConvergenceWarning, match=r"'missed_rows'.*\d+% of the mass is in"
-    ):
         result = gwfast.gromov_wasserstein(*costs, method="bapg", epsilon=1e-5)
     assert result.status == "missed_rows" and not result.converged
     assert result.marginal_error > 1
