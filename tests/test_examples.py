@@ -21,6 +21,7 @@ NEEDED = {
     "cells_in_anndata": "anndata",
     "image_features": "sklearn",
     "language_distances": "joblib",
+    "on_a_cluster": "dask.distributed",
 }
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 QUICK = [FOLDER / "words_by_hand.py"]
@@ -77,6 +78,7 @@ def test_the_gallery_is_complete():
         "image_features",
         "language_distances",
         "missing_parts",
+        "on_a_cluster",
         "quick_start",
         "single_cell",
         "tissue_slices",

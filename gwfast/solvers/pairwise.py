@@ -133,6 +133,18 @@ def pairwise_gromov_wasserstein(
     array([[0.   , 0.375, 0.   ],
            [0.375, 0.   , 0.375],
            [0.   , 0.375, 0.   ]])
+
+    By the workers of a Dask cluster, in a script, whose workers import it to find its
+    functions, hence the guard:
+
+    >>> from dask.distributed import Client  # doctest: +SKIP
+    >>> import joblib  # doctest: +SKIP
+    >>> if __name__ == "__main__":  # doctest: +SKIP
+    ...     with (
+    ...         Client("tcp://scheduler:8786"),  # or Client(LocalCluster())
+    ...         joblib.parallel_config(backend="dask"),
+    ...     ):
+    ...         found = pairwise_gromov_wasserstein(spaces, n_jobs=-1)
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
     options = SolveOptions(
