@@ -119,12 +119,21 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> aligner = GromovWassersteinAligner(n_words=2000, refine=5)
-    >>> mapped = aligner.fit(x, y).transform(x)  # doctest: +SKIP
-    >>> rows_of_y = aligner.predict(x)  # doctest: +SKIP
-    >>> from sklearn.model_selection import GridSearchCV  # doctest: +SKIP
-    >>> search = GridSearchCV(aligner, {"refine": [None, 5]})  # doctest: +SKIP
-    >>> search.fit(TwoSpaces(x, y)).best_params_  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from gwfast import GromovWassersteinAligner, TwoSpaces
+    >>> x = np.random.default_rng(0).standard_exponential((100, 8)) ** 2
+    >>> y = x[::-1, ::-1]  # in another order, with columns in another order
+    >>> aligner = GromovWassersteinAligner(retrieval="nn").fit(x, y)
+    >>> aligner.transform(x).shape, aligner.predict(x[:3]).tolist()
+    ((100, 8), [99, 98, 97])
+
+    Its settings, chosen without known pairs:
+
+    >>> from sklearn.model_selection import GridSearchCV, KFold
+    >>> grid, folds = {"epsilon": [0.05, 0.003]}, KFold(2, shuffle=True, random_state=0)
+    >>> search = GridSearchCV(GromovWassersteinAligner(), grid, cv=folds)
+    >>> search.fit(TwoSpaces(x, y)).best_params_
+    {'epsilon': 0.003}
     """
 
     n_words: int | None = None

@@ -31,6 +31,7 @@ class TwoSpaces:
     Examples
     --------
     >>> import numpy as np
+    >>> from gwfast import TwoSpaces
     >>> spaces = TwoSpaces(np.ones((4, 3)), np.ones((2, 5)))
     >>> spaces, spaces[:3]
     (TwoSpaces(4 x 3, 2 x 5), TwoSpaces(2 x 3, 1 x 5))

@@ -166,6 +166,16 @@ class LabelTransfer(NamedTuple):
     shares : float64 ndarray
         How much of its mass that is: 1 where all agree. 0 for points without mass,
         whose label means nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import gromov_wasserstein
+    >>> cost = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
+    >>> result = gromov_wasserstein(cost, cost, epsilon=0)
+    >>> labels, shares = result.transfer_labels(["near", "near", "far"])
+    >>> labels.tolist(), shares.round(6).tolist()
+    (['near', 'near', 'far'], [1.0, 1.0, 1.0])
     """
 
     labels: NDArray[Any]

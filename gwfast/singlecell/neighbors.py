@@ -41,6 +41,14 @@ def neighbor_costs(
     -------
     DenseCost
         Of shape (n, n), from 0 to 1. What no path connects is as far as the farthest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.singlecell import neighbor_costs
+    >>> path = np.array([[0.0], [1.0], [2.1], [3.3], [4.6]])
+    >>> neighbor_costs(path, 2, metric="euclidean").matrix[0].tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     points = _placed(as_matrix(points, "points").astype(np.float64), metric)
     n, k = len(points), as_count(n_neighbors, "n_neighbors", least=2)

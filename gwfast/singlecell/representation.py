@@ -71,6 +71,12 @@ def principal_components(
     (n, n_components) float64 ndarray
         Around zero, largest variance first; the signs are such that the largest entry
         of each direction is positive.
+
+    Examples
+    --------
+    >>> from gwfast.singlecell import principal_components
+    >>> principal_components([[0.0, 0.0], [3.0, 4.0]], 1).round(6).tolist()
+    [[-2.5], [2.5]]
     """
     made: Any
     if sparse.issparse(table):

@@ -126,6 +126,7 @@ def pairwise_gromov_wasserstein(
     Examples
     --------
     >>> import numpy as np
+    >>> from gwfast import pairwise_gromov_wasserstein
     >>> path = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     >>> star = np.array([[0, 1, 1, 1], [1, 0, 2, 2], [1, 2, 0, 2], [1, 2, 2, 0.0]])
     >>> found = pairwise_gromov_wasserstein([path, star, path[::-1, ::-1]])
@@ -135,16 +136,17 @@ def pairwise_gromov_wasserstein(
            [0.   , 0.375, 0.   ]])
 
     By the workers of a Dask cluster, in a script, whose workers import it to find its
-    functions, hence the guard:
+    functions, hence the guard::
 
-    >>> from dask.distributed import Client  # doctest: +SKIP
-    >>> import joblib  # doctest: +SKIP
-    >>> if __name__ == "__main__":  # doctest: +SKIP
-    ...     with (
-    ...         Client("tcp://scheduler:8786"),  # or Client(LocalCluster())
-    ...         joblib.parallel_config(backend="dask"),
-    ...     ):
-    ...         found = pairwise_gromov_wasserstein(spaces, n_jobs=-1)
+        import joblib
+        from dask.distributed import Client, LocalCluster
+
+        if __name__ == "__main__":
+            with (
+                Client(LocalCluster()),  # or Client("tcp://scheduler:8786")
+                joblib.parallel_config(backend="dask"),
+            ):
+                found = gwfast.pairwise_gromov_wasserstein(spaces, n_jobs=-1)
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
     options = SolveOptions(
