@@ -19,12 +19,13 @@ _source_tree.mend(sys.modules[__name__])
 from . import kernels as kernels  # noqa: E402
 
 # Public, beside what `_api` has. What they need may be missing, or take a second.
-_ROOMS = ("plot", "pot", "words")
+_ROOMS = ("plot", "pot", "singlecell", "words")
 _HOMES = {"GromovWassersteinAligner": "alignment.estimator"}
 
 if TYPE_CHECKING:
     from . import plot as plot
     from . import pot as pot
+    from . import singlecell as singlecell
     from . import words as words
     from ._api import *  # noqa: F403
     from .alignment.estimator import (
@@ -44,7 +45,8 @@ else:
             api = import_module(f"{__name__}._api")
             names = getattr(api, "__all__", ())  # none while its own import goes on
             if name == "__all__" and names:
-                return sorted([*names, *_HOMES, "__version__", "pot", "words"])
+                rooms = {*_ROOMS} - {"plot"}
+                return sorted([*names, *_HOMES, "__version__", *rooms])
             if name in names:
                 return globals().setdefault(name, getattr(api, name))
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

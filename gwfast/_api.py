@@ -5,6 +5,7 @@ from .alignment.procrustes import procrustes
 from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
 from .alignment.spaces import AlignedSpaces, load_alignment
+from .alignment.two_spaces import TwoSpaces
 from .linear.sinkhorn import sinkhorn
 from .problems.epsilon import Epsilon
 from .problems.factors import LowRankCost
@@ -18,6 +19,7 @@ from .results.result import (
     Candidate,
     ConvergenceWarning,
     GWResult,
+    LabelTransfer,
     OuterStep,
     SinkhornResult,
 )
@@ -42,6 +44,7 @@ __all__ = [
     "Epsilon",
     "GWResult",
     "GraphCost",
+    "LabelTransfer",
     "LowRankCost",
     "Neighbors",
     "OuterStep",
@@ -55,6 +58,7 @@ __all__ = [
     "Seeds",
     "SelfLearning",
     "SinkhornResult",
+    "TwoSpaces",
     "Verification",
     "align",
     "cosine_similarity",

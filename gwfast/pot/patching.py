@@ -128,6 +128,9 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
+    Plans are those that POT's functions would end at, which is one descent from `G0` or
+    the product of the masses; see `patched`.
+
     Raises
     ------
     ImportError
@@ -146,7 +149,29 @@ def unpatch() -> None:
 
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
-    """A context in which POT's functions are swapped, for all threads; see `patch`."""
+    """A context in which POT's functions are swapped, for all threads; see `patch`.
+
+    It makes the same answers come faster, not better: like POT's, these functions
+    descend once, from `G0` or the product of the masses, and where that leads to a poor
+    optimum so does this. Only the native `gwfast.gromov_wasserstein` searches among
+    starts. On the 177 cells of scGEM with graphs of 5 neighbors, say, patched calls
+    give .107 of the cells their own type, as POT does, and the native one .542; where
+    a result looks wrong, try that before other settings.
+
+    Raises
+    ------
+    ImportError
+        If POT is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, ot, gwfast
+    >>> C1 = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
+    >>> with gwfast.pot.patched():
+    ...     plan = ot.gromov.entropic_gromov_wasserstein(C1, C1, epsilon=1.0)
+    >>> plan.shape
+    (3, 3)
+    """
     _swap.change(contexts=1)
     try:
         yield

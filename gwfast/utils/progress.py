@@ -122,9 +122,10 @@ def reporting_on_terminal(
 @contextlib.contextmanager
 def progress_bar(total: int | None = None) -> Iterator[Reporter]:
     """A bar of rich's on stderr that shows the last event; it pulses as long as nobody
-    knows the total. With `total` it counts. Without rich, lines.
+    knows the total. With `total` it counts. Without rich, lines; and in notebooks
+    without ipywidgets, where rich draws nothing but a warning.
     """
-    if find_spec("rich") is None:
+    if not _can_draw():
         yield _lines()
         return
     from rich import progress as bars
@@ -151,6 +152,12 @@ def progress_bar(total: int | None = None) -> Iterator[Reporter]:
 
         yield report_progress
         bar.update(task, total=bar.tasks[0].completed)
+
+
+def _can_draw():
+    if find_spec("rich") is None:
+        return False
+    return not console(stderr=True).is_jupyter or find_spec("ipywidgets") is not None
 
 
 def _lines():

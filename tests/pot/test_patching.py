@@ -271,3 +271,9 @@ def test_solve_gromov_returns_pots_result():
     np.testing.assert_array_equal(found.plan, right.plan)
     np.testing.assert_array_equal(found.marginal_a, right.marginal_a)
     assert (found.value, found.status) == (right.value, right.status)
+
+
+def test_it_is_said_that_only_the_native_call_searches():
+    for function in (gwfast.pot.patched, gwfast.pot.patch):
+        assert "descen" in function.__doc__ and "`G0`" in function.__doc__
+    assert "`gwfast.gromov_wasserstein` searches" in gwfast.pot.patched.__doc__
