@@ -69,9 +69,15 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> aligner = GromovWassersteinAligner(n_words=2000, refine=5)
-    >>> mapped = aligner.fit(x, y).transform(x)  # doctest: +SKIP
-    >>> rows_of_y = aligner.predict(x)  # doctest: +SKIP
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, _ = load_sample()
+    >>> aligner = gwfast.GromovWassersteinAligner(n_words=500)
+    >>> mapped = aligner.fit(spanish.vectors, french.vectors).transform(spanish.vectors)
+    >>> mapped.shape
+    (2500, 200)
+    >>> aligner.predict(spanish.vectors[:5]).shape
+    (5,)
     """
 
     n_words: int | None = None

@@ -132,6 +132,14 @@ def patch() -> None:
     ------
     ImportError
         If POT is not installed.
+
+    Examples
+    --------
+    >>> import ot, gwfast.pot
+    >>> gwfast.pot.patch()
+    >>> ot.gromov.gromov_wasserstein.__module__
+    'gwfast.pot.patching'
+    >>> gwfast.pot.unpatch()
     """
     _swap.change(asked=True)
 
@@ -140,13 +148,31 @@ def unpatch() -> None:
     """Undo `patch`: every module gets back what it had.
 
     Without `patch` nothing happens; inside of `patched`, only once that ends.
+
+    Examples
+    --------
+    >>> import ot, gwfast.pot
+    >>> gwfast.pot.patch()
+    >>> gwfast.pot.unpatch()
+    >>> ot.gromov.gromov_wasserstein.__module__
+    'ot.gromov._gw'
     """
     _swap.change(asked=False)
 
 
 @contextlib.contextmanager
 def patched() -> Iterator[None]:
-    """A context in which POT's functions are swapped, for all threads; see `patch`."""
+    """A context in which POT's functions are swapped, for all threads; see `patch`.
+
+    Examples
+    --------
+    >>> import ot, gwfast.pot
+    >>> with gwfast.pot.patched():
+    ...     ot.gromov.gromov_wasserstein.__module__
+    'gwfast.pot.patching'
+    >>> ot.gromov.gromov_wasserstein.__module__
+    'ot.gromov._gw'
+    """
     _swap.change(contexts=1)
     try:
         yield

@@ -124,10 +124,10 @@ def pairwise_gromov_wasserstein(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, gwfast
     >>> path = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     >>> star = np.array([[0, 1, 1, 1], [1, 0, 2, 2], [1, 2, 0, 2], [1, 2, 2, 0.0]])
-    >>> found = pairwise_gromov_wasserstein([path, star, path[::-1, ::-1]])
+    >>> found = gwfast.pairwise_gromov_wasserstein([path, star, path[::-1, ::-1]])
     >>> found.costs.round(3)
     array([[0.   , 0.375, 0.   ],
            [0.375, 0.   , 0.375],
