@@ -1,4 +1,4 @@
-"""The documentation: every public name has an example that runs, and the pages say all."""
+"""The documentation: every example runs, every public name and status is in it."""
 
 import doctest
 import importlib
@@ -64,9 +64,9 @@ def test_example_runs(module, name, monkeypatch):
 @pytest.mark.parametrize("module, name", PUBLIC)
 def test_it_is_in_the_reference(module, name):
     pages = "\n".join(
-        path.read_text("utf-8") for path in (DOCS / "reference").glob("*.md")
+        path.read_text("utf-8") for path in (DOCS / "reference").glob("*.rst")
     )
-    assert re.search(rf"^ *(?:{module}\.)?{name}$", pages, re.MULTILINE)
+    assert re.search(rf"^ *`*{name}`*$", pages, re.MULTILINE)
 
 
 def test_every_status_has_its_advice():

@@ -163,7 +163,7 @@ def fused_unbalanced_gromov_wasserstein2(
         Of the library and dtype of the input.
     log : dict
         If asked for, that of `fused_unbalanced_gromov_wasserstein`.
-    
+
     Examples
     --------
     >>> import numpy as np
