@@ -25,7 +25,6 @@ extensions = [
 exclude_patterns = ["_build", "gallery/*.py", "gallery/*.ipynb", "sg_execution_times*"]
 templates_path = ["_templates"]
 default_role = "py:obj"
-highlight_language = "none"  # what scripts print is no Python
 myst_heading_anchors = 3
 
 html_theme = "furo"
@@ -96,13 +95,16 @@ def prepare(app, docname, source):
 
 
 def show_picture(app, docname, source):
-    """Put the picture of a script at the end of its page."""
+    """Put the picture of a script at the end of its page, and show what it prints, its
+    plain blocks, as text.
+    """
     name = docname.removeprefix("gallery/")
     if docname in (name, "gallery/index"):
         return
     mark = f".. _sphx_glr_download_gallery_{name}.py:"
     picture = f".. image:: /../examples/pictures/{name}.png\n   :alt: {name}\n\n"
-    source[0] = source[0].replace(mark, picture + mark)
+    text = re.sub(r"(?<=[\w)])::\n\n(?=    )", ":\n\n.. code-block:: text\n\n", source[0])
+    source[0] = text.replace(mark, picture + mark)
 
 
 def thumbnails(app):

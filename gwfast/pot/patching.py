@@ -164,6 +164,9 @@ def unpatch() -> None:
 def patched() -> Iterator[None]:
     """A context in which POT's functions are swapped, for all threads; see `patch`.
 
+    What is swapped starts where POT does, and ends in POT's optimum; only the native
+    call, `gwfast.gromov_wasserstein`, searches among several.
+
     Examples
     --------
     >>> import ot, gwfast.pot
