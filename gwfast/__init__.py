@@ -13,6 +13,7 @@ from .alignment.procrustes import procrustes
 from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
 from .alignment.spaces import AlignedSpaces, load_alignment
+from .alignment.two_spaces import TwoSpaces
 from .linear.sinkhorn import sinkhorn
 from .problems.epsilon import Epsilon
 from .problems.factors import LowRankCost
@@ -26,6 +27,7 @@ from .results.result import (
     Candidate,
     ConvergenceWarning,
     GWResult,
+    LabelTransfer,
     OuterStep,
     SinkhornResult,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "GWResult",
     "GraphCost",
     "GromovWassersteinAligner",
+    "LabelTransfer",
     "LowRankCost",
     "Neighbors",
     "OuterStep",
@@ -64,6 +67,7 @@ __all__ = [
     "Seeds",
     "SelfLearning",
     "SinkhornResult",
+    "TwoSpaces",
     "Verification",
     "__version__",
     "align",

@@ -20,7 +20,7 @@ problems
 quadratic
 solvers
 alignment
-words pot plot
+words pot plot singlecell
 experiments
 cli
 """.split("\n")

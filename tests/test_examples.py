@@ -17,7 +17,12 @@ pytest.importorskip("matplotlib")
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 # What a script needs beyond gwfast and matplotlib.
-NEEDED = {"image_features": "sklearn", "language_distances": "joblib"}
+NEEDED = {
+    "cells_in_anndata": "anndata",
+    "image_features": "sklearn",
+    "language_distances": "joblib",
+    "on_a_cluster": "dask.distributed",
+}
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 QUICK = [FOLDER / "words_by_hand.py"]
 LARGEST_PICTURE = 150_000
@@ -67,11 +72,13 @@ def width(picture):
 def test_the_gallery_is_complete():
     assert [script.stem for script in SCRIPTS] == [
         "all_pairs",
+        "cells_in_anndata",
         "epsilon_and_the_plan",
         "graph_matching",
         "image_features",
         "language_distances",
         "missing_parts",
+        "on_a_cluster",
         "quick_start",
         "single_cell",
         "tissue_slices",

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.epsilon import EpsilonLike
@@ -19,6 +20,7 @@ from .align import Masses, align
 from .normalize import NormalizeStep
 from .refine import Refinement
 from .retrieval import METHODS, Retrieval, nearest_neighbors
+from .two_spaces import TwoSpaces
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin
@@ -44,11 +46,46 @@ if TYPE_CHECKING:
 FLOATS = {"dtype": ("float64", "float32")}
 
 
+LABELS = "hands labels as y, in one column, which are no second space"
+# What `check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)` is told of
+# an aligner with its default parameters.
+EXPECTED_FAILED_CHECKS = dict.fromkeys(
+    (
+        "check_dict_unchanged",
+        "check_dont_overwrite_parameters",
+        "check_dtype_object",
+        "check_estimators_dtypes",
+        "check_estimators_fit_returns_self",
+        "check_estimators_nan_inf",
+        "check_estimators_overwrite_params",
+        "check_estimators_pickle",
+        "check_f_contiguous_array_estimator",
+        "check_fit2d_predict1d",
+        "check_fit_check_is_fitted",
+        "check_fit_idempotent",
+        "check_fit_score_takes_y",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_n_features_in",
+        "check_n_features_in_after_fitting",
+        "check_pipeline_consistency",
+        "check_positive_only_tag_during_fit",
+        "check_readonly_memmap_input",
+        "check_transformer_data_not_an_array",
+        "check_transformer_general",
+        "check_transformer_preserve_dtypes",
+    ),
+    LABELS,
+)
+
+
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     """Learn a map from one embedding space to another without any pairs.
 
-    It needs scikit-learn, of whose estimators it has all manners.
+    It needs scikit-learn, of whose estimators it has all manners. Where these have
+    labels `y` it has the other space: rows without any order in common with those of
+    `X`, and as many as there are. For ``check_estimator`` see `EXPECTED_FAILED_CHECKS`.
 
     Parameters
     ----------
@@ -67,6 +104,19 @@ scale_costs, checkpoint
     n_iter_ : int
         Outer iterations.
 
+    Notes
+    -----
+    *Pipelines.* It is the last step: ``make_pipeline(PCA(30), aligner).fit(x, y)``. The
+    steps before it see `x` only; what `y` needs is done to it beforehand.
+
+    *Splitting two spaces.* Rows of the two do not belong together, so they are split
+    apart: ``GridSearchCV(aligner, grid).fit(TwoSpaces(x, y))`` with any splitter, which
+    takes a share of both spaces (`TwoSpaces`). Of a pipeline, whose first steps would
+    not know what that is, ``GridSearchCV(pipeline, grid).fit(x[:n], y[:n])`` with as
+    many rows of each, of which splitters take those of the same numbers; that they
+    share a number is not used. Either way the choice is by `score`, which needs no
+    known pairs. With such, pass ``scoring=function`` of the fitted aligner.
+
     Examples
     --------
     >>> import gwfast
@@ -78,6 +128,11 @@ scale_costs, checkpoint
     (2500, 200)
     >>> aligner.predict(spanish.vectors[:5]).shape
     (5,)
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> search = GridSearchCV(aligner, {"refine": [None, 2]}, cv=2)
+    >>> both = gwfast.TwoSpaces(spanish.vectors[:1000], french.vectors[:1000])
+    >>> sorted(search.fit(both).best_params_)
+    ['refine']
     """
 
     n_words: int | None = None
@@ -102,15 +157,21 @@ scale_costs, checkpoint
     retrieval: Retrieval = "csls"
 
     def fit(
-        self, X: ArrayLike, Y: ArrayLike, *, p: Masses = None, q: Masses = None
+        self,
+        X: ArrayLike | TwoSpaces,
+        Y: ArrayLike | None = None,
+        *,
+        p: Masses = None,
+        q: Masses = None,
     ) -> Self:
         """Align the rows of `X` with those of `Y`, most frequent first.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d), or TwoSpaces
         Y : array-like of shape (m, d')
-            The other space: not labels, and of any number of rows.
+            The other space: not labels, and of any number of rows; None only where `X`
+            has both.
         p, q : "uniform", "zipf", array-like or None, default=None
             Masses, see `align`.
 
@@ -118,10 +179,17 @@ scale_costs, checkpoint
         -------
         self
         """
-        X, Y = validate_data(self, X, Y, validate_separately=(FLOATS, FLOATS))
+        source, target = _apart(X, Y)
+        # Angles of points on a line, and a single point, tell nothing.
+        least = {"ensure_min_samples": 2}
+        least["ensure_min_features"] = 2 if self.metric == "cosine" else 1
+        checks = FLOATS | least
+        source, target = validate_data(
+            self, source, target, validate_separately=(checks, checks)
+        )
         options = self.get_params(deep=False)
         one_of(options.pop("retrieval"), "retrieval", METHODS)
-        self.result_ = align(X, Y, p=p, q=q, **options)
+        self.result_ = align(source, target, p=p, q=q, **options)
         self.mapping_ = self.result_.mapping
         self.n_iter_ = self.result_.gw.n_outer
         return self
@@ -168,6 +236,37 @@ scale_costs, checkpoint
         )
         return found.indices[:, 0]
 
+    def score(self, X: ArrayLike | TwoSpaces, y: ArrayLike | None = None) -> float:
+        """How much nearer mapped rows are to their best targets than to others: the
+        mean CSLS similarity of the best pairs. Higher is better; no pairs are known.
+
+        It compares epsilons, starts, refinements and numbers of rows; between metrics
+        or normalizations that change what similar means it is a weaker guide.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or TwoSpaces
+            Rows of the source space, new or not.
+        y : array-like of shape (m, d') or None, default=None
+            Rows of the target space to find them among; None is those of `fit`.
+
+        Returns
+        -------
+        float
+            ``2 cos(x, y) - r(x) - r(y)`` on the mean, see `nearest_neighbors`: from
+            -4 to 4, and around 0 where nothing matches.
+        """
+        source, target = _apart(X, y)
+        mapped = self.transform(source)
+        if target is None:
+            targets, sources = self.result_.mapped_target, self.result_.mapped_source
+        else:
+            targets, sources = self.result_.transform_target(target), mapped
+        found = nearest_neighbors(
+            mapped, targets, k=1, sources=sources, n_threads=self.n_threads
+        )
+        return float(found.scores.mean(dtype=np.float64))
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "result_")
 
@@ -178,3 +277,12 @@ scale_costs, checkpoint
         tags.target_tags.single_output = False
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _apart(X, Y):
+    """Two spaces, of which the second may be None."""
+    if not isinstance(X, TwoSpaces):
+        return X, Y
+    if Y is not None:
+        raise ValueError("the second space must be None where X is TwoSpaces")
+    return X.x, X.y

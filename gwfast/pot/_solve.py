@@ -16,15 +16,13 @@ from ..quadratic.factory import linearize
 from ..quadratic.methods import BAPG, as_method
 from ..quadratic.stopping import Limits, RelativeChange
 from ..results.status import Status
+from ..solvers.diagnosis import missed_rows
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 
-# Fraction of the mass that may be in the wrong rows of a plan by alternating
-# projections, which fit the columns last, unremarked.
-MAX_MISSED = 0.5
 # POT looks at the change of a plan in the first iteration and every tenth after it.
 # What is about to leave a saddle moves little for a while, and has left by then.
 CHECKED_EVERY = 10
@@ -214,11 +212,8 @@ def _solved(problem, start, options):
         start = Product() if start is None else Given(start)
         solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
-        quad, separable, advice = (
-            quadratic_term(problem, solution.gw_cost, linear),
-            np.nan,
-            "",
-        )
+        quad, separable = quadratic_term(problem, solution.gw_cost, linear), np.nan
+        status, advice = solution.status, ""
         if options.method.alternating:
             rows, cols = solution.marginals
             separable = _separable(problem, rows, cols)
@@ -226,15 +221,13 @@ def _solved(problem, start, options):
             weight = _weight(problem)
             bilinear = solution.stepped.update.bilinear
             quad = separable + bilinear / weight if weight else 0.0
-            missed = float(np.abs(rows - problem.p).sum()) / 2
-            if missed > MAX_MISSED:
-                advice = f"{missed:.0%} of the mass is in other rows than p says"
-                advice += "; try a larger epsilon"
+            status, why = missed_rows(solution.linearization, rows, status)
+            advice = why if why != status.advice else ""
         elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
             plan = rounded(plan, problem.p, problem.q)
             quad, linear = _value_of(plan, solution.linearization)
     errors = [moved for moved in solution.moves if not np.isnan(moved)]
-    return Solved(plan, quad, linear, separable, errors, solution.status, advice)
+    return Solved(plan, quad, linear, separable, errors, status, advice)
 
 
 def _weight(problem):

@@ -128,6 +128,9 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
+    Plans are those that POT's functions would end at, which is one descent from `G0` or
+    the product of the masses; see `patched`.
+
     Raises
     ------
     ImportError
@@ -164,8 +167,17 @@ def unpatch() -> None:
 def patched() -> Iterator[None]:
     """A context in which POT's functions are swapped, for all threads; see `patch`.
 
-    What is swapped starts where POT does, and ends in POT's optimum; only the native
-    call, `gwfast.gromov_wasserstein`, searches among several.
+    It makes the same answers come faster, not better: like POT's, these functions
+    descend once, from `G0` or the product of the masses, and where that leads to a poor
+    optimum so does this. Only the native `gwfast.gromov_wasserstein` searches among
+    starts. On the 177 cells of scGEM with graphs of 5 neighbors, say, patched calls
+    give .107 of the cells their own type, as POT does, and the native one .542; where
+    a result looks wrong, try that before other settings.
+
+    Raises
+    ------
+    ImportError
+        If POT is not installed.
 
     Examples
     --------

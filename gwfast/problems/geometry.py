@@ -307,16 +307,6 @@ class DenseCost:
 
 
 Geometry: TypeAlias = PointCloud | DenseCost
-CostLike: TypeAlias = Geometry | ArrayLike
-
-
-def as_geometry(cost: CostLike, name: str) -> Geometry:
-    """What a caller passes for the costs of a space, with factors or as a matrix."""
-    if isinstance(cost, PointCloud) and not cost.has_factors:
-        return cost.to_dense()
-    if isinstance(cost, PointCloud | DenseCost):
-        return cost
-    return DenseCost(cost, name)
 
 
 def cosine_similarity(

@@ -10,8 +10,25 @@ from ..linear.marginals import Balanced
 from ..linear.rules import Marginals, Rho, as_rule
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
-from .geometry import CostLike, Geometry, as_geometry
+from .geometry import Geometry
+from .graphs import CostLike, as_geometry
 from .losses import LOSSES, LossName
+
+# Weight of the quadratic term where there is another and none is asked for.
+ALPHA = 0.5
+
+
+def as_alpha(alpha: float | None, linear: Any, name: str) -> float:
+    """The weight of the quadratic term of a fused problem; an error where there is
+    nothing `linear` to weigh it against, which is the argument `name`.
+    """
+    if alpha is None:
+        return ALPHA
+    if as_positive(alpha, "alpha", zero=True) > 1.0:
+        raise ValueError(f"alpha must be at most 1, got {alpha}")
+    if linear is None:
+        raise ValueError(f"alpha must be None without {name}, got {alpha}")
+    return float(alpha)
 
 
 class QuadraticProblem:
@@ -20,7 +37,8 @@ class QuadraticProblem:
 
     Parameters
     ----------
-    x, y : PointCloud, DenseCost or array-like of shape (n, n) and (m, m)
+    x, y : PointCloud, DenseCost, array-like of shape (n, n) and (m, m), or graph
+        See `gromov_wasserstein`.
     p, q : array-like of shape (n,) and (m,) or None
         None is uniform.
     loss : {"square", "kl"}
@@ -28,7 +46,8 @@ class QuadraticProblem:
     linear_cost : array-like of shape (n, m) or None, default=None
         Costs between the two spaces: the fused problem, whose objective is `alpha`
         times the quadratic one plus ``(1 - alpha) <linear_cost, T>``.
-    alpha : float, default=0.5
+    alpha : float or None, default=None
+        None is 0.5; without `linear_cost` nothing else will do.
     marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, \
 default="balanced"
         Whether both marginals are given, only `p`, upper bounds of both, or masses of
@@ -63,7 +82,7 @@ default="balanced"
         *,
         loss: LossName = "square",
         linear_cost: ArrayLike | None = None,
-        alpha: float = 0.5,
+        alpha: float | None = None,
         marginals: Marginals = "balanced",
         mass: float | None = None,
         rho: Rho | None = None,
@@ -71,8 +90,7 @@ default="balanced"
         x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
         rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
         one_of(loss, "loss", LOSSES)
-        if as_positive(alpha, "alpha", zero=True) > 1.0:
-            raise ValueError(f"alpha must be at most 1, got {alpha}")
+        alpha = as_alpha(alpha, linear_cost, "linear_cost")
         if linear_cost is not None:
             linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
         self._set(x, y, rule, loss, linear_cost, alpha)
@@ -154,3 +172,48 @@ default="balanced"
     def is_plain(self) -> bool:
         """Whether it is balanced and has no linear term."""
         return self.is_balanced and self.linear_cost is None
+
+
+def as_problem(
+    problem: Any,
+    cost_x: Any = None,
+    cost_y: Any = None,
+    p: Any = None,
+    q: Any = None,
+    **terms: Any,
+) -> QuadraticProblem:
+    """The problem of a public function that takes one, or a tuple ``(cost_x, cost_y)``
+    or ``(cost_x, cost_y, p, q)``, or these and the other arguments of
+    `QuadraticProblem` one by one. Where `problem` is None what it would be may be the
+    `cost_x`.
+    """
+    rest = {"cost_y": cost_y, "p": p, "q": q}
+    if problem is not None:
+        rest = {"cost_x": cost_x, **rest}
+    else:
+        problem = cost_x
+    whole = isinstance(problem, QuadraticProblem)
+    if whole or (isinstance(problem, tuple | list) and cost_y is None):
+        given = [name for name, value in rest.items() if value is not None]
+        if whole:
+            given += [name for name in terms if not _is_default(name, terms[name])]
+        if given:
+            raise ValueError(
+                f"{', '.join(given)} must be left out where the problem is given whole"
+            )
+        if whole:
+            return problem
+        if len(problem) in (2, 4):
+            return QuadraticProblem(*problem, **terms)
+    if cost_y is None:
+        came = type(problem).__name__
+        raise TypeError(
+            "cost_x and cost_y must be given, or a QuadraticProblem or a tuple (cost_x,"
+            f" cost_y) or (cost_x, cost_y, p, q), got {came}"
+        )
+    return QuadraticProblem(problem, cost_y, p, q, **terms)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = {"loss": "square", "marginals": "balanced"}.get(name)
+    return value is None or (isinstance(value, str) and value == default)

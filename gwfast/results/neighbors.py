@@ -1,11 +1,18 @@
 """The best few columns of every row."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels import _kernels
 from ..utils.types import FloatArray, IntArray
+from .tables import as_names, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Neighbors(NamedTuple):
@@ -28,6 +35,34 @@ class Neighbors(NamedTuple):
 
     indices: IntArray
     scores: FloatArray
+
+    def to_frame(
+        self, source: ArrayLike | None = None, target: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """A table of pandas, a row for each target of each query.
+
+        Parameters
+        ----------
+        source : array-like of shape (n_queries,) or None, default=None
+            Names of the queries; None numbers them.
+        target : array-like or None, default=None
+            Names of all targets; None numbers them.
+
+        Returns
+        -------
+        DataFrame
+            With columns "source", "target", "rank" (from 1) and "score".
+        """
+        n, k = self.indices.shape
+        targets = self.indices.ravel()
+        return frame(
+            {
+                "source": np.repeat(as_names(source, "source", n), k),
+                "target": targets if target is None else np.asarray(target)[targets],
+                "rank": np.tile(np.arange(1, k + 1), n),
+                "score": self.scores.ravel(),
+            }
+        )
 
 
 def largest(x, k, n_threads):

@@ -1,13 +1,21 @@
 """What comparing all spaces with one another finds."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..utils.types import Float64Array
 from ..utils.validation import as_count
 from .neighbors import Neighbors
+from .tables import as_names, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +80,18 @@ class PairwiseResult:
         np.fill_diagonal(distances, np.inf)
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]
         return Neighbors(order, np.take_along_axis(distances, order, axis=1))
+
+    def to_frame(self, names: ArrayLike | None = None) -> pd.DataFrame:
+        """The distances as a table of pandas.
+
+        Parameters
+        ----------
+        names : array-like of shape (N,) or None, default=None
+            Names of the spaces, in index and columns; None numbers them.
+        """
+        names = as_names(names, "names", len(self.costs))
+        columns = dict(enumerate(self.distances.T))
+        return frame(columns, index=names).set_axis(names, axis=1)
 
     def __repr__(self) -> str:
         n = len(self.costs)

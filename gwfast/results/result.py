@@ -1,15 +1,27 @@
 """What the solvers return: answers that carry their evidence."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..utils.types import Float32Array, Float64Array, FloatArray
+from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
+from ..utils.validation import as_array, one_of
 from .coupling import Coupling
 from .status import Status
+from .tables import as_names, frame, of_tuples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Where a point goes: to the mean of what it is matched to, or to the best of these.
+Projection: TypeAlias = Literal["barycentric", "match"]
+PROJECTIONS: tuple[Projection, ...] = get_args(Projection)
 
 
 class ConvergenceWarning(UserWarning):
@@ -91,7 +103,7 @@ class LiveStep(OuterStep):
         step: OuterStep,
         make_coupling: Callable[[], Coupling],
         moved: float = np.nan,
-    ) -> "LiveStep":
+    ) -> LiveStep:
         live = cls(*step)
         live._make_coupling, live.moved = make_coupling, moved
         return live
@@ -164,12 +176,32 @@ class Candidates(tuple[Candidate, ...]):
     # Words to the left, numbers to the right.
     _FORMATS = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
 
+    def to_frame(self) -> pd.DataFrame:
+        """A table of pandas, a row for each start."""
+        return of_tuples(Candidate._fields, self)
+
     def __str__(self) -> str:
         numbers = [f[1:] for f in self._FORMATS]
         cells = [Candidate._fields, *(tuple(map(format, row, numbers)) for row in self)]
         widths = (max(map(len, column)) for column in zip(*cells, strict=True))
         specs = [f"{f[0]}{n}" for f, n in zip(self._FORMATS, widths, strict=True)]
         return "\n".join("  ".join(map(format, row, specs)).rstrip() for row in cells)
+
+
+class LabelTransfer(NamedTuple):
+    """Labels that points have got from those they are matched with.
+
+    Attributes
+    ----------
+    labels : ndarray
+        Of each point the one that most of its mass goes to.
+    shares : float64 ndarray
+        How much of its mass that is: 1 where all agree. 0 for points without mass,
+        whose label means nothing.
+    """
+
+    labels: NDArray[Any]
+    shares: Float64Array
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -269,8 +301,8 @@ class GWResult:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
         any better), ``"circle"`` (outer iterations went round in one), ``"stopped"``
         (by the callback), ``"time_limit"``, and of what converged, but should not be
-        trusted as it is, ``"near_product"``, ``"lost_mass"`` and ``"tie"`` (another
-        plan is as good).
+        trusted as it is, ``"near_product"``, ``"lost_mass"``, ``"missed_rows"`` (of
+        ``method="bapg"``) and ``"tie"`` (another plan is as good).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`); 0 where it was
@@ -346,6 +378,146 @@ class GWResult:
         """
         return self.coupling.tocsr(0.0)
 
+    def match(self) -> IntArray:
+        """Best target point of every source point, by the plan.
+
+        Returns
+        -------
+        (n,) int64 ndarray
+        """
+        return self.coupling.topk(1).indices[:, 0]
+
+    def transform(
+        self, y: ArrayLike, *, projection: Projection = "barycentric"
+    ) -> FloatArray:
+        """Source points among the target points.
+
+        Parameters
+        ----------
+        y : array-like of shape (m,) or (m, e)
+            Coordinates of the target points, or anything else that is known of them.
+        projection : {"barycentric", "match"}, default="barycentric"
+            "barycentric": the mean of the rows of `y` that a point's mass goes to.
+            "match": the row that most of it goes to.
+
+        Returns
+        -------
+        (n,) or (n, e) ndarray
+
+        Notes
+        -----
+        *Which to use.* The mean is right where `y` are coordinates and the plan is
+        sharp: points go between those they resemble, and small errors average out. The
+        more a plan is blurred (large `epsilon`), the more means draw together in the
+        middle of the cloud: distances to them then rank by who is central. The best
+        match keeps to the points that there are, and so their spread; it is for plans
+        of ``epsilon=0``, for `y` without means (identifiers, codes), and for blurred
+        plans, at the price that several points may land on one. Categories are best
+        taken by `transfer_labels`, which adds up mass by category.
+
+        Both know only the points that took part. New points, and words or features in
+        vector spaces in general, need a map: `align` and `AlignmentResult.transform`.
+
+        See Also
+        --------
+        inverse_transform : The other direction.
+        """
+        return _project(self.coupling, y, "y", projection)
+
+    def inverse_transform(
+        self, x: ArrayLike, *, projection: Projection = "barycentric"
+    ) -> FloatArray:
+        """Target points among the source points, as `transform` has it.
+
+        Parameters
+        ----------
+        x : array-like of shape (n,) or (n, d)
+        projection : {"barycentric", "match"}, default="barycentric"
+
+        Returns
+        -------
+        (m,) or (m, d) ndarray
+        """
+        return _project(self.coupling.T, x, "x", projection)
+
+    def transfer_labels(
+        self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
+    ) -> LabelTransfer:
+        """Labels of the points of one side for those of the other, by mass.
+
+        Parameters
+        ----------
+        labels : array-like of shape (m,), or (n,)
+            Of the target points, or with ``to="target"`` of the source points.
+        to : {"source", "target"}, default="source"
+
+        Returns
+        -------
+        LabelTransfer
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gwfast import gromov_wasserstein
+        >>> x = np.array([0.0, 1.0, 5.0, 7.0])
+        >>> cost = np.abs(np.subtract.outer(x, x))
+        >>> result = gromov_wasserstein(cost, cost[::-1, ::-1], epsilon=0)
+        >>> result.transfer_labels(["far", "far", "near", "near"]).labels.tolist()
+        ['near', 'near', 'far', 'far']
+        """
+        one_of(to, "to", ("source", "target"))
+        coupling = self.coupling if to == "source" else self.coupling.T
+        kinds, numbers = np.unique(
+            as_names(labels, "labels", coupling.shape[1]), return_inverse=True
+        )
+        # Among what goes to labels, also where a plan has lost some mass.
+        means = coupling.transform(np.eye(len(kinds), dtype=coupling.dtype)[numbers])
+        best = means.argmax(axis=1)
+        shares = np.take_along_axis(means, best[:, None], axis=1)[:, 0]
+        return LabelTransfer(kinds[best], np.minimum(shares.astype(np.float64), 1.0))
+
+    def to_frame(
+        self,
+        k: int = 1,
+        *,
+        source: ArrayLike | None = None,
+        target: ArrayLike | None = None,
+    ) -> pd.DataFrame:
+        """The best matches as a table of pandas. (`candidates` has a `to_frame` too,
+        and `history_frame` is the history.)
+
+        Parameters
+        ----------
+        k : int, default=1
+            Matches of each source point.
+        source, target : array-like of shape (n,) and (m,) or None, default=None
+            Names of the points; None numbers them.
+
+        Returns
+        -------
+        DataFrame
+            With columns "source", "target", "mass", and "share", the part of the mass
+            of the source point.
+        """
+        n, m = self.coupling.shape
+        found = self.coupling.topk(k)
+        masses = self.coupling.marginals[0][:, None]
+        shares = np.divide(
+            found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0
+        )
+        return frame(
+            {
+                "source": np.repeat(as_names(source, "source", n), shares.shape[1]),
+                "target": as_names(target, "target", m)[found.indices.ravel()],
+                "mass": found.scores.ravel(),
+                "share": shares.ravel(),
+            }
+        )
+
+    def history_frame(self) -> pd.DataFrame:
+        """The history as a table of pandas, a row for each outer iteration."""
+        return of_tuples(OuterStep._fields, self.history)
+
     @property
     def converged(self) -> bool:
         """Whether the tolerances are met and nothing speaks against the plan."""
@@ -359,3 +531,19 @@ class GWResult:
             f"marginal_error={self.marginal_error:.1e}, n_outer={self.n_outer}, "
             f"n_inner={self.n_inner}, seconds={self.seconds:.2f})"
         )
+
+
+def _project(coupling, points, name, projection):
+    """Rows of the coupling among the points of its columns."""
+    one_of(projection, "projection", PROJECTIONS)
+    if projection == "barycentric":
+        points = as_array(points, name)
+    points = np.asarray(points)
+    if points.ndim not in (1, 2) or len(points) != coupling.shape[1]:
+        m = coupling.shape[1]
+        raise ValueError(
+            f"{name} must have shape ({m},) or ({m}, e), got {points.shape}"
+        )
+    if projection == "match":
+        return points[coupling.topk(1).indices[:, 0]]
+    return coupling.transform(points)

@@ -54,6 +54,12 @@ class Status(str, enum.Enum):
         "near_product",
         "the plan hardly differs from the product plan and matches nothing",
     )
+    MISSED_ROWS = (
+        "missed_rows",
+        "fitting rows and columns in turn has settled on a plan whose rows have other "
+        "masses than p",
+        "try a larger epsilon, or the proximal point method, which has both marginals",
+    )
     LOST_MASS = "lost_mass", "points have lost their mass"
     TIE = (
         "tie",

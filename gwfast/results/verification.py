@@ -1,9 +1,16 @@
 """What `gwfast.verify` has found out about a plan."""
 
+from __future__ import annotations
+
 import dataclasses
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from .tables import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Residual(NamedTuple):
@@ -124,6 +131,17 @@ class Verification:
     def holds(self) -> bool:
         """Whether all residuals are within their bounds."""
         return not self.failed
+
+    def to_frame(self) -> pd.DataFrame:
+        """The residuals as a table of pandas, with "value", "bound" and "holds"."""
+        residuals = self.residuals
+        return frame(
+            {
+                name: [getattr(one, name) for one in residuals.values()]
+                for name in ("value", "bound", "holds")
+            },
+            index=list(residuals),
+        )
 
     def __str__(self) -> str:
         n, m = self.shape

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from ..problems.geometry import PointCloud
 from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
@@ -16,6 +17,13 @@ MIN_INFORMATION = 0.02
 USUAL_EPSILON = 0.03
 # Fraction of its mass that a point keeps at least unless it has lost it.
 MIN_MASS = 0.01
+# Fraction of the mass that may be in the wrong rows of a plan by alternating
+# projections, which fit the columns last.
+MAX_MISSED = 0.5
+# Ratio of the standard deviations of both sides' costs from which on that is the first
+# thing to say of a plan that matches nothing: no plan makes such costs alike.
+OTHER_SCALE = 10.0
+SEEDS = "a few known pairs (init=Seeds(...))"
 # Outer iterations that are looked at for the limit that they ended at.
 LOOKED_AT = 20
 INNER_ADVICE = (
@@ -24,9 +32,11 @@ INNER_ADVICE = (
 )
 
 
-def conclude(solution, tie, limits):
-    """The `GWResult` of a solution within these limits."""
-    status, advice = _diagnose(solution, tie)
+def conclude(solution, tie, limits, untried=()):
+    """The `GWResult` of a solution within these limits; `untried` is what else there
+    is to begin with, for the advice.
+    """
+    status, advice = _diagnose(solution, tie, untried)
     if status == Status.MAX_OUTER and _inner_spent(solution.history, limits):
         advice += INNER_ADVICE
     return solution.result(status=status, advice=advice)
@@ -61,7 +71,7 @@ def warn_of(result, limits, stacklevel):
     )
 
 
-def _diagnose(solution, tie):
+def _diagnose(solution, tie, untried):
     """Status and advice."""
     linearization, status = solution.linearization, solution.status
     problem, epsilon = linearization.problem, solution.epsilon
@@ -74,6 +84,9 @@ def _diagnose(solution, tie):
         circles = status == Status.MAX_OUTER and linearization.method is PGD
         smaller = "; or method='ppa', whose steps are smaller" if circles else ""
         return status, status.advice + smaller
+    status, advice = missed_rows(linearization, solution.marginals[0], status)
+    if advice != status.advice:
+        return status, advice
     kept = _least_mass_kept(problem, solution.marginals)
     if not kept >= MIN_MASS:  # true for NaN
         return Status.LOST_MASS, (
@@ -82,7 +95,8 @@ def _diagnose(solution, tie):
         )
     at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
     if at_rest and _matches_nothing(problem, solution):
-        return Status.NEAR_PRODUCT, _near_product_advice(linearization, epsilon)
+        advice = _near_product_advice(linearization, epsilon, untried)
+        return Status.NEAR_PRODUCT, advice
     if status == Status.CONVERGED and tie:
         status = Status.TIE
     return status, status.advice
@@ -121,16 +135,51 @@ def _matches_nothing(problem, solution):
     return different and solution.information[0] < MIN_INFORMATION * most
 
 
-def _near_product_advice(linearization, epsilon):
+def missed_rows(linearization, rows, status):
+    """Status and advice where a plan by alternating projections is far from the masses
+    of its rows, at a limit or settled there; else the status as it is, and its advice.
+    """
+    problem = linearization.problem
+    if not linearization.method.alternating:
+        return status, status.advice
+    missed = float(np.abs(rows - problem.p).sum()) / 2
+    if not missed > MAX_MISSED:
+        return status, status.advice
+    if status != Status.MAX_OUTER:
+        status = Status.MISSED_ROWS
+    said = f"{missed:.0%} of the mass is in other rows than p says"
+    return status, f"{said}; {status.advice}"
+
+
+def _near_product_advice(linearization, epsilon, untried):
+    problem = linearization.problem
     fraction = epsilon / (linearization.product_cost or linearization.cost_scale)
     advice = (
         "the plan hardly differs from the product plan and matches nothing, at an "
         f"epsilon of {epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost "
         "(1 to 3 % is usual); "
     )
+    spread_x, spread_y = _spread(problem.x, problem.p), _spread(problem.y, problem.q)
+    if not OTHER_SCALE * min(spread_x, spread_y) > max(spread_x, spread_y):
+        advice += (
+            "costs of the two sides differ by orders of magnitude, with standard "
+            f"deviations of {spread_x:.3g} and {spread_y:.3g}: first bring them to the "
+            "same scale (matrices divided by their means, point clouds by "
+            "PointCloud.scaled_by); then "
+        )
     if fraction > USUAL_EPSILON:
         return advice + "try a smaller epsilon"
-    return advice + (
-        'try another start (init="auto"), costs of the same scale on both sides '
-        "(divided by their standard deviation, say), or without outliers"
-    )
+    starts = " or ".join([*untried, SEEDS])
+    return advice + f"try {starts}, or costs without outliers"
+
+
+def _spread(geometry, masses):
+    """Standard deviation of the costs between points of these masses."""
+    if isinstance(geometry, PointCloud):
+        center = geometry.features.T.astype(np.float64) @ masses
+        scale = geometry.scale
+        mean = center @ geometry.signature @ center
+    else:
+        scale, mean = 1.0, masses @ (geometry.matrix @ masses)
+    square = float(masses @ geometry.square_times(masses))
+    return scale * np.sqrt(max(square - float(mean) ** 2, 0.0))

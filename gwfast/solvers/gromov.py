@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals, Rho
 from ..problems.epsilon import EpsilonLike
-from ..problems.geometry import CostLike
+from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier, work
+from ..quadratic.factory import Tier, is_factored, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
@@ -44,7 +44,7 @@ def gromov_wasserstein(
     epsilon: EpsilonLike = "auto",
     loss: LossName = "square",
     linear_cost: ArrayLike | None = None,
-    alpha: float = 0.5,
+    alpha: float | None = None,
     marginals: Marginals = "balanced",
     mass: float | None = None,
     rho: Rho | None = None,
@@ -76,12 +76,16 @@ def gromov_wasserstein(
 
     Parameters
     ----------
-    cost_x : array-like of shape (n, n), or PointCloud
+    cost_x : array-like of shape (n, n), PointCloud, or graph
         Costs (distances or similarities) within the first space, symmetric or not. A
         `PointCloud` is worth it wherever its metrics apply: with the squared loss the
         costs are never formed. Both sides must be of one kind, distances or
-        similarities (``metric="cosine"`` is a similarity).
-    cost_y : array-like of shape (m, m), or PointCloud
+        similarities (``metric="cosine"`` is a similarity). A SciPy sparse matrix or a
+        graph of networkx is a graph with the lengths of its edges, and its costs are
+        those of the shortest paths, as `GraphCost` makes them, which see for what has
+        no path (an error here, or any cost you say) and for edges without lengths. For
+        costs that are the entries of a sparse matrix pass its ``toarray()``.
+    cost_y : array-like of shape (m, m), PointCloud, or graph
     p : array-like of shape (n,) or None, default=None
         Masses, non-negative with sum one (of unbalanced problems with any); None is
         uniform. Those below 1e-30 of the largest count as zero, exactly.
@@ -101,9 +105,9 @@ def gromov_wasserstein(
         Costs between points of the two spaces. With it the problem is the *fused* one:
         the objective above, without its entropy, is taken `alpha` times, plus
         ``(1 - alpha) <linear_cost, T>`` (Vayer et al., ICML 2019).
-    alpha : float, default=0.5
-        Weight of the quadratic term, from 0 to 1; without `linear_cost` there is
-        nothing to weigh.
+    alpha : float or None, default=None
+        Weight of the quadratic term, from 0 to 1; None is 0.5. Without `linear_cost`
+        there is nothing to weigh, and a number is an error.
     marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, \
 default="balanced"
         "semirelaxed": only `p` is given, and what points of the second space receive
@@ -315,7 +319,7 @@ def _solve(problem, start, options, report):
     options.limits.deadline.check()
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
-        result = conclude(solution, tie, options.limits)
+        result = conclude(solution, tie, options.limits, _untried(problem, options))
         result = dataclasses.replace(result, candidates=candidates)
         if options.search == "thorough":
             return thorough(problem, result, options, report)
@@ -326,7 +330,19 @@ def _solve(problem, start, options, report):
             f"any other is made as an array; got {start}"
         )
     report(ProgressEvent("solve", f"solving from {start}"))
-    return conclude(descend(problem, start, options), False, options.limits)
+    solution = descend(problem, start, options)
+    return conclude(solution, False, options.limits, _untried(problem, options, start))
+
+
+def _untried(problem, options, start=None):
+    """What else there is to begin with; no start is the race of them."""
+    if start is not None:
+        others = 'init="auto"', "method='pgd', which searches"
+        return others[options.method is not PGD :][:1]
+    teaches_itself = is_factored(problem) and options.tier == "dense"
+    if options.search != "thorough" and teaches_itself and options.precision is SINGLE:
+        return ('search="thorough"',)
+    return ()
 
 
 def _start_of(problem, options):

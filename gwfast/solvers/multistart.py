@@ -5,12 +5,17 @@ import numbers
 import operator
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
+from ..linear.rules import Marginals, Rho
 from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
-from ..problems.quadratic import QuadraticProblem
+from ..problems.graphs import CostLike
+from ..problems.losses import LossName
+from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..results.result import Candidates, GWResult
@@ -36,8 +41,18 @@ LOWEST_COST = operator.attrgetter("gw_cost")
 
 
 def multistart(
-    problem: QuadraticProblem,
+    cost_x: QuadraticProblem | CostLike | tuple[Any, ...] | None = None,
+    cost_y: CostLike | None = None,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
+    loss: LossName = "square",
+    linear_cost: ArrayLike | None = None,
+    alpha: float | None = None,
+    marginals: Marginals = "balanced",
+    mass: float | None = None,
+    rho: Rho | None = None,
+    problem: QuadraticProblem | None = None,
     starts: int | Iterable[InitLike] | None = None,
     epsilon: EpsilonLike = "auto",
     prune: bool = True,
@@ -60,7 +75,10 @@ def multistart(
 
     Parameters
     ----------
-    problem : QuadraticProblem
+    cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho
+        The problem, see `gromov_wasserstein`. Or, in the place of `cost_x` and alone,
+        a `QuadraticProblem` or a tuple ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p,
+        q)``.
     starts : int, sequence or None, default=None
         The starts, as for `init` of `gromov_wasserstein`, each with a plan for all
         points. A number: so many random ones beside the product and profile plans.
@@ -74,6 +92,8 @@ def multistart(
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
         Seconds after which the best so far is taken.
+    problem : QuadraticProblem or None, default=None
+        Another name of `cost_x`.
 
     Returns
     -------
@@ -91,6 +111,9 @@ def multistart(
     2
     """
     deadline = Deadline.after(time_limit)
+    terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
+    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
+    problem = as_problem(problem, cost_x, cost_y, p, q, **terms, **rule)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
@@ -103,8 +126,18 @@ def multistart(
 
 
 def tune_epsilon(
-    problem: QuadraticProblem,
+    cost_x: QuadraticProblem | CostLike | tuple[Any, ...] | None = None,
+    cost_y: CostLike | None = None,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
+    loss: LossName = "square",
+    linear_cost: ArrayLike | None = None,
+    alpha: float | None = None,
+    marginals: Marginals = "balanced",
+    mass: float | None = None,
+    rho: Rho | None = None,
+    problem: QuadraticProblem | None = None,
     epsilons: Iterable[float | Epsilon] | None = None,
     starts: int | Iterable[InitLike] | None = 0,
     prune: bool = True,
@@ -126,7 +159,10 @@ def tune_epsilon(
 
     Parameters
     ----------
-    problem : QuadraticProblem
+    cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho
+        The problem, see `gromov_wasserstein`. Or, in the place of `cost_x` and alone,
+        a `QuadraticProblem` or a tuple ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p,
+        q)``.
     epsilons : sequence of float or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     starts : int, sequence or None, default=0
@@ -141,6 +177,8 @@ def tune_epsilon(
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
         Seconds after which the best so far is taken.
+    problem : QuadraticProblem or None, default=None
+        Another name of `cost_x`.
 
     Returns
     -------
@@ -159,10 +197,25 @@ def tune_epsilon(
     'converged'
     """
     deadline = Deadline.after(time_limit)
-    if epsilons is None:
-        epsilons = [Epsilon(relative=fraction) for fraction in FRACTIONS]
+    terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
+    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
+    problem = as_problem(problem, cost_x, cost_y, p, q, **terms, **rule)
+    epsilons = _as_epsilons(epsilons)
     if key is not None and not callable(key):
         raise TypeError(f"key must be callable or None, got {type(key).__name__}")
+    options = SolveOptions(
+        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
+        n_threads=n_threads,
+        seed=seed,
+        progress=progress,
+    )
+    return _tune(problem, epsilons, starts, prune, key or LOWEST_COST, options)
+
+
+def _as_epsilons(epsilons):
+    """A list of `Epsilon`."""
+    if epsilons is None:
+        return [Epsilon(relative=fraction) for fraction in FRACTIONS]
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise TypeError(
             f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
@@ -173,13 +226,7 @@ def tune_epsilon(
     ]
     if not epsilons:
         raise ValueError("epsilons must not be empty")
-    options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
-        n_threads=n_threads,
-        seed=seed,
-        progress=progress,
-    )
-    return _tune(problem, epsilons, starts, prune, key or LOWEST_COST, options)
+    return epsilons
 
 
 def _number(value):
@@ -194,10 +241,6 @@ def _number(value):
 
 def _tune(problem, epsilons, starts, prune, key, options):
     began = time.perf_counter()
-    if not isinstance(problem, QuadraticProblem):
-        raise TypeError(
-            f"problem must be a QuadraticProblem, got {type(problem).__name__}"
-        )
     if not isinstance(prune, bool):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
@@ -231,7 +274,8 @@ def _tune(problem, epsilons, starts, prune, key, options):
                 break
             standing = _finished(standing, prune, limits, report, checkpoint)
             last, candidates = standing.left[0], candidates + standing.records()
-            result = conclude(last.solution, is_tie(standing), limits)
+            untried = ("more starts",)
+            result = conclude(last.solution, is_tie(standing), limits, untried)
             if len(schedules) > 1:
                 # The next epsilon needs the buffer that this plan is in.
                 result = dataclasses.replace(result, coupling=result.coupling.copy())

@@ -16,9 +16,10 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.marginals import Balanced
 from ..problems.bounds import lower_bounds, signature
 from ..problems.epsilon import EpsilonLike
-from ..problems.geometry import CostLike, DenseCost, PointCloud
+from ..problems.geometry import DenseCost
+from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
-from ..problems.quadratic import QuadraticProblem
+from ..problems.quadratic import QuadraticProblem, as_alpha
 from ..quadratic.conditional_gradient import (
     ConditionalGradient,
     ExactLimits,
@@ -32,7 +33,7 @@ from ..utils.deadline import Deadline, OutOfTime
 from ..utils.parallel import in_parallel
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import PathLike, Progress
-from ..utils.validation import as_count, as_marginal, as_matrix, as_positive, one_of
+from ..utils.validation import as_count, as_marginal, as_matrix, one_of
 from .checkpoint import PAIRS, opened_for
 from .gromov import solve
 from .options import SolveOptions
@@ -48,7 +49,7 @@ def pairwise_gromov_wasserstein(
     *,
     masses: Sequence[ArrayLike | None] | None = None,
     features: Sequence[ArrayLike] | None = None,
-    alpha: float = 0.5,
+    alpha: float | None = None,
     loss: LossName = "square",
     epsilon: EpsilonLike = 0.0,
     n_starts: int = 0,
@@ -67,15 +68,15 @@ def pairwise_gromov_wasserstein(
 
     Parameters
     ----------
-    spaces : iterable of (n_i, n_i) array-like, PointCloud or DenseCost
-        Costs within each space; sizes may differ.
+    spaces : iterable of (n_i, n_i) array-like, PointCloud, DenseCost or graph
+        Costs within each space, as `gromov_wasserstein` takes them; sizes may differ.
     masses : sequence of (n_i,) array-like or None, default=None
         Of the points of each space; None is uniform.
     features : sequence of (n_i, d) array-like or None, default=None
         Of the points of each space. With them the problems are fused: squared Euclidean
         distances of features are the linear cost.
-    alpha : float, default=0.5
-        Weight of the quadratic term where there are features.
+    alpha : float or None, default=None
+        Weight of the quadratic term where there are features; None is 0.5.
     loss : {"square", "kl"}, default="square"
         Under "kl" the cost of a pair depends on which comes first, and both are solved.
     epsilon : float, "auto" or Epsilon, default=0
@@ -132,6 +133,18 @@ def pairwise_gromov_wasserstein(
     array([[0.   , 0.375, 0.   ],
            [0.375, 0.   , 0.375],
            [0.   , 0.375, 0.   ]])
+
+    By the workers of a Dask cluster, in a script, whose workers import it to find its
+    functions, hence the guard:
+
+    >>> from dask.distributed import Client  # doctest: +SKIP
+    >>> import joblib  # doctest: +SKIP
+    >>> if __name__ == "__main__":  # doctest: +SKIP
+    ...     with (
+    ...         Client("tcp://scheduler:8786"),  # or Client(LocalCluster())
+    ...         joblib.parallel_config(backend="dask"),
+    ...     ):
+    ...         found = pairwise_gromov_wasserstein(spaces, n_jobs=-1)
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
     options = SolveOptions(
@@ -184,15 +197,16 @@ class Spaces:
     def checked(cls, spaces, masses, features, alpha, loss):
         """Of the arguments of `pairwise_gromov_wasserstein`."""
         one_of(loss, "loss", LOSSES)
-        if as_positive(alpha, "alpha", zero=True) > 1.0:
-            raise ValueError(f"alpha must be at most 1, got {alpha}")
+        alpha = as_alpha(alpha, features, "features")
         if isinstance(spaces, str) or not isinstance(spaces, Iterable):
             came = type(spaces).__name__
             raise TypeError(f"spaces must be an iterable of costs, got {came}")
         given = list(spaces)
         if not given:
             raise ValueError("spaces must not be empty")
-        geometries = [_geometry(one, f"spaces[{k}]") for k, one in enumerate(given)]
+        geometries = [
+            as_geometry(one, f"spaces[{k}]").to_dense() for k, one in enumerate(given)
+        ]
         for name, several in (("masses", masses), ("features", features)):
             if several is not None and len(several) != len(given):
                 raise ValueError(
@@ -217,7 +231,7 @@ class Spaces:
         shift = 0.0
         if LOSSES[loss].shift_invariant:
             shift = float(np.mean([one.matrix.mean() for one in geometries]))
-        return cls(geometries, checked, features, float(alpha), loss, shift)
+        return cls(geometries, checked, features, alpha, loss, shift)
 
     def __len__(self):
         return len(self.geometries)
@@ -248,12 +262,6 @@ class Spaces:
             linear_cost=linear,
             alpha=self.alpha,
         )
-
-
-def _geometry(space, name):
-    if isinstance(space, PointCloud | DenseCost):
-        return space.to_dense()
-    return DenseCost(space, name)
 
 
 class _Solver:

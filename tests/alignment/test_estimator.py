@@ -70,8 +70,9 @@ def test_masses_are_given_to_fit(pair):
 
 
 def test_use_before_fit_is_refused():
-    for use in ("transform", "predict"):
-        with pytest.raises(ValueError, match=r"not fitted: call fit\(X, Y\) first"):
+    error = pytest.importorskip("sklearn.exceptions").NotFittedError
+    for use in ("transform", "predict", "score"):
+        with pytest.raises(error, match=r"not fitted: call fit\(X, Y\) first"):
             getattr(GromovWassersteinAligner(), use)(cloud(3, 2, 1))
     assert not hasattr(GromovWassersteinAligner(), "mapping_")
 
@@ -107,14 +108,19 @@ def test_scikit_learn_takes_it(pair):
     assert mapped.shape == (150, 5)
 
 
+def as_space(labels):
+    labels = np.asarray(labels, dtype=float).ravel()
+    return np.column_stack([labels, np.ones(len(labels))])
+
+
 class OfLabels(GromovWassersteinAligner):
     """For scikit-learn's checks, which hand labels: these become a space of points."""
 
     def fit(self, X, Y, *, p=None, q=None):
-        if Y is not None:
-            labels = np.asarray(Y, dtype=float).ravel()
-            Y = np.column_stack([labels, np.ones(len(labels))])
-        return super().fit(X, Y, p=p, q=q)
+        return super().fit(X, None if Y is None else as_space(Y), p=p, q=q)
+
+    def score(self, X, y=None):
+        return super().score(X, None if y is None else as_space(y))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -127,6 +133,92 @@ def test_scikit_learns_checks_pass():
         },
         on_skip=None,
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checks_that_two_spaces_rule_out_are_declared():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    from gwfast.alignment.estimator import EXPECTED_FAILED_CHECKS
+
+    done = checks.check_estimator(
+        GromovWassersteinAligner(),
+        expected_failed_checks=EXPECTED_FAILED_CHECKS,
+        on_skip=None,
+    )
+    failed = {one["check_name"] for one in done if one["status"] == "xfail"}
+    # None is declared that would pass.
+    assert failed == set(EXPECTED_FAILED_CHECKS)
+    assert sum(one["status"] == "passed" for one in done) >= 20
+
+
+def test_spaces_without_angles_are_refused_in_scikit_learns_words():
+    for shapes, message in (
+        (((9, 1), (9, 3)), r"1 feature\(s\)"),
+        (((9, 3), (9, 1)), r"1 feature\(s\)"),
+        (((1, 3), (9, 3)), r"1 sample\(s\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            GromovWassersteinAligner().fit(*map(np.ones, shapes))
+
+
+def test_two_spaces_are_split_apart():
+    selection = pytest.importorskip("sklearn.model_selection")
+    x, y = np.arange(40.0).reshape(20, 2), -np.arange(30.0).reshape(10, 3)
+    spaces = gwfast.TwoSpaces(x, y)
+    assert len(spaces) == 30 and spaces.shape == (30,)
+    for splitter in (
+        selection.KFold(5),
+        selection.KFold(2, shuffle=True, random_state=0),
+        selection.ShuffleSplit(3, test_size=0.5, random_state=0),
+    ):
+        for some, others in splitter.split(spaces):
+            parts = spaces[some], spaces[others]
+            for name, whole in (("x", x), ("y", y)):
+                rows = [getattr(part, name) for part in parts]
+                # Each row once, in order, and some of both spaces in each part.
+                together = np.concatenate(rows)
+                if not isinstance(splitter, selection.ShuffleSplit):
+                    np.testing.assert_array_equal(
+                        together[np.abs(together[:, 0]).argsort()], whole
+                    )
+                for part in rows:
+                    assert (np.diff(np.abs(part[:, 0])) > 0).all() and len(part)
+    fold = next(selection.KFold(5).split(spaces))[1]
+    assert repr(spaces[fold]) == "TwoSpaces(4 x 2, 2 x 3)"
+    with pytest.raises(IndexError, match="samples must be of both spaces, got none of"):
+        spaces[[0]]
+    with pytest.raises(ValueError, match="the second space must be None"):
+        GromovWassersteinAligner().fit(spaces, y)
+
+
+@pytest.mark.filterwarnings("ignore:.*ended as")
+def test_a_grid_search_finds_what_works(pair):
+    selection = pytest.importorskip("sklearn.model_selection")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    x, y, _ = pair
+    aligner = GromovWassersteinAligner(tol=1e-3, marginal_tol=1e-3, n_threads=1)
+    grid = {"epsilon": [0.3, 0.003]}  # 0.3 blurs all
+    folds = selection.KFold(2, shuffle=True, random_state=0)
+    search = selection.GridSearchCV(aligner, grid, cv=folds, error_score="raise")
+    search.fit(gwfast.TwoSpaces(x, y[:120]))
+    assert search.best_params_ == {"epsilon": 0.003}
+    assert search.transform(x).shape == x.shape
+    chain = pipeline.make_pipeline(decomposition.PCA(4), aligner)
+    named = {"gromovwassersteinaligner__epsilon": [0.3, 0.003]}
+    search = selection.GridSearchCV(chain, named, cv=folds, error_score="raise")
+    assert search.fit(x, y).best_params_[next(iter(named))] == 0.003
+
+
+def test_the_score_is_that_of_the_best_pairs(pair):
+    x, y, _ = pair
+    aligner = GromovWassersteinAligner(n_words=100, refine=2).fit(x, y)
+    best = aligner.result_.translate(k=1)
+    assert aligner.score(x) == pytest.approx(best.scores.mean(), rel=1e-4)
+    assert aligner.score(x, y) == pytest.approx(aligner.score(x), rel=1e-4)
+    assert aligner.score(gwfast.TwoSpaces(x, y)) == aligner.score(x, y)
+    noise = cloud(len(y), y.shape[1], 9)
+    assert aligner.score(x, noise) < 0.8 * aligner.score(x, y)
 
 
 WITHOUT = """

@@ -247,6 +247,33 @@ def test_tables_are_pots(name, capsys):
     assert float(rows[0][1]) == pytest.approx(float(rows[1][1]), rel=1e-2)
 
 
+@pytest.mark.parametrize("max_iter, status", [(1000, "missed_rows"), (3, "max_outer")])
+def test_bapg_plans_far_from_their_rows_are_one_thing_to_log_and_warning(
+    max_iter, status
+):
+    x, y = np.random.default_rng(0).standard_normal((2, 40, 3))
+    costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
+    costs = [cost / cost.max() for cost in costs]
+    options = dict(epsilon=0.01, max_iter=max_iter, log=True)
+    said = rf"ended as '{status}': \d+% of the mass is in other rows than p says"
+    with pytest.warns(ConvergenceWarning, match=said):
+        plan, log = gwfast.pot.BAPG_gromov_wasserstein(*costs, **options)
+    assert log["status"] == status
+    assert np.abs(plan.sum(axis=1) - 1 / 40).sum() / 2 > 0.5
+
+
+def test_bapg_says_so_natively_too():
+    x, y = np.random.default_rng(0).standard_normal((2, 40, 3))
+    x[0] *= 30
+    y[:20] *= 0.01
+    costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
+    costs = [cost / cost.max() for cost in costs]
+    with pytest.warns(ConvergenceWarning, match=r"'missed_rows'.*% of the mass is in"):
+        result = gwfast.gromov_wasserstein(*costs, method="bapg", epsilon=1e-5)
+    assert result.status == "missed_rows" and not result.converged
+    assert result.marginal_error > 1
+
+
 BAD = [
     ({"C1": C1[:, :5]}, ValueError, "C1 must be square"),
     ({"C2": np.full((9, 9), np.nan)}, ValueError, "C2 must be finite"),

@@ -61,8 +61,82 @@ def test_a_graph_finds_itself_in_another_order():
     assert (result.plan.argmax(axis=1) == np.argsort(order)).all()
 
 
+def test_solvers_take_graphs_where_they_take_costs():
+    graph = graph_of(30, 7).tocsr()
+    order = np.random.default_rng(0).permutation(30)
+    other = graph[order][:, order]
+    costs = GraphCost(graph), GraphCost(other)
+    expected = gwfast.gromov_wasserstein(*costs, epsilon=0)
+    for given in (graph, sparse.csr_matrix(graph), graph.tocoo()):
+        result = gwfast.gromov_wasserstein(given, other, epsilon=0)
+        np.testing.assert_array_equal(result.plan, expected.plan)
+    (batched,) = gwfast.gromov_wasserstein_batch([(graph, other)], epsilon=0)
+    assert batched.gw_cost <= 1e-9
+    found = gwfast.pairwise_gromov_wasserstein([graph, other, costs[0]], n_starts=8)
+    alike = gwfast.pairwise_gromov_wasserstein([*costs, costs[0]], n_starts=8)
+    np.testing.assert_array_equal(found.costs, alike.costs)
+
+
+def test_what_is_not_connected_is_named_where_it_is_passed():
+    apart = sparse.block_diag([graph_of(5, 0), graph_of(4, 1)])
+    advice = r'gwfast\.GraphCost\(graph, disconnected="largest"\)'
+    with pytest.raises(ValueError, match=f"^cost_y must be connected, .*; {advice}"):
+        gwfast.gromov_wasserstein(graph_of(5, 0), apart)
+    with pytest.raises(ValueError, match=rf"^spaces\[0\] must be conn.*{advice}"):
+        gwfast.pairwise_gromov_wasserstein([apart])
+    dense = csgraph.shortest_path(apart.tocsr(), directed=False)
+    with pytest.raises(ValueError, match=f"^cost_x must be finite, got inf .*{advice}"):
+        gwfast.gromov_wasserstein(dense, np.eye(3))
+
+
+@pytest.mark.parametrize("kind", ["Graph", "DiGraph", "MultiGraph", "MultiDiGraph"])
+def test_graphs_of_networkx(kind):
+    networkx = pytest.importorskip("networkx")
+    rng = np.random.default_rng(2)
+    graph = getattr(networkx, kind)()
+    names = [f"node {k}" for k in rng.permutation(20)]
+    graph.add_nodes_from(names)
+    networkx.add_cycle(graph, names)  # of length 1 each
+    for _ in range(60):
+        one, other = rng.choice(names, 2)
+        graph.add_edge(one, other, weight=float(rng.choice([0.0, 0.5, 2.0])))
+        graph.add_edge(one, names[0], weight=3.0, far=7.0)
+    expected = networkx.floyd_warshall_numpy(graph)
+    cost = GraphCost(graph)
+    assert cost.symmetric is not graph.is_directed()
+    np.testing.assert_allclose(cost.matrix, expected, rtol=1e-6)
+    hops = GraphCost(graph, unweighted=True, directed=False).matrix
+    undirected = networkx.Graph(graph.to_undirected())
+    np.testing.assert_array_equal(
+        hops, networkx.floyd_warshall_numpy(undirected, weight=None)
+    )
+    far = GraphCost(graph, weight="far").matrix
+    np.testing.assert_allclose(
+        far, networkx.floyd_warshall_numpy(graph, weight="far"), rtol=1e-6
+    )
+    result = gwfast.gromov_wasserstein(graph, graph, epsilon=0)
+    assert result.plan.shape == (20, 20)
+
+
+def test_bad_graphs_of_networkx_are_refused():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.path_graph(4)
+    graph.add_edge(0, 1, weight="long")
+    with pytest.raises(TypeError, match=r"^cost_x must have numbers as 'weight'"):
+        gwfast.gromov_wasserstein(graph, np.eye(3))
+    graph.add_edge(0, 1, weight=-1.0)
+    with pytest.raises(ValueError, match=r"^cost_x must have finite edges that are"):
+        gwfast.gromov_wasserstein(graph, np.eye(3))
+    with pytest.raises(ValueError, match=r"must be square, got shape \(0, 0\)"):
+        GraphCost(networkx.Graph())
+    graph = networkx.Graph([(0, 1), (2, 3)])
+    with pytest.raises(ValueError, match=r"^graph must be connected, got 8 pairs"):
+        GraphCost(graph)
+    assert GraphCost(graph, disconnected=5.0).matrix[0, 2] == 5.0
+
+
 BAD = {
-    "dense": (np.eye(3), TypeError, "sparse array or matrix, got ndarray"),
+    "dense": (np.eye(3), TypeError, "sparse array or matrix, .* got ndarray"),
     "oblong": (sparse.csr_array((2, 3)), ValueError, r"square, got shape \(2, 3\)"),
     "negative": (sparse.csr_array([[0, -1.0], [0, 0]]), ValueError, "not negative"),
     "nan": (sparse.csr_array([[0, np.nan], [0, 0]]), ValueError, "finite edges"),

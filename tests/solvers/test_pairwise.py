@@ -38,8 +38,9 @@ def small_chunks(monkeypatch):
 def test_each_pair_costs_what_it_costs_alone(loss, fused):
     given, weights = spaces(), [masses(n, k) for k, n in enumerate(SIZES)]
     features = [cloud(n, 3, k + 50) for k, n in enumerate(SIZES)] if fused else None
+    alpha = 0.3 if fused else None
     found = pairwise_gromov_wasserstein(
-        given, masses=weights, features=features, alpha=0.3, loss=loss, plans=True
+        given, masses=weights, features=features, alpha=alpha, loss=loss, plans=True
     )
     n = len(given)
     assert found.n_solved == n * (n - 1) // (2 if loss == "square" else 1)
@@ -204,6 +205,7 @@ def test_one_space_is_compared_with_none():
             r"features\[1\] must have shape \(2, 1\), got \(2, 2\)",
         ),
         (dict(alpha=2), ValueError, "alpha must be at most 1, got 2"),
+        (dict(alpha=0.5), ValueError, "alpha must be None without features, got 0.5"),
         (dict(loss="cube"), ValueError, "loss must be one of"),
         (dict(epsilon=-1), ValueError, "epsilon must be"),
         (dict(k_nearest=0), ValueError, "k_nearest must be at least 1"),

@@ -432,6 +432,61 @@ def test_advice_does_not_ask_for_less_than_is_usual():
     with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
         result = gwfast.gromov_wasserstein(*costs)
     assert "same scale" in result.advice and "smaller" not in result.advice
+    # Named first, with the numbers.
+    assert result.advice.index("same scale") < result.advice.index("Seeds")
+    spread = [float(np.std(one.to_dense().matrix)) for one in costs]
+    assert f"deviations of {spread[0]:.3g} and {spread[1]:.3g}" in result.advice
+
+
+def test_advice_is_what_was_not_tried():
+    x = cloud(40, 3, 28)
+    costs = PointCloud(x, "sqeuclidean"), PointCloud(1e3 * x[::-1], "sqeuclidean")
+    dense = [one.to_dense() for one in costs]
+    with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
+        raced = gwfast.gromov_wasserstein(*costs)
+        thorough = gwfast.gromov_wasserstein(*costs, search="thorough")
+        raced_dense = gwfast.gromov_wasserstein(*dense)
+        alone = gwfast.gromov_wasserstein(*costs, init="product")
+        many = gwfast.multistart(*costs)
+    assert 'search="thorough" or a few known pairs' in raced.advice
+    assert 'init="auto" or a few known pairs' in alone.advice
+    assert "more starts or a few known pairs" in many.advice
+    for tried in (thorough, raced_dense):
+        assert "try a few known pairs" in tried.advice
+    assert not any('init="auto"' in one.advice for one in (raced, thorough, many))
+    # Of one scale: nothing is said of it.
+    x = np.vstack([x, -x])
+    with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
+        saddle = gwfast.gromov_wasserstein(
+            PointCloud(x, "dot"), PointCloud(x, "dot"), init="product"
+        )
+    assert "same scale" not in saddle.advice and 'init="auto"' in saddle.advice
+
+
+def test_many_starts_take_the_arguments_of_a_single_one():
+    cost_x, cost_y = distances(cloud(12, 2, 3)), distances(cloud(10, 2, 4))
+    p = np.arange(1.0, 13) / 78
+    between = cloud(12, 10, 5) ** 2
+    quick = dict(starts=1, tol=1e-3, marginal_tol=1e-3)
+    terms = dict(linear_cost=between, alpha=0.7)
+    problem = gwfast.QuadraticProblem(cost_x, cost_y, p, **terms)
+    for solve in (gwfast.multistart, gwfast.tune_epsilon):
+        expected = solve(problem, **quick)
+        for result in (
+            solve(cost_x, cost_y, p, **terms, **quick),
+            solve(cost_x=cost_x, cost_y=cost_y, p=p, **terms, **quick),
+            solve((cost_x, cost_y, p, None), **terms, **quick),
+            solve(problem=problem, **quick),
+        ):
+            np.testing.assert_array_equal(result.plan, expected.plan)
+        pair = solve((cost_x, cost_y), **quick)
+        np.testing.assert_allclose(pair.plan.sum(axis=1), 1 / 12, atol=1e-3)
+    with pytest.raises(ValueError, match=r"^p, alpha must be left out"):
+        gwfast.multistart(problem, p=p, alpha=0.5)
+    with pytest.raises(ValueError, match=r"^cost_x must be left out"):
+        gwfast.multistart(cost_x, problem=problem)
+    with pytest.raises(TypeError, match=r"must be given, .* got ndarray"):
+        gwfast.tune_epsilon(cost_x)
 
 
 def test_lost_mass_is_said(monkeypatch):
@@ -541,7 +596,7 @@ def test_tuning_takes_numbers_and_shares_alike():
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        (lambda p: gwfast.multistart(3), TypeError, "^problem must be a Quadratic"),
+        (lambda p: gwfast.multistart(3), TypeError, "^cost_x and cost_y must"),
         (lambda p: gwfast.multistart(p, starts=[]), ValueError, "^starts must not be"),
         (lambda p: gwfast.multistart(p, starts=-1), ValueError, "^starts must be at l"),
         (lambda p: gwfast.multistart(p, starts="all"), TypeError, "^starts must be a"),

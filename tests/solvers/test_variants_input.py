@@ -229,9 +229,14 @@ def test_callbacks_stop_and_progress_is_told(options, dtype):
             "^method must be 'pgd' or 'ppa' with marginals='semirelaxed', got 'bapg'",
         ),
         (dict(alpha=1.5), ValueError, r"^alpha must be at most 1, got 1\.5"),
+        (
+            dict(alpha=0.3),
+            ValueError,
+            "^alpha must be None without linear_",
+        ),
         (dict(alpha=-0.1), ValueError, r"^alpha must be non-negative .* got -0\.1"),
         (dict(alpha=np.nan), ValueError, "^alpha .* got nan"),
-        (dict(alpha=None), TypeError, "^alpha must be a number, got NoneType"),
+        (dict(alpha="1"), TypeError, "^alpha must be a number, got str"),
         (dict(alpha=True), TypeError, "^alpha must be a number, got bool"),
         (
             dict(linear_cost=BETWEEN.T),

@@ -1,0 +1,45 @@
+"""Results as tables of pandas, where that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def frame(columns: Mapping[Any, Any], index: Any = None) -> pd.DataFrame:
+    """A DataFrame of columns by name.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            'to_frame needs pandas: pip install "gwfast-ot[pandas]"'
+        ) from error
+    return pd.DataFrame(dict(columns), index=index)
+
+
+def of_tuples(names: tuple[str, ...], rows: Any) -> pd.DataFrame:
+    """A DataFrame of named tuples, which may be none."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return frame(dict(zip(names, map(list, columns), strict=True)))
+
+
+def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
+    """What to call so many points; None numbers them."""
+    if names is None:
+        return np.arange(size)
+    made = np.asarray(names)
+    if made.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got {made.shape}")
+    return made

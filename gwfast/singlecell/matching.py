@@ -1,0 +1,300 @@
+"""Two sets of cells in, where each would be in the other out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..linear.rules import Marginals, Rho
+from ..problems.epsilon import EpsilonLike
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.stopping import Limits
+from ..results.result import GWResult, LabelTransfer, Projection
+from ..results.status import Status
+from ..results.tables import of_tuples
+from ..solvers.diagnosis import warn_of
+from ..solvers.gromov import solve
+from ..solvers.options import SolveOptions
+from ..utils.deadline import Deadline
+from ..utils.types import Float64Array, FloatArray, Progress
+from ..utils.validation import as_count
+from .neighbors import CellMetric, neighbor_costs
+from .representation import is_anndata, representation
+from .scores import foscttm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Cells up to which three numbers of neighbors are tried, these fractions of them, as in
+# SCOT's search; and the number of more cells, for which one solve takes long enough.
+FEW_CELLS, FRACTIONS, NEIGHBORS = 250, (1 / 20, 13 / 120, 1 / 6), 50
+MARGINAL_TOL = 1e-5
+
+
+class Tried(NamedTuple):
+    """A number of neighbors, and what it led to.
+
+    Attributes
+    ----------
+    n_neighbors : int
+    gw_cost : float
+    epsilon : float
+    status : Status
+    seconds : float
+    """
+
+    n_neighbors: int
+    gw_cost: float
+    epsilon: float
+    status: Status
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class CellAlignment:
+    """Cells of one data set among those of another.
+
+    Attributes
+    ----------
+    gw : GWResult
+        The plan, with its evidence.
+    x : (n, d) float64 ndarray
+        What the cells of the first set were compared by: their representation.
+    y : (m, d') float64 ndarray
+        That of the second set.
+    n_neighbors : int
+        Of the graph that was chosen, that with the lowest `gw_cost`.
+    tried : tuple of Tried
+        All numbers of neighbors.
+    """
+
+    gw: GWResult
+    x: Float64Array
+    y: Float64Array
+    n_neighbors: int
+    tried: tuple[Tried, ...]
+
+    def transform(
+        self, y: ArrayLike | None = None, *, projection: Projection = "barycentric"
+    ) -> FloatArray:
+        """Cells of the first set among those of the second, see
+        `GWResult.transform`, also for which projection to use.
+
+        Parameters
+        ----------
+        y : array-like of shape (m, e) or None, default=None
+            Other coordinates of the second set, such as the other modality's values;
+            None is its representation.
+        projection : {"barycentric", "match"}, default="barycentric"
+
+        Returns
+        -------
+        (n, d') or (n, e) ndarray
+        """
+        return self.gw.transform(self.y if y is None else y, projection=projection)
+
+    def inverse_transform(
+        self, x: ArrayLike | None = None, *, projection: Projection = "barycentric"
+    ) -> FloatArray:
+        """Cells of the second set among those of the first, as `transform` has it."""
+        x = self.x if x is None else x
+        return self.gw.inverse_transform(x, projection=projection)
+
+    def transfer_labels(
+        self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
+    ) -> LabelTransfer:
+        """Labels of the cells of one set for those of the other, see
+        `GWResult.transfer_labels`.
+        """
+        return self.gw.transfer_labels(labels, to=to)
+
+    def foscttm(self) -> float:
+        """How far cells are from themselves, where both sets are the same cells in the
+        same order: the mean of `foscttm` of both projections.
+        """
+        forth = foscttm(self.transform(), self.y)
+        return (forth + foscttm(self.inverse_transform(), self.x)) / 2
+
+    def to_frame(self) -> pd.DataFrame:
+        """What was tried as a table of pandas."""
+        return of_tuples(Tried._fields, self.tried)
+
+    def __repr__(self) -> str:
+        return (
+            f"CellAlignment({len(self.x)} x {len(self.y)} cells, "
+            f"{self.n_neighbors} neighbors, {self.gw.status}, "
+            f"gw_cost={self.gw.gw_cost:.6g})"
+        )
+
+
+def align(
+    adata_x: Any,
+    adata_y: Any,
+    *,
+    use_rep: str | tuple[str | None, str | None] | None = None,
+    n_components: int | None = 30,
+    n_neighbors: int | Iterable[int] | None = None,
+    metric: CellMetric = "cosine",
+    labels: str | None = None,
+    epsilon: EpsilonLike = "auto",
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    marginals: Marginals = "balanced",
+    mass: float | None = None,
+    rho: Rho | None = None,
+    tol: float = 1e-5,
+    time_limit: float | None = None,
+    n_threads: int | None = None,
+    seed: int = 0,
+    progress: Progress = False,
+    key_added: str = "gwfast",
+    inplace: bool = True,
+) -> CellAlignment:
+    """Align the cells of two data sets that have no feature in common.
+
+    SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of
+    nearest neighbors in each set, steps between cells as costs, the entropic
+    Gromov-Wasserstein plan, and the number of neighbors whose plan has the lowest
+    objective. It differs in that each plan is the best of several starts.
+
+    Parameters
+    ----------
+    adata_x, adata_y : AnnData, or array-like or sparse matrix of shape (n, genes)
+        The cells. Counts should be normalized and on a log scale.
+    use_rep : str, pair of str or None, default=None
+        What of AnnData to compare cells by: a key of ``obsm``, or "X" as it is. None
+        is "X_pca" where that is there, else principal components of ``X``. A pair is
+        one for each side.
+    n_components : int or None, default=30
+        Most principal components that are made of tables; None takes tables as they
+        are.
+    n_neighbors : int, iterable of int or None, default=None
+        Of each cell in its graph, itself among them; of several that with the lowest
+        objective is taken. None is three, between a 20th and a 6th of the cells, of up
+        to 250 cells, and 50 of more.
+    metric : {"cosine", "correlation", "euclidean"}, default="cosine"
+        Which cells are neighbors. Of principal components "cosine" is the angle around
+        the mean cell; "correlation", which SCOT has, is for tables as they are.
+    labels : str or None, default=None
+        Column of ``adata_y.obs`` whose values to give to the cells of `adata_x`.
+    epsilon, p, q, marginals, mass, rho, tol, time_limit, n_threads, seed, progress
+        See `gromov_wasserstein`; `time_limit` is for all graphs together. Where sets
+        have types of cells that the other lacks try ``marginals="unbalanced",
+        rho=0.05``: costs are fractions of the largest.
+    key_added : str, default="gwfast"
+        In the names of what is written.
+    inplace : bool, default=True
+        Whether to write into AnnData objects: to ``obsm["X_gwfast"]`` of both the
+        coordinates of all cells in the representation of `adata_y`, so that
+        ``anndata.concat`` and neighbors in it join the two; with `labels` to
+        ``adata_x.obs`` "gwfast_<labels>" and, how sure that is from 0 to 1,
+        "gwfast_<labels>_share"; to ``adata_x.uns["gwfast"]`` how it came about.
+
+    Returns
+    -------
+    CellAlignment
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        See `gromov_wasserstein`; of the graph that was chosen.
+
+    Examples
+    --------
+    >>> import gwfast.singlecell
+    >>> found = gwfast.singlecell.align(rna, atac, labels="cell_type")  # doctest: +SKIP
+    >>> rna.obs["gwfast_cell_type"]  # doctest: +SKIP
+    >>> rna.obsm["X_gwfast"]  # doctest: +SKIP
+    """
+    deadline = Deadline.after(time_limit)
+    rep_x, rep_y = use_rep if isinstance(use_rep, tuple) else (use_rep, use_rep)
+    if n_components is not None:
+        as_count(n_components, "n_components")
+    x = representation(adata_x, rep_x, n_components, "adata_x")
+    y = representation(adata_y, rep_y, n_components, "adata_y")
+    given = None if labels is None else _labels(adata_y, labels)
+    numbers = _numbers(n_neighbors, min(len(x), len(y)))
+    options = SolveOptions(
+        Limits(1000, 10_000, tol, MARGINAL_TOL, deadline=deadline),
+        epsilon=epsilon,
+        n_threads=n_threads,
+        seed=seed,
+        takes_zero=True,
+        progress=progress,
+    )
+    best: CellAlignment | None = None
+    tried: list[Tried] = []
+    for k in numbers:
+        if tried and deadline.passed():
+            break
+        cost_x, cost_y = (
+            neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)
+        )
+        problem = QuadraticProblem(
+            cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho
+        )
+        gw = solve(problem, options)
+        tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
+        if best is None or gw.gw_cost < best.gw.gw_cost:
+            best = CellAlignment(gw, x, y, k, ())
+    assert best is not None
+    warn_of(best.gw, options.limits, stacklevel=3)
+    found = dataclasses.replace(best, tried=tuple(tried))
+    if inplace:
+        _write(found, adata_x, adata_y, labels, given, key_added)
+    return found
+
+
+def _numbers(n_neighbors, n_cells):
+    """Numbers of neighbors to try."""
+    if n_neighbors is None:
+        if n_cells > FEW_CELLS:
+            return [NEIGHBORS]
+        return sorted({max(int(part * n_cells), min(2, n_cells)) for part in FRACTIONS})
+    several = n_neighbors if isinstance(n_neighbors, Iterable) else [n_neighbors]
+    numbers = [as_count(k, "n_neighbors", least=2) for k in several]
+    if not numbers:
+        raise ValueError("n_neighbors must not be empty")
+    return numbers
+
+
+def _labels(adata, labels):
+    """A column of its cells' table."""
+    if not is_anndata(adata):
+        raise TypeError(
+            "labels must be None where adata_y is no AnnData object; pass them to "
+            "CellAlignment.transfer_labels"
+        )
+    if labels not in adata.obs:
+        raise ValueError(
+            f"labels must be a column of adata_y.obs, {list(adata.obs)}, got {labels!r}"
+        )
+    return np.asarray(adata.obs[labels])
+
+
+def _write(found, adata_x, adata_y, labels, given, key):
+    """Into the AnnData objects among the two."""
+    if is_anndata(adata_x):
+        adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
+        gw = found.gw
+        adata_x.uns[key] = {
+            "n_neighbors": found.n_neighbors,
+            "gw_cost": float(gw.gw_cost),
+            "epsilon": float(gw.epsilon),
+            "status": str(gw.status),
+        }
+        if given is not None:
+            transferred = found.transfer_labels(given)
+            adata_x.obs[f"{key}_{labels}"] = transferred.labels
+            adata_x.obs[f"{key}_{labels}_share"] = transferred.shares
+    if is_anndata(adata_y):
+        adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)

@@ -1,0 +1,71 @@
+"""Costs between cells: lengths of paths in a graph of nearest neighbors."""
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ..kernels.threads import resolve_n_threads
+from ..problems.geometry import DenseCost
+from ..problems.graphs import GraphCost
+from ..results.neighbors import largest
+from ..utils.blocks import row_blocks
+from ..utils.types import Float64Array
+from ..utils.validation import as_count, as_matrix, one_of
+
+CellMetric: TypeAlias = Literal["cosine", "correlation", "euclidean"]
+CELL_METRICS: tuple[CellMetric, ...] = get_args(CellMetric)
+
+
+def neighbor_costs(
+    points: ArrayLike,
+    n_neighbors: int,
+    *,
+    metric: CellMetric = "cosine",
+    n_threads: int | None = None,
+) -> DenseCost:
+    """Numbers of steps between cells in their graph of nearest neighbors, as fractions
+    of the largest (SCOT: Demetci et al., Journal of Computational Biology 2022).
+
+    Parameters
+    ----------
+    points : array-like of shape (n, d)
+    n_neighbors : int
+        Each cell is linked with so many, among which it is itself.
+    metric : {"cosine", "correlation", "euclidean"}, default="cosine"
+        Which cells are near.
+    n_threads : int or None, default=None
+
+    Returns
+    -------
+    DenseCost
+        Of shape (n, n), from 0 to 1. What no path connects is as far as the farthest.
+    """
+    points = _placed(as_matrix(points, "points").astype(np.float64), metric)
+    n, k = len(points), as_count(n_neighbors, "n_neighbors", least=2)
+    if k > n:
+        raise ValueError(f"n_neighbors must be at most {n}, the cells, got {k}")
+    threads = resolve_n_threads(n_threads)
+    half_squares = np.einsum("ij,ij->i", points, points) / 2
+    neighbors = np.empty((n, k), dtype=np.int64)
+    for rows in row_blocks(n, n):
+        # The larger, the nearer.
+        near = (points[rows] @ points.T - half_squares).astype(np.float32)
+        neighbors[rows] = largest(np.ascontiguousarray(near), k, threads).indices
+    entries = np.ones(n * k), (np.repeat(np.arange(n), k), neighbors.ravel())
+    graph = sparse.csr_array(entries, shape=(n, n))
+    cost = GraphCost(graph, unweighted=True, disconnected="largest")
+    return DenseCost(cost.matrix / (cost.matrix.max() or 1.0), symmetric=True)
+
+
+def _placed(points: Float64Array, metric: CellMetric) -> Float64Array:
+    """Points whose Euclidean distances go with the metric, around zero."""
+    one_of(metric, "metric", CELL_METRICS)
+    if metric == "correlation":
+        points = points - points.mean(axis=1, keepdims=True)
+    if metric != "euclidean":
+        lengths = np.linalg.norm(points, axis=1, keepdims=True)
+        # A row without direction is as far from all.
+        points = points / np.where(lengths > 0, lengths, 1.0)
+    return points - points.mean(axis=0)

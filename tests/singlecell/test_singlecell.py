@@ -1,0 +1,230 @@
+"""Cells in, labels and coordinates out. Tables are simulated."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.spatial.distance import cdist
+
+import gwfast
+from gwfast.singlecell import (
+    align,
+    foscttm,
+    neighbor_costs,
+    principal_components,
+)
+
+N = 90
+
+
+def places_of(n, seed):
+    """Points on a path in the plane that forks, and which part of it they are on."""
+    rng = np.random.default_rng(seed)
+    along, left = rng.random(n), rng.random(n) < 0.4
+    past = np.maximum(along - 0.5, 0)
+    places = np.stack([np.where(left, -0.7, 1.3) * past, along - 0.3 * past], axis=1)
+    kinds = np.where(along < 0.5, "stem", np.where(left, "left", "right"))
+    return places, kinds
+
+
+def table_of(places, n_columns, seed):
+    rng = np.random.default_rng(seed)
+    made = np.tanh(3 * places @ rng.standard_normal((2, n_columns)))
+    return made + 0.02 * rng.standard_normal(made.shape)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    places, kinds = places_of(N, 0)
+    return table_of(places, 40, 1), table_of(places, 35, 2), kinds
+
+
+@pytest.fixture(scope="module")
+def found(tables):
+    return align(*tables[:2], n_neighbors=[8, 14], tol=1e-4)
+
+
+def objects(tables):
+    anndata = pytest.importorskip("anndata")
+    pandas = pytest.importorskip("pandas")
+    made = []
+    for name, table in zip("xy", tables[:2], strict=True):
+        index = [f"{name}{k}" for k in range(N)]
+        obs = pandas.DataFrame({"kind": pandas.Categorical(tables[2])}, index=index)
+        made.append(anndata.AnnData(table.copy(), obs=obs))
+    return made
+
+
+def test_cells_find_themselves(tables, found):
+    assert found.foscttm() < 0.1
+    labels, shares = found.transfer_labels(tables[2])
+    assert (labels == tables[2]).mean() > 0.9
+    assert 0 < shares.min() and shares.max() <= 1
+    back = found.transfer_labels(tables[2], to="target")
+    assert (back.labels == tables[2]).mean() > 0.9
+    assert found.transform().shape == found.y.shape == (N, 30)
+    assert found.transform(tables[1]).shape == tables[1].shape
+    assert found.inverse_transform().shape == found.x.shape
+    assert {one.n_neighbors for one in found.tried} == {8, 14}
+    best = min(found.tried, key=lambda one: one.gw_cost)
+    assert (found.n_neighbors, found.gw.gw_cost) == best[:2]
+    assert repr(found).startswith(f"CellAlignment({N} x {N} cells, ")
+    pytest.importorskip("pandas")
+    assert found.to_frame()["n_neighbors"].tolist() == [8, 14]
+
+
+def test_anndata_gets_what_the_alignment_has(tables, found):
+    x, y = objects(tables)
+    again = align(x, y, labels="kind", n_neighbors=[8, 14], tol=1e-4)
+    np.testing.assert_array_equal(again.gw.plan, found.gw.plan)
+    np.testing.assert_allclose(x.obsm["X_gwfast"], found.transform(), rtol=1e-6)
+    np.testing.assert_allclose(y.obsm["X_gwfast"], found.y, rtol=1e-6)
+    labels, shares = found.transfer_labels(tables[2])
+    assert x.obs["gwfast_kind"].tolist() == labels.tolist()
+    np.testing.assert_array_equal(x.obs["gwfast_kind_share"], shares)
+    assert x.uns["gwfast"]["n_neighbors"] == found.n_neighbors
+    assert x.uns["gwfast"]["status"] == found.gw.status
+    assert list(y.obs) == ["kind"] and not y.uns
+
+
+def test_anndata_can_be_written_afterwards(tables, tmp_path):
+    anndata = pytest.importorskip("anndata")
+    x, y = objects(tables)
+    align(x, y, labels="kind", n_neighbors=10, tol=1e-3, key_added="other")
+    x.write_h5ad(tmp_path / "x.h5ad")
+    again = anndata.read_h5ad(tmp_path / "x.h5ad")
+    assert again.obs["other_kind"].tolist() == x.obs["other_kind"].tolist()
+    np.testing.assert_array_equal(again.obsm["X_other"], x.obsm["X_other"])
+    joined = anndata.concat([x, y], join="inner")
+    assert joined.obsm["X_other"].shape == (2 * N, 30)
+
+
+def test_representations(tables):
+    x, y = objects(tables)
+    quick = dict(n_neighbors=10, tol=1e-3, inplace=False)
+    x.obsm["X_pca"] = principal_components(tables[0], 7)
+    y.obsm["spatial"] = tables[1][:, :5]
+    found = align(x, y, use_rep=(None, "spatial"), **quick)
+    np.testing.assert_array_equal(found.x, x.obsm["X_pca"])
+    np.testing.assert_array_equal(found.y, y.obsm["spatial"])
+    raw = align(x, y, use_rep="X", **quick)
+    np.testing.assert_array_equal(raw.x, tables[0])
+    assert list(x.obsm) == ["X_pca"] and not x.uns  # nothing was written
+    # Sparse tables are the same as filled ones.
+    kept = np.where(np.abs(tables[0]) > 0.5, tables[0], 0.0)
+    x.obsm.clear()
+    x.X = sparse.csr_matrix(kept)
+    y.obsm.clear()
+    mixed = align(x, sparse.csc_array(kept), n_components=6, **quick)
+    np.testing.assert_allclose(mixed.x, principal_components(kept, 6), atol=1e-9)
+    np.testing.assert_allclose(mixed.y, mixed.x, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(40, 25), (25, 40)])
+def test_principal_components_are_those_of_the_centered_table(shape, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    table = rng.standard_normal(shape) * (1.0 + np.arange(shape[1])) + 5.0
+    table[rng.random(shape) < 0.5] = 0.0
+    centered = table - table.mean(axis=0)
+    values = np.linalg.svd(centered, compute_uv=False)
+    for few in (10**9, 0):
+        monkeypatch.setattr("gwfast.singlecell.representation.SMALL", few)
+        whole = principal_components(table, 6)
+        np.testing.assert_allclose(np.linalg.norm(whole, axis=0), values[:6], rtol=1e-8)
+        np.testing.assert_allclose(whole.mean(axis=0), 0.0, atol=1e-9 * values[0])
+        spread = principal_components(sparse.csr_array(table), 6)
+        np.testing.assert_allclose(spread, whole, atol=1e-8 * values[0])
+    rotated = principal_components(table, 100)
+    assert rotated.shape == (shape[0], min(shape))
+    if shape[0] > shape[1]:
+        np.testing.assert_allclose(cdist(rotated, rotated), cdist(table, table))
+
+
+@pytest.mark.parametrize("metric", ["cosine", "correlation", "euclidean"])
+def test_costs_are_steps_between_nearest_neighbors(metric, seed):
+    points, k = np.random.default_rng(seed).standard_normal((50, 4)) + 0.3, 5
+    nearest = np.argsort(cdist(points, points, metric), axis=1)[:, :k]
+    graph = np.zeros((50, 50))
+    np.put_along_axis(graph, nearest, 1.0, axis=1)
+    steps = csgraph.shortest_path(graph, directed=False, unweighted=True)
+    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max()
+    cost = neighbor_costs(points, k, metric=metric)
+    np.testing.assert_allclose(cost.matrix, steps / steps.max(), rtol=1e-6)
+    assert cost.symmetric
+
+
+def test_cells_without_direction_are_taken():
+    points = np.vstack([np.ones((3, 4)), np.eye(4), 2 * np.eye(4)])
+    assert np.isfinite(neighbor_costs(points, 4, metric="correlation").matrix).all()
+
+
+def test_foscttm_counts_who_is_closer(seed):
+    x, y = np.random.default_rng(seed).standard_normal((2, 30, 3))
+    apart = cdist(x, y)
+    right = np.diag(apart)
+    expected = (
+        (apart < right[:, None]).sum() + (apart < right).sum()
+    ) / (2 * 30 * 29)  # fmt: skip
+    assert foscttm(x, y) == pytest.approx(expected)
+    assert foscttm(x, x) == 0
+    assert foscttm(np.ones((5, 2)), np.ones((5, 2))) == 0.5
+    assert 0.3 < foscttm(x, y) < 0.7
+    with pytest.raises(ValueError, match=r"y must have the shape of x, \(30, 3\), got"):
+        foscttm(x, y[:9])
+
+
+def test_types_that_one_side_lacks_may_be_left_over():
+    places, kinds = places_of(N, 0)
+    x, y = table_of(places, 40, 1)[kinds != "left"], table_of(places, 35, 2)
+    found = align(
+        x, y, n_neighbors=10, marginals="unbalanced", rho=0.05, tol=1e-3,
+    )  # fmt: skip
+    assert found.gw.lost[1] > 0
+    assert found.gw.mass < 1.2
+
+
+class Fake:
+    """As much of AnnData as is asked for."""
+
+    def __init__(self, x):
+        self.X, self.obs, self.obsm, self.uns = x, {}, {}, {}
+
+
+TABLE = np.random.default_rng(0).standard_normal((12, 4))
+BAD = {
+    "path": (("cells.h5ad", TABLE), {}, TypeError, "got a str: anndata.read_h5ad"),
+    "empty": ((Fake(None), TABLE), {}, ValueError, r"adata_x\.X must be there, got N"),
+    "rep": (
+        (Fake(TABLE), TABLE),
+        dict(use_rep="X_umap"),
+        ValueError,
+        r"use_rep must be 'X' or a key of adata_x\.obsm, \[\], got 'X_umap'",
+    ),
+    "no labels": (
+        (TABLE, Fake(TABLE)),
+        dict(labels="type"),
+        ValueError,
+        r"labels must be a column of adata_y\.obs, \[\], got 'type'",
+    ),
+    "table": ((TABLE, TABLE), dict(labels="a"), TypeError, "labels must be None where"),
+    "nan": ((TABLE, TABLE * np.nan), {}, ValueError, "adata_y must be finite"),
+    "many": ((TABLE, TABLE), dict(n_neighbors=13), ValueError, "must be at most 12"),
+    "few": ((TABLE, TABLE), dict(n_neighbors=1), ValueError, "must be at least 2"),
+    "none": ((TABLE, TABLE), dict(n_neighbors=[]), ValueError, "must not be empty"),
+    "metric": ((TABLE, TABLE), dict(metric="l1"), ValueError, "metric must be one of"),
+    "components": ((TABLE, TABLE), dict(n_components=0), ValueError, "n_components"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_does_not_fit_is_named(case):
+    cells, options, error, message = BAD[case]
+    with pytest.raises(error, match=message):
+        align(*cells, **options)
+
+
+def test_it_ends_in_time():
+    x = np.random.default_rng(0).standard_normal((60, 5))
+    with pytest.warns(gwfast.ConvergenceWarning, match="'time_limit'"):
+        found = align(x, x, time_limit=1e-9)
+    assert found.gw.status == "time_limit" and len(found.tried) == 1
