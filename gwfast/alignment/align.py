@@ -24,6 +24,7 @@ from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, Search, SolveOptions
 from ..utils.deadline import NEVER, Deadline
+from ..utils.progress import log
 from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer, NormalizeStep
@@ -142,6 +143,16 @@ class AlignmentResult(AlignedSpaces):
     def __repr__(self) -> str:
         return f"AlignmentResult({self._sizes()}, {self.gw!r})"
 
+    def _facts(self):
+        gw = self.gw
+        return [
+            *super()._facts(),
+            ("status", f"{gw.status}, after {gw.n_outer} outer iterations"),
+            ("gw_cost", f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g}"),
+            ("marginal error", f"{gw.marginal_error:.1e}"),
+            ("seconds", f"{self.seconds:.1f}"),
+        ]
+
 
 def align(
     x: ArrayLike,
@@ -228,6 +239,12 @@ def align(
     ConvergenceWarning
         See `gromov_wasserstein`.
 
+    Notes
+    -----
+    Stages and the end are logged as INFO to the logger ``gwfast`` of `logging`, the
+    starts that are tried as DEBUG; ``logging.basicConfig(level="INFO")`` shows them.
+    So do the other solvers, and `gwfast.words.read_embeddings`.
+
     Examples
     --------
     >>> import gwfast
@@ -269,7 +286,13 @@ def align(
     gw = solve(problem, options)
     warn_of(gw, options.limits, stacklevel=3)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
-    return result if refine is None else result._refined(refine, progress, deadline)
+    result = result if refine is None else result._refined(refine, progress, deadline)
+    return _logged(result)
+
+
+def _logged(result):
+    log.info("aligned in %.2f s: %r", result.seconds, result)
+    return result
 
 
 def _as_spaces(x, y, n_words, metric, normalize, scale_costs):

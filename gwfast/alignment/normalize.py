@@ -44,6 +44,11 @@ class Normalizer:
         """Learn the means of the rows of `x`; `name` is for messages."""
         means: tuple[Float64Array, ...] = ()
         steps = _check_steps(steps)
+        if "unit" in steps and x.shape[1] == 1:
+            raise ValueError(  # "n_features=1" is what scikit-learn looks for
+                f"{name} must have two columns or more to be compared by angle, got"
+                " n_features=1: are these embeddings?"
+            )
         for at, step in enumerate(steps):
             if step == "center":
                 blocks = _blocks(x, name, steps[:at], means)

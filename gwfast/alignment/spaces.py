@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
-from ..utils.archives import default_budget, read_array, shortened
-from ..utils.atomic_files import replacing
 from ..utils.deadline import NEVER
 from ..utils.progress import reporting
-from ..utils.types import Float32Array, FloatArray, IntArray, Progress
-from ..utils.validation import as_array, as_count, as_matrix, one_of
+from ..utils.types import Float32Array, IntArray, PathLike, Progress
+from ..utils.validation import as_array, as_count, one_of
 from . import retrieval
-from .normalize import STEPS, Normalizer
+from .mapped import MappedSpaces
 from .procrustes import Maps
-from .refine import Refinement, RefineStep, as_refinement, refine_maps
+from .refine import Refinement, as_refinement, refine_maps
+from .saving import read_alignment
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Of the files of `AlignedSpaces.save`: one more whenever older readers would go wrong.
-FORMAT = 1
 
-
-@dataclasses.dataclass(frozen=True, repr=False, eq=False, kw_only=True)
-class AlignedSpaces:
+class AlignedSpaces(MappedSpaces):
     """Two embedding spaces with the maps that make them comparable.
 
     Attributes
@@ -69,56 +62,6 @@ class AlignedSpaces:
     (3, 200)
     """
 
-    mapping: Float32Array
-    source: Normalizer
-    target: Normalizer
-    n_words: tuple[int, int]
-    n_threads: int
-    target_mapping: Float32Array | None = None
-    refinement: tuple[RefineStep, ...] = ()
-
-    def transform(self, x: ArrayLike) -> Float32Array:
-        """Map vectors of the source space into the target space.
-
-        Parameters
-        ----------
-        x : array-like of shape (n, d)
-            As they were given to `align`, not normalized.
-
-        Returns
-        -------
-        (n, d') float32 ndarray
-        """
-        return self.source(_with_columns(x, "x", len(self.mapping))) @ self.mapping
-
-    def transform_target(self, y: ArrayLike) -> Float32Array:
-        """Take vectors of the target space to where `transform` takes the source's.
-
-        Parameters
-        ----------
-        y : array-like of shape (m, d')
-            As they were given to `align`, not normalized.
-
-        Returns
-        -------
-        (m, d') float32 ndarray
-        """
-        y = _with_columns(y, "y", self.target.rows.shape[1])
-        return self._map_target(self.target(y))
-
-    @property
-    def mapped_source(self) -> Float32Array:
-        """(n, d') float32 ndarray: all source rows in the common space."""
-        return self.source.rows @ self.mapping
-
-    @property
-    def mapped_target(self) -> Float32Array:
-        """(m, d') float32 ndarray: all target rows in the common space."""
-        return self._map_target(self.target.rows)
-
-    def _map_target(self, y):
-        return y if self.target_mapping is None else y @ self.target_mapping
-
     def refine(
         self, refinement: Refinement | int | None = None, *, progress: Progress = False
     ) -> Self:
@@ -140,6 +83,7 @@ class AlignedSpaces:
 
     def _refined(self, refinement, progress, deadline):
         """`refine`, with no further iterations after a deadline."""
+        self._check_rows()
         with reporting(progress) as report_progress:
             maps, steps = refine_maps(
                 self.source.rows,
@@ -180,6 +124,7 @@ class AlignedSpaces:
             Of shape (len(rows), min(k, number of targets)).
         """
         one_of(method, "method", retrieval.METHODS)
+        self._check_rows()
         k = as_count(k, "k")
         rows = as_rows(rows, len(self.source.rows), method)
         return retrieval.nearest_neighbors(
@@ -204,6 +149,7 @@ class AlignedSpaces:
         BestMatches
             Its ``mutual`` says which source rows are in turn the best of their best.
         """
+        self._check_rows()
         return retrieval.best_matches(
             self.mapped_source,
             self.mapped_target,
@@ -227,45 +173,20 @@ class AlignedSpaces:
             )
         return self._known_hubness[method]
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write a file from which `gwfast.load_alignment` makes this again.
+    @staticmethod
+    def load(path: PathLike, *, n_threads: int | None = None) -> AlignedSpaces:
+        """What `save` kept; the same as `gwfast.load_alignment`."""
+        return load_alignment(path, n_threads=n_threads)
 
-        It holds the maps, how new vectors are normalized, and all normalized rows; no
-        words, and nothing else of the solve. It is there whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            Taken as it is; the content is that of ``.npz`` files, without pickles.
-        """
-        arrays: dict[str, Any] = {
-            "gwfast_alignment": FORMAT,
-            "mapping": self.mapping,
-            "n_words": self.n_words,
-            "refinement": np.reshape(self.refinement, (-1, len(RefineStep._fields))),
-        }
-        if self.target_mapping is not None:
-            arrays["target_mapping"] = self.target_mapping
-        for name, side in (("source", self.source), ("target", self.target)):
-            arrays[f"{name}_rows"] = side.rows
-            arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
-            arrays[f"{name}_means"] = np.reshape(side.means, (-1, side.rows.shape[1]))
-        with replacing(path) as stream:
-            np.savez(stream, **arrays)
-
-    def __repr__(self) -> str:
-        return f"AlignedSpaces({self._sizes()})"
-
-    def _sizes(self):
-        return (
-            f"{len(self.source.rows)} x {len(self.target.rows)} rows, "
-            f"mapping {self.mapping.shape[0]} -> {self.mapping.shape[1]}"
-        )
+    def _check_rows(self):
+        if not len(self.source.rows):
+            raise ValueError(
+                "there are no rows to translate or to match: the file that this comes"
+                " from was saved with rows=False, and maps vectors only"
+            )
 
 
-def load_alignment(
-    path: str | os.PathLike, *, n_threads: int | None = None
-) -> AlignedSpaces:
+def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSpaces:
     """What `AlignmentResult.save` kept: maps and translates as the result did.
 
     Parameters
@@ -302,77 +223,8 @@ def load_alignment(
     >>> bool((loaded.mapping == result.mapping).all())
     True
     """
-    path, n_threads = os.fspath(path), resolve_n_threads(n_threads)
-    with open(path, "rb") as stream:
-        try:
-            with NpzFile(stream, allow_pickle=False) as archive:
-                budget = default_budget(os.path.getsize(path))
-                read = functools.partial(read_array, archive, budget=budget)
-                version = int(read("gwfast_alignment").item())
-                if version <= FORMAT:
-                    return _from_arrays(read, archive.files, n_threads)
-        except MemoryError as error:
-            reason = shortened(error) or "out of memory"
-            raise MemoryError(f"{path}: cannot be read: {reason}") from error
-        # Of zip files, compression, NumPy's headers, and what the arrays should be.
-        except Exception as error:
-            raise ValueError(
-                f"{path}: damaged, or no file of AlignmentResult.save "
-                f"({shortened(error)})"
-            ) from error
-    raise ValueError(
-        f"{path}: from a later version of gwfast, in format {version}; this one reads "
-        f"formats up to {FORMAT}"
-    )
-
-
-def _from_arrays(read, names, n_threads):
-    def matrix(name, rows=None, columns=None):
-        found = read(name)
-        as_matrix(found, name)
-        for size, expected in zip(found.shape, (rows, columns), strict=True):
-            if expected not in (None, size):
-                raise ValueError(
-                    f"{name} must have shape {(rows, columns)}, got {found.shape}"
-                )
-        return found
-
-    def normalizer(name):
-        rows = matrix(f"{name}_rows")
-        steps = tuple(read(f"{name}_steps").tolist())
-        means = read(f"{name}_means")
-        for step in steps:
-            one_of(step, f"{name}_steps", STEPS)
-        if means.size or "center" in steps:
-            matrix(f"{name}_means", steps.count("center"), rows.shape[1])
-        return Normalizer(steps=steps, means=tuple(means), rows=rows)
-
-    source, target = normalizer("source"), normalizer("target")
-    target_mapping = None
-    n_common = target.rows.shape[1]
-    if "target_mapping" in names:
-        target_mapping = matrix("target_mapping", n_common)
-        n_common = target_mapping.shape[1]
-    n_source, n_target = read("n_words").tolist()
-    return AlignedSpaces(
-        mapping=matrix("mapping", source.rows.shape[1], n_common),
-        source=source,
-        target=target,
-        n_words=(as_count(n_source, "n_words"), as_count(n_target, "n_words")),
-        n_threads=n_threads,
-        target_mapping=target_mapping,
-        refinement=tuple(
-            RefineStep(int(iteration), int(n_pairs), *map(float, others))
-            for iteration, n_pairs, *others in read("refinement").tolist()
-        ),
-    )
-
-
-def _with_columns(x: ArrayLike, name: str, columns: int) -> FloatArray:
-    x = as_matrix(x, name)
-    if x.shape[1] != columns:
-        raise ValueError(f"{name} must have {columns} columns, got {x.shape[1]}")
-    return x
+    n_threads = resolve_n_threads(n_threads)
+    return AlignedSpaces(**read_alignment(path), n_threads=n_threads)
 
 
 def as_rows(rows: ArrayLike | None, n: int, method: str) -> IntArray:

@@ -2,7 +2,6 @@
 
 import functools
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -10,13 +9,15 @@ import click
 import gwfast
 
 from .. import words
+from ..experiments.store import as_json as json_line
+from ..utils.config import config as facts
+from .completion import completion
 from .experiment import experiment
-from .options import FILE, reader_options, solver_options
+from .options import FILE, JSON, reader_options, solver_options
+from .reading import check_target, read, report_file
 from .report import AlignSettings, Input, run
-from .terminal import described
+from .saved import map_vectors, translate
 
-# Seconds of reading after which a cache is worth mentioning.
-_SLOW = 2.0
 _counts = functools.partial(
     click.option, type=FILE, help="'word count' lines, for --marginals counts."
 )
@@ -57,32 +58,13 @@ def main(argv: list[str] | None = None) -> int:
 @click.version_option(gwfast.__version__, prog_name="gwfast")
 @click.pass_context
 def cli(context):
-    """Align two word-embedding spaces by Gromov-Wasserstein optimal transport."""
+    """Align two word-embedding spaces by Gromov-Wasserstein optimal transport.
+
+    The exit status is 0, 1 where some of the words asked for are not there, or output
+    was closed, 2 after an error, 130 after Ctrl-C.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-def _read(
-    path, max_vocab, lower, encoding_errors, max_bytes, *, cache=False, quiet=True
-):
-    """Embeddings; mentions the cache where it would help."""
-    began = time.perf_counter()
-    try:
-        embeddings = words.read_embeddings(
-            path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache,
-            max_bytes=max_bytes,
-        )  # fmt: skip
-    except words.EmbeddingsFileError as error:  # what Python calls it
-        message = str(error).replace("errors='replace'", "--encoding-errors replace")
-        raise click.ClickException(message.replace("'skip'", "skip")) from error
-    seconds = time.perf_counter() - began
-    if seconds > _SLOW and not (cache or quiet):
-        click.echo(
-            f"{path}: read in {seconds:.0f} s; with --cache a copy beside it would be"
-            " kept, and read much faster",
-            err=True,
-        )
-    return embeddings
 
 
 @cli.command()
@@ -158,13 +140,13 @@ def align(
     settings.check_output((source, target, *lists, *counts))
     first_only = words.CONVENTIONS[settings.convention].first_only
     rules = {"first_only": first_only, "max_bytes": max_bytes}
-    read = [words.read_dictionary(path, **rules) for path in lists]
-    known = read.pop() if seeds else None
+    lists_read = [words.read_dictionary(path, **rules) for path in lists]
+    known = lists_read.pop() if seeds else None
     n = len(dictionaries)
-    dictionary = words.merge(*read[:n], *map(words.invert, read[n:]))
+    dictionary = words.merge(*lists_read[:n], *map(words.invert, lists_read[n:]))
     inputs = []
     for path, counts in ((source, source_counts), (target, target_counts)):
-        embeddings = _read(
+        embeddings = read(
             path, max_vocab, lower, encoding_errors, max_bytes,
             cache=cache, quiet=settings.quiet,
         )  # fmt: skip
@@ -201,31 +183,33 @@ def demo(**settings):
     help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
 )
 @click.option("--force", is_flag=True, help="Replace DST.")
-def convert(source, target, max_vocab, lower, encoding_errors, max_bytes, space, force):
+@JSON
+def convert(
+    source, target, max_vocab, lower, encoding_errors, max_bytes, space, force, as_json
+):
     """Write vectors in another format.
 
     The vectors of SRC are written to DST in the format that its name says: .vec and
     .txt are word2vec text, .bin is word2vec binary, .npz is read fastest; with .gz
     after it each of the first three is compressed.
     """
-    suffix = target.with_suffix("").suffix if target.suffix == ".gz" else target.suffix
-    if suffix not in (".vec", ".txt", ".bin", ".npz"):
-        raise click.UsageError(
-            f"DST must end in .vec, .txt, .bin or .npz, or .gz after it, got {target}"
-        )
-    if not target.absolute().parent.is_dir():
-        raise click.UsageError(f"DST must be in an existing folder, got {target}")
-    if target.exists() and not force:
-        raise click.UsageError(f"DST must not exist without --force, got {target}")
-    embeddings = _read(source, max_vocab, lower, encoding_errors, max_bytes)
+    check_target(target, force, "DST")
+    embeddings = read(source, max_vocab, lower, encoding_errors, max_bytes)
     words.write_embeddings(target, embeddings, space=space)
-    click.echo(f"{target}: {described(embeddings)}")
+    report_file(target, embeddings, as_json)
 
 
 @cli.command()
-def config():
+@JSON
+def config(as_json):
     """Show how gwfast was built and what it runs on."""
-    gwfast.show_config()
+    if as_json:
+        click.echo(json_line(facts()))
+    else:
+        gwfast.show_config()
 
 
 cli.add_command(experiment)
+cli.add_command(translate)
+cli.add_command(map_vectors)
+cli.add_command(completion)

@@ -99,6 +99,7 @@ _RUN_OPTIONS = common.with_options(
     click.option(
         "--force", is_flag=True, help="Use --output though it holds other files."
     ),
+    common.JSON,
     common.QUIET,
 )
 

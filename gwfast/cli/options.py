@@ -15,6 +15,12 @@ from .page import METHOD_LABELS
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Of fastText's millions; as many as MUSE and vecmap look at.
 MAX_VOCAB = 200_000
+JSON = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the result as one JSON object, and all else on stderr.",
+)
 QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 
 
@@ -218,6 +224,7 @@ solver_options = with_options(
         help="Write the mapped vectors of both sides there as well.",
     ),
     click.option("--force", is_flag=True, help="Replace these files in --output."),
+    JSON,
     QUIET,
 )
 

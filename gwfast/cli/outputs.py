@@ -2,12 +2,14 @@
 
 import os
 import re
+import textwrap
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
 from ..plot import plot_dynamics
 from ..utils.atomic_files import temporary_folder
@@ -30,11 +32,17 @@ FILES = (
         for suffix in VECTOR_SUFFIXES.values()
     ),
 )
+# The columns of ``translations.tsv``.
+TRANSLATIONS = (
+    "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+)  # fmt: skip
 _SEPARATORS = re.compile("[\t\r\n]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 # What ends a field or a line, commands a terminal, or has no place in UTF-8; and what
 # readers of tables take away from the ends of a field.
 _UNSAFE = re.compile("[\x00-\x1f\\\\\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^ +| +$")
+# Of the picture of the solve: dots an inch, and characters a line of its note.
+_DPI, _NOTE_WIDTH = 150, 90
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"}
 
 
@@ -67,10 +75,8 @@ def staged(output):
 def write(outcome, folder):
     """Write the files.
 
-    - ``mapping.npz`` holds what maps new vectors: the steps `normalize`, a row of
-      `source_means` for each "center" among them, then `mapping`. With `target_means`
-      the target's vectors are normalized likewise; `target_mapping`, where there is
-      one, takes them to where the mapped ones of the source are.
+    - ``mapping.npz`` holds what maps new vectors: what ``AlignmentResult.save`` writes
+      without rows, see `gwfast.alignment.saving`.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
       words that took part, the plan. In lines of rank 1, `mutual` says whether the
       word is in turn CSLS' best for its translation ("yes" or "no"). Control
@@ -89,17 +95,7 @@ def write(outcome, folder):
     `rows` of the outcome are all source rows.
     """
     result = outcome.result
-    arrays = {
-        "mapping": result.mapping,
-        "normalize": np.array(outcome.settings.normalize, dtype=str),
-        **{
-            f"{name}_means": np.reshape(side.means, (-1, side.rows.shape[1]))
-            for name, side in (("source", result.source), ("target", result.target))
-        },
-    }
-    if result.target_mapping is not None:
-        arrays["target_mapping"] = result.target_mapping
-    np.savez(folder / "mapping.npz", **arrays)
+    result.save(folder / "mapping.npz", rows=False)
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
@@ -112,24 +108,41 @@ def write(outcome, folder):
                 embeddings, words=_tokens(embeddings.words), vectors=mapped
             )
             write_embeddings(folder / f"{side}{VECTOR_SUFFIXES[kind]}", mapped)
-    accuracy = {
-        f"{METHOD_LABELS[method]} P@1": score.at[1]
-        for method, score in outcome.precision.items()
-        if score.n_queries
-    }
-    history = result.gw.history
-    if history:  # a time limit may have been up before the first iteration
-        path = folder / "dynamics.png"
-        plot_dynamics(history, path=path, accuracy=accuracy or None)
-    write_json(folder / "result.json", _plain(_summary(outcome)))
+    _draw_dynamics(outcome, folder / "dynamics.png")
+    write_json(folder / "result.json", summary(outcome))
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
     page = render(outcome).encode("utf-8", "backslashreplace")
     (folder / "report.html").write_bytes(page)
 
 
-def _field(word):
+def field(word):
     """A word as a field of a table, from which it can be had again; see `write`."""
     return _UNSAFE.sub(_escaped, word)
+
+
+def word_of(field):
+    """The word of a field."""
+    return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
+
+
+def _draw_dynamics(outcome, path):
+    """Write the picture of the solve, with a word on an objective that rises."""
+    history = outcome.result.gw.history
+    if not history:  # a time limit may have been up before the first iteration
+        return
+    labels = {**METHOD_LABELS, "coupling": "coupling (the plan)"}
+    accuracy = {
+        f"{labels[method]} P@1": score.at[1]
+        for method, score in outcome.precision.items()
+        if score.n_queries
+    }
+    figure = plot_dynamics(history, accuracy=accuracy or None)
+    costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
+    rise = rise_to_the_end(costs, errors)
+    if rise is not None:
+        note = textwrap.fill(f"gw_cost rises {rise}: {rise.reason}.", _NOTE_WIDTH)
+        figure.supxlabel(note, fontsize="small", x=0.01, ha="left")
+    figure.savefig(path, dpi=_DPI)
 
 
 def _escaped(found):
@@ -140,13 +153,11 @@ def _escaped(found):
 
 
 def _write_translations(outcome, x, y, path):
-    x, y = ([_field(word) for word in words] for words in (x, y))
+    x, y = ([field(word) for word in words] for words in (x, y))
     csls, coupling = outcome.csls, outcome.coupling
     n, k = coupling.indices.shape
     with open(path, "w", encoding="utf-8", newline="\n") as stream:
-        stream.write(
-            "source\trank\tcsls\tcsls_score\tcoupling\tcoupling_score\tmutual\n"
-        )
+        stream.write("\t".join(TRANSLATIONS) + "\n")
         for row, (targets, scores) in enumerate(
             zip(csls.indices.tolist(), csls.scores.tolist(), strict=True)
         ):
@@ -194,10 +205,12 @@ def _tokens(words):
     return tuple(tokens)
 
 
-def _summary(outcome):
-    """The content of ``result.json``."""
+def summary(outcome):
+    """The content of ``result.json``, in JSON's types."""
     gw = outcome.result.gw
-    return {
+    x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
+    n_mutual = None if outcome.mutual is None else int(np.sum(outcome.mutual))
+    return _plain({
         "versions": versions(),
         "settings": {
             name: asdict(value) if is_dataclass(value) else value
@@ -224,7 +237,11 @@ def _summary(outcome):
         },
         "candidates": [row._asdict() for row in gw.candidates],
         "refinement": [step._asdict() for step in outcome.refined],
-        "mutual_pairs": int(np.sum(outcome.mutual)),
+        "mutual_pairs": n_mutual,
+        "translations": {
+            x[row]: [y[target] for target in _best(outcome, row)]
+            for row in outcome.shown.tolist()
+        },
         "accuracy": {
             method: {
                 "convention": score.convention,
@@ -239,7 +256,12 @@ def _summary(outcome):
         "seconds": outcome.seconds,
         "warnings": outcome.warnings,
         "history": [step._asdict() for step in gw.history],
-    }  # fmt: skip
+    })  # fmt: skip
+
+
+def _best(outcome, row):
+    """Target rows of a source row, by CSLS."""
+    return outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
 
 
 def _plain(value):

@@ -16,6 +16,7 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from .._version import __version__
+from ..experiments.rises import COMPARED, rise_to_the_end
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.status import Status
@@ -27,7 +28,30 @@ METHOD_LABELS = {
     "csls": "CSLS",
     "inverted_softmax": "inverted softmax",
 }
-_HIDDEN_SETTINGS = ("output", "force", "quiet", "checkpoint")
+# What they are, on the page.
+_METHOD_MEANINGS = {
+    "coupling": "by the coupling, the plan that the solver found: a table of masses"
+    " moved from words to words. The translation is where most of a word's mass goes",
+    "barycentric": "nearest by angle to the mean of the words to which the coupling"
+    " moves the word, weighted by mass",
+    "nn": "nearest by angle to the mapped vector",
+    "csls": "nearest likewise, with words that are near to everything held back",
+    "inverted_softmax": "by the probability that the target would be translated back",
+}
+# Of `Candidate.fate`, by how they begin.
+_FATES = {
+    "won": "its plan is the result",
+    "went on": "among the best of these points: it goes on in a row with more of them",
+    "dropped in round": "left in that round, as it was behind by gw_cost, or one of"
+    " more than two that were as good",
+    "same as": "left, as it was on the way to the same plan as the start named here"
+    " (“profile 0.05”, say: words begin matched with those whose similarities to all"
+    " others are alike, the more loosely the larger the number)",
+    "tie": "another plan, as good as the one that won",
+    "lost": "was compared at the end, and had a higher gw_cost",
+    "out of time": "the time limit was up",
+}
+_HIDDEN_SETTINGS = ("output", "force", "quiet", "as_json", "checkpoint")
 
 # Words in the table of translations: of the dictionary, and of all.
 _N_LISTED, _N_OTHERS = 300, 200
@@ -84,6 +108,7 @@ def render(outcome):
         n_words=len(outcome.rows),
         figures=_figures(outcome, names),
         candidates=gw.candidates,
+        fates=_fates(gw.candidates),
         refined=outcome.refined,
         settings=_settings(outcome),
         number=_number,
@@ -117,6 +142,7 @@ def _accuracy(precision):
     return [
         {
             "label": METHOD_LABELS[method],
+            "meaning": _METHOD_MEANINGS[method],
             "cells": [
                 (f"P@{k}", fraction, *score.interval(k))
                 for k, fraction in score.at.items()
@@ -124,6 +150,15 @@ def _accuracy(precision):
             "score": score,
         }
         for method, score in precision.items()
+    ]
+
+
+def _fates(candidates):
+    """Those that occur, and what they mean."""
+    return [
+        (fate, meaning)
+        for fate, meaning in _FATES.items()
+        if any(row.fate.startswith(fate) for row in candidates)
     ]
 
 
@@ -219,11 +254,19 @@ def _figures(outcome, names):
     if gw.history:  # a time limit may have been up before the first iteration
         dynamics = (
             _svg("dynamics", plot_dynamics, gw.history),
-            "Objective of every outer iteration; below, what it changed, and how far"
-            " the plan is from its marginals.",
+            "gw_cost, the objective, of every outer iteration; below, what it changed,"
+            " and how far the plan is from its marginals, the masses that its rows and"
+            f" columns should have.{_risen(gw.history)}",
         )
         figures.insert(0, dynamics)
     return figures
+
+
+def _risen(history):
+    """A sentence on an objective that ends above where it was."""
+    costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
+    rise = rise_to_the_end(costs, errors)
+    return "" if rise is None else f" It rises {rise}: {rise.reason}."
 
 
 def _svg(name, plot, *data):

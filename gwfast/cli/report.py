@@ -9,29 +9,32 @@ import itertools
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import click
 import numpy as np
 
 import gwfast
 
+from ..experiments.store import as_json
 from ..utils.atomic_files import check_folder
 from ..utils.progress import (
     ProgressEvent,
     ProgressListener,
     console,
-    reporting,
     reporting_on_terminal,
 )
-from ..words import Embeddings, GoldStandard, Precision, evaluate, gold_standard
+from ..words import Embeddings, GoldStandard, Precision, evaluate
 from ..words.evaluation import ConventionLike
-from .outputs import FILES, staged, write
+from .coverage import doubts_of, looked_up
+from .outputs import FILES, staged, summary, write
 from .terminal import show
 
 _K = 10  # translations per word
 _N_SHOWN = 20
 _PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
+_NOT_WRITTEN = "nothing was written: --output DIR keeps translations, maps and a report"
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
     "n_words", "epsilon", "seed", "search", "normalize", "max_outer", "tol",
@@ -74,6 +77,7 @@ class AlignSettings:
     write_vectors: str | None
     output: Path | None
     force: bool
+    as_json: bool
     quiet: bool
 
     def check_output(self, inputs: Iterable[Path] = ()) -> None:
@@ -134,28 +138,45 @@ def run(
     start from.
     """
     for given in (source, target):
-        nonzero = given.embeddings.vectors.any(axis=1)
-        if not nonzero.all():
-            word = given.embeddings.words[int(np.argmin(nonzero))]
-            raise ValueError(
-                f"{given.name}: expected vectors with a direction, got 0 for {word!r}"
-            )
-    gold = None
+        _check_vectors(given)
+    gold, doubts = None, tuple[str, ...]()
     if dictionary:
+        names = source.name, target.name
         vocabularies = source.embeddings.words, target.embeddings.words
-        rules = settings.convention
-        gold = gold_standard(dictionary, *vocabularies, convention=rules)
-        if not len(gold):
-            raise ValueError(
-                f"dictionary must have a pair whose words are in {source.name} and"
-                f" {target.name}, got {len(dictionary)} source words and no such pair"
-            )
+        gold = looked_up(dictionary, names, vocabularies, settings.convention)
+        doubts = tuple(doubts_of(dictionary, gold, *vocabularies))
+        for doubt in doubts:
+            _warn(doubt)
     init = _start(source.embeddings, target.embeddings, settings, seeds)
     with staged(settings.output) as folder:
         outcome = _align(source, target, dictionary, gold, settings, init)
+        outcome = replace(outcome, warnings=(*doubts, *outcome.warnings))
         if folder is not None:
             write(outcome, folder)
+    if settings.as_json:
+        click.echo(as_json(summary(outcome)))
+        return
     show(outcome)
+    if settings.output is None and not settings.quiet:
+        console(stderr=True).print(_NOT_WRITTEN, soft_wrap=True)
+
+
+def _warn(message):
+    console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
+
+
+def _check_vectors(given):
+    vectors = given.embeddings.vectors
+    if vectors.shape[1] == 1:
+        raise ValueError(
+            f"{given.name}: vectors have one column: is this an embedding file?"
+        )
+    nonzero = vectors.any(axis=1)
+    if not nonzero.all():
+        word = given.embeddings.words[int(np.argmin(nonzero))]
+        raise ValueError(
+            f"{given.name}: expected vectors with a direction, got 0 for {word!r}"
+        )
 
 
 def _start(x, y, settings, seeds):
@@ -176,7 +197,7 @@ def _align(source, target, dictionary, gold, settings, init):
         result = _solve(x, y, settings, init)
     messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
     for message in messages:
-        console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
+        _warn(message)
 
     start = time.perf_counter()
     n = result.gw.coupling.shape[0]
@@ -217,8 +238,7 @@ def _solve(x, y, settings, init):
             n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
         )
     line = functools.partial(_line, iterations=itertools.count())
-    progress = reporting(False) if settings.quiet else reporting_on_terminal(line)
-    with progress as report_progress:
+    with reporting_on_terminal(line, quiet=settings.quiet) as report_progress:
 
         def report_iteration(state):
             text = (

@@ -19,7 +19,7 @@ from .page import METHOD_LABELS, printable, right_translations
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
-def _literal(text):
+def literal(text):
     """What a terminal shows and does not obey."""
     return _TURNS.sub("", printable(text))
 
@@ -35,104 +35,133 @@ def described(embeddings: Embeddings) -> str:
 
 
 def show(outcome):
-    """Print the tables."""
+    """Print the tables; to what is no terminal as lines of fields with tabs between,
+    of which none is cut or padded."""
     out = console()
-    result, gw = outcome.result, outcome.result.gw
-    facts = Table.grid(padding=(0, 2))
-    for label, given in (("source", outcome.source), ("target", outcome.target)):
-        facts.add_row(label, f"{_literal(given.name)}: {described(given.embeddings)}")
-    n, m = result.gw.coupling.shape
-    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
-    if not openmp_version():
-        threads = "one core: this gwfast was built without OpenMP"
-    facts.add_row(
-        "transport", f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
-    )
-    facts.add_row("stopped", f"{gw.status}, after {gw.n_outer} outer iterations")
-    if gw.candidates:
-        fates = [row.fate for row in gw.candidates]
-        tried = sum(fate != "went on" for fate in fates)
-        facts.add_row(
-            "start", f"{gw.candidates[fates.index('won')].start}, the best of {tried}"
-        )
-    if outcome.refined:
-        last = outcome.refined[-1]
-        facts.add_row(
-            "refined", f"{last.iteration} times, on {last.n_pairs:,} mutual matches"
-        )
-    facts.add_row(
-        "gw_cost",
-        f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"
-        f" marginal error {gw.marginal_error:.1e}",
-    )
-    if outcome.settings.output is not None:
-        facts.add_row(
-            "written", f"{outcome.settings.output / 'report.html'}, and others"
-        )
-    out.print(facts)
+    facts = _facts(outcome)
+    if out.is_terminal:
+        grid = Table.grid(padding=(0, 2))
+        for row in facts:
+            grid.add_row(*row)
+        out.print(grid)
+    else:
+        print_fields(out, facts)
     out.print()
-    out.print(_translations_table(outcome, out))
+    _print_translations(outcome, out)
     if outcome.precision:
         out.print()
-        out.print(_precision_table(outcome.precision, out))
+        _print_precision(outcome.precision, out)
         # What the figures stand for.
         whole = max(outcome.precision.values(), key=lambda score: score.n_queries)
         rules = CONVENTIONS[outcome.settings.convention]
         of = "pairs" if rules.coverage == "pairs" else "words"
         out.print(
             f"convention {rules.name}: the vocabularies cover {whole.coverage:.1%} of"
-            f" the list's {of}"
+            f" the list's {of}",
+            soft_wrap=not out.is_terminal,
         )
+
+
+def print_fields(out, rows):
+    """Rows of text as lines, with tabs between."""
+    for row in rows:
+        # Consoles make spaces of tabs.
+        out.file.write("\t".join(map(str, row)) + "\n")
+
+
+def _facts(outcome):
+    """Names and values."""
+    result, gw = outcome.result, outcome.result.gw
+    facts = [
+        (label, f"{literal(given.name)}: {described(given.embeddings)}")
+        for label, given in (("source", outcome.source), ("target", outcome.target))
+    ]
+    n, m = result.gw.coupling.shape
+    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
+    if not openmp_version():
+        threads = "one core: this gwfast was built without OpenMP"
+    transport = f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
+    facts.append(("transport", transport))
+    facts.append(("stopped", f"{gw.status}, after {gw.n_outer} outer iterations"))
+    if gw.candidates:
+        fates = [row.fate for row in gw.candidates]
+        tried = sum(fate != "went on" for fate in fates)
+        won = gw.candidates[fates.index("won")].start
+        facts.append(("start", f"{won}, the best of {tried}"))
+    if outcome.refined:
+        last = outcome.refined[-1]
+        times = f"{last.iteration} times, on {last.n_pairs:,} mutual matches"
+        facts.append(("refined", times))
+    cost = (
+        f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"
+        f" marginal error {gw.marginal_error:.1e}"
+    )
+    facts.append(("gw_cost", cost))
+    folder = outcome.settings.output
+    if folder is not None:
+        facts.append(("written", f"{folder / 'report.html'}, and others"))
+    return facts
 
 
 def _table(title):
     return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
 
 
-def _translations_table(outcome, out):
+def _print_translations(outcome, out):
     """Twenty words, from frequent to rare, and whether the list knows better."""
     x, y = outcome.source.embeddings.words, outcome.target.embeddings.words
-    ticks = ("✓", "✗") if out.encoding.startswith("utf") else ("+", "-")
+    right, wrong = ("✓", "✗") if out.encoding.startswith("utf") else ("+", "-")
     right_rows = right_translations(outcome.gold)
-    table = _table("translations")
-    table.width = min(out.width, 80)
-    for name in ("word", "coupling", "CSLS"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
-    # The column with a ratio is the one that gives way.
-    table.add_column("CSLS 2 to 5", no_wrap=True, overflow="ellipsis", ratio=1)
+
+    def cell(row, target):
+        known = right_rows.get(row)
+        if known is None:
+            return Text(literal(y[target]))
+        tick, color = (right, "green") if target in known else (wrong, "red")
+        return Text(f"{tick} {literal(y[target])}", style=color)
+
+    rows = []
     for row in outcome.shown.tolist():
-        right = right_rows.get(row)
-
-        def cell(target, right=right):
-            if right is None:
-                return Text(_literal(y[target]))
-            tick, color = (ticks[0], "green") if target in right else (ticks[1], "red")
-            return Text(f"{tick} {_literal(y[target])}", style=color)
-
         candidates = outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
         took_part = row < len(outcome.coupling.indices)
-        table.add_row(
-            Text(_literal(x[row])),
-            cell(int(outcome.coupling.indices[row, 0])) if took_part else "",
-            cell(candidates[0]),
-            Text(", ".join(_literal(y[target]) for target in candidates[1:5])),
-        )
-    if right_rows:
-        table.caption = f"{ticks[0]} the list has it, {ticks[1]} it does not"
-        table.caption_justify = "left"
-    return table
+        best = cell(row, int(outcome.coupling.indices[row, 0])) if took_part else ""
+        more = ", ".join(literal(y[target]) for target in candidates[1:5])
+        rows.append((Text(literal(x[row])), best, cell(row, candidates[0]), Text(more)))
+    heads = "word", "coupling", "CSLS", "CSLS 2 to 5"
+    caption = f"{right} the list has it, {wrong} it does not" if right_rows else None
+    if not out.is_terminal:
+        captions = [(caption,)] if caption else []
+        print_fields(out, [("translations",), heads, *rows, *captions])
+        return
+    table = _table("translations")
+    table.width = min(out.width, 80)
+    for name in heads[:-1]:
+        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
+    # The column with a ratio is the one that gives way.
+    table.add_column(heads[-1], no_wrap=True, overflow="ellipsis", ratio=1)
+    for cells in rows:
+        table.add_row(*cells)
+    table.caption, table.caption_justify = caption, "left"
+    out.print(table)
 
 
-def _precision_table(precision, out):
-    table = _table("accuracy")
-    table.add_column("method")
+def translations_table(out, rows):
+    """Of words that were asked for; cells are wrapped where they are too long."""
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("word", "CSLS", "coupling", "mutual"):
+        table.add_column(name, overflow="fold")
+    for cells in rows:
+        table.add_row(*(Text(cell) for cell in cells))
+    out.print(table)
+
+
+def _print_precision(precision, out):
     ks = list(next(iter(precision.values())).at)
     # The interval is what a narrow terminal can do without.
-    with_interval = out.width >= 72
+    with_interval = out.width >= 72 or not out.is_terminal
     interval = ("95 %",) if with_interval else ()
-    for name in ("P@1", *interval, *(f"P@{k}" for k in ks[1:])):
-        table.add_column(name, justify="right", no_wrap=True, min_width=5)
-    table.add_column("words scored", justify="right")
+    numbers = ("P@1", *interval, *(f"P@{k}" for k in ks[1:]))
+    rows = []
     for method, score in precision.items():
         found = [
             f"{fraction:.3f}" if score.n_queries else "-"
@@ -142,5 +171,16 @@ def _precision_table(precision, out):
         between = f"{low:.3f} to {high:.3f}" if score.n_queries else "-"
         scored = f"{score.n_queries:,} of {score.n_words:,}"
         interval = (between,) if with_interval else ()
-        table.add_row(METHOD_LABELS[method], found[0], *interval, *found[1:], scored)
-    return table
+        rows.append((METHOD_LABELS[method], found[0], *interval, *found[1:], scored))
+    if not out.is_terminal:
+        heads = "method", *numbers, "words scored"
+        print_fields(out, [("accuracy",), heads, *rows])
+        return
+    table = _table("accuracy")
+    table.add_column("method")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True, min_width=5)
+    table.add_column("words scored", justify="right")
+    for cells in rows:
+        table.add_row(*cells)
+    out.print(table)

@@ -16,6 +16,7 @@ from ..words import CONVENTIONS, gold_standard
 from . import published
 from .alignments import NORMALIZE, dictionary_of, messages, number, read
 from .data import MUSE
+from .rises import COMPARED, rises
 from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
@@ -130,7 +131,9 @@ class Dynamics(Experiment):
                 ),
             )
             out.print()
-        out.print(self.paper)
+        out.print(f"The paper: {self.paper}")
+        for line in _here(found):
+            out.print(line)
 
     def draw(self, found, folder):
         made = []
@@ -158,6 +161,24 @@ class _Step:
             np.nan if step[name] is None else step[name]
             for name in ("gw_cost", "change", "marginal_error")
         )
+
+
+def _here(found):
+    """Lines of prose on whether the objective falls in what was run, and if not why."""
+    lines = {}  # by reason
+    for name, traces in found.items():
+        for epsilon, trace in traces.items():
+            # A plan without a number is no step of a rise.
+            steps = [step for step in trace["history"] if step["gw_cost"] is not None]
+            for rise in rises(*([step[key] for step in steps] for key in COMPARED)):
+                line = f"  {name}, epsilon {epsilon}: {rise}"
+                lines.setdefault(rise.reason, []).append(line)
+    if not lines:
+        return ["Here: the objective, gw_cost, falls monotonically as well."]
+    told = ["Here: the objective, gw_cost, does not fall throughout."]
+    for reason, places in lines.items():
+        told += [f"It rises in these places, as {reason}:", *places]
+    return told
 
 
 def _cell(step):

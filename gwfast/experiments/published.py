@@ -76,7 +76,7 @@ TABLE2 = {
 }
 
 DYNAMICS = (
-    "The paper draws this for en-fr at lambda 5e-4 and 1e-4 and en-ru at 1e-4, 15,000"
+    "It draws this for en-fr at lambda 5e-4 and 1e-4 and en-ru at 1e-4, 15,000"
     " words each. Its curves are pictures without numbers, so that there is nothing to"
     " print beside these. It says: the objective falls monotonically, accuracy follows"
     " it closely, and near languages (en-fr) take fewer iterations than distant ones"

@@ -20,11 +20,11 @@ from ..utils.progress import (
     ProgressEvent,
     ProgressListener,
     console,
-    reporting,
+    log,
     reporting_on_terminal,
 )
 from .data import MUSE
-from .store import Store, write_json
+from .store import Store, as_json, write_json
 
 RESULTS = "results.json"
 JOBS = "jobs"
@@ -100,6 +100,7 @@ class RunOptions:
     state: Path | None
     force: bool
     again: bool
+    as_json: bool  # what results.json holds on stdout, and tables nowhere
     quiet: bool
 
     def check(self) -> None:
@@ -145,23 +146,27 @@ def run(experiment: Experiment, options: RunOptions) -> None:
         for warning in result.get("warnings", ()):
             err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
     found = experiment.collect(jobs, results)
-    experiment.show(found, out)
-    if missing:
-        out.print("", *missing, sep="\n")
+    content = {
+        "experiment": experiment.name,
+        "versions": versions(),
+        **experiment.summary(found),
+        "jobs": [
+            {"label": job.label, "key": job.key, "result": result}
+            for job, result in zip(jobs, results, strict=True)
+        ],
+    }
+    if not options.as_json:
+        experiment.show(found, out)
+        if missing:
+            out.print("", *missing, sep="\n")
     if options.output is not None:
         pictures = experiment.draw(found, options.output)
-        content = {
-            "experiment": experiment.name,
-            "versions": versions(),
-            **experiment.summary(found),
-            "jobs": [
-                {"label": job.label, "key": job.key, "result": result}
-                for job, result in zip(jobs, results, strict=True)
-            ],
-        }
         write_json(options.output / RESULTS, content)
-        written = ", ".join([RESULTS, *pictures])
-        out.print(f"\nwritten to {options.output}: {written}")
+        if not options.as_json:
+            written = ", ".join([RESULTS, *pictures])
+            out.print(f"\nwritten to {options.output}: {written}", soft_wrap=True)
+    if options.as_json:
+        print(as_json(content))
 
 
 def _results(jobs, store, options, err):
@@ -171,16 +176,16 @@ def _results(jobs, store, options, err):
     total, done = len(jobs), len(jobs) - len(pending)
     if not options.quiet and done:
         err.print(f"{done} of {total} jobs were done before: {store.folder}")
-    progress = (
-        reporting(False) if options.quiet else reporting_on_terminal(_line, total)
-    )
     try:
-        with progress as report_progress:
+        with reporting_on_terminal(
+            _line, total, quiet=options.quiet
+        ) as report_progress:
             for number, result in _make(jobs, pending, options, report_progress):
                 store.put(jobs[number].key, result)
                 results[number] = result
                 done += 1
                 text = f"{jobs[number].label} ({result['seconds']:.1f} s)"
+                log.info("%s of %s jobs done: %s", done, total, text)
                 report_progress(ProgressEvent("finished", text, done, done, total))
     except KeyboardInterrupt:
         if store.folder is not None:
@@ -202,6 +207,7 @@ def _make(jobs, pending, options, report_progress):
     if options.n_jobs == 1:
         for done, number in enumerate(pending, start=len(jobs) - len(pending)):
             job = jobs[number]
+            log.info("job begins: %s", job.label)
             begun = ProgressEvent("job", job.label, done + 1, done, len(jobs))
             report_progress(begun)
 

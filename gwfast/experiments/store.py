@@ -74,6 +74,11 @@ class Store:
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
+def as_json(value: Any) -> str:
+    """The value as one line that any encoding can hold."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=True)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a file whole, or leave the one before as it is."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"

@@ -9,6 +9,7 @@ from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
+from ..utils.progress import log
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
 # as a fraction of the most there could be, below which it has matched nothing.
@@ -52,7 +53,13 @@ def _inner_spent(history, limits):
 
 
 def warn_of(result, limits, stacklevel):
-    """Warn where the result is not what one would expect."""
+    """Log the end, and warn where the result is not what one would expect."""
+    log.info(
+        "Gromov-Wasserstein ended as %r after %d outer iterations in %.2f s: gw_cost"
+        " %.6g, marginal error %.1e",
+        result.status, result.n_outer, result.seconds, result.gw_cost,
+        result.marginal_error,
+    )  # fmt: skip
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
     change = result.history[-1].change if result.history else 1.0

@@ -204,7 +204,7 @@ default="balanced"
         (with ``init="auto"`` of those that follow the race) and stops the solver by
         returning true. During the call ``step.coupling`` is the plan, a `Coupling`.
     progress : bool or callable, default=False
-        Whether to show a progress bar, which needs the package rich; or a function
+        Whether to show a progress bar (lines without the package rich); or a function
         ``progress(text, done, total)``, whose `total` is None where it is not known.
 
     Returns

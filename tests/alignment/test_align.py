@@ -137,6 +137,16 @@ def test_a_row_that_centering_makes_zero_is_named():
         gwfast.align(x, cloud(3, 2, 12))
 
 
+def test_one_column_has_no_angles():
+    counts = np.arange(1.0, 30.0)[:, None]
+    with pytest.raises(
+        ValueError, match=r"y must have two columns or more .* are these"
+    ):
+        gwfast.align(cloud(29, 3, 0), counts)
+    free = {"normalize": (), "metric": "sqeuclidean"}
+    assert gwfast.align(counts, counts, **free).mapping.shape == (1, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, "uniform"])
 def test_uniform_marginals_by_default(weights):

@@ -8,7 +8,7 @@ from helpers.problems import cloud, orthogonal, rotated_pair
 
 import gwfast
 from gwfast.alignment.normalize import Normalizer
-from gwfast.alignment.spaces import FORMAT
+from gwfast.alignment.saving import FORMAT
 from gwfast.words import evaluate
 
 
@@ -41,8 +41,35 @@ def test_a_kept_alignment_maps_and_translates_as_before(result, tmp_path):
     again = kept.refine(1)
     np.testing.assert_array_equal(again.mapping, result.refine(1).mapping)
     assert len(again.refinement) == len(kept.refinement) + 1
+    assert isinstance(result.load(tmp_path / "es-en"), gwfast.AlignedSpaces)
     with pytest.raises(ValueError, match="method must be one of"):
         kept.translate(method="coupling")
+
+
+def test_a_file_of_the_maps_alone_maps_and_has_nothing_to_translate(result, tmp_path):
+    result.save(tmp_path / "whole")
+    result.save(tmp_path / "maps", rows=False)
+    sizes = [(tmp_path / name).stat().st_size for name in ("whole", "maps")]
+    assert sizes[1] < sizes[0] - 4 * result.source.rows.size
+    kept = gwfast.AlignmentResult.load(tmp_path / "maps")
+    assert repr(kept) == "AlignedSpaces(0 x 0 rows, mapping 5 -> 5)"
+    x, y = cloud(9, 5, 1), cloud(8, 5, 2)
+    np.testing.assert_array_equal(kept.transform(x), result.transform(x))
+    np.testing.assert_array_equal(kept.transform_target(y), result.transform_target(y))
+    for use in (kept.translate, kept.best_matches, kept.refine):
+        with pytest.raises(ValueError, match="saved with rows=False, and maps vectors"):
+            use()
+    with np.load(tmp_path / "maps", allow_pickle=False) as arrays:
+        assert arrays["normalize"].tolist() == list(result.source.steps)
+
+
+def test_notebooks_show_facts(result, tmp_path):
+    text = result._repr_html_()
+    for part in ("AlignmentResult", "120 rows x 5", "80 x 80", "converged", "gw_cost"):
+        assert part in text
+    result.save(tmp_path / "kept")
+    text = gwfast.load_alignment(tmp_path / "kept")._repr_html_()
+    assert "AlignedSpaces" in text and "gw_cost" not in text
 
 
 def changed(content, **arrays):

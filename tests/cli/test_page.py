@@ -1,5 +1,7 @@
 """The report as a page: everything is in it, literally, and nothing else is needed."""
 
+import dataclasses
+import html
 import re
 import shutil
 import subprocess
@@ -206,6 +208,30 @@ def test_solve(made, parsed, text):
     assert "60 rows" in text
 
 
+def test_terms_are_explained(made, parsed, text):
+    fates = {row.fate for row in made.result.gw.candidates}
+    explained = set(parsed.texts["dt"])
+    for fate in fates:
+        assert any(fate.startswith(term) for term in explained), fate
+    assert {"nearest neighbor", "CSLS"} <= explained
+    assert "The plan, or coupling, moves masses" in text
+
+
+def test_an_objective_that_ends_higher_is_told(made):
+    """As the first plans may miss their marginals."""
+    gw = made.result.gw
+    for costs, told in (([0.5, 0.3, 0.2], False), ([0.1, 0.3, 0.2], True)):
+        steps = [
+            gw.history[0]._replace(gw_cost=cost, marginal_error=error)
+            for cost, error in zip(costs, (0.03, 0.01, 1e-6), strict=True)
+        ]
+        changed = dataclasses.replace(gw, history=tuple(steps))
+        result = dataclasses.replace(made.result, gw=changed)
+        text = render(type(made)(**{**vars(made), "result": result}))
+        assert ("It rises from 0.1 at iteration 1 to 0.2 at 3" in text) == told
+        assert ("a plan that misses its marginals can be cheaper" in text) == told
+
+
 def test_without_dictionary_and_refinement():
     bare = outcome(gold=False, refine=0)
     parsed = Page(render(bare))
@@ -271,3 +297,32 @@ def test_in_a_browser(text, tmp_path, width):
     assert f"{N} of {N} shown" in dom
     assert 'data-out="0"' in dom
     assert b"CONSOLE" not in done.stderr, done.stderr.decode()
+
+
+@pytest.mark.process
+def test_a_phone_shows_several_words_at_once(text, tmp_path):
+    """In a frame, as windows of browsers have a least width."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("needs chromium")
+    count = (
+        "<script>{ const box = document.querySelector('.box'), rows ="
+        " [...document.querySelectorAll('#translations tbody tr')];"
+        " const height = rows.slice(40, 60).reduce((sum, row) =>"
+        " sum + row.offsetHeight, 0) / 20;"
+        " parent.document.title = 'words ' + (box.clientHeight / height); }</script>"
+        "</body>"
+    )
+    page = html.escape(text.replace("</body>", count))
+    path = tmp_path / "frame.html"
+    frame = f'<iframe style="width:390px;height:844px" srcdoc="{page}"></iframe>'
+    path.write_bytes(frame.encode("utf-8", "backslashreplace"))
+    done = subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+            f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
+        ],
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    (shown,) = re.findall(r"<title>words ([\d.]+)</title>", done.stdout.decode("utf-8"))
+    assert float(shown) > 5  # of these long ones

@@ -1,6 +1,7 @@
 """What the command line offers to people who translate words."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -18,14 +19,14 @@ def accuracy(folder):
 def test_refinement_is_told_of_and_can_be_left_out(run, files):
     status, out, _ = run("align", "a.vec", "b.vec", "--quiet", "--output", "refined")
     assert status == 0
-    assert "refined " in out and "mutual matches" in out
+    assert "refined\t" in out and "mutual matches" in out
     summary = json.loads((files / "refined" / "result.json").read_text())
     assert summary["refinement"][0]["n_pairs"] == N
     status, out, _ = run(
         "align", "a.vec", "b.vec", "--quiet", "--output", "plain", "--refine", 0
     )
     assert status == 0
-    assert "refined " not in out
+    assert "refined\t" not in out
     with np.load(files / "plain" / "mapping.npz") as arrays:
         gram = arrays["mapping"] @ arrays["mapping"].T
         assert "target_mapping" not in arrays
@@ -276,11 +277,14 @@ def test_words_do_not_command_the_terminal(run, files):
 
 def test_a_narrow_terminal_shows_the_figures(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("FORCE_COLOR", "1")
     status, out, _ = run(
         "align", "a.vec", "b.vec", "--dictionary", "pairs.txt", "--quiet"
     )
     assert status == 0
+    out = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert out.count("1.000") == 9
+    assert max(map(len, out.splitlines())) <= 50
 
 
 def test_bytes_are_limited_and_more_are_read_if_asked_for(run, files):

@@ -16,7 +16,10 @@ def test_dynamics(run, data, tmp_path):
     assert status == 0, err
     assert "1 of 2: en-fr, epsilon 2%" in err
     assert "en-ru: wiki.ru.vec, crosslingual/dictionaries/en-ru.0-5000.txt" in out
-    assert "pictures without numbers" in out
+    flat = " ".join(out.split())
+    assert "pictures without numbers" in flat
+    assert "The paper: It draws" in flat and "falls monotonically, accuracy" in flat
+    assert "Here: the objective, gw_cost, " in flat
     assert all(len(line) <= 80 for line in out.splitlines())
     picture = (tmp_path / "out" / "dynamics-en-fr.png").read_bytes()
     assert picture.startswith(b"\x89PNG")

@@ -140,7 +140,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path):
     (tmp_path / "jobs").write_text("no folder")
     options = RunOptions(
         n_threads=1, n_jobs=1, output=tmp_path, state=None, force=True, again=False,
-        quiet=True,
+        as_json=False, quiet=True,
     )  # fmt: skip
 
     class Never(Experiment):

@@ -120,6 +120,7 @@ def outcome(
         csls=result.translate(rows),
         rows=rows,
         mutual=mutual,
+        shown=rows[:20],
         refined=result.refinement,
         warnings=tuple(warnings),
         seconds={"align": result.seconds},

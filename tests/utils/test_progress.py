@@ -1,13 +1,22 @@
 """Where events go: to functions, listeners, lines and bars."""
 
-import pytest
+import logging
+import sys
 
+import numpy as np
+import pytest
+from helpers.problems import rotated_pair
+from helpers.processes import run_python
+
+import gwfast
+from gwfast.utils import progress
 from gwfast.utils.progress import (
     ProgressEvent,
     ProgressListener,
     reporting,
     reporting_on_terminal,
 )
+from gwfast.words import read_embeddings
 
 EVENTS = [
     ProgressEvent("start", "first [bold]"),
@@ -53,3 +62,67 @@ def test_lines_of_some_events_where_there_is_no_terminal(capsys):
         for event in EVENTS:
             report_progress(event)
     assert capsys.readouterr() == ("", "a line\n")
+
+
+def test_nothing_for_a_quiet_terminal(capsys):
+    with reporting_on_terminal(lambda event: event.text, quiet=True) as report_progress:
+        report_progress(EVENTS[0])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_lines_without_rich(capsys, monkeypatch):
+    """The first of each kind of work, and then one a second."""
+    monkeypatch.setitem(sys.modules, "rich", None)
+    clock = iter([0.0, 0.5, 0.75, 1.0, 1.5])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with reporting(True) as report_progress:
+        for event in (*EVENTS, *(ProgressEvent("solve", f"at {k}") for k in range(3))):
+            report_progress(event)
+    assert capsys.readouterr() == ("", "first [bold]\nsecond\nat 2\n")
+
+
+def test_all_public_calls_show_lines_without_rich(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    x, y, _ = rotated_pair(40, 4, 0)
+    gwfast.align(x, y, refine=1, progress=True)
+    out, err = capsys.readouterr()
+    assert out == "" and "solving from" in err and "\x1b" not in err
+
+
+def test_the_log_has_stages_and_the_end(caplog):
+    x, y, _ = rotated_pair(40, 4, 0)
+    with caplog.at_level(logging.DEBUG, logger="gwfast"):
+        gwfast.align(x, y, refine=2)
+    assert {record.name for record in caplog.records} == {"gwfast"}
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert any(level == "DEBUG" and text.startswith("start 1") for level, text in told)
+    informed = [text for level, text in told if level == "INFO"]
+    assert informed[0].startswith("solving from")
+    assert informed[-1].startswith("aligned in ") and "converged" in informed[-1]
+    assert len(informed) >= 4  # with the rounds of refinement
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="gwfast"):
+        cost = np.abs(np.subtract.outer(x[:, 0], x[:, 0]))
+        gwfast.gromov_wasserstein(cost, cost[::-1, ::-1], epsilon=0.1)
+    last = caplog.records[-1].getMessage()
+    assert last.startswith("Gromov-Wasserstein ended as 'converged' after ")
+
+
+def test_the_log_has_files_that_were_read(caplog, tmp_path):
+    (tmp_path / "a.vec").write_text("a 1 2\nb 3 4\n")
+    with caplog.at_level(logging.INFO, logger="gwfast"):
+        read_embeddings(tmp_path / "a.vec")
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"read {tmp_path / 'a.vec'} in ")
+    assert record.getMessage().endswith("Embeddings(2 words x 2, float32)")
+
+
+@pytest.mark.process
+def test_the_log_is_silent_unless_asked():
+    code = (
+        "import numpy as np, gwfast; x = np.random.default_rng(0).random((9, 3))\n"
+        "gwfast.align(x, x, epsilon=0.1, init='profile')\n"
+    )
+    for line, expected in (("", False), ("basicConfig(level='INFO')", True)):
+        done = run_python(f"import logging; logging.{line or 'INFO'}\n{code}")
+        assert done.stdout == "" and ("INFO:gwfast:" in done.stderr) == expected

@@ -1,7 +1,9 @@
 """Read word embeddings from files: one function for every format."""
 
+import time
 from pathlib import Path
 
+from ...utils.progress import log
 from ...utils.types import PathLike
 from ..embeddings import Embeddings
 from ..vocabulary import Errors, Options
@@ -116,11 +118,14 @@ def read_embeddings(
     options = Options(max_words, bool(lower), errors)
     path = Path(path)
     source = Source.of(path, max_bytes)
+    began = time.perf_counter()
     try:
-        return _read(source, words, options, cache)
+        found = _read(source, words, options, cache)
     except MemoryError as error:
         reason = str(error) or "out of memory"
         raise MemoryError(f"{path}: cannot be read: {reason}") from error
+    log.info("read %s in %.2f s: %r", path, time.perf_counter() - began, found)
+    return found
 
 
 def _read(source, words, options, cache):

@@ -4,13 +4,13 @@ import gzip
 import re
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
 from ...utils.atomic_files import replacing
 from ...utils.types import PathLike
-from ..embeddings import as_embeddings
+from ..embeddings import Embeddings, as_embeddings
 
 FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}
 # Significant digits that bring every float32 back.
@@ -75,20 +75,37 @@ def write_embeddings(
     format = _format(path, format)
     if precision is not None and precision not in range(1, _EXACT + 1):
         raise ValueError(f"precision must be 1 to {_EXACT}, got {precision!r}")
+    vectors, words = _checked(embeddings, format, space)
+    with replacing(path) as stream, _compressed(stream, path) as stream:
+        if format == "npz":
+            np.savez(stream, words=np.array(words), vectors=vectors)
+        else:
+            rows = _text if format == "text" else _binary
+            _write_rows(stream, words, vectors, rows, precision)
+
+
+def write_text(
+    stream: BinaryIO, embeddings: Embeddings, *, space: str | None = None
+) -> None:
+    """Write word2vec text to a stream; see `write_embeddings`."""
+    vectors, words = _checked(embeddings, "text", space)
+    _write_rows(stream, words, vectors, _text, None)
+
+
+def _checked(embeddings, format, space):
+    """Vectors, and their words as `format` can hold them."""
     given = as_embeddings(embeddings)
     # Also checks what was made by hand.
     embeddings = as_embeddings((given.words, given.vectors))
-    words = _held(embeddings.words, format, space)
-    with replacing(path) as stream, _compressed(stream, path) as stream:
-        if format == "npz":
-            np.savez(stream, words=np.array(words), vectors=embeddings.vectors)
-            return
-        n, d = embeddings.vectors.shape
-        stream.write(f"{n} {d}\n".encode())
-        for start in range(0, n, _BLOCK_ROWS):
-            block = slice(start, start + _BLOCK_ROWS)
-            rows = _text if format == "text" else _binary
-            stream.write(rows(words[block], embeddings.vectors[block], precision))
+    return embeddings.vectors, _held(embeddings.words, format, space)
+
+
+def _write_rows(stream, words, vectors, rows, precision):
+    n, d = vectors.shape
+    stream.write(f"{n} {d}\n".encode())
+    for start in range(0, n, _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
+        stream.write(rows(words[block], vectors[block], precision))
 
 
 def _format(path, format):

@@ -1,0 +1,131 @@
+"""The maps between two embedding spaces: fields, use on new vectors, and their file."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from numpy.typing import ArrayLike
+
+from ..utils import notebooks
+from ..utils.types import Float32Array, FloatArray, PathLike
+from ..utils.validation import as_matrix
+from .normalize import Normalizer
+from .refine import RefineStep
+from .saving import write_alignment
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class MappedSpaces:
+    """Two embedding spaces as they are mapped to where they are comparable.
+
+    The attributes are told of in `AlignedSpaces`.
+    """
+
+    mapping: Float32Array
+    source: Normalizer
+    target: Normalizer
+    n_words: tuple[int, int]
+    n_threads: int
+    target_mapping: Float32Array | None = None
+    refinement: tuple[RefineStep, ...] = ()
+
+    def transform(self, x: ArrayLike) -> Float32Array:
+        """Map vectors of the source space into the target space.
+
+        Parameters
+        ----------
+        x : array-like of shape (n, d)
+            As they were given to `align`, not normalized.
+
+        Returns
+        -------
+        (n, d') float32 ndarray
+        """
+        return self.source(_with_columns(x, "x", len(self.mapping))) @ self.mapping
+
+    def transform_target(self, y: ArrayLike) -> Float32Array:
+        """Take vectors of the target space to where `transform` takes the source's.
+
+        Parameters
+        ----------
+        y : array-like of shape (m, d')
+            As they were given to `align`, not normalized.
+
+        Returns
+        -------
+        (m, d') float32 ndarray
+        """
+        y = _with_columns(y, "y", self.target.rows.shape[1])
+        return self._map_target(self.target(y))
+
+    @property
+    def mapped_source(self) -> Float32Array:
+        """(n, d') float32 ndarray: all source rows in the common space."""
+        return self.source.rows @ self.mapping
+
+    @property
+    def mapped_target(self) -> Float32Array:
+        """(m, d') float32 ndarray: all target rows in the common space."""
+        return self._map_target(self.target.rows)
+
+    def _map_target(self, y):
+        return y if self.target_mapping is None else y @ self.target_mapping
+
+    def save(self, path: PathLike, *, rows: bool = True) -> None:
+        """Write a file from which `load` makes this again.
+
+        It is there whole or not at all. It holds no words, and of an `AlignmentResult`
+        neither the plan nor anything else of the solve.
+
+        Parameters
+        ----------
+        path : path-like
+            Taken as it is, whatever its name ends in.
+        rows : bool, default=True
+            Keep all normalized rows, which are most of the file. Without them it maps
+            vectors, and there is nothing in it to translate.
+
+        Notes
+        -----
+        The content is that of ``.npz`` files, without pickles:
+        ``gwfast_alignment`` (the format, 2), ``mapping``, ``target_mapping`` where the
+        target is mapped as well, ``source_steps`` and ``target_steps`` (of
+        `normalize`), ``source_means`` and ``target_means`` (a row for each "center"),
+        ``source_rows`` and ``target_rows``, ``n_words``, and ``refinement`` (a row for
+        each `RefineStep`).
+        """
+        write_alignment(self, path, rows=rows)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._sizes()})"
+
+    def _repr_html_(self) -> str:
+        return notebooks.facts(type(self).__name__, self._facts())
+
+    def _facts(self):
+        """What a notebook shows: names and values."""
+        (n, d), (m, e) = self.source.rows.shape, self.target.rows.shape
+        refined = "no"
+        if self.refinement:
+            n_pairs = self.refinement[-1].n_pairs
+            refined = f"{len(self.refinement)} times, on {n_pairs:,} mutual matches"
+        return [
+            ("source", f"{n:,} rows x {d}"),
+            ("target", f"{m:,} rows x {e}"),
+            ("took part", " x ".join(f"{size:,}" for size in self.n_words)),
+            ("mapping", f"{self.mapping.shape[0]} -> {self.mapping.shape[1]}"),
+            ("refined", refined),
+        ]
+
+    def _sizes(self):
+        return (
+            f"{len(self.source.rows)} x {len(self.target.rows)} rows, "
+            f"mapping {self.mapping.shape[0]} -> {self.mapping.shape[1]}"
+        )
+
+
+def _with_columns(x: ArrayLike, name: str, columns: int) -> FloatArray:
+    x = as_matrix(x, name)
+    if x.shape[1] != columns:
+        raise ValueError(f"{name} must have {columns} columns, got {x.shape[1]}")
+    return x

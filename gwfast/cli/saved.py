@@ -1,0 +1,175 @@
+"""``gwfast translate`` and ``gwfast map``: what a folder of results is good for."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from .. import words
+from ..alignment.spaces import load_alignment
+from ..experiments.store import as_json as json_line
+from ..utils.progress import console
+from ..words.files.writing import write_text
+from .options import FILE, JSON, reader_options
+from .outputs import TRANSLATIONS, field, word_of
+from .reading import check_target, read, report_file
+from .terminal import literal, print_fields, translations_table
+
+_FOLDER = click.Path(exists=True, path_type=Path)
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("asked", metavar="WORD...", nargs=-1, required=True)
+@click.option(
+    "-k", "--count", "k", type=click.IntRange(1, 10), default=5,
+    help="Translations of each word.",
+)  # fmt: skip
+@JSON
+def translate(folder, asked, k, as_json):
+    """Translate words of the source by a saved result.
+
+    DIR is what `gwfast align --output` wrote; what it holds of each WORD is shown: the
+    best translations by CSLS with their scores, those of the plan with the masses
+    moved, and whether the first one is mutual. A word that was not there is told on
+    stderr, and the exit status is 1.
+    """
+    found, alike = _look_up(_inside(folder, "translations.tsv"), asked)
+    for word in asked:
+        if word not in found:
+            more = f"; there is {alike[word]!r}" if word in alike else ""
+            message = f"gwfast: {literal(word)!r} is not among the source words{more}"
+            click.echo(message, err=True)
+    chosen = {word: found[word][:k] for word in asked if word in found}
+    if as_json:
+        click.echo(json_line(_as_object(chosen)))
+    elif chosen:
+        _show(chosen)
+    return int(len(chosen) < len(set(asked)))
+
+
+def _inside(folder, name):
+    """A file of a folder of results."""
+    path = folder / name
+    if not path.is_file():
+        raise click.UsageError(
+            f"DIR must be what gwfast align --output wrote, got {folder} without {name}"
+        )
+    return path
+
+
+def _look_up(path, asked):
+    """Rows of the table by word, and words that differ by case only from others that
+    were asked for."""
+    wanted = {field(word): word for word in asked}
+    folded = {}
+    for key, word in wanted.items():
+        folded.setdefault(key.casefold(), []).append(word)
+    found, alike = {}, {}
+    with open(path, encoding="utf-8", newline="\n") as stream:
+        header = stream.readline().rstrip("\n").split("\t")
+        if header != list(TRANSLATIONS):
+            raise click.UsageError(
+                f"{path} must begin with the columns {', '.join(TRANSLATIONS)}"
+            )
+        for line in stream:
+            key = line.partition("\t")[0]
+            if key in wanted:
+                row = line.rstrip("\n").split("\t")
+                if len(row) != len(TRANSLATIONS):
+                    raise click.UsageError(f"{path} is damaged: {line[:60]!r}")
+                found.setdefault(wanted[key], []).append(row)
+            for word in folded.get(key.casefold(), ()):
+                alike.setdefault(word, word_of(key))
+    return found, alike
+
+
+def _as_object(chosen):
+    """Of each word, in JSON's types."""
+    return {
+        word: {
+            "mutual": rows[0][6] == "yes",
+            "csls": [
+                {"word": word_of(row[2]), "score": json.loads(row[3])} for row in rows
+            ],
+            "coupling": [
+                {"word": word_of(row[4]), "mass": json.loads(row[5])}
+                for row in rows
+                if row[4]
+            ],
+        }
+        for word, rows in chosen.items()
+    }
+
+
+def _show(chosen):
+    out = console()
+    if not out.is_terminal:
+        lines = (row for rows in chosen.values() for row in rows)
+        print_fields(out, [TRANSLATIONS, *lines])
+        return
+    cells = [
+        (
+            literal(rows[0][0]),
+            ", ".join(f"{literal(row[2])} {float(row[3]):.2f}" for row in rows),
+            ", ".join(literal(row[4]) for row in rows if row[4]),
+            rows[0][6],
+        )
+        for rows in chosen.values()
+    ]
+    translations_table(out, cells)
+
+
+@click.command("map")
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("source", metavar="FILE", type=FILE)
+@reader_options(default=None)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write there, in the format that the name says, as `gwfast convert` does.",
+    show_default="stdout, as word2vec text",
+)
+@click.option(
+    "--side",
+    type=click.Choice(["source", "target"]),
+    default="source",
+    help="Of which space the vectors are.",
+)
+@click.option(
+    "--space",
+    metavar="TEXT",
+    help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
+)
+@click.option("--force", is_flag=True, help="Replace --output.")
+@JSON
+def map_vectors(
+    folder, source, max_vocab, lower, encoding_errors, max_bytes, output, side, space,
+    force, as_json,
+):  # fmt: skip
+    """Map vectors by a saved result.
+
+    DIR is what `gwfast align --output` wrote, or a file of AlignmentResult.save. The
+    vectors of FILE are normalized as those of their side were, and taken to the space
+    where both sides are comparable.
+    """
+    if output is None and as_json:
+        raise click.UsageError("--json needs --output")
+    if output is not None:
+        check_target(output, force, "--output")
+    path = folder if folder.is_file() else _inside(folder, "mapping.npz")
+    spaces = load_alignment(path)
+    embeddings = read(source, max_vocab, lower, encoding_errors, max_bytes)
+    mapped = spaces.transform if side == "source" else spaces.transform_target
+    try:
+        vectors = mapped(embeddings.vectors)
+    except ValueError as error:
+        raise click.ClickException(f"{source}: {error}") from error
+    made = words.as_embeddings((embeddings.words, vectors))
+    if output is not None:
+        words.write_embeddings(output, made, space=space)
+        report_file(output, made, as_json)
+        return
+    write_text(sys.stdout.buffer, made, space=space)
