@@ -22,9 +22,11 @@ NEEDED = {
     "language_distances": "joblib",
 }
 
+MODULES = "gwfast", "gwfast.words", "gwfast.pot", "gwfast.plot", "gwfast.singlecell"
+
 
 def public_names():
-    for module in ("gwfast", "gwfast.words", "gwfast.pot", "gwfast.plot"):
+    for module in MODULES:
         try:
             names = importlib.import_module(module).__all__
         except ImportError:  # gwfast.plot without matplotlib
@@ -54,8 +56,8 @@ def test_example_runs(module, name, monkeypatch):
     docstring = inspect.getdoc(thing)
     assert "\nExamples\n--------\n" in docstring
     examples = doctest.DocTestParser().get_doctest(docstring, {}, name, None, None)
-    assert examples.examples
-    assert not any(doctest.SKIP in one.options for one in examples.examples)
+    # What needs a cluster may be shown beside it.
+    assert sum(doctest.SKIP not in one.options for one in examples.examples) >= 2
     # A reader can copy it: nothing comes from the module that it is in.
     failed, _ = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples)
     assert not failed

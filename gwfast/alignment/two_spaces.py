@@ -30,8 +30,8 @@ class TwoSpaces:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> spaces = TwoSpaces(np.ones((4, 3)), np.ones((2, 5)))
+    >>> import numpy as np, gwfast
+    >>> spaces = gwfast.TwoSpaces(np.ones((4, 3)), np.ones((2, 5)))
     >>> spaces, spaces[:3]
     (TwoSpaces(4 x 3, 2 x 5), TwoSpaces(2 x 3, 1 x 5))
     """

@@ -198,6 +198,12 @@ class LabelTransfer(NamedTuple):
     shares : float64 ndarray
         How much of its mass that is: 1 where all agree. 0 for points without mass,
         whose label means nothing.
+
+    Examples
+    --------
+    >>> import gwfast, numpy as np
+    >>> gwfast.LabelTransfer(np.array(["neuron"]), np.array([0.9])).labels
+    array(['neuron'], dtype='<U6')
     """
 
     labels: NDArray[Any]

@@ -45,6 +45,20 @@ class Tried(NamedTuple):
     epsilon : float
     status : Status
     seconds : float
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.singlecell
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.choice(3, 100, p=[0.5, 0.3, 0.2])
+    >>> time = rng.uniform(0, np.array([4.0, 2.5, 1.5])[kind])
+    >>> x = time[:, None] * np.array([[1, 0], [0, 1], [-1, 0]])[kind]
+    >>> y = time[:, None] * np.array([[0, 0, 1], [0, -1, 0], [1, 1, 0]])[kind]
+    >>> found = gwfast.singlecell.align(
+    ...     x, y, n_neighbors=(15, 20), metric="euclidean"
+    ... )
+    >>> [one.n_neighbors for one in found.tried]
+    [15, 20]
     """
 
     n_neighbors: int
@@ -70,6 +84,20 @@ class CellAlignment:
         Of the graph that was chosen, that with the lowest `gw_cost`.
     tried : tuple of Tried
         All numbers of neighbors.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.singlecell
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.choice(3, 100, p=[0.5, 0.3, 0.2])
+    >>> time = rng.uniform(0, np.array([4.0, 2.5, 1.5])[kind])
+    >>> x = time[:, None] * np.array([[1, 0], [0, 1], [-1, 0]])[kind]
+    >>> y = time[:, None] * np.array([[0, 0, 1], [0, -1, 0], [1, 1, 0]])[kind]
+    >>> found = gwfast.singlecell.align(
+    ...     x, y, n_neighbors=(15, 20), metric="euclidean"
+    ... )
+    >>> found.gw.plan.shape, found.n_neighbors in (15, 20)
+    ((100, 100), True)
     """
 
     gw: GWResult
@@ -210,10 +238,19 @@ def align(
 
     Examples
     --------
-    >>> import gwfast.singlecell
-    >>> found = gwfast.singlecell.align(rna, atac, labels="cell_type")  # doctest: +SKIP
-    >>> rna.obs["gwfast_cell_type"]  # doctest: +SKIP
-    >>> rna.obsm["X_gwfast"]  # doctest: +SKIP
+    >>> import numpy as np, gwfast.singlecell
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.choice(3, 100, p=[0.5, 0.3, 0.2])
+    >>> time = rng.uniform(0, np.array([4.0, 2.5, 1.5])[kind])
+    >>> x = time[:, None] * np.array([[1, 0], [0, 1], [-1, 0]])[kind]
+    >>> y = time[:, None] * np.array([[0, 0, 1], [0, -1, 0], [1, 1, 0]])[kind]
+    >>> found = gwfast.singlecell.align(
+    ...     x, y, n_neighbors=(15, 20), metric="euclidean"
+    ... )
+    >>> str(found.gw.status)
+    'converged'
+    >>> found.gw.plan.shape
+    (100, 100)
     """
     deadline = Deadline.after(time_limit)
     rep_x, rep_y = use_rep if isinstance(use_rep, tuple) else (use_rep, use_rep)

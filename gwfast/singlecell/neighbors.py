@@ -41,6 +41,18 @@ def neighbor_costs(
     -------
     DenseCost
         Of shape (n, n), from 0 to 1. What no path connects is as far as the farthest.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.singlecell
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.choice(3, 100, p=[0.5, 0.3, 0.2])
+    >>> time = rng.uniform(0, np.array([4.0, 2.5, 1.5])[kind])
+    >>> x = time[:, None] * np.array([[1, 0], [0, 1], [-1, 0]])[kind]
+    >>> y = time[:, None] * np.array([[0, 0, 1], [0, -1, 0], [1, 1, 0]])[kind]
+    >>> costs = gwfast.singlecell.neighbor_costs(x, 10, metric="euclidean")
+    >>> costs.matrix.shape, round(float(costs.matrix.max()), 6)
+    ((100, 100), 1.0)
     """
     points = _placed(as_matrix(points, "points").astype(np.float64), metric)
     n, k = len(points), as_count(n_neighbors, "n_neighbors", least=2)

@@ -71,6 +71,13 @@ def principal_components(
     (n, n_components) float64 ndarray
         Around zero, largest variance first; the signs are such that the largest entry
         of each direction is positive.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.singlecell
+    >>> table = np.random.default_rng(0).normal(size=(20, 8))
+    >>> gwfast.singlecell.principal_components(table, 3).shape
+    (20, 3)
     """
     made: Any
     if sparse.issparse(table):

@@ -24,6 +24,7 @@ def foscttm(x: ArrayLike, y: ArrayLike) -> float:
 
     Examples
     --------
+    >>> from gwfast.singlecell import foscttm
     >>> foscttm([[0.0], [1.0], [2.0]], [[0.1], [1.1], [2.1]])
     0.0
     """
