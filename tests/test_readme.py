@@ -1,36 +1,61 @@
-"""The README's examples run as they stand."""
+"""The examples of the README and of the pages of the documentation run."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-# What each of them prints, in their order.
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+# What each example of each page prints, in their order.
 PRINTED = {
-    "align": "converged",
-    "gromov_wasserstein": "converged",
-    "exact": "True\nTrue\n",
-    "unbalanced": "converged",
-    "pairwise": "190 solved, 0 skipped",
-    "pot": "converged",
+    "README.md": ["converged"],
+    "docs/start.md": ["converged", "converged\n100% right"],
+    "docs/cells.md": ["of the labels right\n(200, 3)"],
+    "docs/costs.md": ["converged", "True\nTrue\n", "converged"],
+    "docs/extending.md": ["converged"],
+    "docs/many-spaces.md": ["190 solved, 0 skipped"],
+    "docs/pot.md": ["converged"],
 }
 
 
-def test_there_are_examples():
-    assert len(BLOCKS) == len(PRINTED)
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+PAGES = [
+    path.relative_to(ROOT).as_posix()
+    for path in (README, *sorted((ROOT / "docs").glob("*.md")))
+]
+EXAMPLES = [
+    pytest.param(page, block, printed, id=f"{page}-{number}")
+    for page, texts in PRINTED.items()
+    for number, (block, printed) in enumerate(
+        zip(blocks(ROOT / page), texts, strict=False)
+    )
+]
+
+
+def test_all_examples_are_run():
+    found = {page: len(blocks(ROOT / page)) for page in PAGES}
+    expected = {page: len(texts) for page, texts in PRINTED.items()}
+    assert {page: count for page, count in found.items() if count} == expected
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "block, printed", list(zip(BLOCKS, PRINTED.values(), strict=False)), ids=PRINTED
-)
-def test_example_runs(block, printed, capsys):
-    exec(compile(block, str(README), "exec"), {})
+@pytest.mark.parametrize("page, block, printed", EXAMPLES)
+def test_example_runs(page, block, printed, capsys):
+    exec(compile(block, page, "exec"), {})
     assert printed in capsys.readouterr().out
 
 
 def test_set_up_commands_stand_first():
     commands = 'pip install ".[cli]" && gwfast demo\npip install ".[test]" && pytest\n'
     assert f"```sh\n{commands}```" in README.read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text("utf-8")
+    for target in re.findall(r"\]\((?!http|#)([^)#]+)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), target

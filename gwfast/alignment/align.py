@@ -57,6 +57,19 @@ class AlignmentResult(AlignedSpaces):
         The Gromov-Wasserstein solution with its history.
     seconds : float
         For all of it.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> str(result.gw.status)
+    'converged'
+    >>> result.mapping.shape
+    (200, 200)
+    >>> result.translate(range(3), k=2).indices.shape
+    (3, 2)
     """
 
     gw: GWResult
@@ -231,6 +244,17 @@ def align(
     Stages and the end are logged as INFO to the logger ``gwfast`` of `logging`, the
     starts that are tried as DEBUG; ``logging.basicConfig(level="INFO")`` shows them.
     So do the other solvers, and `gwfast.words.read_embeddings`.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, _ = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> str(result.gw.status)
+    'converged'
+    >>> result.translate(range(10), k=3).indices.shape
+    (10, 3)
     """
     began = time.perf_counter()
     deadline = Deadline.after(time_limit)

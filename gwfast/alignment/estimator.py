@@ -89,9 +89,9 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_words, metric, normalize, epsilon, init, loss, max_outer, max_inner, tol, \\
-    marginal_tol, time_limit, n_threads, memory_limit, tier, seed, search, refine, \\
-    scale_costs, checkpoint
+    n_words, metric, normalize, epsilon, init, loss, max_outer, max_inner, tol, \
+marginal_tol, time_limit, n_threads, memory_limit, tier, seed, search, refine, \
+scale_costs, checkpoint
         See `align`. They are checked by `fit`.
     retrieval : {"csls", "nn", "inverted_softmax"}, default="csls"
         How `predict` ranks, see `nearest_neighbors`.

@@ -48,6 +48,16 @@ class Refinement:
     reweight : float, default=0.5
         Power of the correlations by which the directions of the common space are
         weighted. Without `whiten` this makes things worse.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> refined = result.refine(gwfast.Refinement(n_iter=2, vocabulary=500))
+    >>> len(refined.refinement)
+    2
     """
 
     n_iter: int = 5
@@ -81,6 +91,16 @@ class RefineStep(NamedTuple):
         Fraction of rows whose best match is another one than in the iteration before.
     seconds : float
         Since the refinement began.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> step = result.refine(gwfast.Refinement(2, vocabulary=500)).refinement[-1]
+    >>> step.iteration, bool(step.n_pairs > 50)
+    (2, True)
     """
 
     iteration: int

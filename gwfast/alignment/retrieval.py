@@ -77,6 +77,13 @@ def nearest_neighbors(
     ------
     ValueError
         If shapes do not fit or rows are zero.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).normal(size=(40, 5))
+    >>> gwfast.nearest_neighbors(x[:3], x, method="nn", k=1).indices.ravel()
+    array([0, 1, 2])
     """
     queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
     one_of(method, "method", METHODS)

@@ -44,6 +44,22 @@ class AlignedSpaces(MappedSpaces):
     refinement : tuple of RefineStep
         What was done to the mapping since; empty for the first one.
     n_threads : int
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> spaces = gwfast.AlignedSpaces(
+    ...     mapping=result.mapping,
+    ...     source=result.source,
+    ...     target=result.target,
+    ...     n_words=result.n_words,
+    ...     n_threads=1,
+    ... )
+    >>> spaces.transform(spanish.vectors[:3]).shape
+    (3, 200)
     """
 
     def refine(
@@ -192,6 +208,20 @@ def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSp
         If there is no memory for what it rightly holds.
     OSError
         If it cannot be opened.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "es-fr.npz")
+    ...     result.save(path)
+    ...     loaded = gwfast.load_alignment(path)
+    >>> bool((loaded.mapping == result.mapping).all())
+    True
     """
     n_threads = resolve_n_threads(n_threads)
     return AlignedSpaces(**read_alignment(path), n_threads=n_threads)

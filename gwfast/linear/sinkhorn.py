@@ -69,6 +69,15 @@ def sinkhorn(
     -----
     ConvergenceWarning
         If `max_iter` iterations, or the time, did not reach `tol`.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> result = gwfast.sinkhorn(1 - np.eye(3), epsilon=0.1)
+    >>> str(result.status)
+    'converged'
+    >>> result.plan.sum(axis=0).round(3)
+    array([0.333, 0.333, 0.333], dtype=float32)
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
     cost = as_matrix(cost, "cost")

@@ -55,6 +55,13 @@ def plot_coupling(
     ValueError
         If `coupling` is not a matrix of finite numbers that are not negative, or
         labels are not as many as its rows or columns.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> figure = gwfast.plot.plot_coupling(np.eye(3) / 3, ["a", "b", "c"])
+    >>> len(figure.axes) > 0
+    True
     """
     return plot_couplings(
         {title: coupling}, row_labels, col_labels, path=path, figure=figure
@@ -87,6 +94,15 @@ def plot_couplings(
     ------
     ValueError
         See `plot_coupling`; also where there is none, or shapes differ.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> figure = gwfast.plot.plot_couplings(
+    ...     {"sharp": np.eye(3) / 3, "flat": np.ones((3, 3)) / 9}
+    ... )
+    >>> figure.axes[0].get_title(loc="left") or figure.axes[0].get_title()
+    'sharp'
     """
     plans = {name: _as_plan(one) for name, one in dict(couplings).items()}
     shapes = {plan.shape for plan in plans.values()}

@@ -71,6 +71,16 @@ def plot_dynamics(
     ------
     ValueError
         If there is no step to draw, or `accuracy_history` does not fit `history`.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast, gwfast.plot
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> figure = gwfast.plot.plot_dynamics(result.history)
+    >>> len(figure.axes)
+    2
     """
     single = not isinstance(history, Mapping)
     runs, curves = _as_runs(history, accuracy_history)
@@ -161,6 +171,16 @@ def plot_candidates(
     ------
     ValueError
         If `candidates` is empty, as it is where one start was given.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast, gwfast.plot
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> figure = gwfast.plot.plot_candidates(result.candidates)
+    >>> len(figure.axes) > 0
+    True
     """
     candidates = list(candidates)
     if not candidates:

@@ -57,6 +57,17 @@ def plot_distance_histograms(
     ------
     ValueError
         If a side has less than two rows, or a row is zero.
+
+    Examples
+    --------
+    >>> import gwfast.plot
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, _ = load_sample()
+    >>> figure = gwfast.plot.plot_distance_histograms(
+    ...     spanish.vectors, french.vectors, labels=("es", "fr"), max_rows=200
+    ... )
+    >>> len(figure.axes)
+    1
     """
     labels = _style.as_labels(labels, "labels", 2)
     max_rows, bins = as_count(max_rows, "max_rows", least=2), as_count(bins, "bins")
@@ -125,6 +136,14 @@ def plot_distances(
     ------
     ValueError
         If `matrix` is not square and finite, or `names` are not as many.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
+    >>> figure = gwfast.plot.plot_distances(distances, ["a", "b", "c"])
+    >>> len(figure.axes) > 0
+    True
     """
     matrix = as_square(matrix, "matrix")
     n = len(matrix)
@@ -180,6 +199,14 @@ def plot_dendrogram(
     ValueError
         If `matrix` is not a matrix of two or more finite, non-negative distances, or
         `names` are not as many.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
+    >>> figure = gwfast.plot.plot_dendrogram(distances, ["a", "b", "c"])
+    >>> len(figure.axes)
+    1
     """
     distances = _as_distances(matrix)
     n = len(distances)
@@ -242,6 +269,14 @@ def plot_embedding(
     ValueError
         If `matrix` is not a matrix of two or more finite, non-negative distances, or
         `names` or `groups` are not as many.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
+    >>> figure = gwfast.plot.plot_embedding(distances, ["a", "b", "c"])
+    >>> len(figure.axes)
+    1
     """
     distances = _as_distances(matrix)
     n = len(distances)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
@@ -18,7 +19,16 @@ Returns
     Of the library and dtype of the input; without entropy.
 log : dict
     If asked for, with the plan as "T".
-"""
+{example}"""
+
+
+def _example(function: Callable[..., Any]) -> str:
+    """The example of a function of the plan, with the value asked for instead."""
+    name = function.__name__
+    _, heading, lines = (inspect.getdoc(function) or "").partition("\nExamples\n")
+    lines = re.sub(rf"plan(?:, _)? = pot\.{name}\(", f"loss = pot.{name}2(", lines)
+    call, _, _ = lines.rpartition("\n>>> ")
+    return f"{heading}{call}\n>>> round(float(loss), 6) >= 0\nTrue\n" if heading else ""
 
 
 def valued(
@@ -50,7 +60,9 @@ def valued(
     # There is none where Python runs with -OO.
     summary = (function.__doc__ or "").partition("\n\n")[0].replace("\n    ", "\n")
     summary = summary.replace(" plan", " loss", 1).replace(f"{name}`", f"{name}2`")
-    function2.__doc__ = DOC.format(summary=summary, name=name, value=value)
+    function2.__doc__ = DOC.format(
+        summary=summary, name=name, value=value, example=_example(function)
+    )
     function2.__name__ = function2.__qualname__ = f"{name}2"
     returned = float | Any
     function2.__annotations__ = function.__annotations__ | {"return": returned}

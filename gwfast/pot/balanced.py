@@ -92,6 +92,17 @@ def entropic_gromov_wasserstein(
     ConvergenceWarning
         If the plan should not be trusted as it is. Having reached `max_iter` is no
         reason, as in POT.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.entropic_gromov_wasserstein(C1, C2, epsilon=0.5)
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     return entropic_fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -140,6 +151,18 @@ verbose, log, numItermax, stopThr, warn
     log : dict
         If asked for: "err", "fgw_dist", its parts "lin_loss" and "quad_loss", and
         "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.entropic_fused_gromov_wasserstein(M, C1, C2, epsilon=0.5)
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     problem = Problem(
         C1, C2, p, q, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric, G0=G0

@@ -48,6 +48,17 @@ def BAPG_gromov_wasserstein(
     log : dict
         If asked for: "err", "gw_dist", without `marginal_loss` also "loss", what is
         left of it without those terms, and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.BAPG_gromov_wasserstein(C1, C2, epsilon=50)
+    >>> plan.sum(axis=0).round(3)
+    array([0.2, 0.2, 0.2, 0.2, 0.2])
     """
     return BAPG_fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -89,6 +100,18 @@ verbose, log
     log : dict
         If asked for: "err", "fgw_dist", its parts "lin_loss" and "quad_loss", without
         `marginal_loss` also "loss", and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.BAPG_fused_gromov_wasserstein(M, C1, C2, epsilon=50)
+    >>> plan.sum(axis=0).round(3)
+    array([0.2, 0.2, 0.2, 0.2, 0.2])
     """
     problem = Problem(
         C1, C2, p, q, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric, G0=G0

@@ -80,6 +80,17 @@ stopThr, warn
     C : array of shape (N, N)
     log : dict
         If asked for: "err", with the criterion "loss" also "loss", the plans "T", "p".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> center = pot.entropic_gromov_barycenters(4, [C1, C2], epsilon=0.5, max_iter=20)
+    >>> center.shape
+    (4, 4)
     """
     solve = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
     data = dict(loss_fun=loss_fun, symmetric=symmetric)
@@ -148,6 +159,19 @@ stopThr, warn
         If asked for: "err_feature", "err_structure" and "Ts_iter", or with the
         criterion "loss" "loss" and "err_rel_loss"; the plans "T", "p", and "Ms", the
         costs between features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> features, structure = pot.entropic_fused_gromov_barycenters(
+    ...     4, [x[:, None], x[::-1, None]], [C1, C2], epsilon=0.5, max_iter=20
+    ... )
+    >>> features.shape, structure.shape
+    ((4, 1), (4, 4))
     """
     solve = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
     data = dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha)

@@ -96,6 +96,17 @@ def gromov_wasserstein(
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.gromov_wasserstein(C1, C2)
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     return fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -142,6 +153,18 @@ verbose, numItermaxEmd
     log : dict
         If asked for: as that of `gromov_wasserstein`, with "fgw_dist" and its parts
         "lin_loss" and "quad_loss".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.fused_gromov_wasserstein(M, C1, C2)
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     problem = Problem(
         C1, C2, p, q, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric, G0=G0
@@ -187,6 +210,17 @@ def semirelaxed_gromov_wasserstein(
         Its rows sum to `p`.
     log : dict
         If asked for: "loss", "srgw_dist" and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.semirelaxed_gromov_wasserstein(C1, C2)
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     return semirelaxed_fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -232,6 +266,18 @@ def semirelaxed_fused_gromov_wasserstein(
     log : dict
         If asked for: "loss", "srfgw_dist", its parts "lin_loss" and "quad_loss", and
         "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.semirelaxed_fused_gromov_wasserstein(M, C1, C2)
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     data = dict(
         C1=C1, C2=C2, p=p, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric
@@ -294,6 +340,17 @@ def partial_gromov_wasserstein(
     T : array of shape (ns, nt)
     log : dict
         If asked for: "loss", "partial_gw_dist" and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.partial_gromov_wasserstein(C1, C2, m=0.75)
+    >>> round(float(plan.sum()), 3)
+    0.75
     """
     return partial_fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -340,6 +397,18 @@ warn, log, verbose
     log : dict
         If asked for: "loss", "partial_fgw_dist", its parts "lin_loss" and "quad_loss",
         and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.partial_fused_gromov_wasserstein(M, C1, C2, m=0.75)
+    >>> round(float(plan.sum()), 3)
+    0.75
     """
     problem = Problem(
         C1,

@@ -59,6 +59,16 @@ warmstartT, verbose, log, init_C, random_state
     C : array of shape (N, N)
     log : dict
         As that of `entropic_gromov_barycenters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
+    (4, 4)
     """
     data = dict(loss_fun=loss_fun, symmetric=symmetric)
     rules = Rules(
@@ -121,6 +131,19 @@ random_state
     C : array of shape (N, N)
     log : dict
         As that of `entropic_fused_gromov_barycenters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> features, structure = pot.fgw_barycenters(
+    ...     4, [x[:, None], x[::-1, None]], [C1, C2], max_iter=20
+    ... )
+    >>> features.shape, structure.shape
+    ((4, 1), (4, 4))
     """
     data = dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha)
     limits = stop_criterion, max_iter, tol, warmstartT, verbose

@@ -54,6 +54,17 @@ def entropic_partial_gromov_wasserstein(
     T : array of shape (ns, nt)
     log : dict
         If asked for: "err", "partial_gw_dist" and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.entropic_partial_gromov_wasserstein(C1, C2, reg=0.5, m=0.75)
+    >>> round(float(plan.sum()), 3)
+    0.75
     """
     return entropic_partial_fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -97,6 +108,20 @@ def entropic_partial_fused_gromov_wasserstein(
     log : dict
         If asked for: "err", "partial_fgw_dist", its parts "lin_loss" and "quad_loss",
         and "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.entropic_partial_fused_gromov_wasserstein(
+    ...     M, C1, C2, reg=0.5, m=0.75
+    ... )
+    >>> round(float(plan.sum()), 3)
+    0.75
     """
     problem = Problem(
         C1,

@@ -135,6 +135,14 @@ def patch() -> None:
     ------
     ImportError
         If POT is not installed.
+
+    Examples
+    --------
+    >>> import ot, gwfast.pot
+    >>> gwfast.pot.patch()
+    >>> ot.gromov.gromov_wasserstein.__module__
+    'gwfast.pot.patching'
+    >>> gwfast.pot.unpatch()
     """
     _swap.change(asked=True)
 
@@ -143,6 +151,14 @@ def unpatch() -> None:
     """Undo `patch`: every module gets back what it had.
 
     Without `patch` nothing happens; inside of `patched`, only once that ends.
+
+    Examples
+    --------
+    >>> import ot, gwfast.pot
+    >>> gwfast.pot.patch()
+    >>> gwfast.pot.unpatch()
+    >>> ot.gromov.gromov_wasserstein.__module__
+    'ot.gromov._gw'
     """
     _swap.change(asked=False)
 

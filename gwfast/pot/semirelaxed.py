@@ -62,6 +62,17 @@ def entropic_semirelaxed_gromov_wasserstein(
     ------
     ImportError
         If `G0` is the name of one that POT makes, and it is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan = pot.entropic_semirelaxed_gromov_wasserstein(C1, C2, epsilon=0.5)
+    >>> plan.argmax(axis=1)
+    array([3, 2, 2, 1, 0])
     """
     return entropic_semirelaxed_fused_gromov_wasserstein(**dict(locals(), M=None))
 
@@ -105,6 +116,20 @@ random_state
     log : dict
         If asked for: "err", "srfgw_dist", its parts "lin_loss" and "quad_loss", and
         "status".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
+    >>> plan = pot.entropic_semirelaxed_fused_gromov_wasserstein(
+    ...     M, C1, C2, epsilon=0.5
+    ... )
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     data = dict(
         C1=C1, C2=C2, p=p, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric

@@ -110,6 +110,19 @@ def fused_unbalanced_gromov_wasserstein(
         If the problem is none that gwfast solves, and POT's functions are not swapped.
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> plan, _ = pot.fused_unbalanced_gromov_wasserstein(
+    ...     C1, C2, reg_marginals=5, epsilon=0.5
+    ... )
+    >>> plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
     arguments = dict(locals())
     name = "fused_unbalanced_gromov_wasserstein"
@@ -150,6 +163,19 @@ def fused_unbalanced_gromov_wasserstein2(
         Of the library and dtype of the input.
     log : dict
         If asked for, that of `fused_unbalanced_gromov_wasserstein`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> loss = pot.fused_unbalanced_gromov_wasserstein2(
+    ...     C1, C2, reg_marginals=5, epsilon=0.5
+    ... )
+    >>> round(float(loss), 6) >= 0
+    True
     """
     arguments = dict(locals())
     name = "fused_unbalanced_gromov_wasserstein2"

@@ -54,6 +54,16 @@ class OTResult:
     status : str
         Why the solver stopped.
     log : dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> pot.solve_gromov(C1, C2, reg=0.1).plan.argmax(axis=1)
+    array([4, 3, 2, 1, 0])
     """
 
     plan: Any
@@ -161,6 +171,17 @@ def solve_gromov(
     -----
     ConvergenceWarning
         If the plan should not be trusted as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> C2 = C1[::-1, ::-1]
+    >>> result = pot.solve_gromov(C1, C2)
+    >>> result.plan.argmax(axis=1), round(float(result.value), 6)
+    (array([4, 3, 2, 1, 0]), 0.0)
     """
     arguments = dict(locals())
     if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:

@@ -39,7 +39,8 @@ class Epsilon:
 
     Examples
     --------
-    >>> Epsilon(relative=0.02)
+    >>> import gwfast
+    >>> gwfast.Epsilon(relative=0.02)
     Epsilon(value=None, relative=0.02, anneal_from=1.0, anneal_by=0.9)
     """
 

@@ -85,6 +85,14 @@ class PointCloud:
         Scaled so that costs are of order one in units of `scale`.
     signature : (r, r) float64 ndarray
     scale : float
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).normal(size=(50, 3))
+    >>> cloud = gwfast.PointCloud(x, "sqeuclidean")
+    >>> cloud.n, cloud.has_factors
+    (50, True)
     """
 
     symmetric = True
@@ -248,6 +256,12 @@ class DenseCost:
         As it came, of its own float dtype and memory order.
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> gwfast.DenseCost([[0, 1], [1, 0]]).symmetric
+    True
     """
 
     n: int
@@ -329,6 +343,13 @@ def cosine_similarity(
     ------
     ValueError
         If a row is zero (it is named), or shapes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> gwfast.cosine_similarity(np.array([[1.0, 0], [3, 4]]), np.array([[2.0, 0]]))
+    array([[1. ],
+           [0.6]], dtype=float32)
     """
     x = as_matrix(x, "x")
     other = x if y is None else as_matrix(y, "y")

@@ -62,6 +62,15 @@ default="balanced"
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> problem = gwfast.QuadraticProblem(cost, cost[::-1, ::-1])
+    >>> problem.p.shape, round(float(problem.p.sum()), 6)
+    ((60,), 1.0)
     """
 
     def __init__(

@@ -22,6 +22,15 @@ class Neighbors(NamedTuple):
     ----------
     indices : (n_queries, k) int64 ndarray
     scores : (n_queries, k) float32 ndarray
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> found = gwfast.nearest_neighbors(np.eye(3), np.eye(3)[::-1], method="nn", k=1)
+    >>> found.indices.ravel()
+    array([2, 1, 0])
+    >>> found.scores.ravel()
+    array([1., 1., 1.], dtype=float32)
     """
 
     indices: IntArray

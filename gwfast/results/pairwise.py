@@ -39,6 +39,17 @@ class PairwiseResult:
     n_unconverged : int
         Pairs whose solver ended at a limit.
     seconds : float
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> places = [0, 1, 3], [0, 1, 4], [0, 5, 9]
+    >>> lines = [np.abs(np.subtract.outer(x, x)) for x in places]
+    >>> found = gwfast.pairwise_gromov_wasserstein(lines)
+    >>> found.distances.shape, found.n_solved
+    ((3, 3), 3)
+    >>> found.nearest(1).indices.ravel()
+    array([1, 0, 1])
     """
 
     costs: Float64Array

@@ -25,7 +25,20 @@ PROJECTIONS: tuple[Projection, ...] = get_args(Projection)
 
 
 class ConvergenceWarning(UserWarning):
-    """A solver did not end as it should; the result's `status` says how."""
+    """A solver did not end as it should; the result's `status` says how.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = gwfast.gromov_wasserstein(cost, cost, max_outer=2, init="product")
+    >>> [one.category.__name__ for one in caught]
+    ['ConvergenceWarning']
+    """
 
 
 class OuterStep(NamedTuple):
@@ -49,6 +62,16 @@ class OuterStep(NamedTuple):
         Sinkhorn iterations in this one.
     seconds : float
         Since the solve began.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> last = result.history[-1]
+    >>> bool(last.gw_cost < result.history[0].gw_cost)
+    True
     """
 
     iteration: int
@@ -127,6 +150,15 @@ class Candidate(NamedTuple):
         `gw_cost`, or one of more than two that are as good), ``"same as ..."`` (on the
         way to the same optimum), ``"tie"`` (another optimum, as good as the winner's),
         ``"lost"`` (at the end), ``"out of time"``.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> any(one.fate == "won" for one in result.candidates)
+    True
     """
 
     start: str
@@ -205,6 +237,15 @@ class SinkhornResult:
         ``"precision"``: the error no longer fell, above a tolerance that float32 cannot
         meet; or ``"time_limit"``.
     seconds : float
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> result = gwfast.sinkhorn(1 - np.eye(3), epsilon=0.1)
+    >>> str(result.status)
+    'converged'
+    >>> result.plan.argmax(axis=1)
+    array([0, 1, 2])
     """
 
     plan: Float32Array
@@ -301,6 +342,19 @@ class GWResult:
         tried, as a table; empty for any other start.
     seconds : float
         For all of it.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> str(result.status)
+    'converged'
+    >>> result.plan.shape
+    (60, 60)
+    >>> bool(result.marginal_error < 1e-4)
+    True
     """
 
     coupling: Coupling

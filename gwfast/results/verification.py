@@ -22,6 +22,12 @@ class Residual(NamedTuple):
         NaN where the plan is not finite.
     bound : float
         Most that it may be; infinite where nothing bounds it.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> gwfast.Residual(1e-7, bound=1e-5)
+    Residual(value=1e-07, bound=1e-05)
     """
 
     value: float
@@ -78,6 +84,19 @@ class Verification:
     truncation : Residual
         Largest share of the mass of a row or column that the exact plan has where the
         plan is zero; the bound is `GWResult.left_out`, where that was reported.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> problem = gwfast.QuadraticProblem(cost, cost[::-1, ::-1])
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> checked = gwfast.verify(problem, result)
+    >>> bool(checked.holds)
+    True
+    >>> bool(checked.rows.value < checked.rows.bound)
+    True
     """
 
     shape: tuple[int, int]

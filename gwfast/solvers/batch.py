@@ -94,6 +94,15 @@ def gromov_wasserstein_batch(
     -----
     ConvergenceWarning
         Once, if any of them did not converge; their `GWResult.status` says how.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> parts = [(cost[:n, :n], cost) for n in (20, 30, 40)]
+    >>> [str(one.status) for one in gwfast.gromov_wasserstein_batch(parts)]
+    ['converged', 'converged', 'converged']
     """
     deadline = Deadline.after(time_limit)
     options = SolveOptions(

@@ -224,6 +224,20 @@ default="balanced"
     ConvergenceWarning
         If a limit was reached before the tolerances, or the plan should not be trusted.
         `GWResult.status` says which, `GWResult.advice` what to try.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> str(result.status)
+    'converged'
+    >>> bool((result.plan.argmax(axis=1) == np.arange(60)[::-1]).mean() > 0.9)
+    True
+    >>> exact = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1], epsilon=0)
+    >>> bool((exact.plan.argmax(axis=1) == np.arange(60)[::-1]).all())
+    True
     """
     deadline = Deadline.after(time_limit)
     terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)

@@ -99,6 +99,16 @@ def multistart(
     -------
     GWResult
         The best, with a row of `candidates` for every start.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> problem = gwfast.QuadraticProblem(cost, cost[::-1, ::-1])
+    >>> result = gwfast.multistart(problem, starts=["product", "profile"])
+    >>> len(result.candidates)
+    2
     """
     deadline = Deadline.after(time_limit)
     terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
@@ -174,6 +184,17 @@ def tune_epsilon(
     -------
     GWResult
         The best, with a row of `candidates` for every start at every epsilon.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> problem = gwfast.QuadraticProblem(cost, cost[::-1, ::-1])
+    >>> tried = [gwfast.Epsilon(relative=share) for share in (0.05, 0.02)]
+    >>> best = gwfast.tune_epsilon(problem, epsilons=tried, starts=["product"])
+    >>> str(best.status)
+    'converged'
     """
     deadline = Deadline.after(time_limit)
     terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)

@@ -27,6 +27,17 @@ class Seeds(Start):
         Of the mass, what the pairs get, in (0, 1]; 1 trusts them alone.
     rest : "product", "profile" or a start, default="profile"
         What the other mass follows.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(
+    ...     cost, cost[::-1, ::-1], init=gwfast.Seeds([[0, 59], [1, 58]])
+    ... )
+    >>> str(result.status)
+    'converged'
     """
 
     pairs: ArrayLike

@@ -47,6 +47,16 @@ class SelfLearning(Start):
     ----------
     seed : int, default=0
         Of what is dropped; different ones may lead to different optima.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, _ = load_sample()
+    >>> start = gwfast.SelfLearning(seed=1)
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=200, init=start)
+    >>> str(result.gw.status)
+    'converged'
     """
 
     seed: int = 0

@@ -178,6 +178,17 @@ class Profile(Start):
         weighs strong and weak directions more evenly (Artetxe, Labaka and Agirre,
         ACL 2018, section 3.2). Of a matrix of costs, centered along both axes, the
         square roots of the absolute eigenvalues are taken (their signs kept).
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(
+    ...     cost, cost[::-1, ::-1], init=gwfast.Profile(width=0.05)
+    ... )
+    >>> str(result.status)
+    'converged'
     """
 
     width: float = WIDTH

@@ -95,10 +95,11 @@ def verify(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, gwfast
     >>> cost = 1 - np.eye(3)
     >>> plan = np.full((3, 3), 1 / 9)
-    >>> verify(QuadraticProblem(cost, cost), plan, epsilon=0.1).holds
+    >>> problem = gwfast.QuadraticProblem(cost, cost)
+    >>> gwfast.verify(problem, plan, epsilon=0.1).holds
     True
     """
     if not isinstance(problem, QuadraticProblem):

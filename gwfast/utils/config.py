@@ -49,6 +49,14 @@ def show_config() -> None:
 
     The default number of threads is ``OMP_NUM_THREADS`` where that is set, else the
     physical cores that the process may use. ``GWFAST_ISA`` forces an instruction set.
+
+    Examples
+    --------
+    >>> import contextlib, io, gwfast
+    >>> with contextlib.redirect_stdout(io.StringIO()) as printed:
+    ...     gwfast.show_config()
+    >>> "OpenMP" in printed.getvalue()
+    True
     """
     facts = config()
     width = max(map(len, facts))

@@ -21,7 +21,21 @@ Translations: TypeAlias = Mapping[str, Collection[str]]
 
 
 class DictionaryFileError(EmbeddingsFileError):
-    """A word list is malformed. The message is ``path:line: expected, came``."""
+    """A word list is malformed. The message is ``path:line: expected, came``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import DictionaryFileError, read_dictionary
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "empty.txt")
+    ...     open(path, "w").close()
+    ...     try:
+    ...         read_dictionary(path)
+    ...     except DictionaryFileError:
+    ...         print("refused")
+    refused
+    """
 
 
 def read_dictionary(
@@ -77,6 +91,17 @@ def read_dictionary(
         If the file cannot be opened, or there is no memory for it.
     TypeError, ValueError
         If `format` is none of these, or `max_bytes` no number above 0.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import read_dictionary
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "es-fr.txt")
+    ...     with open(path, "w") as file:
+    ...         print("sol soleil", "rey roi", sep="\\n", file=file)
+    ...     read_dictionary(path)
+    {'sol': {'soleil'}, 'rey': {'roi'}}
     """
     one_of(format, "format", get_args(Format))
     path = Path(path)
@@ -125,6 +150,16 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
         mark at an end. Nothing is written.
     OSError
         If the file cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import read_dictionary, write_dictionary
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "es-fr.txt")
+    ...     write_dictionary(path, {"sol": {"soleil"}})
+    ...     read_dictionary(path)
+    {'sol': {'soleil'}}
     """
     lines = []
     for source, targets in dictionary.items():
@@ -174,6 +209,17 @@ def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, fl
         If the file cannot be opened, or there is no memory for it.
     TypeError, ValueError
         If `max_bytes` is no number above 0.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import read_counts
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "counts.txt")
+    ...     with open(path, "w") as file:
+    ...         print("sol 12", "luna 7", sep="\\n", file=file)
+    ...     read_counts(path)
+    {'sol': 12.0, 'luna': 7.0}
     """
     counts: dict[str, float] = {}
     for number, line in _read_lines(path, max_bytes):
@@ -200,6 +246,12 @@ def invert(dictionary: Translations) -> dict[str, set[str]]:
     Returns
     -------
     dict of str to set of str
+
+    Examples
+    --------
+    >>> from gwfast.words import invert
+    >>> invert({"sol": {"soleil"}, "rey": {"roi"}})
+    {'soleil': {'sol'}, 'roi': {'rey'}}
     """
     inverted: dict[str, set[str]] = {}
     for source, targets in dictionary.items():
@@ -223,6 +275,12 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
     -------
     dict of str to set of str
         The union of the translations of every word.
+
+    Examples
+    --------
+    >>> from gwfast.words import merge
+    >>> merge({"sol": {"soleil"}}, {"rey": {"roi"}})
+    {'sol': {'soleil'}, 'rey': {'roi'}}
     """
     merged: dict[str, set[str]] = {}
     for dictionary in dictionaries:

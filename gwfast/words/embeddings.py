@@ -26,6 +26,20 @@ class EmbeddingsFileError(ValueError):
 
     The message is ``path:line: what was expected, what came``, without the line
     where none makes sense.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import EmbeddingsFileError, read_embeddings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "broken.vec")
+    ...     with open(path, "w") as file:
+    ...         written = file.write("2 2\\nsol 1 0\\nluna 0\\n")
+    ...     try:
+    ...         read_embeddings(path)
+    ...     except EmbeddingsFileError:
+    ...         print("refused")
+    refused
     """
 
     def __init__(self, path: PathLike, line: int | None, message: str) -> None:
@@ -49,6 +63,14 @@ class Embeddings:
     n_undecodable : int
         Rows of the file whose word is not UTF-8, which were dropped or got
         replacement characters, as asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.words import Embeddings
+    >>> two = Embeddings(("sol", "luna"), np.eye(2, dtype=np.float32))
+    >>> len(two), two.vectors.shape
+    (2, (2, 2))
     """
 
     words: tuple[str, ...]
@@ -132,6 +154,12 @@ def as_embeddings(obj: Any, *, max_words: int | None = None) -> Embeddings:
         If there are no words, an empty word, not a word for every row, vectors of
         several lengths, or numbers that are not finite in float32; or if `max_words`
         is below 1.
+
+    Examples
+    --------
+    >>> from gwfast.words import as_embeddings
+    >>> as_embeddings({"sol": [1.0, 0.0], "luna": [0.0, 1.0]}).words
+    ('sol', 'luna')
     """
     options = Options(max_words)
     if isinstance(obj, Embeddings):

@@ -77,6 +77,12 @@ class Convention:
         Size of the neighborhoods of CSLS.
     inverse_temperature : float
         Of the inverted softmax.
+
+    Examples
+    --------
+    >>> from gwfast.words import CONVENTIONS
+    >>> CONVENTIONS["vecmap"].name
+    'vecmap'
     """
 
     name: str
@@ -133,6 +139,13 @@ class GoldStandard:
         it has no limit and meets no duplicates to drop. What is scored should be
         ranked among `candidates`, and CSLS look for neighbors among both.
     convention : Convention
+
+    Examples
+    --------
+    >>> from gwfast.words import gold_standard
+    >>> gold = gold_standard({"sol": {"soleil"}, "rey": {"roi"}}, ["sol"], ["soleil"])
+    >>> gold.rows, gold.targets, gold.coverage
+    (array([0]), (frozenset({0}),), 0.5)
     """
 
     rows: IntArray
@@ -166,6 +179,14 @@ class Precision:
         See `GoldStandard`.
     convention : str
         Its name.
+
+    Examples
+    --------
+    >>> from gwfast.words import gold_standard, precision_at_k
+    >>> gold = gold_standard({"sol": {"soleil"}}, ["sol"], ["roi", "soleil"])
+    >>> score = precision_at_k([[0, 1]], gold, ks=(1, 2))
+    >>> score.at[1], score.at[2]
+    (0.0, 1.0)
     """
 
     hits: dict[int, int]
@@ -272,6 +293,13 @@ def gold_standard(
         If translations are one string instead of several.
     ValueError
         If the convention is unknown, or refuses duplicates and a vocabulary has some.
+
+    Examples
+    --------
+    >>> from gwfast.words import gold_standard
+    >>> gold = gold_standard({"sol": {"soleil"}, "rey": {"roi"}}, ["sol"], ["soleil"])
+    >>> gold.n_words, gold.coverage
+    (2, 0.5)
     """
     rules = as_convention(convention)
     sources, source_rows = _vocabulary(source_words, rules, "source_words")
@@ -348,6 +376,13 @@ def precision_at_k(
     ------
     TypeError, ValueError
         If the shape of `indices` does not fit `gold`, or a k is not a positive integer.
+
+    Examples
+    --------
+    >>> from gwfast.words import gold_standard, precision_at_k
+    >>> gold = gold_standard({"sol": {"soleil"}}, ["sol"], ["roi", "soleil"])
+    >>> precision_at_k([[0, 1]], gold, ks=(1, 2)).at
+    {1: 0.0, 2: 1.0}
     """
     ks = [as_count(k, "ks") for k in ks]
     indices = np.asarray(indices)
@@ -405,6 +440,16 @@ def evaluate(
     ------
     TypeError, ValueError
         If an argument has the wrong type or value; the message names it.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> from gwfast.words import evaluate, load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
+    >>> scores = evaluate(result, dictionary, spanish.words, french.words)
+    >>> list(scores), scores["csls"].n_queries
+    (['coupling', 'nn', 'csls'], 396)
     """
     rules = as_convention(convention)
     if isinstance(methods, str):

@@ -21,6 +21,13 @@ def load_sample() -> tuple[Embeddings, Embeddings, dict[str, set[str]]]:
     Notes
     -----
     ``gwfast/data/README.md`` tells where they come from.
+
+    Examples
+    --------
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, dictionary = load_sample()
+    >>> len(spanish), french.vectors.shape, dictionary["un"]
+    (2500, (2500, 200), {'un'})
     """
     folder = files("gwfast") / "data"
     with (folder / "eltec_es_fr.npz").open("rb") as stream:

@@ -104,6 +104,16 @@ def read_embeddings(
       out; any other character, such as a no-break space, belongs to a word.
 
     Numbers are those that ``float`` reads, rounded to float32.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import load_sample, read_embeddings, write_embeddings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "es.vec")
+    ...     write_embeddings(path, load_sample()[0])
+    ...     len(read_embeddings(path, max_words=1000))
+    1000
     """
     options = Options(max_words, bool(lower), errors)
     path = Path(path)

@@ -60,6 +60,16 @@ def write_embeddings(
         not finite, or a word cannot be held: one with a space, line feed or carriage
         return (text and binary), with a NUL at its end (``.npz``), or without a UTF-8
         form. The message names the first one, and nothing is written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from gwfast.words import read_embeddings, write_embeddings
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "two.npz")
+    ...     write_embeddings(path, {"sol": [1, 0], "luna": [0, 1]})
+    ...     read_embeddings(path).words
+    ('sol', 'luna')
     """
     path = Path(path)
     format = _format(path, format)

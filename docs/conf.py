@@ -1,0 +1,131 @@
+"""Settings of Sphinx for the documentation: `sphinx-build -W docs docs/_build/html`."""
+
+import re
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import gwfast
+
+HERE = Path(__file__).parent
+
+project = "gwfast"
+author = copyright = "The gwfast authors"
+version = release = gwfast.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.py", "gallery/*.ipynb", "sg_execution_times*"]
+templates_path = ["_templates"]
+default_role = "py:obj"
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"gwfast {version}"
+html_static_path = ["_static"]
+html_css_files = ["gwfast.css"]
+html_copy_source = False
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_default_options = {"inherited-members": "tuple,BaseEstimator,TransformerMixin"}
+numpydoc_show_class_members = False
+
+# The scripts are shown, not run, as the tests run them: each with the picture that it
+# made, which the repository holds.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "plot_gallery": False,
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": float("inf"),
+}
+
+INVENTORIES = {
+    "python": "https://docs.python.org/3/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+}
+
+
+def reachable(inventories):
+    """Those inventories, or none where one cannot be had: links to other projects are
+    left out where there is no network, without a warning."""
+    try:
+        for address in inventories.values():
+            urllib.request.urlopen(address + "objects.inv", timeout=3).close()
+    except (OSError, urllib.error.URLError):
+        return {}
+    return {name: (address, None) for name, address in inventories.items()}
+
+
+intersphinx_mapping = reachable(INVENTORIES)
+
+# Files of the repository that are pages of the documentation too.
+PAGES = {
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "GLOSSARY.md": "glossary",
+    "benchmarks/README.md": "benchmark-programs",
+    "examples/README.md": "gallery/index",
+    "gwfast/pot/DIFFERENCES.md": "differences",
+}
+
+
+def prepare(app, docname, source):
+    """Put files of the repository in their places, and turn links to files into links
+    to their pages: what is written leads somewhere in the repository as well.
+    """
+    text = source[0]
+    for file, page in PAGES.items():
+        if docname == page and not page.startswith("gallery"):
+            text = (HERE.parent / file).read_text("utf-8")
+            text = re.sub(r"^```python$", "```{code-block} python", text, flags=re.M)
+    for file, page in PAGES.items():
+        text = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}\)", f"](/{page})", text)
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](/gallery/\1)", text)
+
+
+def show_picture(app, docname, source):
+    """Put the picture of a script at the end of its page, and show what it prints, its
+    plain blocks, as text.
+    """
+    name = docname.removeprefix("gallery/")
+    if docname in (name, "gallery/index"):
+        return
+    mark = f".. _sphx_glr_download_gallery_{name}.py:"
+    picture = f".. image:: /../examples/pictures/{name}.png\n   :alt: {name}\n\n"
+    text = re.sub(
+        r"(?<=[\w)])::\n\n(?=    )", ":\n\n.. code-block:: text\n\n", source[0]
+    )
+    source[0] = text.replace(mark, picture + mark)
+
+
+def thumbnails(app):
+    """Show the picture of each script in the index of the gallery."""
+    folder = HERE / "gallery" / "images" / "thumb"
+    for picture in (HERE.parent / "examples" / "pictures").glob("*.png"):
+        shutil.copy(picture, folder / f"sphx_glr_{picture.stem}_thumb.png")
+
+
+def skip(app, what, name, obj, would_skip, options):
+    """Leave out the fields of named tuples, which the section Attributes has, and what
+    estimators inherit from scikit-learn, whose documentation has it."""
+    module = getattr(obj, "__module__", None) or ""
+    inherited = module.startswith("sklearn") or re.fullmatch(r"set_\w+_request", name)
+    return True if type(obj).__name__ == "_tuplegetter" or inherited else None
+
+
+def setup(app):
+    app.connect("source-read", prepare)
+    app.connect("source-read", show_picture)
+    app.connect("builder-inited", thumbnails, priority=900)
+    app.connect("autodoc-skip-member", skip)

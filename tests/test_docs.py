@@ -1,0 +1,79 @@
+"""The documentation: every example runs, every public name and status is in it."""
+
+import doctest
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from gwfast.results.status import Status
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+NEEDED = {
+    "GromovWassersteinAligner": "sklearn",
+    "patch": "ot",
+    "patched": "ot",
+    "unpatch": "ot",
+    "LanguageDistances": "joblib",
+    "LanguagePair": "joblib",
+    "language_distances": "joblib",
+}
+
+MODULES = "gwfast", "gwfast.words", "gwfast.pot", "gwfast.plot", "gwfast.singlecell"
+
+
+def public_names():
+    for module in MODULES:
+        try:
+            names = importlib.import_module(module).__all__
+        except ImportError:  # gwfast.plot without matplotlib
+            continue
+        for name in names:
+            yield module, name
+
+
+def get(module, name):
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
+    return getattr(importlib.import_module(module), name)
+
+
+PUBLIC = list(public_names())
+CALLABLES = [
+    (module, name)
+    for module, name in PUBLIC
+    if name not in ("CONVENTIONS", "__version__", "pot")
+]
+
+
+@pytest.mark.parametrize("module, name", CALLABLES)
+def test_example_runs(module, name, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    thing = get(module, name)
+    docstring = inspect.getdoc(thing)
+    assert "\nExamples\n--------\n" in docstring
+    examples = doctest.DocTestParser().get_doctest(docstring, {}, name, None, None)
+    # What needs a cluster may be shown beside it.
+    assert sum(doctest.SKIP not in one.options for one in examples.examples) >= 2
+    # A reader can copy it: nothing comes from the module that it is in.
+    failed, _ = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples)
+    assert not failed
+
+
+@pytest.mark.parametrize("module, name", PUBLIC)
+def test_it_is_in_the_reference(module, name):
+    pages = "\n".join(
+        path.read_text("utf-8") for path in (DOCS / "reference").glob("*.rst")
+    )
+    assert re.search(rf"^ *`*{name}`*$", pages, re.MULTILINE)
+
+
+def test_every_status_has_its_advice():
+    page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    headings = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
+    assert sorted(headings) == sorted(status.value for status in Status)
+    for status in Status:
+        assert status.meaning in " ".join(page.split()), status
