@@ -12,11 +12,11 @@ from .problems.factors import LowRankCost
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
+from .results.candidates import Candidate
 from .results.coupling import Coupling
 from .results.neighbors import Neighbors
 from .results.pairwise import PairwiseResult
 from .results.result import (
-    Candidate,
     ConvergenceWarning,
     GWResult,
     LabelTransfer,

@@ -45,7 +45,7 @@ PUBLIC = list(public_names())
 CALLABLES = [
     (module, name)
     for module, name in PUBLIC
-    if name not in ("CONVENTIONS", "__version__", "pot")
+    if name not in ("CONVENTIONS", "__version__", "pot", "singlecell", "words")
 ]
 
 

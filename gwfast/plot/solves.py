@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from ..results.result import Candidate, OuterStep
+from ..results.candidates import Candidate
+from ..results.result import OuterStep
 from ..utils.types import PathLike
 from ..utils.validation import as_array
 from . import _style

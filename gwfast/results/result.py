@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, one_of
+from .candidates import Candidates
 from .coupling import Coupling
 from .status import Status
 from .tables import as_names, frame, of_tuples
@@ -127,65 +129,6 @@ class LiveStep(OuterStep):
                 "the coupling of a step is there during the callback only"
             )
         return self._make_coupling()
-
-
-class Candidate(NamedTuple):
-    """One start that was tried.
-
-    Attributes
-    ----------
-    start : str
-    n_points : int
-        Points of the larger side of the problem it was tried on.
-    epsilon : float
-        The one that it ended with.
-    gw_cost : float
-        Objective when it was stopped, for whatever reason.
-    n_outer : int
-        Outer iterations made.
-    seconds : float
-        Spent on the start and on them.
-    fate : str
-        ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by
-        `gw_cost`, or one of more than two that are as good), ``"same as ..."`` (on the
-        way to the same optimum), ``"tie"`` (another optimum, as good as the winner's),
-        ``"lost"`` (at the end), ``"out of time"``.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
-    >>> any(one.fate == "won" for one in result.candidates)
-    True
-    """
-
-    start: str
-    n_points: int
-    epsilon: float
-    gw_cost: float
-    n_outer: int
-    seconds: float
-    fate: str
-
-
-class Candidates(tuple[Candidate, ...]):
-    """A tuple of `Candidate` that prints as a table."""
-
-    # Words to the left, numbers to the right.
-    _FORMATS = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
-
-    def to_frame(self) -> pd.DataFrame:
-        """A table of pandas, a row for each start."""
-        return of_tuples(Candidate._fields, self)
-
-    def __str__(self) -> str:
-        numbers = [f[1:] for f in self._FORMATS]
-        cells = [Candidate._fields, *(tuple(map(format, row, numbers)) for row in self)]
-        widths = (max(map(len, column)) for column in zip(*cells, strict=True))
-        specs = [f"{f[0]}{n}" for f, n in zip(self._FORMATS, widths, strict=True)]
-        return "\n".join("  ".join(map(format, row, specs)).rstrip() for row in cells)
 
 
 class LabelTransfer(NamedTuple):
@@ -536,6 +479,20 @@ class GWResult:
         may be "uncertain" that no other is lower.
         """
         return self.status in (Status.CONVERGED, Status.UNCERTAIN)
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("points", " x ".join(map(str, self.coupling.shape))),
+            ("status", f"{self.status}: {self.status.meaning}"),
+            ("gw_cost", f"{self.gw_cost:.6g}"),
+            ("epsilon", f"{self.epsilon:.3g}"),
+            ("marginal error", f"{self.marginal_error:.1e}"),
+            ("iterations", f"{self.n_outer} outer, {self.n_inner} inner"),
+            ("seconds", f"{self.seconds:.2f}"),
+        ]
+        if self.advice:
+            facts.append(("advice", self.advice))
+        return notebooks.facts("GWResult", facts)
 
     def __repr__(self) -> str:
         return (

@@ -13,7 +13,7 @@ from ..quadratic.factory import is_factored
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.solution import Solution
 from ..quadratic.stopping import Limits
-from ..results.result import Candidate
+from ..results.candidates import Candidate
 from ..results.status import Status
 from ..utils.deadline import NEVER, OutOfTime
 from ..utils.progress import ProgressEvent

@@ -13,7 +13,7 @@ from ..problems.epsilon import Epsilon, as_epsilon
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, nbytes
 from ..quadratic.factory import is_factored
 from ..quadratic.methods import PGD
-from ..results.result import Candidate, Candidates
+from ..results.candidates import Candidate, Candidates
 from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit

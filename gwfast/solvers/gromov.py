@@ -16,7 +16,8 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier, is_factored, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
-from ..results.result import Candidates, GWResult
+from ..results.candidates import Candidates
+from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE, Dtype

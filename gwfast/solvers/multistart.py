@@ -18,7 +18,8 @@ from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
-from ..results.result import Candidates, GWResult
+from ..results.candidates import Candidates
+from ..results.result import GWResult
 from ..results.status import Status
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit

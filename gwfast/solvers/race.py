@@ -15,7 +15,7 @@ from ..problems.epsilon import as_epsilon
 from ..problems.low_rank import has_low_rank, low_rank_problem
 from ..quadratic.factory import linearize, work
 from ..quadratic.stopping import Limits
-from ..results.result import Candidates
+from ..results.candidates import Candidates
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent

@@ -55,8 +55,8 @@ class SelfLearning(Start):
     >>> spanish, french, _ = load_sample()
     >>> start = gwfast.SelfLearning(seed=1)
     >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=200, init=start)
-    >>> str(result.gw.status)
-    'converged'
+    >>> result.gw.converged
+    True
     """
 
     seed: int = 0

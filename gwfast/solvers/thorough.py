@@ -7,7 +7,7 @@ import dataclasses
 import time
 
 from ..quadratic.factory import is_factored
-from ..results.result import Candidate, Candidates
+from ..results.candidates import Candidate, Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent

@@ -21,8 +21,8 @@ from gwfast.plot import (
     plot_dynamics,
     plot_embedding,
 )
+from gwfast.results.candidates import Candidate
 from gwfast.results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
-from gwfast.results.result import Candidate
 
 
 class Step(NamedTuple):

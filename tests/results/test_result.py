@@ -165,3 +165,12 @@ except ImportError as error:
 def test_pandas_is_only_needed_by_tables():
     done = run_python(WITHOUT, check=False)
     assert done.stdout == 'to_frame needs pandas: pip install "gwfast-ot[pandas]"\n'
+
+
+def test_notebooks_show_what_came_out():
+    cost = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0) ** 2))
+    with pytest.warns(gwfast.ConvergenceWarning):
+        result = gwfast.gromov_wasserstein(cost, cost.T, max_outer=1, init="product")
+    page = result._repr_html_()
+    for text in ("4 x 4", "max_outer: the limit", f"{result.gw_cost:.6g}", "advice"):
+        assert text in page

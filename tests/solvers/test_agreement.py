@@ -6,7 +6,7 @@ from helpers.problems import cloud, rotated_pair
 
 import gwfast
 from gwfast import PointCloud
-from gwfast.results.result import Candidate
+from gwfast.results.candidates import Candidate
 from gwfast.solvers.agreement import CLEAR, is_sure
 
 
@@ -31,6 +31,13 @@ def field(*rows, n_points=100):
                 ("profile 0.02, annealed", 1.0, "same as profile 0.05"),
                 ("root profile 0.02", 1.0, "same as profile 0.05"),
                 ("product", 1.1, "dropped in round 1"),
+            ],
+            False,
+        ),
+        (
+            [
+                ("self-learning", 1.0, "won"),
+                ("self-learning, seed 1", 1.0, "same as self-learning"),
             ],
             False,
         ),

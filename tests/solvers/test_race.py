@@ -14,7 +14,7 @@ from gwfast.problems import low_rank
 from gwfast.problems.epsilon import Schedule
 from gwfast.quadratic.factory import linearize
 from gwfast.quadratic.stopping import Limits
-from gwfast.results.result import Candidate, Candidates
+from gwfast.results.candidates import Candidate, Candidates
 from gwfast.solvers import levels
 from gwfast.solvers.contestants import Contestant, promote
 
