@@ -481,18 +481,7 @@ class GWResult:
         return self.status in (Status.CONVERGED, Status.UNCERTAIN)
 
     def _repr_html_(self) -> str:
-        facts = [
-            ("points", " x ".join(map(str, self.coupling.shape))),
-            ("status", f"{self.status}: {self.status.meaning}"),
-            ("gw_cost", f"{self.gw_cost:.6g}"),
-            ("epsilon", f"{self.epsilon:.3g}"),
-            ("marginal error", f"{self.marginal_error:.1e}"),
-            ("iterations", f"{self.n_outer} outer, {self.n_inner} inner"),
-            ("seconds", f"{self.seconds:.2f}"),
-        ]
-        if self.advice:
-            facts.append(("advice", self.advice))
-        return notebooks.facts("GWResult", facts)
+        return notebooks.facts("GWResult", _facts(self))
 
     def __repr__(self) -> str:
         return (
@@ -518,3 +507,17 @@ def _project(coupling, points, name, projection):
     if projection == "match":
         return points[coupling.topk(1).indices[:, 0]]
     return coupling.transform(points)
+
+
+def _facts(result):
+    """What a notebook shows of a `GWResult`: names and values."""
+    facts = [
+        ("points", " x ".join(map(str, result.coupling.shape))),
+        ("status", f"{result.status}: {result.status.meaning}"),
+        ("gw_cost", f"{result.gw_cost:.6g}"),
+        ("epsilon", f"{result.epsilon:.3g}"),
+        ("marginal error", f"{result.marginal_error:.1e}"),
+        ("iterations", f"{result.n_outer} outer, {result.n_inner} inner"),
+        ("seconds", f"{result.seconds:.2f}"),
+    ]
+    return [*facts, ("advice", result.advice)] if result.advice else facts
