@@ -38,8 +38,9 @@ void gwf_tree_regrets(gwf_tree *tree, const double *cost, gwf_least least,
 
 /* The tree that comes of rows taking, in this order, the best of the columns that are
  * left; after `gwf_tree_regrets` (a variant of Vogel's rule: Reinfeld and Vogel,
- * Mathematical Programming, Prentice-Hall 1958). With the largest regret first it is the
- * optimum where costs are products of two numbers, as those of points on two lines. */
+ * Mathematical Programming, Prentice-Hall 1958). With the largest regret first it is
+ * the optimum where costs are products of two numbers, as those of points on two lines.
+ */
 void gwf_tree_greedy(gwf_tree *tree, const double *cost, gwf_least least,
                      const int64_t *rows);
 
