@@ -15,7 +15,7 @@ import gwfast
 from gwfast import words
 
 spanish, french, dictionary = words.load_sample()
-result = gwfast.align(spanish.vectors, french.vectors, n_words=1000, refine=5)
+result = gwfast.align(spanish.vectors, french.vectors, n_words=2000, refine=5)
 scores = words.evaluate(result, dictionary, spanish.words, french.words)
 print(result.gw.status, result.gw.gw_cost, scores["csls"].at[1])
 """
