@@ -82,7 +82,7 @@ def _facts(outcome):
         threads = "one core: this gwfast was built without OpenMP"
     transport = f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
     facts.append(("transport", transport))
-    facts.append(("stopped", f"{gw.status}, after {gw.n_outer} outer iterations"))
+    facts.append(("status", f"{gw.status}, after {gw.n_outer} outer iterations"))
     if gw.candidates:
         fates = [row.fate for row in gw.candidates]
         tried = sum(fate != "went on" for fate in fates)

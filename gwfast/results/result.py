@@ -16,7 +16,7 @@ from ..utils.validation import as_array, one_of
 from .candidates import Candidates
 from .coupling import Coupling
 from .status import Status
-from .tables import as_names, frame, of_tuples
+from .tables import as_labels, as_names, frame, of_tuples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -423,7 +423,7 @@ class GWResult:
         one_of(to, "to", ("source", "target"))
         coupling = self.coupling if to == "source" else self.coupling.T
         kinds, numbers = np.unique(
-            as_names(labels, "labels", coupling.shape[1]), return_inverse=True
+            as_labels(labels, "labels", coupling.shape[1]), return_inverse=True
         )
         # Among what goes to labels, also where a plan has lost some mass.
         means = coupling.transform(np.eye(len(kinds), dtype=coupling.dtype)[numbers])

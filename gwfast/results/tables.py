@@ -43,3 +43,27 @@ def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
     if made.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {made.shape}")
     return made
+
+
+def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
+    """Labels of so many points, each of which has one."""
+    made = as_names(labels, name, size)
+    missing = np.zeros(size, dtype=bool)
+    if made.dtype == object:  # None, NaN and pandas.NA
+        missing = np.array([one is None or _differs(one) for one in made])
+    elif made.dtype.kind == "f":
+        missing = np.isnan(made)
+    if missing.any():
+        raise ValueError(
+            f"{name} must have one for each point, got {missing.sum()} of {size} that "
+            "are missing; give these a label of their own"
+        )
+    return made
+
+
+def _differs(value):
+    """Whether it is not even itself, as NaN, or nobody knows, as pandas.NA."""
+    try:
+        return not bool(value == value)
+    except TypeError:
+        return True

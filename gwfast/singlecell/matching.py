@@ -15,7 +15,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.stopping import Limits
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
-from ..results.tables import of_tuples
+from ..results.tables import as_labels, of_tuples
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import SolveOptions
@@ -302,7 +302,7 @@ def _labels(adata, labels):
         raise ValueError(
             f"labels must be a column of adata_y.obs, {list(adata.obs)}, got {labels!r}"
         )
-    return np.asarray(adata.obs[labels])
+    return as_labels(adata.obs[labels], "labels", adata.n_obs)
 
 
 def _write(found, adata_x, adata_y, labels, given, key):

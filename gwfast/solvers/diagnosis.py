@@ -45,15 +45,18 @@ def conclude(solution, tie, limits, untried=()):
     return solution.result(status=status, advice=advice)
 
 
-def doubted(problem, result):
+def doubted(problem, result, was_thorough):
     """The result of a race, "uncertain" where a balanced problem's winner may not be
-    the lowest.
+    the lowest; the advice is what the search was not.
     """
     doubtful = problem.is_balanced and result.status == Status.CONVERGED
     if not doubtful or is_sure(result.candidates):
         return result
     status = Status.UNCERTAIN
-    return dataclasses.replace(result, status=status, advice=status.advice)
+    advice = status.advice
+    if was_thorough:
+        advice = advice.replace("search='thorough' (--search thorough), ", "")
+    return dataclasses.replace(result, status=status, advice=advice)
 
 
 def _inner_spent(history, limits):

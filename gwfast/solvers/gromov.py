@@ -325,7 +325,7 @@ def _solve(problem, start, options, report):
         result = dataclasses.replace(result, candidates=candidates)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
-        return doubted(problem, result)
+        return doubted(problem, result, options.search == "thorough")
     if options.tier != "dense" and not isinstance(start, Product | Given):
         raise MemoryError(
             f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "

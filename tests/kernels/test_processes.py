@@ -195,6 +195,7 @@ def test_little_address_space_is_no_end(stack):
     code = """
 import re, resource
 from pathlib import Path
+import gwfast.solvers.gromov, gwfast.alignment.align
 def with_left(megabytes):
     size = re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())
     limit = 1024 * int(size[1]) + 10**6 * megabytes

@@ -174,3 +174,20 @@ def test_notebooks_show_what_came_out():
     page = result._repr_html_()
     for text in ("4 x 4", "max_outer: the limit", f"{result.gw_cost:.6g}", "advice"):
         assert text in page
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", None, "b", "a"], dtype=object),
+        np.array(["a", np.nan, "b", "a"], dtype=object),
+        np.array([1.0, np.nan, 2.0, 1.0]),
+    ],
+)
+def test_missing_labels_are_named(labels):
+    cost = np.abs(np.subtract.outer(np.arange(4.0) ** 2, np.arange(4.0) ** 2))
+    result = gwfast.gromov_wasserstein(cost, cost, epsilon=0)
+    with pytest.raises(
+        ValueError, match=r"labels must have one.* 1 of 4 that are missing"
+    ):
+        result.transfer_labels(labels)

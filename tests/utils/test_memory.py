@@ -174,7 +174,7 @@ def test_limit_of_the_address_space_refuses_up_front():
 import re, resource
 from pathlib import Path
 import numpy as np
-import gwfast
+import gwfast.solvers.gromov
 cost = np.random.default_rng(0).random((4000, 4000), dtype=np.float32)
 size = re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())
 limit = 1024 * int(size[1]) + 200_000_000
