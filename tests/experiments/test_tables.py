@@ -112,7 +112,8 @@ def test_table1_without_training_dictionary(run, data, tmp_path):
     options = "--pairs", "en-fr", "--n-words", 200, "--quiet"
     command = "table1", "--data", folder, *options
     status, out, err = run(*command)
-    assert (status, err) == (0, "")
+    # Of few words the search is not sure.
+    assert status == 0 and len(err.splitlines()) == err.count("'uncertain'")
     assert "Procrustes of en-fr: crosslingual/dictionaries/en-fr.0-5000.txt" in out
     assert float(cells(out, "GW auto: plan", "here")[0]) > 0
     files = ["en-fr.5000-6500.txt", "wiki.en.vec.gz", "wiki.fr.vec.gz"]

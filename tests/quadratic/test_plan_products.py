@@ -194,7 +194,8 @@ def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
     monkeypatch.setattr(LowRankProducts, "fill", counted)
     thin = gwfast.gromov_wasserstein(*given, **options)
     assert any(count)
-    monkeypatch.setattr(plan_products, "THIN_SLACK", 0.0)
+    for name in ("THIN_SLACK", "ROUNDED"):
+        monkeypatch.setattr(plan_products, name, 0.0)
     count.clear()
     plain = gwfast.gromov_wasserstein(*given, **options)
     assert not any(count)
