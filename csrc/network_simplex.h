@@ -31,8 +31,8 @@ typedef struct {
 typedef double (*gwf_least)(const double *cost, const double *potential, ptrdiff_t m,
                             ptrdiff_t *at);
 
-/* How much more a row costs at a mean column than at its best, beside prices of columns
- * that are left in the potentials: the least that a row pays there above its best. */
+/* How much more a row costs at a mean column than at its best, beside the means of the
+ * columns, which are left in the potentials. */
 void gwf_tree_regrets(gwf_tree *tree, const double *cost, gwf_least least,
                       double *regret);
 

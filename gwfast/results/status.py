@@ -65,8 +65,7 @@ class Status(str, enum.Enum):
         "uncertain",
         "within tolerance, but one start alone came to this optimum, and others came "
         "near it",
-        "a lower optimum may exist: try search='thorough' (--search thorough), more "
-        "points, or a few known pairs (init=Seeds(...), --seeds FILE)",
+        "a lower optimum may exist",
     )
     TIE = (
         "tie",

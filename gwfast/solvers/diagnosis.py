@@ -26,7 +26,7 @@ MAX_MISSED = 0.5
 # Ratio of the standard deviations of both sides' costs from which on that is the first
 # thing to say of a plan that matches nothing: no plan makes such costs alike.
 OTHER_SCALE = 10.0
-SEEDS = "a few known pairs (init=Seeds(...))"
+SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
 # Outer iterations that are looked at for the limit that they ended at.
 LOOKED_AT = 20
 INNER_ADVICE = (
@@ -45,17 +45,15 @@ def conclude(solution, tie, limits, untried=()):
     return solution.result(status=status, advice=advice)
 
 
-def doubted(problem, result, was_thorough):
+def doubted(problem, result, untried):
     """The result of a race, "uncertain" where a balanced problem's winner may not be
-    the lowest; the advice is what the search was not.
+    the lowest; for `untried` see `conclude`.
     """
     doubtful = problem.is_balanced and result.status == Status.CONVERGED
     if not doubtful or is_sure(result.candidates):
         return result
-    status = Status.UNCERTAIN
-    advice = status.advice
-    if was_thorough:
-        advice = advice.replace("search='thorough' (--search thorough), ", "")
+    status, starts = Status.UNCERTAIN, " or ".join([*untried, SEEDS])
+    advice = f"{status.advice}; try {starts}, or more points"
     return dataclasses.replace(result, status=status, advice=advice)
 
 

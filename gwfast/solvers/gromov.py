@@ -13,7 +13,7 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier, is_factored, work
+from ..quadratic.factory import Tier, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
@@ -32,7 +32,7 @@ from .options import Callback, InitLike, Search, SolveOptions
 from .race import search
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
-from .thorough import thorough
+from .thorough import suits, thorough
 from .unsolved import unsolved
 
 
@@ -321,11 +321,12 @@ def _solve(problem, start, options, report):
     options.limits.deadline.check()
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
-        result = conclude(solution, tie, options.limits, _untried(problem, options))
+        untried = _untried(problem, options)
+        result = conclude(solution, tie, options.limits, untried)
         result = dataclasses.replace(result, candidates=candidates)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
-        return doubted(problem, result, options.search == "thorough")
+        return doubted(problem, result, untried)
     if options.tier != "dense" and not isinstance(start, Product | Given):
         raise MemoryError(
             f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "
@@ -341,8 +342,7 @@ def _untried(problem, options, start=None):
     if start is not None:
         others = 'init="auto"', "method='pgd', which searches"
         return others[options.method is not PGD :][:1]
-    teaches_itself = is_factored(problem) and options.tier == "dense"
-    if options.search != "thorough" and teaches_itself and options.precision is SINGLE:
+    if options.search != "thorough" and suits(problem, options):
         return ('search="thorough"',)
     return ()
 

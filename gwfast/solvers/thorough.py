@@ -23,15 +23,20 @@ from .starts import Given, Product, Shared
 MAX_LEARNERS, MET = 4, 1e-3
 
 
-def thorough(problem, result, options, report):
-    """The `GWResult` with the lowest objective: that of the race, or one from the
-    product plan or `SelfLearning`, which is for point clouds in the dense tier, where
+def suits(problem, options):
+    """Whether the search can be thorough: of point clouds in the dense tier, where
     there is room for a second solve.
     """
-    threads = options.threads(problem)
-    room = 2 * needs(problem, threads, races=False)["dense"]
-    suits = is_factored(problem) and options.tier == "dense"
-    if not (suits and options.precision is SINGLE and room <= options.memory_limit):
+    room = 2 * needs(problem, options.threads(problem), races=False)["dense"]
+    learns = is_factored(problem) and options.tier == "dense"
+    return learns and options.precision is SINGLE and room <= options.memory_limit
+
+
+def thorough(problem, result, options, report):
+    """The `GWResult` with the lowest objective: that of the race, or one from the
+    product plan or `SelfLearning`, where it `suits`.
+    """
+    if not suits(problem, options):
         return result
     candidates, best, found = list(result.candidates), result, None
     winner = next(row.start for row in reversed(candidates) if row.fate == "won")

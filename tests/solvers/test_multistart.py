@@ -1,0 +1,137 @@
+"""Many starts, and many epsilons, on shared costs."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances, rotated_pair
+
+import gwfast
+from gwfast import PointCloud, QuadraticProblem
+
+
+def problem_of(n, seed):
+    x, y, _ = rotated_pair(n, 3, seed, noise=0.02)
+    return QuadraticProblem(distances(x), distances(y))
+
+
+def test_multistart_returns_every_trial():
+    problem = problem_of(50, 17)
+    told = []
+    result = gwfast.multistart(problem, starts=7, progress=lambda *r: told.append(r))
+    names = [row.start for row in result.candidates]
+    assert [f"random {k}" for k in range(7)] == names[-7:] and "profile 0.02" in names
+    assert result.gw_cost <= min(
+        row.gw_cost for row in result.candidates if row.fate in ("won", "lost", "tie")
+    )
+    assert told and {total for _, _, total in told} == {1}
+
+
+def test_multistart_without_pruning_takes_all_to_the_end():
+    problem = problem_of(40, 18)
+    own = np.random.default_rng(19).random((40, 40))
+    starts = ["product", "random", "random", own, gwfast.Profile(0.1)]
+    result = gwfast.multistart(problem, starts=starts, prune=False, seed=5)
+    fates = {row.fate.split(" as ")[0] for row in result.candidates}
+    assert [row.start for row in result.candidates] == [
+        "product", "random 6", "random 7", "plan", "profile 0.1"
+    ]  # fmt: skip
+    assert fates <= {"won", "same", "lost", "tie"}
+    for row, start in zip(result.candidates, starts[:1], strict=False):
+        alone = gwfast.gromov_wasserstein(
+            problem.x, problem.y, epsilon=result.epsilon, init=start
+        )
+        np.testing.assert_allclose(row.gw_cost, alone.gw_cost, rtol=1e-5)
+    winner = [row for row in result.candidates if row.fate == "won"]
+    assert len(winner) == 1 and winner[0].gw_cost == result.gw_cost
+    assert abs(result.plan.sum() - 1) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dense", [False, True])
+def test_tuning_returns_the_best_of_all_epsilons(dense):
+    x, y, where = rotated_pair(60, 3, 20, noise=0.02)
+    make = distances if dense else PointCloud
+    problem = QuadraticProblem(make(x), make(y))
+    rough = {"tol": 1e-4, "marginal_tol": 1e-4}
+    result = gwfast.tune_epsilon(problem, **rough)
+    used = [row.epsilon for row in result.candidates]
+    assert used == sorted(used, reverse=True) and len(set(used)) == 7
+    assert sum(row.fate == "won" for row in result.candidates) == 7
+    won = [row for row in result.candidates if row.fate == "won"]
+    assert result.gw_cost == min(row.gw_cost for row in won)
+    assert (result.plan.argmax(axis=1) == where).mean() > 0.8
+    # The plan is that of the epsilon that won, not of the last one.
+    largest = gwfast.tune_epsilon(problem, key=lambda one: -one.epsilon, **rough)
+    assert largest.epsilon == max(used)
+    again = gwfast.gromov_wasserstein(
+        problem.x, problem.y, epsilon=largest.epsilon, init=largest.plan, **rough
+    )
+    assert np.abs(again.plan - largest.plan).sum() < 1e-2
+
+
+def test_results_that_key_saw_stay_as_they_were():
+    problem, seen = problem_of(30, 29), []
+
+    def key(result):
+        seen.append((result.plan, result.plan.copy()))
+        return np.nan if len(seen) == 1 else result.gw_cost
+
+    best = gwfast.tune_epsilon(problem, epsilons=[0.5, 0.3], key=key)
+    for plan, copy in seen:
+        np.testing.assert_array_equal(plan, copy)
+    assert best.plan is seen[1][0]  # what is not a number does not win
+    with pytest.raises(TypeError, match=r"^key must return a number, got list"):
+        gwfast.tune_epsilon(problem, epsilons=[0.5], key=lambda result: [])
+
+
+def test_tuning_takes_numbers_and_shares_alike():
+    problem = problem_of(30, 21)
+    result = gwfast.tune_epsilon(
+        problem, epsilons=[0.5, gwfast.Epsilon(relative=0.05)], starts=["profile"]
+    )
+    assert {row.start for row in result.candidates} == {"profile 0.02", "epsilon 1.17"}
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda p: gwfast.multistart(3), TypeError, "^cost_x and cost_y must"),
+        (lambda p: gwfast.multistart(p, starts=[]), ValueError, "^starts must not be"),
+        (lambda p: gwfast.multistart(p, starts=-1), ValueError, "^starts must be at l"),
+        (lambda p: gwfast.multistart(p, starts="all"), TypeError, "^starts must be a"),
+        (lambda p: gwfast.multistart(p, prune=1), TypeError, "^prune must be a bool"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=[]), ValueError, "^epsilons must n"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=["a"]), TypeError, "^epsilons must"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=0.1), TypeError, "^epsilons must b"),
+        (lambda p: gwfast.multistart(p, starts=["auto"]), ValueError, "^starts must b"),
+        (lambda p: gwfast.tune_epsilon(p, key=3), TypeError, "^key must be callable"),
+    ],
+)
+def test_bad_input_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(problem_of(10, 22))
+
+
+def test_many_starts_take_the_arguments_of_a_single_one():
+    cost_x, cost_y = distances(cloud(12, 2, 3)), distances(cloud(10, 2, 4))
+    p = np.arange(1.0, 13) / 78
+    between = cloud(12, 10, 5) ** 2
+    quick = dict(starts=1, tol=1e-3, marginal_tol=1e-3)
+    terms = dict(linear_cost=between, alpha=0.7)
+    problem = gwfast.QuadraticProblem(cost_x, cost_y, p, **terms)
+    for solve in (gwfast.multistart, gwfast.tune_epsilon):
+        expected = solve(problem, **quick)
+        for result in (
+            solve(cost_x, cost_y, p, **terms, **quick),
+            solve(cost_x=cost_x, cost_y=cost_y, p=p, **terms, **quick),
+            solve((cost_x, cost_y, p, None), **terms, **quick),
+            solve(problem=problem, **quick),
+        ):
+            np.testing.assert_array_equal(result.plan, expected.plan)
+        pair = solve((cost_x, cost_y), **quick)
+        np.testing.assert_allclose(pair.plan.sum(axis=1), 1 / 12, atol=1e-3)
+    with pytest.raises(ValueError, match=r"^p, alpha must be left out"):
+        gwfast.multistart(problem, p=p, alpha=0.5)
+    with pytest.raises(ValueError, match=r"^cost_x must be left out"):
+        gwfast.multistart(cost_x, problem=problem)
+    with pytest.raises(TypeError, match=r"must be given, .* got ndarray"):
+        gwfast.tune_epsilon(cost_x)
