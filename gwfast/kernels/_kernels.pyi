@@ -18,7 +18,9 @@ def sinkhorn_passes(
     *,
     cap: float = ...,
 ) -> tuple[float, int]: ...
-def rescale_columns(v: FloatArray, q: Float64Array, work: ColumnSums) -> None: ...
+def rescale_columns(
+    v: FloatArray, q: Float64Array, work: ColumnSums, omega: float = 1.0
+) -> None: ...
 def scale_to_plan(
     kernel: FloatArray,
     u: FloatArray,

@@ -141,22 +141,25 @@ def rescale_columns(
     v,                    # IN/OUT (m,)
     const double[::1] q,  # IN (m,)
     ColumnSums work not None,
+    double omega=1.0,
 ):
-    """``v = q / c`` for the column sums c that `work` has been left with."""
+    """``v = q / c`` for the column sums c that `work` has been left with; with `omega`
+    over-relaxed, as in `sinkhorn_passes`.
+    """
     if holds_float64(v):
-        rescale_of[double](v, q, work)
+        rescale_of[double](v, q, work, omega)
     else:
-        rescale_of[float](v, q, work)
+        rescale_of[float](v, q, work, omega)
 
 
-cdef rescale_of(real[::1] v, const double[::1] q, ColumnSums work):
+cdef rescale_of(real[::1] v, const double[::1] q, ColumnSums work, double omega):
     if real is float:
         table = isa.f32
     else:
         table = isa.f64
     check("v", v.shape[0], work.m)
     check("q", q.shape[0], work.m)
-    table.rescale(&v[0], &q[0], &work.totals[0, 0], 1.0, INFINITY, work.m)
+    table.rescale(&v[0], &q[0], &work.totals[0, 0], <real>omega, INFINITY, work.m)
 
 
 def scale_to_plan(

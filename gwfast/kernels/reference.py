@@ -93,9 +93,9 @@ def sinkhorn_passes(
     return error, done
 
 
-def rescale_columns(v, q, work):
+def rescale_columns(v, q, work, omega=1.0):
     most = np.finfo(v.dtype).max
-    v[:] = _rescale(v.astype(np.float64), q, work.values, 1.0, most)
+    v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most)
 
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):

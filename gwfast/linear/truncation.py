@@ -47,10 +47,17 @@ class Support:
 
     def __init__(self, kernel, potentials, solver, lengths, fraction):
         self.shape, self.n_threads = kernel.shape, solver.n_threads
-        self.epsilon, self.lengths = kernel.epsilon, lengths
+        self.epsilon, self.lengths, self.fraction = kernel.epsilon, lengths, fraction
+        self._potentials, self.index = potentials, None
+        self.kept, self._outside = self._counted(kernel, solver)
+
+    def _counted(self, kernel, solver):
+        """How many entries are not small, and how much is outside, as fractions of the
+        masses of rows and of columns.
+        """
         # What has no mass has no entries.
         row, col = (
-            np.where(x > 0, fraction * x, np.inf).astype(np.float32)
+            np.where(x > 0, self.fraction * x, np.inf).astype(np.float32)
             for x in (solver.p, solver.q)
         )
         ones = (np.ones(size, dtype=np.float32) for size in self.shape)
@@ -59,12 +66,11 @@ class Support:
         sums = solver.scalings.sums
         _sparse.count(*self._entries, *outside, kept, sums, self.n_threads)
         self.start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-        self.kept, self.index = int(self.start[-1]), None
-        self._outside = [
+        self._left = kernel.left
+        return int(self.start[-1]), [
             made / np.where(mass > 0, mass, 1.0)
             for made, mass in zip(outside, (solver.p, solver.q), strict=True)
         ]
-        self._left, self._potentials = kernel.left, potentials
 
     @classmethod
     def restored(cls, saved, shape, rank, lengths, n_threads):
@@ -116,15 +122,18 @@ class Support:
         self._entries = None
         return self
 
-    def bound(self, left, potentials):
+    def moved(self, left):
+        """Lengths (n,) of the changes of the rows of `left` since the choice."""
+        return np.linalg.norm(left - self._left, axis=1)
+
+    def bound(self, moved, potentials):
         """Largest fraction of the mass of a row or column that is outside, at most, for
-        another `left` and other potentials.
+        another `left`, whose rows have `moved`, and other potentials.
 
         An entry outside has grown by ``exp((df_i + dg_j - dc_ij) / epsilon)``, and
         ``|dc_ij|`` is at most the length of the change of row i of `left` times that
         of row j of `right`.
         """
-        moved = np.linalg.norm(left - self._left, axis=1)
         before = self._potentials
         rows, cols = np.isfinite(before.f), np.isfinite(before.g)
         df = potentials.f[rows] - before.f[rows]

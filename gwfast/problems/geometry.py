@@ -135,6 +135,15 @@ class PointCloud:
         return self.metric != "euclidean"
 
     @property
+    def rank(self) -> int:
+        """Number of features."""
+        return self.features.shape[1]
+
+    def mean(self, masses: Float64Array) -> Float64Array:
+        """Sums (rank,) of the features, each times its point's mass."""
+        return masses @ self.features
+
+    @property
     def points(self) -> Float32Array:
         """Features whose inner products are similarities: (n, d) float32."""
         return self.features[:, :-2] if self.metric == "sqeuclidean" else self.features

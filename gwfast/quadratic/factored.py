@@ -61,28 +61,35 @@ class Factored(Linearization):
         self.col_cost = y.scale**2 * y.square_times(q)
         # As many iterations as cost about what the two products do: one reads an entry
         # in the time of about ten multiply-adds.
-        work = x.features.shape[1] + y.features.shape[1]
+        work = x.rank + y.rank
         self.inner_limit = min(max(work // 10, 10), 200)
-        self._shared = _Factors(y.features, n_threads)
-        self._buffer = None
-        if tier == "dense":
-            self._buffer = Buffer(aligned_empty(problem.shape))
         self._tier, self._support, self._change = tier, None, 1.0
         self._truncate_below = TRUNCATE_BELOW[tier]
         self.forget()
+        self._prepare()
+
+    def _prepare(self):
+        """Make what all kernels share."""
+        self._shared, self._buffer = (
+            Right(self.problem.y.features, self.n_threads),
+            None,
+        )
+        if self._tier == "dense":
+            self._buffer = Buffer(aligned_empty(self.problem.shape))
 
     def start(self, plan=None):
         """Set the state; None is the product plan, which needs no matrix."""
         problem = self.problem
         if plan is None:
-            means = problem.p @ problem.x.features, problem.q @ problem.y.features
-            self.state = np.outer(*means)
+            self.state = np.outer(problem.x.mean(problem.p), problem.y.mean(problem.q))
         else:
-            ones = (np.ones(size, dtype=np.float32) for size in problem.shape)
-            x, y = problem.x.features, problem.y.features
-            plan = plan.astype(np.float32, copy=False)
-            self.state, _ = contract(x, plan, y, *ones, self.n_threads)
+            self.state = self._state_of(plan.astype(np.float32, copy=False))
         return self._objective(problem.p, problem.q)
+
+    def _state_of(self, plan):
+        ones = (np.ones(size, dtype=np.float32) for size in self.problem.shape)
+        x, y = self.problem.x.features, self.problem.y.features
+        return contract(x, plan, y, *ones, self.n_threads)[0]
 
     def deviation(self):
         # Of points, not of the features that hold their squares and ones.
@@ -116,25 +123,24 @@ class Factored(Linearization):
         return left
 
     def kernel(self, solver=None, start=None, epsilon=None):
-        left, shared = self._left(), self._shared
+        left = self._left()
         if self._support is None:
-            if self._tier == "dense":
-                kernel = ProductKernel(
-                    left, shared.panels, self._buffer, self.n_threads
-                )
-            else:
-                y = self.problem.y.features
-                kernel = TiledKernel(left, shared.panels, y, self.n_threads)
+            kernel = self._whole(left)
             if start is not None and not self._change > self._truncate_below:
                 self._truncate(kernel, solver, start, epsilon)
             if self._support is None:
                 return kernel
-        return SparseKernel(left, shared.rows, self._support, self.n_threads)
+        return self._part(left)
+
+    def _whole(self, left):
+        return whole_kernel(left, self._shared, self._buffer)
+
+    def _part(self, left):
+        return SparseKernel(left, self._shared.rows, self._support, self.n_threads)
 
     def update(self, kernel, solution):
         before = self.state
-        x, y = self.problem.x.features, self.problem.y.features
-        self.state, rows = kernel.contract(x, y, solution.scalings)
+        self.state, rows = self._contract(kernel, solution.scalings)
         cols, bound = solution.scalings.cols, 0.0
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
@@ -144,11 +150,16 @@ class Factored(Linearization):
         if self._support is not None:
             bound = np.inf
             if kernel.epsilon == self._support.epsilon:
-                bound = self._support.bound(kernel.left, solution.potentials)
+                moved = self._support.moved(kernel.left)
+                bound = self._support.bound(moved, solution.potentials)
             if not bound <= MAX_BOUND:
                 self._support = None
         gw_cost = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
+
+    def _contract(self, kernel, scalings):
+        x, y = self.problem.x.features, self.problem.y.features
+        return kernel.contract(x, y, scalings)
 
     def _truncate(self, kernel, solver, potentials, epsilon):
         """Keep only a part of the kernel from now on, if that pays: what is not small
@@ -157,14 +168,16 @@ class Factored(Linearization):
         peak = kernel.make_ahead(potentials, epsilon, solver.q, solver.scalings)
         if peak < MAX_PEAK:
             for fraction in FRACTIONS:
-                support = Support(
-                    kernel, potentials, solver, self._shared.lengths, fraction
-                )
+                support = self._counted(kernel, potentials, solver, fraction)
                 if support.pays(MAX_DENSITY[self._tier]):
                     self._support = support.choose()
                     return
         # It takes looks at the whole kernel to know.
         self._truncate_below = self._change / 4.0
+
+    def _counted(self, kernel, potentials, solver, fraction):
+        given = kernel, potentials, solver, self._shared.lengths, fraction
+        return Support(*given)
 
     def coupling(self, kernel, solution):
         coupling = kernel.coupling(solution)
@@ -190,17 +203,20 @@ class Factored(Linearization):
         )
 
     def restore(self, saved):
-        x, y = self.problem.x.features, self.problem.y.features
-        state = (x.shape[1], y.shape[1]), np.float64
+        state = (self.problem.x.rank, self.problem.y.rank), np.float64
         self.state = as_saved(saved["state"], *state)
         self._change = float(saved["change"])
         self._truncate_below = float(saved["truncate_below"])
         self._support, support = None, saved["support"]
         if support is not None:
-            given = self.problem.shape, y.shape[1], self._shared.lengths
-            self._support = Support.restored(support, *given, self.n_threads)
+            self._support = self._restored(support)
         self.forget()
         self._anderson.restore(saved["steps"], *state)
+
+    def _restored(self, support):
+        given = self.problem.shape, self.problem.y.features.shape[1]
+        given += self._shared.lengths, self.n_threads
+        return Support.restored(support, *given)
 
     def drop_truncation(self):
         self._support, self._truncate_below = None, self._change / 4.0
@@ -245,11 +261,11 @@ class Factored(Linearization):
         return not_negative(separable, bilinear)
 
 
-class _Factors:
-    """The right factor in the forms that kernels read, each made once for all forks."""
+class Right:
+    """The right factor of kernels in the forms that they read, each made once."""
 
     def __init__(self, features, n_threads):
-        self.features = features
+        self.features, self.n_threads = features, n_threads
         self.panels = Panels(features, True, n_threads=n_threads)
 
     @functools.cached_property
@@ -262,10 +278,20 @@ class _Factors:
         return np.linalg.norm(self.features.astype(np.float64), axis=1)
 
 
+def whole_kernel(left, right, buffer):
+    """The `Kernel` of a product of `left` and a `Right`, stored in a `Buffer` where
+    there is one.
+    """
+    given = left, right.panels
+    if buffer is not None:
+        return ProductKernel(*given, buffer, right.n_threads)
+    return TiledKernel(*given, right.features, right.n_threads)
+
+
 def nbytes(problem, tier, n_threads, shape):
     """Bytes that a solve of that many points takes beside its factors."""
     n, m = shape
-    r, s = problem.x.features.shape[1], problem.y.features.shape[1]
+    r, s = problem.x.rank, problem.y.rank
     # Both features as the kernels read them, what is made of them in a step, and
     # the column sums of chunks; in float64 for a moment.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)

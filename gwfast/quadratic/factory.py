@@ -61,7 +61,7 @@ def work(problem, *, method=PGD, itemsize=4):
     """
     n, m = problem.shape
     if is_factored(problem, method):
-        return n * m * (problem.y.features.shape[1] + READ)
+        return n * m * (problem.y.rank + READ)
     return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
 
 

@@ -136,7 +136,9 @@ def test_threads_change_nothing(n_threads):
     np.testing.assert_array_equal(one.support.start, other.start)
     np.testing.assert_array_equal(one.support.index, other.index)
     moved = Potentials(one.f + 1e-3, one.g)
-    assert one.support.bound(one.left, moved) == other.bound(one.left, moved)
+    assert one.support.bound(one.support.moved(one.left), moved) == other.bound(
+        other.moved(one.left), moved
+    )
 
 
 # --- The certificate ------------------------------------------------------------------
@@ -149,7 +151,7 @@ def test_bound_of_what_has_not_moved_is_what_was_left_out(seed):
     for shape in SHAPES:
         solved = Solved(*shape, seed, fraction=1e-4)
         support = solved.support.choose()
-        lost = support.bound(solved.left, solved.potentials)
+        lost = support.bound(support.moved(solved.left), solved.potentials)
         truth = solved.outside(solved.plan())
         assert truth > 0
         np.testing.assert_allclose(lost, truth, rtol=0.01)
@@ -185,7 +187,7 @@ def test_bound_holds_wherever_potentials_and_costs_move(shape, size, scale, seed
             towards = solved.right[rng.integers(m, size=n)]
             towards = towards / np.linalg.norm(towards, axis=1, keepdims=True) ** 2
             left += (step * draw(n, 1) * towards).astype(np.float32)
-        bound = support.bound(left, Potentials(f, g))
+        bound = support.bound(support.moved(left), Potentials(f, g))
         truth = solved.outside(solved.plan(left, f, g))
         assert truth <= bound * ROUNDING, (kind, which, truth, bound)
         nearest = min(nearest, bound / truth)
@@ -205,7 +207,7 @@ def test_bound_holds_along_the_iterations_of_a_solve(seed):
             potentials = solver.solve(
                 kernel, solved.epsilon, potentials, tol=1e-5, max_iter=500
             ).potentials
-            bound = support.bound(left, potentials)
+            bound = support.bound(support.moved(left), potentials)
             truth = solved.outside(solved.plan(left, potentials.f, potentials.g))
             assert truth <= bound * ROUNDING
             certified += bound <= MAX_BOUND
@@ -219,7 +221,7 @@ def test_points_without_mass_do_not_matter():
     left = solved.left.copy()
     left[15:] += np.float32(1e-3)
     f, g = solved.f + 1e-3 * cloud(90, 1, 0)[:, 0], solved.g
-    bound = support.bound(left, Potentials(f, g))
+    bound = support.bound(support.moved(left), Potentials(f, g))
     truth = solved.outside(solved.plan(left, f, g))
     assert truth <= bound * ROUNDING < np.inf
 
@@ -229,7 +231,7 @@ def test_bound_of_what_has_moved_far_is_no_number_that_passes(exponent):
     solved = Solved(90, 70, 5)
     support = solved.support.choose()
     moved = Potentials(solved.f + exponent * solved.epsilon, solved.g)
-    bound = support.bound(solved.left, moved)
+    bound = support.bound(support.moved(solved.left), moved)
     assert not np.isnan(bound) and bound > MAX_BOUND
 
 
@@ -256,7 +258,7 @@ def test_sparse_solution_is_the_dense_one_but_for_what_is_outside(shape, empty, 
         assert Balanced(solved.p, solved.q).error(rows, found.scalings.cols) <= 3e-6
         sides[name] = found.potentials, state, kernel.coupling(found)
     with np.errstate(invalid="ignore"):  # of points without mass
-        lost = support.bound(left, sides["part"][0])
+        lost = support.bound(support.moved(left), sides["part"][0])
     assert lost <= MAX_BOUND
     assert sides["part"][2].form == "sparse" and sides["whole"][2].form == "array"
     plans = [sides[name][2].toarray() for name in ("part", "whole")]
