@@ -9,7 +9,7 @@ import gwfast
 
 PACKAGE = Path(gwfast.__file__).parent
 ROOT = {"__init__", "__main__", "_api", "_source_tree", "_version"}
-# From bottom to top, eleven of rooms; those on one line do not know each other.
+# From bottom to top, twelve of rooms; those on one line do not know each other.
 FLOORS = """
 _version
 kernels
@@ -21,6 +21,7 @@ quadratic
 solvers
 alignment
 words pot plot singlecell
+distributed
 experiments
 cli
 """.split("\n")

@@ -43,6 +43,16 @@ class Potentials:
             )
 
 
+class RemoteCost:
+    """A cost that is not in this process, and is asked for what is needed of it."""
+
+    def logsumexp_rows(self, g, epsilon, out):
+        """``out_i = log sum_j exp((g_j - c_ij) / epsilon)``."""
+
+    def logsumexp_cols(self, f, epsilon, out):
+        """``out_j = log sum_i exp((f_i - c_ij) / epsilon)``."""
+
+
 class LogDomain:
     """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,)."""
 
@@ -56,15 +66,21 @@ class LogDomain:
         columns, which may be others than the problem's.
         """
         sums = np.empty(len(self.log_p))
-        zeros = np.zeros(len(sums))
-        _exponentials.logsumexp_rows(cost, zeros, g, epsilon, sums, self.n_threads)
+        if isinstance(cost, RemoteCost):
+            cost.logsumexp_rows(g, epsilon, sums)
+        else:
+            given = cost, np.zeros(len(sums)), g, epsilon, sums, self.n_threads
+            _exponentials.logsumexp_rows(*given)
         return epsilon * (self.log_p - sums)
 
     def fit_cols(self, cost, f, epsilon):
         """Potentials (m,) of the columns, likewise."""
         sums = np.empty(len(self.log_q))
-        zeros = np.zeros(len(sums))
-        _exponentials.logsumexp_cols(cost, f, zeros, epsilon, sums, self.n_threads)
+        if isinstance(cost, RemoteCost):
+            cost.logsumexp_cols(f, epsilon, sums)
+        else:
+            given = cost, f, np.zeros(len(sums)), epsilon, sums, self.n_threads
+            _exponentials.logsumexp_cols(*given)
         return epsilon * (self.log_q - sums)
 
     def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, spare=0.0):

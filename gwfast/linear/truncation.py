@@ -40,6 +40,8 @@ class Support:
     ----------
     kept : int
         Number of entries.
+    outside : list of (n,) and (m,) float64 ndarrays
+        The mass of the others in each row and column, as a fraction of its own.
     start : (n + 1,) int64 ndarray
     index : (kept,) int32 ndarray
         Compressed sparse rows of column numbers, after `choose`.
@@ -49,7 +51,7 @@ class Support:
         self.shape, self.n_threads = kernel.shape, solver.n_threads
         self.epsilon, self.lengths, self.fraction = kernel.epsilon, lengths, fraction
         self._potentials, self.index = potentials, None
-        self.kept, self._outside = self._counted(kernel, solver)
+        self.kept, self.outside = self._counted(kernel, solver)
 
     def _counted(self, kernel, solver):
         """How many entries are not small, and how much is outside, as fractions of the
@@ -88,7 +90,7 @@ class Support:
         self.shape, self.n_threads, self.lengths = shape, n_threads, lengths
         self.epsilon, self.kept = float(saved["epsilon"]), len(index)
         self.start, self.index, self._entries = start, index, None
-        self._outside = [
+        self.outside = [
             as_saved(made, (size,), np.float64)
             for made, size in zip(saved["outside"], shape, strict=True)
         ]
@@ -105,7 +107,7 @@ class Support:
             start=self.start,
             index=self.index,
             epsilon=self.epsilon,
-            outside=self._outside,
+            outside=self.outside,
             left=self._left,
             potentials=self._potentials.export(),
         )
@@ -113,7 +115,7 @@ class Support:
     def pays(self, density):
         """Whether no more than that is kept, and it may last for some steps."""
         few = self.kept <= density * self.shape[0] * self.shape[1]
-        return few and max(map(np.max, self._outside)) <= MAX_BOUND / 2
+        return few and max(map(np.max, self.outside)) <= MAX_BOUND / 2
 
     def choose(self):
         """Look up the entries that have been counted; returns itself."""
@@ -141,8 +143,8 @@ class Support:
         row_grown = df + dg.max() + moved[rows] * self.lengths.max()
         col_grown = dg + df.max() + moved.max() * self.lengths[cols]
         with np.errstate(over="ignore", invalid="ignore"):
-            row_bound = self._outside[0][rows] * np.exp(row_grown / self.epsilon)
-            col_bound = self._outside[1][cols] * np.exp(col_grown / self.epsilon)
+            row_bound = self.outside[0][rows] * np.exp(row_grown / self.epsilon)
+            col_bound = self.outside[1][cols] * np.exp(col_grown / self.epsilon)
         most = float(max(row_bound.max(), col_bound.max()))
         return most if most == most else np.inf  # nothing, grown infinitely
 

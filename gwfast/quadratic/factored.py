@@ -16,11 +16,11 @@ from ..linear.gibbs_kernel import (
 from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
-from ..utils.trees import as_saved
 from .anderson import DEPTH, Anderson
 from .extrapolation import MAX_DEEP_CHANGE
-from .linearization import Linearization, Update, not_negative
+from .linearization import Update, not_negative
 from .methods import PGD
+from .resuming import ResumableFactored
 
 # Relative change of the state below which it is worth to see whether a part of the
 # kernel is enough: before, it would have to be chosen anew in every step. Where an
@@ -37,7 +37,7 @@ MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
 EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 
 
-class Factored(Linearization):
+class Factored(ResumableFactored):
     """Squared loss between point clouds: the state is the small matrix ``A = X' T Y``.
 
     ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features, so
@@ -192,31 +192,6 @@ class Factored(Linearization):
         right, potentials = self.problem.y.features, solution.potentials
         f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
         return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
-
-    def export(self):
-        return dict(
-            state=self.state,
-            change=self._change,
-            truncate_below=self._truncate_below,
-            support=self._support and self._support.export(),
-            steps=self._anderson.export(),
-        )
-
-    def restore(self, saved):
-        state = (self.problem.x.rank, self.problem.y.rank), np.float64
-        self.state = as_saved(saved["state"], *state)
-        self._change = float(saved["change"])
-        self._truncate_below = float(saved["truncate_below"])
-        self._support, support = None, saved["support"]
-        if support is not None:
-            self._support = self._restored(support)
-        self.forget()
-        self._anderson.restore(saved["steps"], *state)
-
-    def _restored(self, support):
-        given = self.problem.shape, self.problem.y.features.shape[1]
-        given += self._shared.lengths, self.n_threads
-        return Support.restored(support, *given)
 
     def drop_truncation(self):
         self._support, self._truncate_below = None, self._change / 4.0

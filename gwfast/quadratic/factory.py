@@ -8,6 +8,7 @@ from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from . import dense, factored
 from .methods import PGD
+from .placement import placed
 
 # See `solvers.levels`.
 Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
@@ -21,6 +22,11 @@ def is_factored(problem, method=PGD):
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
     plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
     return clouds and plain and method is PGD
+
+
+def placement_of(problem, method=PGD):
+    """The `Placement` in force that keeps the kernels of this problem, or None."""
+    return placed(problem) if is_factored(problem, method) else None
 
 
 def tiers(problem, method=PGD):
@@ -49,6 +55,9 @@ def linearize(
     -------
     Linearization
     """
+    placement = placement_of(problem, method)
+    if placement is not None:
+        return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
         return factored.Factored(problem, n_threads, tier)
     kind = dict(precision=precision, method=method, deadline=deadline)
@@ -87,6 +96,9 @@ def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_st
         An upper bound, up to what an interpreter and its allocator keep (8 MB).
     """
     shape = problem.shape if shape is None else shape
+    placement = placement_of(problem, method)
+    if placement is not None:
+        return placement.nbytes(shape)
     if is_factored(problem, method):
         return factored.nbytes(problem, tier, n_threads, shape)
     return dense.nbytes(problem, shape, itemsize, method, n_states)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..kernels._rows import aligned_empty
 from ..linear.marginals import restored_potentials
+from ..linear.truncation import Support
 from ..problems.epsilon import Schedule
 from ..results.result import OuterStep
 from ..utils.trees import as_saved
@@ -112,3 +113,32 @@ class ResumableDense(Linearization):
         self._history.restore(saved["history"], *kind)
         self.products.restore(saved["products"], *kind)
         self._was_thin = bool(saved["was_thin"])
+
+
+class ResumableFactored(Linearization):
+    """That of one whose state is the matrix of factors."""
+
+    def export(self):
+        return dict(
+            state=self.state,
+            change=self._change,
+            truncate_below=self._truncate_below,
+            support=self._support and self._support.export(),
+            steps=self._anderson.export(),
+        )
+
+    def restore(self, saved):
+        state = (self.problem.x.rank, self.problem.y.rank), np.float64
+        self.state = as_saved(saved["state"], *state)
+        self._change = float(saved["change"])
+        self._truncate_below = float(saved["truncate_below"])
+        self._support, support = None, saved["support"]
+        if support is not None:
+            self._support = self._restored(support)
+        self.forget()
+        self._anderson.restore(saved["steps"], *state)
+
+    def _restored(self, support):
+        given = self.problem.shape, self.problem.y.features.shape[1]
+        given += self._shared.lengths, self.n_threads
+        return Support.restored(support, *given)

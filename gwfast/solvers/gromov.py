@@ -1,5 +1,6 @@
 """The public solver for costs of one's own."""
 
+import contextlib
 import dataclasses
 import time
 from typing import Any
@@ -13,8 +14,9 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier, work
+from ..quadratic.factory import Tier, is_factored, placement_of, work
 from ..quadratic.methods import PGD, MethodName, as_method
+from ..quadratic.placement import placing
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
 from ..results.result import GWResult
@@ -282,11 +284,15 @@ def solve(problem, options):
             start = Product()
     kind["races"] = start is None
     tier = choose(problem, options.tier, limit, threads, **kind)
-    checkpoint = opened(problem, options, init=start, method=method, tier=tier)
+    placement = placement_of(problem, method)
+    parts = dict(init=start, method=method, tier=tier, placement=placement)
+    checkpoint = opened(problem, options, **parts)
     options = dataclasses.replace(
         options, memory_limit=limit, tier=tier, checkpoint=checkpoint
     )
-    with single_threaded_blas(), reporting(options.progress) as report:
+    # The leading eigenvectors of matrices are here, as these are.
+    here = contextlib.nullcontext() if is_factored(problem, method) else placing(None)
+    with here, single_threaded_blas(), reporting(options.progress) as report:
         if not checkpoint.is_new:
             report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
         try:
@@ -327,10 +333,12 @@ def _solve(problem, start, options, report):
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
         return doubted(problem, result, untried)
-    if options.tier != "dense" and not isinstance(start, Product | Given):
+    whole = options.tier == "dense" and placement_of(problem, options.method) is None
+    if not whole and not isinstance(start, Product | Given):
+        where = f"in tier {options.tier!r}" if options.tier != "dense" else "there"
         raise MemoryError(
-            f"init must be 'auto', 'product' or a plan in tier {options.tier!r}, as "
-            f"any other is made as an array; got {start}"
+            f"init must be 'auto', 'product' or a plan {where}, as any other is made "
+            f"as an array; got {start}"
         )
     report(ProgressEvent("solve", f"solving from {start}"))
     solution = descend(problem, start, options)

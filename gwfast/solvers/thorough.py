@@ -6,7 +6,7 @@ at the lowest objective.
 import dataclasses
 import time
 
-from ..quadratic.factory import is_factored
+from ..quadratic.factory import is_factored, placement_of
 from ..results.candidates import Candidate, Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
@@ -29,6 +29,7 @@ def suits(problem, options):
     """
     room = 2 * needs(problem, options.threads(problem), races=False)["dense"]
     learns = is_factored(problem) and options.tier == "dense"
+    learns = learns and placement_of(problem) is None
     return learns and options.precision is SINGLE and room <= options.memory_limit
 
 

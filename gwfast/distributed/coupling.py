@@ -1,0 +1,168 @@
+"""A plan that stays where it is."""
+
+import numpy as np
+from scipy import sparse
+
+from ..kernels._rows import aligned_empty
+from ..results.coupling import LEFT_OUT, Coupling
+from ..results.neighbors import Neighbors
+
+
+class ShardedCoupling(Coupling):
+    """A plan of which every worker has some rows, and answers for them; as factors,
+    wherever a shard has been begun anew.
+
+    Parameters
+    ----------
+    team : Team
+    spec : KernelSpec
+        With the potentials of the plan, all of them.
+    support : ShardedSupport or None
+    scalings : pair of ndarrays or None
+        With them the plan may take the place of the kernel on workers.
+    n_threads : int
+    """
+
+    form = "factors"
+
+    def __init__(self, team, spec, support, scalings, n_threads):
+        super().__init__(team.shape, n_threads)
+        self._team, self._spec, self._support = team, spec, support
+        self._scalings = scalings
+
+    @property
+    def rows(self):
+        """Slices of the rows that the shards have."""
+        return self._team.rows
+
+    @property
+    def nbytes(self):
+        """Of what is in this process."""
+        spec = self._spec
+        return spec.core.nbytes + spec.f.nbytes + spec.g.nbytes
+
+    def ask(self, method, each=None, *, stored=True):
+        """What the couplings of the shards, or of those that are keys of `each`,
+        answer.
+        """
+        if each is None:
+            each = [()] * len(self._team.rows)
+        given = each if isinstance(each, dict) else dict(enumerate(each))
+        asked = {
+            k: (self._part(k), self._scaled(k) if stored else None, method, *args)
+            for k, args in given.items()
+        }
+        told = None if self._support is None else self._support.told
+        return self._team.ask("of_plan", asked, told=told)
+
+    def _part(self, k):
+        return self._spec._replace(f=self._spec.f[self._team.rows[k]])
+
+    def _scaled(self, k):
+        if self._scalings is None:
+            return None
+        u, v = self._scalings
+        return u[self._team.rows[k]], v
+
+    @property
+    def marginals(self):
+        rows, cols = zip(*self.ask("marginals"), strict=True)
+        return np.concatenate(rows), sum(cols)
+
+    def entropy(self):
+        return sum(self.ask("entropy"))
+
+    def tocsr(self, left_out=LEFT_OUT):
+        parts = self.ask("tocsr", [(left_out,)] * len(self._team.rows))
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+    def _transposed(self):
+        return _Transposed(self)
+
+    def _toarray(self):
+        out = aligned_empty(self.shape)
+        for k, rows in enumerate(self._team.rows):
+            (out[rows],) = self.ask("toarray", {k: ()})
+        return out
+
+    def _rows(self, rows):
+        at = np.arange(self.shape[0])[rows]
+        made = self._of_rows("_rows", at)
+        return np.concatenate(made) if made else np.empty((0, self.shape[1]))
+
+    def _topk(self, k, rows):
+        at = np.arange(self.shape[0])[rows]
+        if not len(at):
+            return Neighbors(np.empty((0, k), np.int64), np.empty((0, k), np.float32))
+        order = np.argsort(at, kind="stable")
+        made = self._of_rows("topk", at[order], k, first=True)
+        back = np.argsort(order, kind="stable")
+        return Neighbors(
+            *(np.concatenate(one)[back] for one in zip(*made, strict=True))
+        )
+
+    def _of_rows(self, method, at, *args, first=False):
+        """What the shards answer that have rows of `at`, which is in order."""
+        each = {}
+        for k, rows in enumerate(self._team.rows):
+            inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
+            if len(inside):
+                each[k] = (*args, inside) if first else (inside, *args)
+        return self.ask(method, each)
+
+    def _apply(self, y):
+        moved, sums = zip(
+            *self.ask("_apply", [(y,)] * len(self._team.rows)), strict=True
+        )
+        return np.concatenate(moved), np.concatenate(sums)
+
+
+class _Transposed(Coupling):
+    """The other side of a `ShardedCoupling`: every worker has some of its columns."""
+
+    form = "factors"
+
+    def __init__(self, coupling):
+        super().__init__(coupling.shape[::-1], coupling.n_threads)
+        self._coupling, self._cols = coupling, coupling.rows
+
+    @property
+    def nbytes(self):
+        return self._coupling.nbytes
+
+    @property
+    def marginals(self):
+        return self._coupling.marginals[::-1]
+
+    def entropy(self):
+        return self._coupling.entropy()
+
+    def _transposed(self):
+        return self._coupling
+
+    def _toarray(self):
+        return np.ascontiguousarray(self._coupling.toarray().T)
+
+    def _rows(self, rows):
+        return np.concatenate(self._ask("T._rows", [(rows,)] * len(self._cols)), axis=1)
+
+    def _topk(self, k, rows):
+        made = self._ask("T._topk", [(k, rows)] * len(self._cols))
+        indices = [
+            one.indices + cols.start for one, cols in zip(made, self._cols, strict=True)
+        ]
+        indices, scores = (
+            np.concatenate(parts, axis=1)
+            for parts in (indices, [one.scores for one in made])
+        )
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return Neighbors(*(np.take_along_axis(x, best, 1) for x in (indices, scores)))
+
+    def _apply(self, y):
+        moved, sums = zip(
+            *self._ask("T._apply", [(y[cols],) for cols in self._cols]), strict=True
+        )
+        return sum(moved), sum(sums)
+
+    def _ask(self, method, each):
+        return self._coupling.ask(method, each, stored=False)

@@ -1,0 +1,189 @@
+"""What a worker holds of a problem: some points of the first space, all of the second,
+and the kernel between them.
+
+A call says which kernel it is about, and brings the scalings: nothing that a solve
+needs is in a shard alone, and one that was begun anew in another place finds out that
+it has not been told of that kernel yet, and says so (`Missing`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._version import __version__
+from ..kernels._rows import aligned_empty
+from ..linear.gibbs_kernel import Buffer, ProductKernel, SparseKernel
+from ..linear.log_domain import Potentials
+from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver
+from ..linear.truncation import Support
+from ..quadratic.factored import whole_kernel
+from ..results.coupling import FactoredCoupling
+from .points import Points, right_of
+
+
+class Missing(LookupError):
+    """The shard has not been told of this kernel, or of this choice of entries."""
+
+
+class KernelSpec(NamedTuple):
+    """A kernel ``exp((f_i + g_j - (x core y')_ij) / epsilon)`` of a shard.
+
+    `f` is of its rows, `g` of all columns; `choice` is the number of the entries that
+    are kept, None of all.
+    """
+
+    number: int
+    core: np.ndarray
+    f: np.ndarray
+    g: np.ndarray
+    epsilon: float
+    choice: int | None = None
+
+
+class Shard(Points):
+    """Points `x` (n_k, r) of the first space with masses `p` (n_k,) float64, and what is
+    `Shared`.
+    """
+
+    def __init__(self, x, p, shared, n_threads):
+        if shared.version != __version__:
+            raise RuntimeError(
+                f"gwfast {__version__} is installed here, and {shared.version} where "
+                "the solve was called"
+            )
+        super().__init__(x, right_of(shared, n_threads))
+        self._solver = SinkhornSolver(np.array(p), np.array(shared.q), n_threads)
+        self._buffer = None
+        if shared.tier == "dense":
+            self._buffer = Buffer(aligned_empty((len(x), len(shared.y))))
+        # The number of the kernel that there is, of the plan that took its place, and
+        # of the entries that are kept of others.
+        self._number = self._planned = self._chosen = None
+        self._kernel = self._support = self._counted = None
+        # The core of the cost that took the place of the kernel, and what has it.
+        self._filled = None
+
+    # --- Kernels ----------------------------------------------------------------------
+
+    def make(self, spec):
+        """Make a kernel; returns its largest exponent, and the column sums that its
+        making has left, or None.
+        """
+        kernel = self._made_as(spec)
+        scalings = self._solver.scalings
+        potentials = Potentials(spec.f, spec.g)
+        peak = kernel.make(potentials, spec.epsilon, self._solver.q, scalings)
+        self._kernel, self._number, self._planned = kernel, spec.number, None
+        self._counted = self._filled = None
+        left_sums = isinstance(kernel, ProductKernel)
+        return peak, scalings.sums.values.copy() if left_sums else None
+
+    def iterate(self, number, u, v, omega):
+        """Half an iteration: column sums (m,) float64 with the new row scalings, these,
+        and the error of the rows before.
+        """
+        kernel, scalings = self._kernel_of(number), self._scaled(u, v)
+        p, q = self._solver.p, self._solver.q
+        error, _ = kernel.iterate(p, q, scalings, omega, 1, 0.0)
+        return scalings.sums.values.copy(), scalings.u.copy(), error
+
+    def contract(self, number, u, v):
+        """``x' T y``, and the row sums of the plan."""
+        kernel, scalings = self._kernel_of(number), self._scaled(u, v)
+        return kernel.contract(self._x, self._right.features, scalings)
+
+    def _kernel_of(self, number):
+        if number != self._number:
+            raise Missing(f"kernel {number}")
+        return self._kernel
+
+    def _scaled(self, u, v):
+        scalings = self._solver.scalings
+        scalings.u[:], scalings.v[:] = u, v
+        return scalings
+
+    def _made_as(self, spec):
+        left = self._left(spec.core)
+        if spec.choice is None:
+            return whole_kernel(left, self._right, self._buffer)
+        rows, support = self._right.rows, self._support_of(spec.choice)
+        return SparseKernel(left, rows, support, self._n_threads)
+
+    def _cost(self, core):
+        # In the place of the kernel, where that is stored.
+        if self._buffer is None:
+            return super()._cost(core)
+        if self._filled is None or not np.array_equal(self._filled[0], core):
+            kernel = whole_kernel(self._left(core), self._right, self._buffer)
+            self._filled = core, kernel
+            self._number = self._planned = None
+        return self._filled[1].cost()
+
+    # --- Entries that are kept --------------------------------------------------------
+
+    def count(self, number, fraction):
+        """How many entries of the kernel are not small, and how much is outside of
+        them, of rows and columns; see `Support`.
+        """
+        kernel = self._kernel_of(number)
+        self._counted = Support(kernel, None, self._solver, None, fraction)
+        return self._counted.kept, *self._counted.outside
+
+    def choose(self, number, fraction, choice):
+        """Keep these entries from now on, as the `choice` with this number."""
+        counted = self._counted
+        if counted is None or counted.fraction != fraction:
+            self.count(number, fraction)
+        self._support, self._counted = self._counted.choose(), None
+        self._chosen = choice
+
+    def keep(self, spec, fraction):
+        """The `choice` of a spec again, whose kernel, whole, is that it was made of;
+        returns what `count` did.
+        """
+        self.make(spec._replace(choice=None))
+        counted = self.count(spec.number, fraction)
+        self.choose(spec.number, fraction, spec.choice)
+        self._number = None
+        return counted
+
+    def moved(self, choice, core):
+        """See `Support`."""
+        return self._support_of(choice).moved(self._left(core))
+
+    def _support_of(self, choice):
+        if choice != self._chosen:
+            raise Missing(f"choice {choice}")
+        return self._support
+
+    # --- Plans ------------------------------------------------------------------------
+
+    def of_plan(self, spec, scalings, method, *args):
+        """What the rows of a plan here, a `Coupling`, answer; `spec` has the potentials
+        of the plan. With `scalings` of the kernel with that number the plan may take
+        its place.
+        """
+        coupling = self._coupling(spec, scalings)
+        *sides, name = method.split(".")
+        made = getattr(coupling.T if sides else coupling, name)
+        return made(*args) if callable(made) else made
+
+    def _coupling(self, spec, scalings):
+        stored = scalings is not None and self._buffer is not None
+        if stored and spec.choice is None:
+            number, kernel = spec.number, self._kernel
+            if number == self._number:
+                solution = LinearSolution(None, self._scaled(*scalings), 0)
+                self._number, self._planned = None, number
+                return kernel.coupling(solution)
+            if number == self._planned:
+                return kernel.coupling(None)
+        potentials = Potentials(spec.f, spec.g)
+        if spec.choice is None:
+            left, y = self._left(spec.core), self._right.features
+            pair = potentials.f, potentials.g
+            return FactoredCoupling(left, y, *pair, spec.epsilon, self._n_threads)
+        kernel = self._made_as(spec)
+        solver = self._solver
+        kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
+        return kernel.coupling(LinearSolution(potentials, solver.scalings, 0))

@@ -1,0 +1,225 @@
+"""The linearized cost between point clouds whose kernels are on the workers of a
+`Team`, by rows of the first space: the same steps as where they are in one place.
+
+To a Sinkhorn iteration belong the scalings, n + m numbers there and as many back; to a
+linearization the matrix ``A = X' T Y`` and the potentials.
+"""
+
+import itertools
+
+import numpy as np
+
+from ..kernels import _kernels
+from ..linear.gibbs_kernel import Kernel
+from ..linear.log_domain import Potentials, RemoteCost
+from ..linear.truncation import Support
+from ..quadratic.factored import Factored
+from .coupling import ShardedCoupling
+from .shard import KernelSpec
+
+
+class Sharded(Factored):
+    """`Factored` on a team, which all forks share."""
+
+    def __init__(self, problem, n_threads, team):
+        self.team = team
+        super().__init__(problem, n_threads, team.tier)
+
+    def _prepare(self):
+        self._buffer = None
+        # Of the second space, for bounds.
+        y = self.problem.y.features
+        self._lengths = np.sqrt(np.einsum("ij,ij->i", y, y, dtype=np.float64))
+
+    def _state_of(self, plan):
+        parts = [(plan[rows],) for rows in self.team.rows]
+        return sum(self.team.ask("contract_plan", parts))
+
+    def _left(self):
+        """What workers make the left factor of, once it is multiplied by theirs."""
+        return (-2.0 * self._core()).astype(np.float32)
+
+    def _whole(self, left):
+        return ShardedKernel(self.team, left, None, self.n_threads)
+
+    def _part(self, left):
+        return ShardedKernel(self.team, left, self._support, self.n_threads)
+
+    def _contract(self, kernel, scalings):
+        states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
+        return sum(states), np.concatenate(sums)
+
+    def _counted(self, kernel, potentials, solver, fraction):
+        return ShardedSupport(kernel, potentials, solver, self._lengths, fraction)
+
+    def extend_potentials(self, coarse, rows, cols, epsilon):
+        team, core, problem = self.team, self._left(), self.problem
+        with np.errstate(divide="ignore"):
+            log_p, log_q = np.log(problem.p), np.log(problem.q)
+        given = core, coarse.g, epsilon, cols
+        sums = team.ask("logsumexp_of_rows", [given] * len(team.rows))
+        # Of the columns each shard does some.
+        few = np.ascontiguousarray(problem.x.take(rows).features @ core)
+        bounds = np.linspace(0, problem.shape[1], len(team.rows) + 1).astype(int)
+        parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        given = [(few, coarse.f, epsilon, part) for part in parts]
+        others = team.ask("logsumexp_of_cols", given)
+        return Potentials(
+            epsilon * (log_p - np.concatenate(sums)),
+            epsilon * (log_q - np.concatenate(others)),
+        )
+
+    def coupling(self, kernel, solution):
+        scalings = solution.scalings.u.copy(), solution.scalings.v.copy()
+        given = kernel.spec(solution.potentials), kernel.support, scalings
+        return ShardedCoupling(self.team, *given, self.n_threads)
+
+    def snapshot(self, kernel, solution):
+        given = kernel.spec(solution.potentials), kernel.support, None
+        return ShardedCoupling(self.team, *given, self.n_threads)
+
+    def _restored(self, support):
+        return ShardedSupport.restored(self.team, support, self._lengths)
+
+
+class ShardedKernel(Kernel):
+    """A kernel of which every worker has some rows; `core` times the features of both
+    spaces is its cost, and of a `ShardedSupport` only that is kept.
+    """
+
+    def __init__(self, team, core, support, n_threads):
+        super().__init__(team.shape, n_threads)
+        self.team, self.core, self.support = team, core, support
+        # What `Support.moved` takes of a kernel.
+        self.left, self.has_cost = core, support is None
+        self._number = self._potentials = None
+
+    def spec(self, potentials):
+        """A `KernelSpec` of all rows."""
+        choice = None if self.support is None else self.support.number
+        f, g = potentials.f, potentials.g
+        return KernelSpec(self._number, self.core, f, g, self.epsilon, choice)
+
+    def cost(self):
+        return ShardedCost(self.team, self.core)
+
+    def spread(self):
+        # Of some rows, and twice as far as these say.
+        pairs = self.team.ask("sampled", [(self.core,)] * len(self.team.rows))
+        low, high = zip(*pairs, strict=True)
+        return 2 * (max(high) - min(low))
+
+    def _make(self, potentials, epsilon, q, scalings):
+        team = self.team
+        team.balance()
+        self._number, self._potentials = team.next_number(), potentials
+        given = [told[-1][1] for told in map(self._told, range(len(team.rows)))]
+        peaks, sums = zip(*team.ask("make", given, told=self._told), strict=True)
+        if all(one is not None for one in sums):
+            scalings.sums.values[:] = sum(sums)
+            _kernels.rescale_columns(scalings.v, q, scalings.sums)
+        return max(peaks)
+
+    def iterate(self, p, q, scalings, omega, max_iter, tol):
+        error, done = np.inf, 0
+        while done < max_iter and not error <= tol:
+            answers = self.ask_scaled("iterate", scalings, omega)
+            sums, rows, errors = zip(*answers, strict=True)
+            scalings.u[:] = np.concatenate(rows)
+            scalings.sums.values[:] = sum(sums)
+            _kernels.rescale_columns(scalings.v, q, scalings.sums, omega)
+            error, done = sum(errors), done + 1
+        return error, done
+
+    def ask_scaled(self, method, scalings, *args):
+        """Ask all shards something about the kernel as it was made, with scalings."""
+        u, v = scalings.u, scalings.v
+        given = [(self._number, u[rows], v, *args) for rows in self.team.rows]
+        return self.team.ask(method, given, told=self._told)
+
+    def ask(self, method, *args):
+        """The same without scalings."""
+        given = [(self._number, *args)] * len(self.team.rows)
+        return self.team.ask(method, given, told=self._told)
+
+    def _told(self, k):
+        """What shard k has to be asked to have the kernel."""
+        steps = [] if self.support is None else self.support.told(k)
+        return [*steps, ("make", (part_of(self.spec(self._potentials), self.team, k),))]
+
+
+def part_of(spec, team, k):
+    """The `KernelSpec` of shard k."""
+    return spec._replace(f=spec.f[team.rows[k]])
+
+
+class ShardedCost(RemoteCost):
+    """The cost of a kernel, on the workers."""
+
+    def __init__(self, team, core):
+        self._team, self._core = team, core
+
+    def logsumexp_rows(self, g, epsilon, out):
+        given = [(self._core, g, epsilon)] * len(self._team.rows)
+        out[:] = np.concatenate(self._team.ask("logsumexp_rows", given))
+
+    def logsumexp_cols(self, f, epsilon, out):
+        given = [(self._core, f[rows], epsilon) for rows in self._team.rows]
+        out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", given))
+
+
+class ShardedSupport(Support):
+    """Entries that every worker has chosen among its rows. It can be chosen again from
+    what it was made of: that is kept, not the entries.
+    """
+
+    def __init__(self, kernel, potentials, solver, lengths, fraction):
+        self._kernel, self._spec = kernel, kernel.spec(potentials)
+        self.team, self.number = kernel.team, None
+        super().__init__(kernel, potentials, solver, lengths, fraction)
+
+    def _counted(self, kernel, solver):
+        return _added_up(kernel.ask("count", self.fraction))
+
+    def choose(self):
+        self.number = self.team.next_number()
+        self._kernel.ask("choose", self.fraction, self.number)
+        self._spec = self._spec._replace(choice=self.number)
+        self._kernel = None
+        return self
+
+    def told(self, k):
+        """What shard k has to be asked to have its part of the entries."""
+        return [("keep", (part_of(self._spec, self.team, k), self.fraction))]
+
+    def moved(self, left):
+        given = [(self.number, left)] * len(self.team.rows)
+        return np.concatenate(self.team.ask("moved", given, told=self.told))
+
+    def export(self):
+        spec = self._spec
+        return dict(
+            core=spec.core,
+            potentials=self._potentials.export(),
+            epsilon=self.epsilon,
+            fraction=self.fraction,
+        )
+
+    @classmethod
+    def restored(cls, team, saved, lengths):
+        self = cls.__new__(cls)
+        self.team, self.shape, self.lengths = team, team.shape, lengths
+        self.epsilon, self.fraction = float(saved["epsilon"]), float(saved["fraction"])
+        f, g = (np.asarray(saved["potentials"][name]) for name in "fg")
+        self._potentials, self._kernel = Potentials(f, g), None
+        self.number = self.index = team.next_number()
+        given = team.next_number(), np.asarray(saved["core"]), f, g, self.epsilon
+        self._spec = KernelSpec(*given, self.number)
+        asked = [self.told(k)[0][1] for k in range(len(team.rows))]
+        self.kept, self.outside = _added_up(team.ask("keep", asked))
+        return self
+
+
+def _added_up(counted):
+    kept, rows, cols = zip(*counted, strict=True)
+    return sum(kept), [np.concatenate(rows), sum(cols)]

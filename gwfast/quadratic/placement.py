@@ -1,0 +1,40 @@
+"""Where kernels of point clouds are kept: in this process, or wherever the `Placement`
+in force says. The room `distributed` has one; nothing here knows of it.
+"""
+
+import contextlib
+from contextvars import ContextVar
+
+from .linearization import Linearization
+
+_IN_FORCE: ContextVar = ContextVar("placement", default=None)
+
+
+class Placement:
+    """Keeps the kernels of some problems elsewhere."""
+
+    def takes(self, problem):
+        """Whether it keeps those of this problem, which has factors."""
+
+    def linearize(self, problem, n_threads, tier) -> Linearization:
+        """A `Linearization` of a problem that it takes, its state yet to be set."""
+
+    def nbytes(self, shape):
+        """Bytes that a solve of that many points takes in this process."""
+
+
+@contextlib.contextmanager
+def placing(placement):
+    """A block in which a `Placement` is in force, in this thread."""
+    token = _IN_FORCE.set(placement)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+def placed(problem):
+    """The `Placement` that keeps the kernels of a problem with factors, or None."""
+    placement = _IN_FORCE.get()
+    takes = placement is not None and placement.takes(problem)
+    return placement if takes else None
