@@ -43,7 +43,7 @@ class Normalizer:
     ) -> Normalizer:
         """Learn the means of the rows of `x`; `name` is for messages."""
         means: tuple[Float64Array, ...] = ()
-        steps = _check_steps(steps)
+        steps = check_steps(steps)
         if "unit" in steps and x.shape[1] == 1:
             raise ValueError(  # "n_features=1" is what scikit-learn looks for
                 f"{name} must have two columns or more to be compared by angle, got"
@@ -90,7 +90,7 @@ def _apply(x, name, steps, means):
     return x
 
 
-def _check_steps(steps: object) -> tuple[NormalizeStep, ...]:
+def check_steps(steps: object) -> tuple[NormalizeStep, ...]:
     if steps is None or isinstance(steps, str):
         steps = () if steps is None else (steps,)
     expected = f"normalize must be a sequence of {list(STEPS)}"

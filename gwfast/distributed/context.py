@@ -40,6 +40,9 @@ class Cluster(Placement):
     def nbytes(self, shape):
         return VECTORS * sum(shape)
 
+    def map(self, function, items):
+        return self._engine.map(function, items)
+
 
 @contextlib.contextmanager
 def cluster(

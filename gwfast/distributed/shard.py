@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._version import __version__
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer, ProductKernel, SparseKernel
 from ..linear.log_domain import Potentials
@@ -41,21 +40,16 @@ class KernelSpec(NamedTuple):
 
 
 class Shard(Points):
-    """Points `x` (n_k, r) of the first space with masses `p` (n_k,) float64, and what is
-    `Shared`.
+    """Points `x` (n_k, r) of the first space with masses `p` (n_k,), in float64, and
+    what is `Shared`.
     """
 
     def __init__(self, x, p, shared, n_threads):
-        if shared.version != __version__:
-            raise RuntimeError(
-                f"gwfast {__version__} is installed here, and {shared.version} where "
-                "the solve was called"
-            )
         super().__init__(x, right_of(shared, n_threads))
         self._solver = SinkhornSolver(np.array(p), np.array(shared.q), n_threads)
         self._buffer = None
         if shared.tier == "dense":
-            self._buffer = Buffer(aligned_empty((len(x), len(shared.y))))
+            self._buffer = Buffer(aligned_empty((len(self._x), self._right.panels.m)))
         # The number of the kernel that there is, of the plan that took its place, and
         # of the entries that are kept of others.
         self._number = self._planned = self._chosen = None

@@ -14,6 +14,7 @@ from ..linear.gibbs_kernel import Kernel
 from ..linear.log_domain import Potentials, RemoteCost
 from ..linear.truncation import Support
 from ..quadratic.factored import Factored
+from ..utils.trees import as_saved
 from .coupling import ShardedCoupling
 from .shard import KernelSpec
 
@@ -28,8 +29,7 @@ class Sharded(Factored):
     def _prepare(self):
         self._buffer = None
         # Of the second space, for bounds.
-        y = self.problem.y.features
-        self._lengths = np.sqrt(np.einsum("ij,ij->i", y, y, dtype=np.float64))
+        self._lengths = self.problem.y.lengths()
 
     def _state_of(self, plan):
         parts = [(plan[rows],) for rows in self.team.rows]
@@ -210,10 +210,15 @@ class ShardedSupport(Support):
         self = cls.__new__(cls)
         self.team, self.shape, self.lengths = team, team.shape, lengths
         self.epsilon, self.fraction = float(saved["epsilon"]), float(saved["fraction"])
-        f, g = (np.asarray(saved["potentials"][name]) for name in "fg")
+        sizes = dict(zip("fg", team.shape, strict=True))
+        f, g = (
+            as_saved(saved["potentials"][name], (size,), np.float64)
+            for name, size in sizes.items()
+        )
         self._potentials, self._kernel = Potentials(f, g), None
         self.number = self.index = team.next_number()
-        given = team.next_number(), np.asarray(saved["core"]), f, g, self.epsilon
+        core = as_saved(saved["core"], team.ranks, np.float32)
+        given = team.next_number(), core, f, g, self.epsilon
         self._spec = KernelSpec(*given, self.number)
         asked = [self.told(k)[0][1] for k in range(len(team.rows))]
         self.kept, self.outside = _added_up(team.ask("keep", asked))

@@ -10,12 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..quadratic import factored
+from .point_file import part_of
 from .points import Shared
 from .shard import Missing
 
 # Of a worker's memory, what shards may take there: Dask stops a worker that takes more
 # than 95 % of it.
 USABLE = 0.6
+# Times in a row that a shard may be lost without an answer in between.
+MAX_LOSSES = 5
 
 
 class Lost(Exception):
@@ -53,11 +56,16 @@ class Engine:
     def wait(self):
         """`places` when there are some, or `NoWorkers` if none comes."""
 
-    def start(self, address, x, p, shared):
-        """A handle of a `Shard` there; `Lost` if the worker is."""
+    def start(self, parts, shared):
+        """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
+        p)`` of what a `Shard` takes.
+        """
 
     def ask(self, questions):
         """Answers, one for each of a list of tuples ``(handle, method, arguments)``."""
+
+    def map(self, function, items):
+        """``function(*item)`` of each of a list, on any workers."""
 
 
 class Team:
@@ -77,7 +85,8 @@ class Team:
     ----------
     rows : list of slice
         Of each shard.
-    shape : tuple of int
+    shape, ranks : tuple of int
+        Points and features of both spaces.
     started : int
         Shards that were begun, those that replace others included.
     """
@@ -89,9 +98,10 @@ class Team:
         self._engine, self._problem = engine, problem
         self.tier = choose_tier(problem, tier, engine.wait(), len(self.rows))
         token = uuid.uuid4().hex
-        self._shared = Shared(token, problem.y.features, problem.q, self.tier)
+        self._shared = Shared(token, part_of(problem.y), problem.q, self.tier)
         self._handles = [None] * len(self.rows)
         self._addresses = [None] * len(self.rows)
+        self._losses = [0] * len(self.rows)
         self.started = self._number = 0
 
     @property
@@ -126,45 +136,54 @@ class Team:
             each = dict(enumerate([()] * len(self.rows) if each is None else each))
         answers, left = {}, [*each]
         while left:
-            given = [(self._handle(k), method, each[k]) for k in left]
+            self._begin(left)
+            given = [(self._handles[k], method, each[k]) for k in left]
             for k, answer in zip([*left], self._engine.ask(given), strict=True):
-                if isinstance(answer, Lost):
-                    self._lose(k)
-                elif isinstance(answer, Missing) and told is not None:
-                    self._tell(k, told(k))
-                elif isinstance(answer, Exception):
-                    raise answer
-                else:
+                if self._is_there(k, answer, told):
                     answers[k] = answer
                     left.remove(k)
         return [answers[k] for k in each]
 
-    def _tell(self, k, steps):
-        for step in steps:
-            (answer,) = self._engine.ask([(self._handle(k), *step)])
-            if isinstance(answer, Lost):
-                self._lose(k)
-                return
-            if isinstance(answer, Exception):
-                raise answer
+    def _is_there(self, k, answer, told):
+        """Whether that is an answer; else the shard can be asked again."""
+        if isinstance(answer, Lost):
+            self._lose(k)
+        elif isinstance(answer, Missing) and told is not None:
+            for step in told(k):
+                (made,) = self._engine.ask([(self._handles[k], *step)])
+                if not self._is_there(k, made, None):
+                    break
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            self._losses[k] = 0
+            return True
+        return False
 
     def _lose(self, k):
         self._handles[k] = self._addresses[k] = None
+        self._losses[k] += 1
+        if self._losses[k] > MAX_LOSSES:
+            raise NoWorkers(
+                f"shard {k} of {len(self.rows)} was lost {self._losses[k]} times in a "
+                "row: do workers run out of memory?"
+            )
 
-    def _handle(self, k):
-        """Of a shard, which is begun where the fewest are if there is none."""
-        while self._handles[k] is None:
-            places = self._engine.wait()
-            address = min(places, key=lambda one: (self._addresses.count(one), one))
-            rows, problem = self.rows[k], self._problem
-            given = problem.x.features[rows], problem.p[rows], self._shared
-            try:
-                self._handles[k] = self._engine.start(address, *given)
-            except Lost:
-                continue
-            self._addresses[k] = address
-            self.started += 1
-        return self._handles[k]
+    def _begin(self, asked):
+        """Begin those of these shards that there are not, each where the fewest are."""
+        while missing := [k for k in asked if self._handles[k] is None]:
+            places, problem, parts = self._engine.wait(), self._problem, []
+            for k in missing:
+                fewest = min(places, key=lambda one: (self._addresses.count(one), one))
+                self._addresses[k], rows = fewest, self.rows[k]
+                parts.append((fewest, part_of(problem.x, rows), problem.p[rows]))
+            handles = self._engine.start(parts, self._shared)
+            for k, handle in zip(missing, handles, strict=True):
+                if isinstance(handle, Lost):
+                    self._lose(k)
+                else:
+                    self._handles[k] = handle
+                    self.started += 1
 
     def balance(self):
         """Move shards from workers that have too many to those that came since."""
@@ -174,9 +193,9 @@ class Team:
             most, least = max(counts, key=counts.get), min(counts, key=counts.get)
             if counts[most] - counts[least] < 2:
                 return
-            # The next question begins it where the fewest are.
-            self._lose(self._addresses.index(most))
-            self._handle(self._handles.index(None))
+            moved = self._addresses.index(most)
+            self._handles[moved] = self._addresses[moved] = None
+            self._begin([moved])
 
 
 def choose_tier(problem, tier, places, n_shards):

@@ -58,6 +58,34 @@ def unit_rows(x: ArrayLike, name: str) -> Float64Array:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+def radius_of(largest: float, d: int) -> float:
+    """What points of `d` coordinates up to this magnitude are divided by."""
+    # Zero only for points that all coincide (or are all zero, for "dot").
+    return float(largest * np.sqrt(d)) if largest > 0 else 1.0
+
+
+def features_of(
+    x: NDArray[Any], metric: Metric, center: Float64Array | float, radius: float
+) -> Float32Array:
+    """Features of points (n, d) under a metric: (n, rank)."""
+    x = unit_rows(x, "x") if metric == "cosine" else (x - center) / radius
+    if metric == "sqeuclidean":
+        # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: two more features, s and 1, which
+        # the signature couples with one another.
+        s = (x**2).sum(axis=1, keepdims=True)
+        x = np.hstack([x, s, np.ones_like(s)])
+    return np.ascontiguousarray(x, dtype=np.float32)
+
+
+def signature_of(rank: int, metric: Metric) -> Float64Array:
+    """What makes costs of products of so many features under a metric."""
+    signature = np.eye(rank)
+    if metric == "sqeuclidean":
+        signature *= -2.0
+        signature[-2:, -2:] = [[0.0, 1.0], [1.0, 0.0]]
+    return signature
+
+
 class PointCloud:
     """Intra-space costs of the rows of `x`, kept as factors.
 
@@ -105,34 +133,24 @@ class PointCloud:
     def __init__(self, x: ArrayLike, metric: Metric = "cosine") -> None:
         x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", METRICS)
-        self.n = x.shape[0]
-        if metric == "cosine":
-            x = unit_rows(x, "x")
-            self.scale = 1.0
-        else:
+        self.n, center, radius = x.shape[0], 0.0, 1.0
+        if metric != "cosine":
             x = x.astype(np.float64)
-            if metric != "dot":
-                # Distances do not see the shift; float32 products do.
-                x -= x.mean(axis=0)
-            radius = np.abs(x).max() * np.sqrt(x.shape[1])
-            # Zero only for points that all coincide (or are all zero, for "dot").
-            radius = radius if radius > 0 else 1.0
-            self.scale = radius if metric == "euclidean" else radius**2
-            x /= radius
-        signature = np.eye(x.shape[1])
-        if metric == "sqeuclidean":
-            # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: two more features, s and 1, which
-            # the signature couples with one another.
-            s = (x**2).sum(axis=1, keepdims=True)
-            x = np.hstack([x, s, np.ones_like(s)])
-            signature = np.pad(-2.0 * signature, (0, 2))
-            signature[-2, -1] = signature[-1, -2] = 1.0
-        self.features = np.ascontiguousarray(x, dtype=np.float32)
-        self.signature = signature
+            # Distances do not see the shift; float32 products do.
+            center = 0.0 if metric == "dot" else x.mean(axis=0)
+            radius = radius_of(np.abs(x - center).max(), x.shape[1])
+        self.scale = radius if metric == "euclidean" else radius**2
+        self.features = features_of(x, metric, center, radius)
+        self.signature = signature_of(self.features.shape[1], metric)
 
     @property
     def has_factors(self) -> bool:
         return self.metric != "euclidean"
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells these points from others."""
+        return (self.features,)
 
     @property
     def rank(self) -> int:
@@ -143,10 +161,24 @@ class PointCloud:
         """Sums (rank,) of the features, each times its point's mass."""
         return masses @ self.features
 
+    def mean_square(self, masses: Float64Array) -> float:
+        """Sum of the squared lengths of `points`, each times its point's mass."""
+        return float(masses @ np.square(self.points).sum(axis=1))
+
+    def lengths(self) -> Float64Array:
+        """Of the features (n,)."""
+        squares = np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64)
+        return np.sqrt(squares)
+
     @property
     def points(self) -> Float32Array:
         """Features whose inner products are similarities: (n, d) float32."""
-        return self.features[:, :-2] if self.metric == "sqeuclidean" else self.features
+        return self.features[:, : self.n_coordinates]
+
+    @property
+    def n_coordinates(self) -> int:
+        """Columns of `points`."""
+        return self.rank - 2 * (self.metric == "sqeuclidean")
 
     @property
     def is_constant(self) -> bool:

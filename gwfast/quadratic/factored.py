@@ -93,11 +93,14 @@ class Factored(ResumableFactored):
 
     def deviation(self):
         # Of points, not of the features that hold their squares and ones.
-        x, y = self.problem.x.points, self.problem.y.points
-        p, q = self.problem.p, self.problem.q
-        state = self.state[: x.shape[1], : y.shape[1]]
-        squares = (p @ np.square(x).sum(axis=1)) * (q @ np.square(y).sum(axis=1))
-        return (state - np.outer(p @ x, q @ y)) / np.sqrt(squares or 1.0)
+        (x, p), (y, q) = (
+            (self.problem.x, self.problem.p),
+            (self.problem.y, self.problem.q),
+        )
+        rows, cols = x.n_coordinates, y.n_coordinates
+        means = np.outer(x.mean(p)[:rows], y.mean(q)[:cols])
+        size = np.sqrt(x.mean_square(p) * y.mean_square(q) or 1.0)
+        return (self.state[:rows, :cols] - means) / size
 
     def start_from(self, coarse, rows, cols):
         self.state = coarse.state

@@ -5,8 +5,6 @@ in force says. The room `distributed` has one; nothing here knows of it.
 import contextlib
 from contextvars import ContextVar
 
-from .linearization import Linearization
-
 _IN_FORCE: ContextVar = ContextVar("placement", default=None)
 
 
@@ -16,11 +14,14 @@ class Placement:
     def takes(self, problem):
         """Whether it keeps those of this problem, which has factors."""
 
-    def linearize(self, problem, n_threads, tier) -> Linearization:
+    def linearize(self, problem, n_threads, tier):
         """A `Linearization` of a problem that it takes, its state yet to be set."""
 
     def nbytes(self, shape):
         """Bytes that a solve of that many points takes in this process."""
+
+    def map(self, function, items):
+        """``function(*item)`` of each of a list, in its order."""
 
 
 @contextlib.contextmanager
@@ -31,6 +32,14 @@ def placing(placement):
         yield
     finally:
         _IN_FORCE.reset(token)
+
+
+def over(function, items):
+    """``function(*item)`` of each of a list, by the `Placement` in force or here."""
+    placement = _IN_FORCE.get()
+    if placement is None:
+        return [function(*item) for item in items]
+    return placement.map(function, items)
 
 
 def placed(problem):

@@ -228,8 +228,7 @@ def _feed(made, value):
         else:
             made.update(np.ascontiguousarray(value))
     elif isinstance(value, PointCloud):
-        of = value.features, value.signature, value.scale, value.metric
-        _feed(made, of)
+        _feed(made, (*value.identity, value.signature, value.scale, value.metric))
     elif isinstance(value, DenseCost):
         _feed(made, (value.matrix, value.symmetric))
     elif dataclasses.is_dataclass(value):

@@ -197,8 +197,7 @@ def _near_product_advice(linearization, epsilon, untried):
 def _spread(geometry, masses):
     """Standard deviation of the costs between points of these masses."""
     if isinstance(geometry, PointCloud):
-        center = geometry.features.T.astype(np.float64) @ masses
-        scale = geometry.scale
+        center, scale = geometry.mean(masses), geometry.scale
         mean = center @ geometry.signature @ center
     else:
         scale, mean = 1.0, masses @ (geometry.matrix @ masses)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..problems.epsilon import as_epsilon
 from ..problems.low_rank import has_low_rank, low_rank_problem
-from ..quadratic.factory import linearize, work
+from ..quadratic.factory import linearize, placement_of, work
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
 from ..utils.memory import as_memory_limit
@@ -101,7 +101,9 @@ def search(problem, options, report, further=0.0):
         else:
             entering = number, linearization, schedule, (rows, inside)
             # The few points of the first level may have had other optima than all have.
+            # They are made as arrays, here.
             fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
+            fresh = fresh and placement_of(part) is None
             standing = _entered(standing, *entering, fresh, options, report)
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)
