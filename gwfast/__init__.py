@@ -19,10 +19,11 @@ _source_tree.mend(sys.modules[__name__])
 from . import kernels as kernels  # noqa: E402
 
 # Public, beside what `_api` has. What they need may be missing, or take a second.
-_ROOMS = ("plot", "pot", "singlecell", "words")
+_ROOMS = ("distributed", "plot", "pot", "singlecell", "words")
 _HOMES = {"GromovWassersteinAligner": "alignment.estimator"}
 
 if TYPE_CHECKING:
+    from . import distributed as distributed
     from . import plot as plot
     from . import pot as pot
     from . import singlecell as singlecell

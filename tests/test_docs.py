@@ -17,12 +17,14 @@ NEEDED = {
     "patch": "ot",
     "patched": "ot",
     "unpatch": "ot",
+    "cluster": "distributed",
     "LanguageDistances": "joblib",
     "LanguagePair": "joblib",
     "language_distances": "joblib",
 }
 
-MODULES = "gwfast", "gwfast.words", "gwfast.pot", "gwfast.plot", "gwfast.singlecell"
+ROOMS = "words", "pot", "plot", "singlecell", "distributed"
+MODULES = ["gwfast", *(f"gwfast.{room}" for room in ROOMS)]
 
 
 def public_names():
@@ -45,7 +47,7 @@ PUBLIC = list(public_names())
 CALLABLES = [
     (module, name)
     for module, name in PUBLIC
-    if name not in ("CONVENTIONS", "__version__", "pot", "singlecell", "words")
+    if name not in ("CONVENTIONS", "__version__", *ROOMS)
 ]
 
 

@@ -171,6 +171,12 @@ solver_options = with_options(
     time_limit("Time after which solve and refinement end with the best so far."),
     count("--threads", help="Number of threads."),
     click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Of a Dask cluster, such as tcp://host:8786, whose workers solve what has"
+        " 10,000 words a side or more.",
+    ),
+    click.option(
         "--memory-limit",
         metavar="SIZE",
         help="Memory that the solve may take, such as 2.4GB; by default what is free.",

@@ -29,6 +29,7 @@ from ..words import Embeddings, GoldStandard, Precision, evaluate
 from ..words.evaluation import ConventionLike
 from .coverage import doubts_of, looked_up
 from .outputs import FILES, staged, summary, write
+from .scheduler import connected
 from .terminal import show
 
 _K = 10  # translations per word
@@ -65,6 +66,7 @@ class AlignSettings:
     tol: float | None
     time_limit: float | None
     threads: int | None
+    scheduler: str | None
     memory_limit: str | None
     tier: str
     checkpoint: Path | None
@@ -148,7 +150,7 @@ def run(
         for doubt in doubts:
             _warn(doubt)
     init = _start(source.embeddings, target.embeddings, settings, seeds)
-    with staged(settings.output) as folder:
+    with staged(settings.output) as folder, connected(settings.scheduler):
         outcome = _align(source, target, dictionary, gold, settings, init)
         outcome = replace(outcome, warnings=(*doubts, *outcome.warnings))
         if folder is not None:

@@ -48,11 +48,79 @@ class Cluster(Placement):
 def cluster(
     client: Client, *, n_shards: int | None = None, min_points: int = MIN_POINTS
 ) -> Iterator[None]:
-    """A block in which large problems are solved by the workers of a Dask cluster."""
-    from .engine import DaskEngine
+    """A block in which large problems are solved by the workers of a Dask cluster.
 
+    Of two point clouds (or `LowRankCost`, or `PointFile`) under the squared loss every
+    worker gets some rows of the first, its shard, and all of the second. A Sinkhorn
+    iteration sends n + m numbers and gets as many, a linearization sends a small matrix
+    and the potentials. Steps, tolerances, search and results are those of one machine;
+    the plan stays on the workers, and `Coupling.topk`, `Coupling.apply`,
+    `Coupling.transform` and `GWResult.match` are answered there.
+
+    A worker that dies is replaced by another, one that joins takes over a shard from
+    one that has several, and the result is the same: all that a solve needs to go on is
+    here. With a `checkpoint` it also goes on after this process or the scheduler died.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Whose workers to use. They need the same version of gwfast. Each of them uses as
+        many threads as Dask knows of, and keeps its part of the kernel as its memory
+        allows, as in the tiers of `gromov_wasserstein`.
+    n_shards : int or None, default=None
+        In how many parts to solve; None is one a worker. Results are the same for the
+        same number, and within rounding for any.
+    min_points : int, default=10000
+        Problems with fewer points a side (in the geometric mean) are solved here, as
+        are the first levels of the search for a start.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or value; the message names it.
+    MemoryError
+        From a solve, if the shards do not fit the workers.
+    NoWorkers
+        From a solve, if there is none for five minutes.
+    RuntimeError
+        From a solve, if a worker has another version of gwfast, or the client is
+        closed.
+
+    Examples
+    --------
+    In a script, whose workers import it to find its functions, hence the guard::
+
+        from dask.distributed import Client
+
+        if __name__ == "__main__":
+            with Client("tcp://scheduler:8786") as client:
+                with gwfast.distributed.cluster(client):
+                    result = gwfast.align(x, y)
+                    words = result.match()
+
+    With workers in this process:
+
+    >>> import numpy as np, gwfast
+    >>> from dask.distributed import Client
+    >>> x = np.random.default_rng(0).standard_exponential((300, 8)) * np.arange(1, 9)
+    >>> spaces = [gwfast.PointCloud(one, "sqeuclidean") for one in (x, x[::-1])]
+    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    ...     with gwfast.distributed.cluster(client, min_points=100):
+    ...         result = gwfast.gromov_wasserstein(*spaces, init="product")
+    ...     match = result.coupling.topk(1).indices[:, 0]
+    >>> bool((match == np.arange(300)[::-1]).mean() > 0.9)
+    True
+    """
+    if not hasattr(client, "scheduler_info"):
+        raise TypeError(
+            f"client must be a distributed.Client, got {type(client).__name__}"
+        )
+    if client.asynchronous:
+        raise ValueError("client must not be asynchronous")
     if n_shards is not None:
         n_shards = as_count(n_shards, "n_shards")
     min_points = as_count(min_points, "min_points")
+    from .engine import DaskEngine
+
     with placing(Cluster(DaskEngine(client), n_shards, min_points)):
         yield

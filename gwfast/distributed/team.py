@@ -92,7 +92,8 @@ class Team:
     """
 
     def __init__(self, engine, problem, tier, n_shards):
-        n, _m = self.shape = problem.shape
+        n, _ = self.shape = problem.shape
+        self.ranks = problem.x.rank, problem.y.rank
         bounds = np.linspace(0, n, min(n_shards, n) + 1).round().astype(int)
         self.rows = [slice(*pair) for pair in itertools.pairwise(bounds)]
         self._engine, self._problem = engine, problem
@@ -104,11 +105,10 @@ class Team:
         self._losses = [0] * len(self.rows)
         self.started = self._number = 0
 
-    @property
-    def n_threads(self):
-        """Of all workers that have shards."""
-        places, used = self._engine.places(), {*self._addresses} - {None}
-        return sum(places[one].n_threads for one in used if one in places)
+    def __reduce__(self):
+        raise TypeError(
+            "a plan on a cluster cannot be pickled; `toarray` or `tocsr` can"
+        )
 
     def next_number(self):
         """One that no other kernel or choice of this problem has."""

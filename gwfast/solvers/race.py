@@ -101,9 +101,10 @@ def search(problem, options, report, further=0.0):
         else:
             entering = number, linearization, schedule, (rows, inside)
             # The few points of the first level may have had other optima than all have.
-            # They are made as arrays, here.
             fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
-            fresh = fresh and placement_of(part) is None
+            # They are made as arrays, here, where a kernel elsewhere needs no room.
+            room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
+            fresh = fresh and (room or placement_of(part) is None)
             standing = _entered(standing, *entering, fresh, options, report)
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)

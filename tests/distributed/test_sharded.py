@@ -1,0 +1,322 @@
+"""Problems whose kernels are on workers, against the same in one place."""
+
+import pickle
+
+import numpy as np
+import pytest
+from helpers.workers import Workers
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gwfast
+from gwfast import LowRankCost, PointCloud
+from gwfast.distributed import NoWorkers
+from gwfast.distributed.context import Cluster
+from gwfast.distributed.coupling import ShardedCoupling
+from gwfast.distributed.shard import Missing
+from gwfast.distributed.team import MAX_LOSSES, Team
+from gwfast.problems.quadratic import QuadraticProblem
+from gwfast.quadratic.placement import placing
+from gwfast.solvers import checkpoint, levels
+
+
+def clouds(n=260, m=240, d=8, noise=0.05, metric="cosine", seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((max(n, m), d)) * np.linspace(1, 3, d)
+    turn, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    y = x @ turn + noise * rng.standard_normal(x.shape)
+    return PointCloud(x[:n], metric), PointCloud(y[:m], metric)
+
+
+def solve(problem, engine=None, n_shards=3, min_points=100, **options):
+    options = dict(init="product", epsilon=gwfast.Epsilon(relative=0.01)) | options
+    if engine is None:
+        return gwfast.gromov_wasserstein(*problem, **options)
+    with placing(Cluster(engine, n_shards, min_points)):
+        return gwfast.gromov_wasserstein(*problem, **options)
+
+
+# Epsilon so large that the plan is spread out, and so small that it is truncated and
+# needs the log domain.
+@pytest.mark.parametrize(
+    "metric, relative", [("cosine", 0.02), ("cosine", 0.002), ("sqeuclidean", 0.02)]
+)
+@pytest.mark.parametrize("tier", ["dense", "sparse", "tiled"])
+def test_it_ends_where_one_place_does(metric, tier, relative):
+    problem = clouds(metric=metric)
+    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
+    here, there = solve(problem, **options), solve(problem, Workers(), **options)
+    assert there.status == here.status == "converged"
+    assert isinstance(there.coupling, ShardedCoupling)
+    # The objective is a difference of terms in float32, of squared distances far larger
+    # ones; those of other tiers differ from one another by as much.
+    size, rounding = here.epsilon / relative, 1e-4 if metric == "sqeuclidean" else 1e-7
+    assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5, abs=rounding * size)
+    assert np.abs(there.plan - here.plan).sum() < 1e-3
+    for one, other in zip(there.potentials, here.potentials, strict=True):
+        assert_allclose(one - one.mean(), other - other.mean(), atol=1e-3 * size)
+
+
+@pytest.mark.parametrize("relative", [0.02, 0.002])
+def test_any_number_of_shards_comes_to_the_same_plan(relative):
+    problem, options = clouds(), dict(epsilon=gwfast.Epsilon(relative=relative))
+    found = [solve(problem, Workers(), n, **options) for n in (1, 2, 3, 7)]
+    for one in found[1:]:
+        assert one.gw_cost == pytest.approx(found[0].gw_cost, rel=1e-5)
+        assert np.abs(one.plan - found[0].plan).sum() < 1e-4
+    again = solve(problem, Workers(5), 3, **options)
+    assert_array_equal(again.plan, found[2].plan)
+
+
+def test_more_shards_than_rows():
+    problem = clouds(n=5, m=200)
+    found = solve(problem, Workers(), 9, min_points=10)
+    assert found.gw_cost == pytest.approx(solve(problem).gw_cost, rel=1e-5)
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse", "tiled"])
+@pytest.mark.parametrize("relative", [0.02, 0.002])
+def test_workers_may_die(tier, relative):
+    problem = clouds()
+    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
+    quiet, deadly = Workers(3), Workers(3, dying=0.05)
+    expected, found = (
+        solve(problem, quiet, **options),
+        solve(problem, deadly, **options),
+    )
+    assert quiet.died == 0 and deadly.died > 3
+    assert [step[:-1] for step in found.history] == [
+        step[:-1] for step in expected.history
+    ]
+    assert_array_equal(found.plan, expected.plan)
+    assert found.gw_cost == expected.gw_cost
+
+
+def test_the_search_is_the_same(monkeypatch):
+    monkeypatch.setattr(levels, "RACE_POINTS", 60)
+    monkeypatch.setattr(levels, "GROWTH", 2)
+    problem, engine = clouds(), Workers(dying=0.01)
+    here, there = solve(problem, init="auto"), solve(problem, engine, init="auto")
+    assert [row[:3] for row in there.candidates] == [row[:3] for row in here.candidates]
+    assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5)
+    assert engine.died > 0 and "logsumexp_of_rows" in engine.asked
+
+
+def test_a_plan_to_start_from():
+    problem = clouds()
+    plan = np.random.default_rng(1).random((260, 240))
+    options = dict(init=plan, max_outer=3)
+    with pytest.warns(gwfast.ConvergenceWarning):
+        here, there = solve(problem, **options), solve(problem, Workers(), **options)
+    assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5)
+    with pytest.raises(MemoryError, match="init must be 'auto', 'product' or a plan"):
+        solve(problem, Workers(), init="profile")
+
+
+def test_low_rank_costs_are_sharded():
+    rng = np.random.default_rng(0)
+    u = np.abs(rng.standard_normal((260, 5)))
+    problem = LowRankCost(u), LowRankCost(u[::-1] + 0.01)
+    engine = Workers()
+    here, there = solve(problem), solve(problem, engine)
+    assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-4)
+    assert "make" in engine.asked
+
+
+@pytest.mark.parametrize(
+    "problem, options",
+    [
+        (clouds(90, 80), {}),
+        (clouds(), dict(loss="kl")),
+        (clouds(), dict(method="ppa", max_outer=2)),
+        (clouds(), dict(marginals="semirelaxed", max_outer=2)),
+        ([cloud.to_dense() for cloud in clouds()], {}),
+    ],
+    ids=["small", "kl", "ppa", "semirelaxed", "matrices"],
+)
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_others_are_solved_here(problem, options):
+    if options.get("loss") == "kl":
+        problem = [PointCloud(np.abs(cloud.points)) for cloud in problem]
+    engine = Workers()
+    solve(problem, engine, **options)
+    assert not engine.asked
+
+
+def test_leading_eigenvectors_of_matrices_stay_here():
+    problem = [cloud.to_dense() for cloud in clouds(700, 650)]
+    engine = Workers()
+    solve(problem, engine, init="auto")
+    assert not engine.asked
+
+
+# --- Where shards are -----------------------------------------------------------------
+
+
+def team_of(engine, n_shards=4, tier="dense"):
+    return Team(engine, QuadraticProblem(*clouds()), tier, n_shards)
+
+
+def test_shards_move_to_workers_that_join():
+    engine = Workers(1)
+    team = team_of(engine)
+    core = np.zeros(team.ranks, dtype=np.float32)
+    team.ask("sampled", [(core,)] * 4)
+    assert team.started == 4
+    team.balance()
+    assert team.started == 4
+    engine.join()
+    team.balance()
+    team.ask("sampled", [(core,)] * 4)
+    assert team.started == 6
+    counts = [team._addresses.count(one) for one in engine.there]
+    assert counts == [2, 2]
+
+
+def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever():
+    class Dead(Workers):
+        def _answer(self, handle, method, args):
+            return super()._answer((None, "nowhere"), method, args)
+
+    engine = Dead()
+    with pytest.raises(NoWorkers, match=r"^shard 0 of 3 was lost .* run out of memory"):
+        solve(clouds(), engine)
+    assert len(engine.asked) <= 3 * (MAX_LOSSES + 1)
+
+
+def test_no_workers_at_all():
+    with pytest.raises(NoWorkers):
+        solve(clouds(), Workers(0))
+
+
+def test_what_goes_wrong_inside_of_a_shard_is_raised():
+    team = team_of(Workers())
+    with pytest.raises(ValueError, match="dtype mismatch"):
+        team.ask("sampled", [(np.zeros((3, 8)),)] * 4)
+
+
+def test_a_new_shard_says_what_it_was_not_told():
+    team = team_of(Workers())
+    scaled = 7, np.ones(65, dtype=np.float32), np.ones(240, dtype=np.float32)
+    with pytest.raises(Missing, match="kernel 7"):
+        team.ask("iterate", [(*scaled, 1.0)] * 4)
+    with pytest.raises(Missing, match="choice 3"):
+        team.ask("moved", [(3, np.zeros(team.ranks, dtype=np.float32))] * 4)
+
+
+def test_the_tier_is_what_fits_the_workers():
+    dense, sparse = 4 * 130 * 240, 60_000
+    roomy, narrow = Workers(2, memory=1e9), Workers(2, memory=1e6)
+    assert team_of(roomy, 2).tier == "dense" and dense > sparse
+    assert team_of(roomy, 2, "tiled").tier == "tiled"
+    assert team_of(narrow, 2).tier in ("dense", "sparse", "tiled")
+    with pytest.raises(MemoryError, match=r"2 of 4 shards of a problem of 260 x 240"):
+        team_of(Workers(2, memory=1e4))
+
+
+# --- Plans ----------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[("dense", 0.02), ("dense", 0.002), ("sparse", 0.002)])
+def pair(request):
+    """A plan on workers, and the same as an array."""
+    tier, relative = request.param
+    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
+    engine = Workers(dying=0.02)
+    coupling = solve(clouds(), engine, **options).coupling
+    return coupling, coupling.toarray().astype(np.float64)
+
+
+def test_the_plan_answers(pair):
+    coupling, plan = pair
+    y = np.random.default_rng(2).standard_normal((240, 5)).astype(np.float32)
+    assert coupling.shape == plan.shape and coupling.nbytes > 0
+    for one, its in ((coupling, plan), (coupling.T, plan.T)):
+        side = y if one is coupling else np.ones((260, 2), dtype=np.float32)
+        assert_allclose(one.apply(side), its @ side, atol=1e-6)
+        means = its @ side / its.sum(axis=1, keepdims=True)
+        assert_allclose(one.transform(side), means, atol=1e-4)
+        for sums, axis in zip(one.marginals, (1, 0), strict=True):
+            assert_allclose(sums, its.sum(axis=axis), atol=1e-7)
+        assert_allclose(one.toarray(), its, rtol=1e-5, atol=1e-9)
+        found = one.topk(3)
+        expected = np.argsort(-its, axis=1, kind="stable")[:, :1]
+        assert (found.indices[:, :1] == expected).mean() > 0.99
+        assert_allclose(found.scores, -np.sort(-its, axis=1)[:, :3], atol=1e-6)
+        rows = [5, -1, 5, 0, 130]
+        some = one.topk(2, rows)
+        assert_array_equal(some.indices, found.indices[rows, :2])
+        assert one.topk(2, []).indices.shape == (0, 2)
+        kept = one.tocsr().toarray()
+        assert (
+            np.abs(kept - its).sum() < 2e-4 and (kept <= its * (1 + 1e-4) + 1e-9).all()
+        )
+        logs = np.log(its, out=np.zeros_like(its), where=its > 0)
+        assert one.entropy() == pytest.approx(-(its * logs).sum(), rel=1e-5)
+    with pytest.raises(MemoryError, match="use tocsr, topk, apply or transform"):
+        coupling.with_limit(1000).toarray()
+    with pytest.raises(TypeError, match="a plan on a cluster cannot be pickled"):
+        pickle.dumps(coupling)
+
+
+def test_results_are_used_as_others_are():
+    problem = clouds()
+    here, there = solve(problem), solve(problem, Workers())
+    assert_array_equal(there.match(), here.match())
+    y = np.random.default_rng(3).standard_normal((240, 4))
+    assert_allclose(there.transform(y), here.transform(y), atol=1e-4)
+    rng = np.random.default_rng(4)
+    words = rng.standard_normal((300, 12)), rng.standard_normal((280, 12))
+    options = dict(max_outer=3, init="product", n_words=200)
+    with pytest.warns(gwfast.ConvergenceWarning):
+        expected = gwfast.align(*words, **options)
+        with placing(Cluster(Workers(), 2, 100)):
+            aligned = gwfast.align(*words, **options)
+    assert_allclose(aligned.mapping, expected.mapping, atol=1e-3)
+    assert aligned.translate([0, 5], method="coupling", k=2).indices.shape == (2, 2)
+
+
+def test_a_callback_sees_the_plan():
+    seen = []
+
+    def look(step):
+        seen.append((step.coupling.topk(1).indices[0, 0], step.coupling.nbytes))
+
+    found = solve(clouds(), Workers(dying=0.05), callback=look)
+    assert len(seen) == found.n_outer and seen[-1][0] == found.match()[0]
+
+
+# --- Checkpoints ----------------------------------------------------------------------
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse"])
+@pytest.mark.parametrize("at", [2, 5])
+def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
+    file, problem = tmp_path / "kept", clouds()
+    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=0.002))
+    expected = solve(problem, Workers(), **options)
+    assert expected.n_outer > at + 1
+
+    def die(step):
+        if step.iteration > at:
+            raise Killed
+
+    with pytest.raises(Killed):
+        solve(problem, Workers(), checkpoint=file, callback=die, **options)
+    engine = Workers(3)
+    found = solve(problem, engine, checkpoint=file, **options)
+    assert found.n_outer == expected.n_outer
+    assert engine.asked.count("contract") < 3 * expected.n_outer
+    assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-6)
+    assert np.abs(found.plan - expected.plan).sum() < 1e-5
+
+
+def test_a_checkpoint_of_one_place_is_refused(tmp_path):
+    file, problem = tmp_path / "kept", clouds()
+    solve(problem, checkpoint=file)
+    with pytest.raises(ValueError, match="whose placement differ"):
+        solve(problem, Workers(), checkpoint=file)
