@@ -1,0 +1,1 @@
+"""One problem on several local workers."""

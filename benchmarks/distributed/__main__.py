@@ -1,0 +1,259 @@
+"""One problem on the workers of a Dask cluster: ``python -m benchmarks.distributed``.
+
+`words`: Spanish and French, in one process and on two workers of one thread each.
+`faults`: a cloud and its rotation; undisturbed, with a worker killed and another added
+in the middle, and with all processes killed and gone on from the checkpoint.
+`model`: what the cost model says of iterations, and what they take.
+`large`: clouds of many points, on workers of 4 GB.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import gwfast
+from gwfast.distributed import cluster, measure, predict
+from gwfast.distributed.team import Team
+from gwfast.solvers import checkpoint
+
+from ..common import pairs
+from ..common.markdown import show
+from ..common.processes import command
+from ..solvers.tiled import pair_of_clouds
+
+MEMORY = "4GB"
+
+
+@contextlib.contextmanager
+def workers(n, n_threads=1, memory="auto"):
+    """A `Client` of that many local processes."""
+    from distributed import Client, LocalCluster
+
+    options = dict(n_workers=n, threads_per_worker=n_threads, memory_limit=memory)
+    with LocalCluster(**options, dashboard_address=":0") as found:
+        with Client(found) as client:
+            client.wait_for_workers(n)
+            yield client
+
+
+@contextlib.contextmanager
+def timed():
+    """Seconds of questions to all shards, by method, in a dict of lists."""
+    ask, seconds = Team.ask, {}
+
+    def asked(team, method, *args, **kwargs):
+        began = time.perf_counter()
+        try:
+            return ask(team, method, *args, **kwargs)
+        finally:
+            seconds.setdefault(method, []).append(time.perf_counter() - began)
+
+    Team.ask = asked
+    try:
+        yield seconds
+    finally:
+        Team.ask = ask
+
+
+def solved(x, y, **options):
+    """The result, and the seconds that it took."""
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        result = gwfast.gromov_wasserstein(x, y, **options)
+    return result, time.perf_counter() - began
+
+
+def words(arguments):
+    n = arguments.n or 20_000
+    spaces = [one.vectors[:n] for one in pairs.language_pair("es-fr")[:2]]
+    rows, options = [], dict(tol=1e-4, n_threads=2)
+
+    def aligned():
+        began = time.perf_counter()
+        found = gwfast.align(*spaces, **options).gw
+        return found, time.perf_counter() - began
+
+    here, seconds = aligned()
+    rows.append(("one process, 2 threads", *_told(here, seconds, here, seconds)))
+    with workers(2) as client, cluster(client, min_points=n // 2):
+        there, took = aligned()
+    rows.append(("2 workers, 1 thread each", *_told(there, took, here, seconds)))
+    again, once_more = aligned()
+    rows.append(("one process again", *_told(again, once_more, here, seconds)))
+    titles = "where", "s", "times", "gw_cost", "differs by", "outer", "inner", "status"
+    show(f"Spanish and French, {n} x {n}", titles, rows)
+
+
+def _told(result, seconds, first, its_seconds):
+    off = abs(result.gw_cost / first.gw_cost - 1)
+    return (
+        f"{seconds:.1f}",
+        f"{seconds / its_seconds:.2f}",
+        f"{result.gw_cost:.8f}",
+        f"{off:.1e}",
+        result.n_outer,
+        result.n_inner,
+        result.status,
+    )
+
+
+def faults(arguments):
+    n = arguments.n or 10_000
+    _, x, y, _ = pair_of_clouds(n)
+    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
+    options, rows = dict(init="product", tol=1e-4), []
+    with workers(2) as client, cluster(client, min_points=n // 2):
+
+        def kill(step):
+            if step.iteration == 3:
+                found = client.run(os.getpid)
+                os.kill(found[min(found)], signal.SIGKILL)
+                client.cluster.scale(3)
+
+        quiet, seconds = solved(*clouds, **options)
+        rows.append(("undisturbed", *_told(quiet, seconds, quiet, seconds)))
+        killed, took = solved(*clouds, callback=kill, **options)
+        rows.append(("a worker killed", *_told(killed, took, quiet, seconds)))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kept"
+        given = command(__spec__.name, "killed", "--n", n, "--file", file)
+        subprocess.run(given, start_new_session=True, check=False)
+        if not file.is_file():
+            sys.exit("nothing was kept")
+        with workers(2) as client, cluster(client, min_points=n // 2):
+            resumed, took = solved(*clouds, checkpoint=file, **options)
+    rows.append(("all killed, resumed", *_told(resumed, took, quiet, seconds)))
+    titles = "what", "s", "times", "gw_cost", "differs by", "outer", "inner", "status"
+    show(f"Clouds of {n} points", titles, rows)
+
+
+def killed(arguments):
+    """What `faults` kills."""
+    checkpoint.MAX_SHARE = np.inf
+    n = arguments.n
+    _, x, y, _ = pair_of_clouds(n)
+    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
+
+    def die(step):
+        if step.iteration == 3:
+            os.killpg(0, signal.SIGKILL)
+
+    with workers(2) as client, cluster(client, min_points=n // 2):
+        options = dict(init="product", tol=1e-4, checkpoint=arguments.file)
+        solved(*clouds, callback=die, **options)
+
+
+def model(arguments):
+    rows, machines = [], {}
+    for n_workers in (1, 2):
+        with workers(n_workers) as client:
+            machine = machines[n_workers] = measure(client)
+            for n, tier in ((10_000, "dense"), (20_000, "dense"), (40_000, "tiled")):
+                rows += _compared(client, machine, n, n_workers, tier)
+            if not arguments.quick:
+                rows += _compared(client, machine, 100_000, n_workers, "tiled")
+    titles = "what", "points", "tier", "workers", "predicted s", "measured s", "ratio"
+    show("The cost model", titles, rows)
+    for n_workers, machine in machines.items():
+        print(f"{n_workers} workers: {machine}", end="\n\n")
+    _projected(machines[2])
+
+
+def _compared(client, machine, n, n_workers, tier):
+    _, x, y, _ = pair_of_clouds(n)
+    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
+    options = dict(init="product", tier=tier, max_outer=2, max_inner=6)
+    epsilon = gwfast.Epsilon(relative=0.05)
+    with timed() as seconds, cluster(client, n_shards=n_workers, min_points=n // 2):
+        solved(*clouds, epsilon=epsilon, **options)
+    found = predict(machine, n, n, clouds[0].rank, n_workers, tier=tier)
+    steps = sum(seconds["iterate"]) / len(seconds["iterate"])
+    once = median(seconds["contract"])
+    once += median(seconds["make"]) if tier == "dense" else 0.0
+    for what, said, took in (
+        ("Sinkhorn iteration", found.seconds, steps),
+        ("linearization", found.linearization, once),
+    ):
+        times = f"{said:.3f}", f"{took:.3f}", f"{said / took:.2f}"
+        yield what, n, tier, n_workers, *times
+
+
+def _projected(machine):
+    """A million points on machines of 16 cores, as fast a core, at 10 Gbit/s."""
+    faster = [
+        rate._replace(entry=rate.entry / 16, feature=rate.feature / 16)
+        for rate in machine[:5]
+    ]
+    big = type(machine)(*faster, latency=2e-3, bandwidth=1.25e9)
+    rows = []
+    for n_workers in (8, 64, 512):
+        found = predict(big, 10**6, 10**6, 300, n_workers, tier="tiled")
+        rows.append(
+            (
+                n_workers,
+                f"{found.seconds:.2f}",
+                f"{found.communication / found.seconds:.0%}",
+                f"{found.n_bytes / 1e9:.2f}",
+                f"{found.linearization:.1f}",
+                f"{found.memory / 1e9:.1f}",
+                f"{(30 * 20 * found.seconds + 30 * found.linearization) / 60:.0f}",
+            )
+        )
+    titles = (
+        "machines", "s / iteration", "messages", "GB / iteration", "s / linearization",
+        "GB each", "minutes for 30 x 20 iterations",
+    )  # fmt: skip
+    show("A million points a side, 300 columns", titles, rows)
+
+
+def large(arguments):
+    n = arguments.n or 200_000
+    _, x, y, right = pair_of_clouds(n)
+    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
+    options = dict(tol=1e-3, marginal_tol=1e-2, max_outer=arguments.max_outer)
+    with workers(2, memory=MEMORY) as client, cluster(client):
+        with timed() as seconds:
+            found, took = solved(*clouds, tier="tiled", **options)
+        match = found.match()
+    accuracy = float(np.mean(match == right))
+    step = median(seconds["iterate"])
+    row = n, f"{took:.0f}", found.n_outer, found.n_inner, f"{step:.1f}"
+    row += f"{accuracy:.1%}", f"{found.marginal_error:.1e}", found.status
+    titles = (
+        "points",
+        "s",
+        "outer",
+        "inner",
+        "s / iteration",
+        "right",
+        "error",
+        "status",
+    )
+    show(f"Clouds on 2 workers of {MEMORY}", titles, [row])
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.distributed")
+    runs = dict(words=words, faults=faults, model=model, large=large, killed=killed)
+    parser.add_argument("what", choices=runs)
+    parser.add_argument("--n", type=int, help="points a side")
+    parser.add_argument("--max-outer", type=int, default=6)
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="at most 40,000 points")
+    arguments = parser.parse_args()
+    runs[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()

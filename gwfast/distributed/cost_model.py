@@ -1,0 +1,268 @@
+"""What an iteration of a problem on many machines takes, from what single operations on
+some take.
+
+A worker has n / W rows of a kernel of m columns, made of d features. Work is shared,
+messages are not: one process tells all workers the scalings of the columns, and gets
+column sums from each, so that its link carries 12 W m bytes an iteration beside 8 n.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..utils.validation import as_count, one_of
+from .points import Shared
+from .shard import KernelSpec, Shard
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# Points a side and features with which operations are timed, and times that they are.
+SIZE, RANKS, TIMES = 3000, (32, 256), 3
+# Bytes of the message with which the link is timed.
+MESSAGE = 1 << 24
+TIERS = "dense", "tiled"
+
+
+class Rate(NamedTuple):
+    """Seconds an entry of the kernel takes: so many, and so many more a feature.
+
+    Examples
+    --------
+    >>> from gwfast.distributed import Rate
+    >>> round(Rate(1e-9, 1e-11).seconds(10**8, 100), 3)
+    0.2
+    """
+
+    entry: float
+    feature: float = 0.0
+
+    def seconds(self, entries: float, rank: float) -> float:
+        return entries * (self.entry + self.feature * rank)
+
+
+class Machine(NamedTuple):
+    """What a worker and the link to the workers are capable of; `measure` finds out.
+
+    Attributes
+    ----------
+    make : Rate
+        Of the kernel, from its factors.
+    read : Rate
+        A Sinkhorn iteration over a stored kernel.
+    remake : Rate
+        One over a kernel that is not stored (tier "tiled").
+    contract, recontract : Rate
+        The matrix ``X' T Y``, of a kernel that is stored or not.
+    latency : float
+        Seconds between a question to all workers and their answers, if these take no
+        time.
+    bandwidth : float
+        Bytes a second to and from the process that asks.
+
+    Examples
+    --------
+    >>> from gwfast.distributed import Machine, Rate, predict
+    >>> rates = [Rate(1e-9, 1e-11), Rate(2e-10), *[Rate(1e-9, 1e-11)] * 3]
+    >>> machine = Machine(*rates, latency=1e-3, bandwidth=1e9)
+    >>> n = 10**6
+    >>> few, many = (predict(machine, n, n, 300, w, tier="tiled") for w in (8, 4096))
+    >>> few.communication < few.seconds / 2, many.communication > many.seconds / 2
+    (True, True)
+    """
+
+    make: Rate
+    read: Rate
+    remake: Rate
+    contract: Rate
+    recontract: Rate
+    latency: float
+    bandwidth: float
+
+
+class Prediction(NamedTuple):
+    """Of one Sinkhorn iteration, and of what comes once in an outer iteration.
+
+    Attributes
+    ----------
+    seconds, linearization : float
+        Of a Sinkhorn iteration; of making the kernel and the matrix ``X' T Y``.
+    communication : float
+        The part of `seconds` that messages take.
+    n_bytes, linearization_bytes : float
+        Of the messages.
+    memory : float
+        Bytes that a worker keeps.
+
+    Examples
+    --------
+    >>> from gwfast.distributed import Machine, Rate, predict
+    >>> machine = Machine(*[Rate(1e-9, 1e-11)] * 5, latency=1e-3, bandwidth=1e9)
+    >>> found = predict(machine, 100_000, 100_000, 100, n_workers=10, tier="tiled")
+    >>> round(found.seconds, 2), round(found.memory / 1e9, 2)
+    (2.01, 0.18)
+    """
+
+    seconds: float
+    linearization: float
+    communication: float
+    n_bytes: float
+    linearization_bytes: float
+    memory: float
+
+
+def predict(
+    machine: Machine,
+    n: int,
+    m: int,
+    rank: int,
+    n_workers: int,
+    *,
+    tier: str = "dense",
+) -> Prediction:
+    """What iterations take with so many workers.
+
+    Parameters
+    ----------
+    machine : Machine
+    n, m : int
+        Points of both spaces.
+    rank : int
+        Features of each (columns of the vectors, for cosines).
+    n_workers : int
+    tier : {"dense", "tiled"}, default="dense"
+        Whether the workers store their parts of the kernel.
+
+    Returns
+    -------
+    Prediction
+
+    Examples
+    --------
+    >>> from gwfast.distributed import Machine, Rate, predict
+    >>> machine = Machine(*[Rate(1e-9, 1e-11)] * 5, latency=1e-3, bandwidth=1e9)
+    >>> found = predict(machine, 100_000, 100_000, 100, n_workers=10, tier="tiled")
+    >>> found.communication < 0.02 * found.seconds
+    True
+    """
+    one_of(tier, "tier", TIERS)
+    workers = as_count(n_workers, "n_workers")
+    stored, entries = tier == "dense", n * m / workers
+    # Scalings there, float32, and column sums back, float64.
+    n_bytes = 8.0 * n + 12.0 * m * workers
+    # Potentials and matrices there, column sums and row sums back, and scalings.
+    more = 20.0 * n + (20.0 * m + 12.0 * rank**2) * workers
+    communication = machine.latency + n_bytes / machine.bandwidth
+    work = (machine.read if stored else machine.remake).seconds(entries, rank)
+    contract = machine.contract if stored else machine.recontract
+    linearization = contract.seconds(entries, rank)
+    linearization += machine.make.seconds(entries, rank) if stored else 0.0
+    linearization += 2 * machine.latency + more / machine.bandwidth
+    return Prediction(
+        seconds=work + communication,
+        linearization=linearization,
+        communication=communication,
+        n_bytes=n_bytes,
+        linearization_bytes=more,
+        memory=4.0 * (entries if stored else 0) + 16.0 * rank * (m + n / workers),
+    )
+
+
+def measure(client: Client) -> Machine:
+    """Time single operations on all workers at once, and messages to them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Returns
+    -------
+    Machine
+        Of the slowest worker.
+
+    Examples
+    --------
+    >>> from dask.distributed import Client
+    >>> from gwfast.distributed import measure
+    >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
+    ...     machine = measure(client)
+    >>> machine.latency > 0 and machine.read.entry > 0
+    True
+    """
+    addresses = [*client.scheduler_info(n_workers=-1)["workers"]]
+    kind = dict(pure=False, allow_other_workers=False)
+    made = [client.submit(_rates, workers=[one], **kind) for one in addresses]
+    rates = [
+        max(several, key=lambda rate: Rate(*rate).seconds(1.0, RANKS[1]))
+        for several in zip(*client.gather(made), strict=True)
+    ]
+    actors = [
+        client.submit(_Echo, workers=[one], actor=True, **kind) for one in addresses
+    ]
+    echoes = [one.result() for one in actors]
+    short, long = (_round_trip(echoes, size) for size in (1, MESSAGE))
+    bandwidth = 2.0 * MESSAGE * len(echoes) / max(long - short, 1e-9)
+    make, read, remake, contract, recontract = map(Rate._make, rates)
+    return Machine(make, read, remake, contract, recontract, short, bandwidth)
+
+
+class _Echo:
+    def ask(self, message):
+        return message
+
+
+def _round_trip(actors, size):
+    """Seconds for a message of so many bytes to all and back, the median."""
+    message, seconds = np.zeros(size, dtype=np.uint8), []
+    for _ in range(9):
+        began = time.perf_counter()
+        for one in [actor.ask(message) for actor in actors]:
+            one.result()
+        seconds.append(time.perf_counter() - began)
+    return float(np.median(seconds))
+
+
+def _rates():
+    """The rates of a `Machine`, as pairs, in its order."""
+    from distributed import get_worker
+
+    n_threads = get_worker().state.nthreads
+    found = [_seconds(rank, n_threads) for rank in RANKS]
+    few, many = (np.array(one) / SIZE**2 for one in found)
+    feature = np.maximum(many - few, 0.0) / (RANKS[1] - RANKS[0])
+    feature[1] = 0.0  # reading knows nothing of features
+    entry = np.maximum(few - feature * RANKS[0], 0.0)
+    return [*zip(entry.tolist(), feature.tolist(), strict=True)]
+
+
+def _seconds(rank, n_threads):
+    """Of each operation of a `Machine`, in its order."""
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((SIZE, rank)).astype(np.float32) / np.sqrt(rank)
+    masses, core = np.full(SIZE, 1.0 / SIZE), 0.1 * np.eye(rank, dtype=np.float32)
+    u, v = np.ones((2, SIZE), dtype=np.float32)
+    zeros, seconds = np.zeros(SIZE), {}
+    spec = KernelSpec(1, core, zeros, zeros, 1.0)
+    for tier in TIERS:
+        shared = Shared(f"measured {rank}", features, masses, tier)
+        shard = Shard(features, masses, shared, n_threads)
+        for method, given in (
+            ("make", (spec,)),
+            ("iterate", (1, u, v, 1.0)),
+            ("contract", (1, u, v)),
+        ):
+            getattr(shard, method)(*given)
+            began = time.perf_counter()
+            for _ in range(TIMES):
+                getattr(shard, method)(*given)
+            seconds[method, tier] = (time.perf_counter() - began) / TIMES
+    return [
+        seconds["make", "dense"],
+        seconds["iterate", "dense"],
+        seconds["iterate", "tiled"],
+        seconds["contract", "dense"],
+        seconds["contract", "tiled"],
+    ]
