@@ -87,28 +87,27 @@ class ShardedCoupling(Coupling):
 
     def _rows(self, rows):
         at = np.arange(self.shape[0])[rows]
-        made = self._of_rows("_rows", at)
-        return np.concatenate(made) if made else np.empty((0, self.shape[1]))
+        each = {k: (part,) for k, part in self._parts(at)}
+        return np.concatenate(self.ask("_rows", each))
 
     def _topk(self, k, rows):
         at = np.arange(self.shape[0])[rows]
         if not len(at):
             return Neighbors(np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         order = np.argsort(at, kind="stable")
-        made = self._of_rows("topk", at[order], k, first=True)
+        each = {number: (k, part) for number, part in self._parts(at[order])}
+        made = zip(*self.ask("_topk", each), strict=True)
         back = np.argsort(order, kind="stable")
-        return Neighbors(
-            *(np.concatenate(one)[back] for one in zip(*made, strict=True))
-        )
+        return Neighbors(*(np.concatenate(one)[back] for one in made))
 
-    def _of_rows(self, method, at, *args, first=False):
-        """What the shards answer that have rows of `at`, which is in order."""
-        each = {}
+    def _parts(self, at):
+        """Shards that have rows of `at`, which is in order, and which of theirs."""
         for k, rows in enumerate(self._team.rows):
             inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
-            if len(inside):
-                each[k] = (*args, inside) if first else (inside, *args)
-        return self.ask(method, each)
+            if np.array_equal(inside, np.arange(rows.stop - rows.start)):
+                inside = slice(None)  # which copies nothing
+            if not isinstance(inside, np.ndarray) or len(inside):
+                yield k, inside
 
     def _apply(self, y):
         moved, sums = zip(

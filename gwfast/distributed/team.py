@@ -79,7 +79,7 @@ class Team:
     tier : str
         The most that a worker may keep, see `choose_tier`.
     n_shards : int
-        Fewer where there are fewer rows.
+        Fewer where there are fewer points.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Team:
     def __init__(self, engine, problem, tier, n_shards):
         n, _ = self.shape = problem.shape
         self.ranks = problem.x.rank, problem.y.rank
-        bounds = np.linspace(0, n, min(n_shards, n) + 1).round().astype(int)
+        bounds = np.linspace(0, n, min(n_shards, *self.shape) + 1).round().astype(int)
         self.rows = [slice(*pair) for pair in itertools.pairwise(bounds)]
         self._engine, self._problem = engine, problem
         self.tier = choose_tier(problem, tier, engine.wait(), len(self.rows))
