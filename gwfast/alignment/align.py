@@ -284,7 +284,7 @@ def align(
         progress=progress,
     )
     gw = solve(problem, options)
-    warn_of(gw, options.limits, stacklevel=3)
+    warn_of(gw, options.limits)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
     result = result if refine is None else result._refined(refine, progress, deadline)
     return _logged(result)

@@ -25,7 +25,8 @@ from ..solvers.diagnosis import conclude
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
-from ._problem import EXPECTED, Plan, Problem, outside
+from ..utils.callers import outside
+from ._problem import EXPECTED, Plan, Problem
 from .arrays import as_limit, as_number
 from .unified import originals
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..linear.marginals import Balanced
 from ..linear.rules import Marginals, Rho, as_rule
+from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .geometry import Geometry
@@ -73,6 +74,7 @@ default="balanced"
     ((60,), 1.0)
     """
 
+    @knows_pot_names(QUADRATIC, cost_x="x", cost_y="y")
     def __init__(
         self,
         x: CostLike,

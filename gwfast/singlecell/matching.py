@@ -271,7 +271,7 @@ def align(
         if best is None or gw.gw_cost < best.gw.gw_cost:
             best = CellAlignment(gw, x, y, k, ())
     assert best is not None
-    warn_of(best.gw, options.limits, stacklevel=3)
+    warn_of(best.gw, options.limits)
     found = dataclasses.replace(best, tried=tuple(tried))
     if inplace:
         _write(found, adata_x, adata_y, labels, given, key_added)

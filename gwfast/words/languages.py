@@ -20,6 +20,7 @@ from ..problems.geometry import STATISTICS, PointCloud, Statistic
 from ..results.result import ConvergenceWarning
 from ..utils import notebooks
 from ..utils.blocks import row_blocks
+from ..utils.callers import outside
 from ..utils.parallel import in_parallel
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Float32Array, Float64Array, IntArray, Progress
@@ -261,7 +262,7 @@ def language_distances(
             f"{len(bad)} of {len(distances.pairs)} pairs have poor plans:"
             f" {', '.join(shown)}{', ...' if len(bad) > 5 else ''}",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=outside(),
         )
     return distances
 
