@@ -37,7 +37,10 @@ def test_the_name_here_is_said(given, said):
         (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), "reg is epsilons"),
         (lambda: gwfast.sinkhorn(M=COST, reg=1.0), "M is cost, reg is epsilon"),
         (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), "C1 is x, C2 is y"),
-        (lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"), "loss_fun is loss"),
+        (
+            lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"),
+            "loss_fun is loss",
+        ),
         (lambda: gwfast.pairwise_gromov_wasserstein([], a=[]), "a is masses"),
     ],
 )
@@ -60,9 +63,7 @@ def test_signatures_stay_what_they_are():
     assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
-@pytest.mark.parametrize(
-    "theirs", [pot.entropic_gromov_wasserstein, pot.solve_gromov]
-)
+@pytest.mark.parametrize("theirs", [pot.entropic_gromov_wasserstein, pot.solve_gromov])
 def test_the_table_has_all_of_pots_names(theirs):
     own = inspect.signature(gwfast.gromov_wasserstein).parameters.keys()
     names = inspect.signature(theirs).parameters
