@@ -54,7 +54,7 @@ def test_dir_is_the_public_names():
     names = dir(gwfast)
     assert {"align", "GWResult", "pot", "words", "plot", "__version__"} <= set(names)
     rooms = {"plot", "pot", "singlecell", "words"}
-    more = {"GromovWassersteinAligner", "__version__", *rooms}
+    more = {"EachSpace", "GromovWassersteinAligner", "__version__", *rooms}
     assert set(names) == {*_api.__all__, *more}
     for name in names:
         assert getattr(gwfast, name) is getattr(gwfast, name)

@@ -198,7 +198,7 @@ def known_pairs(
 
 
 def _rows(translations, words_x, words_y, name):
-    places: dict[str, int] = {}
+    places = {}
     for at, word in enumerate(words_y):
         places.setdefault(word, at)
     pairs, seen = [], set()
