@@ -32,9 +32,9 @@ def by_name(path):
     return path.stem
 
 
-def run(script, output, folder):
+def run(script, output, folder, *options):
     return subprocess.run(
-        [sys.executable, "-W", "error", script, "--output", output],
+        [sys.executable, "-W", "error", script, "--output", output, *options],
         env=environment(MPLBACKEND="Agg"),
         cwd=folder,
         capture_output=True,
