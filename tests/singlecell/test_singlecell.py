@@ -254,3 +254,14 @@ def test_it_ends_in_time():
     with pytest.warns(gwfast.ConvergenceWarning, match="'time_limit'"):
         found = align(x, x, time_limit=1e-9)
     assert found.gw.status == "time_limit" and len(found.tried) == 1
+
+
+@pytest.mark.slow
+def test_cells_that_were_measured_in_both_ways(shared_data):
+    """scGEM, from whose product plan graphs of few neighbors lead to a mirror image."""
+    folder = shared_data / "singlecell" / "scGEM"
+    names = "expression", "methylation", "expression_type", "methlation_type"
+    x, y, *kinds = (np.loadtxt(folder / f"{name}.txt") for name in names)
+    found = align(x, y)
+    assert found.foscttm() < 0.3
+    assert (found.transfer_labels(kinds[1]).labels == kinds[0]).mean() > 0.5
