@@ -213,7 +213,7 @@ def align(
         such, and, how sure that is from 0 to 1, "gwfast_<labels>_share"; to
         ``adata_x.uns["gwfast"]`` how it came about: "n_neighbors", "metric",
         "representation_x" and "representation_y", "epsilon", "marginals", "gw_cost",
-        "status", "seed" and the version, "gwfast".
+        "status", "seed" and "version".
 
     Returns
     -------
@@ -340,7 +340,7 @@ def _facts(found):
         "epsilon": float(gw.epsilon),
         "status": str(gw.status),
         "marginals": gw.marginals,
-        "gwfast": __version__,
+        "version": __version__,
     }
 
 

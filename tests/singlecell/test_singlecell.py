@@ -88,7 +88,7 @@ def test_anndata_gets_what_the_alignment_has(tables, found):
     assert (facts["metric"], facts["seed"]) == ("cosine", 0)
     assert (facts["gw_cost"], facts["epsilon"]) == (found.gw.gw_cost, found.gw.epsilon)
     assert facts["representation_x"] == "principal components"
-    assert facts["gwfast"] == gwfast.__version__
+    assert facts["version"] == gwfast.__version__
     assert list(y.obs) == ["kind"] and not y.uns
 
 
