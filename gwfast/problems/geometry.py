@@ -130,6 +130,9 @@ class PointCloud:
         self.features = np.ascontiguousarray(x, dtype=np.float32)
         self.signature = signature
 
+    def __repr__(self) -> str:
+        return f"PointCloud({self.n} points, {self.metric})"
+
     @property
     def has_factors(self) -> bool:
         return self.metric != "euclidean"
@@ -281,6 +284,9 @@ class DenseCost:
             np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
             for rows in row_blocks(self.n, self.n, CACHED_BYTES)
         )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n} points)"
 
     @property
     def is_constant(self) -> bool:

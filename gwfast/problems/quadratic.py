@@ -140,6 +140,11 @@ default="balanced"
         other.x, other.y = x, y
         return other
 
+    def __repr__(self) -> str:
+        n, m = self.shape
+        fused = "" if self.linear_cost is None else f", fused, alpha={self.alpha:g}"
+        return f"QuadraticProblem({n} x {m}, {self.loss}, {self.marginals}{fused})"
+
     @property
     def shape(self) -> tuple[int, int]:
         """Points of both sides."""
