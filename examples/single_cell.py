@@ -50,7 +50,7 @@ options.output.mkdir(parents=True, exist_ok=True)
 # comes with SCOT and Pamona, as text; `--cells` takes its folder.
 
 N_CELLS, N_GENES, N_SITES = 177, 34, 27
-TYPES = "stem", "turning", "neuron", "muscle"
+TYPES = ["stem", "turning", "neuron", "muscle"]
 
 
 def made_cells(rng):
@@ -145,15 +145,15 @@ def solve(costs, epsilon):
 if options.search:  # far too large epsilons are among those that are tried
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
 n_least = min(map(len, tables))
-best, n_tries, began = None, 0, time.perf_counter()
+loss, n_tries, began = np.inf, 0, time.perf_counter()
 for k in np.linspace(n_least // 20, n_least // 6, 3).astype(int):
     costs = [steps(table, k) for table in tables]
     for epsilon in np.logspace(-1, -3, 5):
-        loss, plan = solve(costs, epsilon)
+        tried = solve(costs, epsilon)
         n_tries += 1
-        if best is None or loss < best[0]:
-            best = loss, k, epsilon, plan
-loss, k, epsilon, plan = best
+        if tried[0] < loss:
+            (loss, plan), best = tried, (k, epsilon)
+k, epsilon = best
 print(
     f"{n_tries} tries, lowest loss {loss:.4f} with {k} neighbors, epsilon {epsilon:.3g}"
 )
@@ -218,7 +218,7 @@ mean, axes = components(sites)
 targets, moved = (sites - mean) @ axes, (projected - mean) @ axes
 draw(panels[1], targets, types[1], "Methylation")
 links = LineCollection(
-    np.stack([moved, targets], axis=1), color="0.8", linewidth=0.6, zorder=1
+    [*np.stack([moved, targets], axis=1)], color="0.8", linewidth=0.6, zorder=1
 )
 panels[2].add_collection(links)
 draw(panels[2], targets, types[1], "Both")

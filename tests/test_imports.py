@@ -1,5 +1,6 @@
 """What an import takes in, public names, and Python started in a source tree."""
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -183,3 +184,15 @@ def test_what_a_front_end_asks_leaves_nothing_behind(tree):
         done = start(tree, "-c", f"from setuptools import build_meta as x; x.{hook}")
         assert done.returncode == 0, done.stderr
         assert sorted(tree.rglob("*")) == before
+
+
+@pytest.mark.parametrize("room", [gwfast, gwfast.pot, gwfast.words, gwfast.singlecell])
+def test_signatures_can_be_read(room):
+    """`help` has the names of types rather than what they are unions of."""
+    for name in dir(room):
+        thing = getattr(room, name)
+        try:
+            text = str(inspect.signature(thing))
+        except (TypeError, ValueError):
+            continue
+        assert "_NestedSequence" not in text, name

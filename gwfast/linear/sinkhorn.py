@@ -1,5 +1,7 @@
 """Entropic optimal transport, for costs of one's own."""
 
+from __future__ import annotations
+
 import time
 import warnings
 

@@ -1,5 +1,7 @@
 """Costs given by factors of the caller's own."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -5,6 +5,8 @@ forms them; a `DenseCost` is a matrix. Both answer the same questions, so the re
 the library does not care.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
@@ -147,14 +149,14 @@ class PointCloud:
         """Whether all costs are one number, up to rounding."""
         return bool(np.ptp(self.features, axis=0).max() <= CONSTANT)
 
-    def take(self, rows: NDArray[Any]) -> "PointCloud":
+    def take(self, rows: NDArray[Any]) -> PointCloud:
         """The cloud of some rows, in the same units and features."""
         part = copy.copy(self)
         part.features = np.ascontiguousarray(self.features[rows])
         part.n = len(part.features)
         return part
 
-    def scaled_by(self, statistic: Statistic) -> "PointCloud":
+    def scaled_by(self, statistic: Statistic) -> PointCloud:
         """The cloud with its costs divided by a statistic of them.
 
         Parameters
@@ -227,7 +229,7 @@ class PointCloud:
 
         return distances
 
-    def to_dense(self) -> "DenseCost":
+    def to_dense(self) -> DenseCost:
         """The costs as a `DenseCost`, built block by block."""
         costs = self._costs()
         # Only costs that float32 has no room for take twice the room.
@@ -301,14 +303,14 @@ class DenseCost:
             made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
         return made
 
-    def take(self, rows: NDArray[Any]) -> "DenseCost":
+    def take(self, rows: NDArray[Any]) -> DenseCost:
         """The costs between some of the points."""
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
         part.n = len(part.matrix)
         return part
 
-    def to_dense(self) -> "DenseCost":
+    def to_dense(self) -> DenseCost:
         return self
 
 

@@ -2,6 +2,8 @@
 components.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

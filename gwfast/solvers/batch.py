@@ -1,5 +1,7 @@
 """Many small problems at once, one thread each."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import warnings

@@ -1,5 +1,7 @@
 """The public solver for costs of one's own."""
 
+from __future__ import annotations
+
 import dataclasses
 import time
 from typing import Any

@@ -1,5 +1,7 @@
 """Many starts, and many epsilons, on shared costs."""
 
+from __future__ import annotations
+
 import dataclasses
 import numbers
 import operator

@@ -1,5 +1,7 @@
 """All pairs of many spaces, most of them small."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import functools

@@ -1,5 +1,7 @@
 """Correspondences that are known as a start."""
 
+from __future__ import annotations
+
 import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +68,7 @@ class Seeds(Start):
     @classmethod
     def identical(
         cls, words_x: Sequence[str], words_y: Sequence[str], **options: Any
-    ) -> "Seeds":
+    ) -> Seeds:
         """Words of both spaces that are spelt alike, numerals and names above all.
 
         Parameters
@@ -98,7 +100,7 @@ class Seeds(Start):
         words_x: Sequence[str],
         words_y: Sequence[str],
         **options: Any,
-    ) -> "Seeds":
+    ) -> Seeds:
         """Words whose translations are known.
 
         Parameters

@@ -2,6 +2,8 @@
 plain NumPy, which share nothing with the loops that have found it.
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 import numpy as np

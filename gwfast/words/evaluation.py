@@ -6,6 +6,8 @@ papers use, checked against their code, so that figures can be set beside theirs
 default is "gwfast". Compare figures of one convention only.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """How far apart languages are: Gromov-Wasserstein distances between their words."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import itertools
