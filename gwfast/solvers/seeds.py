@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..problems.quadratic import QuadraticProblem
 from ..utils.callers import outside
 from ..utils.types import Float32Array, IntArray
-from ..utils.validation import as_array, as_positive, one_of
+from ..utils.validation import as_array, as_mapping, as_positive, one_of
 from .starts import ALONE, Shared, Start, as_start, is_start, named_starts, start_plan
 
 
@@ -192,7 +192,9 @@ def known_pairs(
     """Rows (k, 2) of words and translations, with a warning if there are others;
     `name` is what messages call the dictionary.
     """
-    translations = {word: {*known} for word, known in dictionary.items()}
+    translations = {
+        word: {*known} for word, known in as_mapping(dictionary, name).items()
+    }
     pairs = _rows(translations, words_x, words_y, name)
     of = f"of the first {len(words_x)} and {len(words_y)} words"
     _warn_of_others(name, len(pairs), sum(map(len, translations.values())), of)
