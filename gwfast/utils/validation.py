@@ -158,7 +158,7 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
 def as_count(x: int, name: str, *, least: int = 1) -> int:
     """`x` as an int not below `least`."""
     try:
-        if isinstance(x, bool):
+        if isinstance(x, bool | np.bool_):  # NumPy's counted as integers before 2.3
             raise TypeError
         x = operator.index(x)
     except TypeError:
