@@ -123,7 +123,7 @@ print(f"in {few.seconds:.2f} s")
 # as far apart as they are.
 
 figure = plt.figure(figsize=(7.4, 5.4), layout="constrained")
-left, right = figure.subfigures(1, 2)
+left, right = figure.subfigures(1, 2, squeeze=False).flat
 above, below = right.subfigures(2, 1, height_ratios=[2, 3])
 plot_dendrogram(distances, names, title="As a tree", figure=left)
 plot_embedding(distances, groups=families, title="In the plane", figure=below)

@@ -42,7 +42,8 @@ SHARES = 0.1, 0.07, 0.05, 0.04, 0.03, 0.025, 0.02, 0.015, 0.01
 N_WORDS = 1000
 
 spanish, french, dictionary = load_sample()
-plans, table, start = {}, [], "auto"
+plans, table = {}, []
+start: str | np.ndarray = "auto"
 print("epsilon  objective  words a row  right by the plan  by CSLS")
 for share in SHARES:
     result = gwfast.align(
@@ -101,7 +102,7 @@ for share in (0.1, 0.04, 0.025, 0.01):
     parts[f"epsilon {100 * share:.3g} %"] = np.column_stack([part, others])
 
 figure = plt.figure(figsize=(7.4, 6.4), layout="constrained")
-above, below = figure.subfigures(2, 1, height_ratios=(3.6, 2.4))
+above, below = figure.subfigures(2, 1, height_ratios=(3.6, 2.4), squeeze=False).flat
 plot_couplings(parts, list(PAIRS), figure=above)
 for axes in above.axes[: len(parts)]:
     axes.set_xticks([len(PAIRS)], ["others"], ha="right")

@@ -133,7 +133,7 @@ first = [np.flatnonzero(digits == digit)[0] for digit in range(10)]
 row_of = np.argsort(order)
 wrong = np.flatnonzero(~same_image)[:10]
 figure = plt.figure(figsize=(7.4, 3.8), layout="constrained")
-above, below = figure.subfigures(2, 1)
+above, below = figure.subfigures(2, 1, squeeze=False).flat
 above.suptitle(
     "Pixels, and the edges they were matched with", ha="left", x=0.01, fontsize="medium"
 )

@@ -100,7 +100,7 @@ print(f"es to fr: {100 * score.at[1]:.0f} % of {score.n_queries} words right")
 
 hundredths = 100 * distances.roots
 figure = plt.figure(figsize=(7.4, 3.5), layout="constrained")
-left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1), squeeze=False).flat
 plot_distances(hundredths, names, title="100 x distance", figure=left)
 plot_dendrogram(hundredths, names, title="As a tree", figure=right)
 figure.savefig(output / "language_distances.png", dpi=150)

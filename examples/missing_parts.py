@@ -51,12 +51,13 @@ print(f"{N_PLACES} places and {N_PLACES}, {N_COMMON} of which are on both maps")
 # is a little of all others. `GWResult.mass` is what is matched, `GWResult.lost` what
 # is not.
 
-options = dict(epsilon=0.002, init=known)
+problems = {
+    "balanced": gwfast.QuadraticProblem(*costs),
+    "unbalanced": gwfast.QuadraticProblem(*costs, marginals="unbalanced", rho=0.1),
+}
 plans = {
-    "balanced": gwfast.gromov_wasserstein(*costs, **options),
-    "unbalanced": gwfast.gromov_wasserstein(
-        *costs, marginals="unbalanced", rho=0.1, **options
-    ),
+    name: gwfast.gromov_wasserstein(problem, epsilon=0.002, init=known)
+    for name, problem in problems.items()
 }
 for name, result in plans.items():
     n_right = (result.plan[:N_COMMON].argmax(axis=1) == np.arange(N_COMMON)).sum()

@@ -116,7 +116,7 @@ print(f"saved and read again: {len(back)} words, {back.vectors.shape[1]} columns
 # and `predict`; ``image_features.py`` has one in a pipeline.
 
 figure = plt.figure(figsize=(7, 7), layout="constrained")
-above, below = figure.subfigures(2, 1, height_ratios=(3, 4))
+above, below = figure.subfigures(2, 1, height_ratios=(3, 4), squeeze=False).flat
 plot_candidates(result.gw.candidates, figure=above)
 plot_dynamics(result.gw.history, figure=below)
 figure.savefig(output / "quick_start.png", dpi=150)

@@ -18,6 +18,7 @@ how long the tries took)::
 
 import argparse
 import time
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -28,11 +29,13 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+import gwfast
 from gwfast import pot
 
 parser = argparse.ArgumentParser(description="Cells measured twice.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
 parser.add_argument("--cells", type=Path, help="folder of scGEM, instead of made cells")
+parser.add_argument("--search", action="store_true", help="many starts for each try")
 options = parser.parse_args()
 options.output.mkdir(parents=True, exist_ok=True)
 
@@ -47,7 +50,7 @@ options.output.mkdir(parents=True, exist_ok=True)
 # comes with SCOT and Pamona, as text; `--cells` takes its folder.
 
 N_CELLS, N_GENES, N_SITES = 177, 34, 27
-TYPES = "stem", "turning", "neuron", "muscle"
+TYPES = ["stem", "turning", "neuron", "muscle"]
 
 
 def made_cells(rng):
@@ -117,19 +120,40 @@ def steps(table, k):
 # of both and takes what ends with the lowest loss. It has to look out for plans that
 # lost their mass, whose loss is low, as POT returns some where epsilon is small; here
 # every plan has its marginals.
+#
+# A low loss is no proof. Every try begins at the plan that knows nothing, as POT's do.
+# On scGEM, with 8 and 18 neighbors, that leads to mirror images, of which one has the
+# lowest loss of all: 66 % of the cells are nearer than the right one, worse than by
+# chance, and the types of 8 % are found. `--search` makes each try with the native
+# call, which begins at several plans and keeps the best; its epsilon is half of POT's.
+# The lowest loss is then .0151 in place of .0162, and it is right: 22 % and 54 %. On
+# the cells made here it finds a lower loss as well, .0118, but there the two branches
+# have changed places: 36 % and 55 %. Types of some cells, where known, choose better.
 
+
+def solve(costs, epsilon):
+    """Loss and plan."""
+    if options.search:
+        result = gwfast.gromov_wasserstein(*costs, epsilon=epsilon / 2)
+        return result.gw_cost, result.plan
+    plan, log = pot.entropic_gromov_wasserstein(
+        *costs, loss_fun="square_loss", epsilon=epsilon, log=True
+    )
+    return log["gw_dist"], plan
+
+
+if options.search:  # far too large epsilons are among those that are tried
+    warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
 n_least = min(map(len, tables))
-best, n_tries, began = None, 0, time.perf_counter()
+loss, n_tries, began = np.inf, 0, time.perf_counter()
 for k in np.linspace(n_least // 20, n_least // 6, 3).astype(int):
     costs = [steps(table, k) for table in tables]
     for epsilon in np.logspace(-1, -3, 5):
-        plan, log = pot.entropic_gromov_wasserstein(
-            *costs, loss_fun="square_loss", epsilon=epsilon, log=True
-        )
+        tried = solve(costs, epsilon)
         n_tries += 1
-        if best is None or log["gw_dist"] < best[0]:
-            best = log["gw_dist"], k, epsilon, plan
-loss, k, epsilon, plan = best
+        if tried[0] < loss:
+            (loss, plan), best = tried, (k, epsilon)
+k, epsilon = best
 print(
     f"{n_tries} tries, lowest loss {loss:.4f} with {k} neighbors, epsilon {epsilon:.3g}"
 )
@@ -194,7 +218,7 @@ mean, axes = components(sites)
 targets, moved = (sites - mean) @ axes, (projected - mean) @ axes
 draw(panels[1], targets, types[1], "Methylation")
 links = LineCollection(
-    np.stack([moved, targets], axis=1), color="0.8", linewidth=0.6, zorder=1
+    [*np.stack([moved, targets], axis=1)], color="0.8", linewidth=0.6, zorder=1
 )
 panels[2].add_collection(links)
 draw(panels[2], targets, types[1], "Both")

@@ -158,12 +158,16 @@ COLORS = np.array(["#0072b2", "#56b4e9", "#009e73", "#e69f00", "#d55e00"])
 
 figure, axes = plt.subplots(figsize=(7.4, 3.1), layout="constrained")
 ends = np.stack([spots_x, spots_y[matched]], axis=1)[::16]
-axes.add_collection(LineCollection(ends, color="0.75", linewidth=0.5, zorder=0))
-axes.scatter(*spots_x.T, s=12, linewidth=0, c=COLORS[layers[kept_x]])
+axes.add_collection(LineCollection([*ends], color="0.75", linewidth=0.5, zorder=0))
+axes.scatter(spots_x[:, 0], spots_x[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x]])
 back = plan.argmax(axis=0)
-axes.scatter(*spots_y.T, s=12, linewidth=0, c=COLORS[layers[kept_x[back]]])
+axes.scatter(
+    spots_y[:, 0], spots_y[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x[back]]]
+)
 wrong = spots_x[common & ~right]
-axes.scatter(*wrong.T, s=40, facecolor="none", edgecolor="k", linewidth=0.8)
+axes.scatter(
+    wrong[:, 0], wrong[:, 1], s=40, facecolor="none", edgecolor="k", linewidth=0.8
+)
 axes.set_aspect("equal")
 axes.set_axis_off()
 axes.set_title(

@@ -21,6 +21,7 @@ import argparse
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -110,11 +111,11 @@ print(f"right of those that the word list has: {100 * right:.0f} % of {len(known
 # a difference between two of them is surer than the overlap of their intervals
 # suggests.
 
-METHODS = {
+METHODS: dict[Any, str] = {
     "coupling": "coupling", "barycentric": "barycentric", "nn": "nearest neighbor",
     "inverted_softmax": "inverted softmax", "csls": "CSLS",
 }  # fmt: skip
-MAPPED = ("nn", "inverted_softmax", "csls")
+MAPPED: tuple[Any, ...] = ("nn", "inverted_softmax", "csls")
 words = word_list, spanish.words, french.words
 scores = {
     METHODS[method]: score
@@ -149,14 +150,15 @@ left, right = places[: len(rows)], places[len(rows) :]
 
 figure = plt.figure(figsize=(7.4, 7.6), layout="constrained")
 above, below = (
-    part.subplots() for part in figure.subfigures(2, 1, height_ratios=(5, 2.4))
+    part.subplots()
+    for part in figure.subfigures(2, 1, height_ratios=(5, 2.4), squeeze=False).flat
 )
 above.plot(*np.stack([left, right]).transpose(2, 0, 1), color=GREY, linewidth=0.8)
 above.plot(*left.T, "o", color=BLUE, label="Spanish")
 above.plot(*right.T, "s", color=ORANGE, label="French")
 
 
-def name(place, word, color, is_upper):
+def label(place, word, color, is_upper):
     side = (
         {"xytext": (0, 5), "va": "bottom"}
         if is_upper
@@ -168,8 +170,8 @@ def name(place, word, color, is_upper):
 
 
 for row, one, other in zip(rows, left, right, strict=True):
-    name(one, spanish.words[row], BLUE, one[1] > other[1])
-    name(other, french.words[best[row]], ORANGE, one[1] <= other[1])
+    label(one, spanish.words[row], BLUE, one[1] > other[1])
+    label(other, french.words[best[row]], ORANGE, one[1] <= other[1])
 above.legend(frameon=False)
 above.set_title("Words in the common space", fontsize="medium", loc="left")
 above.margins(0.06, 0.08)

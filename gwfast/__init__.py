@@ -20,7 +20,10 @@ from . import kernels as kernels  # noqa: E402
 
 # Public, beside what `_api` has. What they need may be missing, or take a second.
 _ROOMS = ("distributed", "plot", "pot", "singlecell", "words")
-_HOMES = {"GromovWassersteinAligner": "alignment.estimator"}
+_HOMES = {
+    "EachSpace": "alignment.each_space",
+    "GromovWassersteinAligner": "alignment.estimator",
+}
 
 if TYPE_CHECKING:
     from . import distributed as distributed
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from . import singlecell as singlecell
     from . import words as words
     from ._api import *  # noqa: F403
+    from .alignment.each_space import EachSpace as EachSpace
     from .alignment.estimator import (
         GromovWassersteinAligner as GromovWassersteinAligner,
     )

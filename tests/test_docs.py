@@ -13,6 +13,7 @@ from gwfast.results.status import Status
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NEEDED = {
+    "EachSpace": "sklearn",
     "GromovWassersteinAligner": "sklearn",
     "patch": "ot",
     "patched": "ot",

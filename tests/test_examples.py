@@ -32,9 +32,9 @@ def by_name(path):
     return path.stem
 
 
-def run(script, output, folder):
+def run(script, output, folder, *options):
     return subprocess.run(
-        [sys.executable, "-W", "error", script, "--output", output],
+        [sys.executable, "-W", "error", script, "--output", output, *options],
         env=environment(MPLBACKEND="Agg"),
         cwd=folder,
         capture_output=True,
@@ -104,6 +104,19 @@ def test_it_runs(script, tmp_path):
     (picture,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert picture.name == f"{script.stem}.png"
     assert 900 <= width(picture) <= 1200
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_more_starts_find_cells_that_a_single_one_mirrors(shared_data, tmp_path):
+    script, folder = FOLDER / "single_cell.py", shared_data / "singlecell" / "scGEM"
+    missed = []
+    for options in ([], ["--search"]):
+        done = run(script, tmp_path, tmp_path, "--cells", folder, *options)
+        assert done.returncode == 0, done.stderr
+        (share,) = re.findall(r"nearer than the right cell: (\S+) %", done.stdout)
+        missed.append(float(share))
+    assert missed[0] > 50 and missed[1] < 30
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=by_name)

@@ -1,5 +1,6 @@
 """What an import takes in, public names, and Python started in a source tree."""
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -54,7 +55,7 @@ def test_dir_is_the_public_names():
     names = dir(gwfast)
     assert {"align", "GWResult", "pot", "words", "plot", "__version__"} <= set(names)
     rooms = {"plot", "pot", "singlecell", "words"}
-    more = {"GromovWassersteinAligner", "__version__", *rooms}
+    more = {"EachSpace", "GromovWassersteinAligner", "__version__", *rooms}
     assert set(names) == {*_api.__all__, *more}
     for name in names:
         assert getattr(gwfast, name) is getattr(gwfast, name)
@@ -183,3 +184,15 @@ def test_what_a_front_end_asks_leaves_nothing_behind(tree):
         done = start(tree, "-c", f"from setuptools import build_meta as x; x.{hook}")
         assert done.returncode == 0, done.stderr
         assert sorted(tree.rglob("*")) == before
+
+
+@pytest.mark.parametrize("room", [gwfast, gwfast.pot, gwfast.words, gwfast.singlecell])
+def test_signatures_can_be_read(room):
+    """`help` has the names of types rather than what they are unions of."""
+    for name in dir(room):
+        thing = getattr(room, name)
+        try:
+            text = str(inspect.signature(thing))
+        except (TypeError, ValueError):
+            continue
+        assert "_NestedSequence" not in text, name

@@ -210,7 +210,7 @@ def align(
     loss : {"square", "kl"}, default="square"
     refine : Refinement, int or None, default=None
         Refine the mapping by so many rounds of CSLS and Procrustes, see `Refinement`;
-        None leaves the one of the plan.
+        None or 0 leaves the one of the plan.
     scale_costs : {"mean", "median", "max"} or None, default=None
         Divide the costs of each side by this statistic of them, see
         `PointCloud.scaled_by`: for spaces whose distances are spread unevenly (section
@@ -284,7 +284,7 @@ def align(
         progress=progress,
     )
     gw = solve(problem, options)
-    warn_of(gw, options.limits, stacklevel=3)
+    warn_of(gw, options.limits)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
     result = result if refine is None else result._refined(refine, progress, deadline)
     return _logged(result)

@@ -1,5 +1,7 @@
 """Orthogonal maps between paired vectors, and the two-sided maps of vecmap."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

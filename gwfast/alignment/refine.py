@@ -37,7 +37,7 @@ class Refinement:
     Parameters
     ----------
     n_iter : int, default=5
-        At most; fewer where matches stand still.
+        At most; fewer where matches stand still. 0 leaves the mapping as it is.
     vocabulary : int or None, default=10_000
         Most frequent rows of each side that are matched; None is all.
     hood : int, default=10
@@ -67,7 +67,7 @@ class Refinement:
     reweight: float = 0.5
 
     def __post_init__(self) -> None:
-        as_count(self.n_iter, "n_iter")
+        as_count(self.n_iter, "n_iter", least=0)
         if self.vocabulary is not None:
             as_count(self.vocabulary, "vocabulary")
         as_count(self.hood, "hood")
@@ -115,7 +115,7 @@ def as_refinement(refine: Refinement | int | None) -> Refinement | None:
     if refine is None or isinstance(refine, Refinement):
         return refine
     try:
-        return Refinement(n_iter=as_count(refine, "refine"))
+        return Refinement(n_iter=as_count(refine, "refine", least=0))
     except TypeError:
         raise TypeError(
             "refine must be None, a number of iterations or a Refinement, got "

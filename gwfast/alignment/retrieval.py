@@ -3,6 +3,8 @@
 Similarities are made for some rows at a time; an n x m matrix never exists.
 """
 
+from __future__ import annotations
+
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np

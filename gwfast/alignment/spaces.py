@@ -231,7 +231,10 @@ def as_rows(rows: ArrayLike | None, n: int, method: str) -> IntArray:
     """Numbers of some of `n` rows, None of all; `method` is for messages."""
     if rows is None:
         return np.arange(n)
-    rows = np.atleast_1d(as_array(rows, "rows"))
+    try:
+        rows = np.atleast_1d(as_array(rows, "rows"))
+    except TypeError as error:
+        raise TypeError(f"{error}; that of a word is words.index(word)") from None
     if rows.size == 0:
         raise ValueError("rows must not be empty")
     if rows.ndim != 1 or rows.dtype.kind not in "iu":

@@ -18,6 +18,7 @@ import numpy as np
 import gwfast
 
 from ..experiments.store import as_json
+from ..solvers.seeds import alike, known_pairs
 from ..utils.atomic_files import check_folder
 from ..utils.progress import (
     ProgressEvent,
@@ -149,7 +150,10 @@ def run(
         doubts = tuple(doubts_of(dictionary, gold, *vocabularies))
         for doubt in doubts:
             _warn(doubt)
-    init = _start(source.embeddings, target.embeddings, settings, seeds)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        init = _start(source.embeddings, target.embeddings, settings, seeds)
+    doubts = (*doubts, *_shown(caught))
     with staged(settings.output) as folder, connected(settings.scheduler):
         outcome = _align(source, target, dictionary, gold, settings, init)
         outcome = replace(outcome, warnings=(*doubts, *outcome.warnings))
@@ -165,6 +169,14 @@ def run(
 
 def _warn(message):
     console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
+
+
+def _shown(caught):
+    """The texts of warnings, which are shown."""
+    messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
+    for message in messages:
+        _warn(message)
+    return messages
 
 
 def _check_vectors(given):
@@ -187,8 +199,8 @@ def _start(x, y, settings, seeds):
         return settings.init
     taking_part = [side.words[: settings.n_words] for side in (x, y)]
     if seeds is not None:
-        return gwfast.Seeds.known(seeds, *taking_part)
-    return gwfast.Seeds.identical(*taking_part)
+        return gwfast.Seeds(known_pairs(seeds, *taking_part, "--seeds"))
+    return gwfast.Seeds(alike(*taking_part, "--init identical"))
 
 
 def _align(source, target, dictionary, gold, settings, init):
@@ -197,10 +209,7 @@ def _align(source, target, dictionary, gold, settings, init):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", gwfast.ConvergenceWarning)
         result = _solve(x, y, settings, init)
-    messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
-    for message in messages:
-        _warn(message)
-
+    messages = _shown(caught)
     start = time.perf_counter()
     n = result.gw.coupling.shape[0]
     coupling = result.translate(method="coupling", k=_K)
@@ -231,14 +240,12 @@ def _solve(x, y, settings, init):
     weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
     p, q = weights.get(settings.marginals, (x.counts, y.counts))
     given = {name: getattr(settings, name) for name in _ALIGN_OPTIONS}
-    refine = None
-    if settings.refine:
-        reweight = settings.reweight
-        if reweight is None:
-            reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
-        refine = gwfast.Refinement(
-            n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
-        )
+    reweight = settings.reweight
+    if reweight is None:
+        reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
+    refine = gwfast.Refinement(
+        n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
+    )
     line = functools.partial(_line, iterations=itertools.count())
     with reporting_on_terminal(line, quiet=settings.quiet) as report_progress:
 

@@ -49,7 +49,9 @@ def resolve_n_threads(n_threads=None, *, work=None, team=True):
 
 
 def _checked(n_threads):
-    if isinstance(n_threads, bool) or not hasattr(n_threads, "__index__"):
+    # NumPy's own truth values counted as integers before 2.3.
+    no_number = isinstance(n_threads, bool | np.bool_)
+    if no_number or not hasattr(n_threads, "__index__"):
         raise TypeError(
             f"n_threads must be an integer or None, got {type(n_threads).__name__}"
         )

@@ -77,6 +77,10 @@ class Balanced:
         """How far these marginals of a plan are from what they must be, in L1."""
         return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
 
+    def asked(self):
+        """What results say of the marginals that they were asked for."""
+        return {"marginals": self.name, "p": self.p, "q": self.q}
+
     def solver(self, n_threads, precision=SINGLE):
         """What solves linear problems under this rule."""
         return SinkhornSolver(self.p, self.q, n_threads, precision)

@@ -1,5 +1,7 @@
 """Entropic optimal transport, for costs of one's own."""
 
+from __future__ import annotations
+
 import time
 import warnings
 
@@ -12,13 +14,16 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..results.result import ConvergenceWarning, SinkhornResult
 from ..results.status import Status
 from ..utils.blocks import row_blocks
+from ..utils.callers import outside
 from ..utils.deadline import Deadline
+from ..utils.pot_names import LINEAR, knows_pot_names
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
 from .rules import as_rule
 from .sinkhorn_solver import in_units
 
 
+@knows_pot_names(LINEAR)
 def sinkhorn(
     cost: ArrayLike,
     p: ArrayLike | None = None,
@@ -113,7 +118,7 @@ def sinkhorn(
             f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal "
             f"error {error:.1e} (tol {tol:.1e}); raise {limit}, tol or epsilon",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=outside(),
         )
     transport_cost = _value(plan, cost)
     entropy = _kernels.entropy(plan, n_threads)

@@ -1,5 +1,7 @@
 """Plans: where the mass of every row goes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """How a solve went: its iterations, and the starts that it tried."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

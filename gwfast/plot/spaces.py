@@ -1,5 +1,7 @@
 """Spaces: the similarities inside each, and the distances between many."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,9 +4,7 @@ POT's words. The only place that knows the solver.
 
 import dataclasses
 import itertools
-import sys
 import warnings
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from ..problems.losses import LOSSES
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
+from ..utils.callers import outside
 from ..utils.validation import (
     MASS_TOLERANCE,
     as_matrix,
@@ -290,12 +289,3 @@ def table(every=1):
             print(f"{row:5d}|{error:8e}|")
 
     return add
-
-
-def outside():
-    """The `stacklevel` of whoever called this package."""
-    here, level = str(Path(__file__).parent), 1
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(here):
-        frame, level = frame.f_back, level + 1
-    return level

@@ -10,6 +10,7 @@ import types
 import warnings
 from collections.abc import Iterator
 
+from ..utils.callers import outside
 from . import (
     balanced,
     bapg,
@@ -21,7 +22,6 @@ from . import (
     unbalanced,
     unified,
 )
-from ._problem import outside
 from .arrays import asks_for_gradients
 from .unified import originals
 

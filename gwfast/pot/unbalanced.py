@@ -25,7 +25,8 @@ from ..solvers.diagnosis import conclude
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
-from ._problem import EXPECTED, Plan, Problem, outside
+from ..utils.callers import outside
+from ._problem import EXPECTED, Plan, Problem
 from .arrays import as_limit, as_number
 from .unified import originals
 
@@ -54,7 +55,7 @@ def fused_unbalanced_gromov_wasserstein(
     unbalanced_solver: str = "mm",
     alpha: float = 0,
     M: ArrayLike | None = None,
-    init_duals: Any = None,
+    init_duals: Any | None = None,
     init_pi: ArrayLike | None = None,
     max_iter: float = 100,
     tol: float = 1e-7,
@@ -143,7 +144,7 @@ def fused_unbalanced_gromov_wasserstein2(
     unbalanced_solver: str = "mm",
     alpha: float = 0,
     M: ArrayLike | None = None,
-    init_duals: Any = None,
+    init_duals: Any | None = None,
     init_pi: ArrayLike | None = None,
     max_iter: float = 100,
     tol: float = 1e-7,

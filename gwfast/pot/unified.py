@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..utils.callers import outside
 from ._conditional_gradient import solve_exact
-from ._problem import Problem, Solver, method_of, outside
+from ._problem import Problem, Solver, method_of
 from .semirelaxed import semirelaxed_problem, solve_semirelaxed
 
 __all__ = ["OTResult", "solve_gromov"]

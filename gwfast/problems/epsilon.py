@@ -110,7 +110,8 @@ def as_epsilon(epsilon: EpsilonLike, *, zero: bool = False) -> Epsilon:
     if isinstance(epsilon, str):
         if epsilon != "auto":
             raise ValueError(
-                f'epsilon must be a number, "auto" or an Epsilon, got {epsilon!r}'
+                'epsilon must be a number, "auto" or an Epsilon, such as '
+                f"Epsilon(relative=0.02) for 2 %, got {epsilon!r}"
             )
         return Epsilon(relative=AUTO_RELATIVE)
     return Epsilon(value=as_positive(epsilon, "epsilon", zero=zero))

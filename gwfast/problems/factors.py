@@ -1,5 +1,7 @@
 """Costs given by factors of the caller's own."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -81,3 +83,7 @@ class LowRankCost(PointCloud):
         lengths = np.sqrt(np.abs(values) * (self.n / largest)).astype(vectors.dtype)
         self.features = np.ascontiguousarray(vectors * lengths, dtype=np.float32)
         self.scale, self.signature = largest / self.n, np.diag(np.sign(values))
+
+    def __repr__(self) -> str:
+        rank = self.features.shape[1]
+        return f"{type(self).__name__}({self.n} points, rank {rank})"

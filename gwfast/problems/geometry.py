@@ -5,6 +5,8 @@ forms them; a `DenseCost` is a matrix. Both answer the same questions, so the re
 the library does not care.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
@@ -143,6 +145,9 @@ class PointCloud:
         self.features = features_of(x, metric, center, radius)
         self.signature = signature_of(self.features.shape[1], metric)
 
+    def __repr__(self) -> str:
+        return f"PointCloud({self.n} points, {self.metric})"
+
     @property
     def has_factors(self) -> bool:
         return self.metric != "euclidean"
@@ -185,14 +190,14 @@ class PointCloud:
         """Whether all costs are one number, up to rounding."""
         return bool(np.ptp(self.features, axis=0).max() <= CONSTANT)
 
-    def take(self, rows: NDArray[Any]) -> "PointCloud":
+    def take(self, rows: NDArray[Any]) -> PointCloud:
         """The cloud of some rows, in the same units and features."""
         part = copy.copy(self)
         part.features = np.ascontiguousarray(self.features[rows])
         part.n = len(part.features)
         return part
 
-    def scaled_by(self, statistic: Statistic) -> "PointCloud":
+    def scaled_by(self, statistic: Statistic) -> PointCloud:
         """The cloud with its costs divided by a statistic of them.
 
         Parameters
@@ -265,7 +270,7 @@ class PointCloud:
 
         return distances
 
-    def to_dense(self) -> "DenseCost":
+    def to_dense(self) -> DenseCost:
         """The costs as a `DenseCost`, built block by block."""
         costs = self._costs()
         # Only costs that float32 has no room for take twice the room.
@@ -323,6 +328,9 @@ class DenseCost:
             for rows in row_blocks(self.n, self.n, CACHED_BYTES)
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n} points)"
+
     @property
     def is_constant(self) -> bool:
         """Whether all costs are one number, up to rounding."""
@@ -336,14 +344,14 @@ class DenseCost:
             made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
         return made
 
-    def take(self, rows: NDArray[Any]) -> "DenseCost":
+    def take(self, rows: NDArray[Any]) -> DenseCost:
         """The costs between some of the points."""
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
         part.n = len(part.matrix)
         return part
 
-    def to_dense(self) -> "DenseCost":
+    def to_dense(self) -> DenseCost:
         return self
 
 

@@ -135,6 +135,9 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
     except ValueError as error:
         if f"{name} must be finite, got inf" in str(error):
             error.args = (f"{error}: of a graph in several parts, {AS_FAR} says more",)
+        elif f"{name} must be square" in str(error):
+            points = "costs of points are PointCloud(points, metric)"
+            error.args = (f"{error}; {points}, and `align` takes points as they are",)
         raise
 
 

@@ -1,5 +1,7 @@
 """The quadratic problem: two geometries, their marginals and a loss, no algorithm."""
 
+from __future__ import annotations
+
 import copy
 from typing import Any
 
@@ -8,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..linear.marginals import Balanced
 from ..linear.rules import Marginals, Rho, as_rule
+from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .geometry import Geometry
@@ -73,6 +76,7 @@ default="balanced"
     ((60,), 1.0)
     """
 
+    @knows_pot_names(QUADRATIC, cost_x="x", cost_y="y")
     def __init__(
         self,
         x: CostLike,
@@ -110,7 +114,7 @@ default="balanced"
     @classmethod
     def from_checked(
         cls, x: Geometry, y: Geometry, rule: Balanced, **others: Any
-    ) -> "QuadraticProblem":
+    ) -> QuadraticProblem:
         """A problem of two geometries and a marginal rule that hold what the
         constructor checks, and are taken as they are.
         """
@@ -118,7 +122,7 @@ default="balanced"
         problem._set(x, y, rule, **others)
         return problem
 
-    def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> "QuadraticProblem":
+    def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> QuadraticProblem:
         """The same problem on some of the points, their masses scaled to one."""
         part = self.with_geometries(self.x.take(rows), self.y.take(cols))
         part.rule = self.rule.take(rows, cols)
@@ -126,17 +130,22 @@ default="balanced"
             part.linear_cost = self.linear_cost[np.ix_(rows, cols)]
         return part
 
-    def with_rule(self, rule: Balanced) -> "QuadraticProblem":
+    def with_rule(self, rule: Balanced) -> QuadraticProblem:
         """The same problem with other marginals."""
         other = copy.copy(self)
         other.rule = rule
         return other
 
-    def with_geometries(self, x: Geometry, y: Geometry) -> "QuadraticProblem":
+    def with_geometries(self, x: Geometry, y: Geometry) -> QuadraticProblem:
         """The same problem with other costs between as many points."""
         other = copy.copy(self)
         other.x, other.y = x, y
         return other
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        fused = "" if self.linear_cost is None else f", fused, alpha={self.alpha:g}"
+        return f"QuadraticProblem({n} x {m}, {self.loss}, {self.marginals}{fused})"
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -426,6 +426,7 @@ class ExactSolution:
             seconds=self.seconds,
             method="cg",
             gap=self.gap,
+            **problem.rule.asked(),
             mass=float(self.plan.sum()),
             lost=tuple(
                 float(np.maximum(masses - found, 0.0).sum())

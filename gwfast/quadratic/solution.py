@@ -101,6 +101,7 @@ class Solution:
             linear_cost=self.linear_value,
             penalty=rule.penalty(*marginals),
             reg_cost=rule.regularized(self.gw_cost, *given),
+            **rule.asked(),
             mass=float(marginals[0].sum()),
             lost=tuple(float(np.maximum(a - b, 0.0).sum()) for a, b in missed),
             epsilon=last.epsilon,

@@ -2,6 +2,8 @@
 that no one has multiplied yet. All answer the same questions.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
@@ -55,7 +57,7 @@ class Coupling:
     limit: float | None = None
     # What the forms know: the other side, all rows, some as an array or as kernels take
     # them.
-    _transposed: Callable[[], "Coupling"]
+    _transposed: Callable[[], Coupling]
     _toarray: Callable[[], FloatArray]
     _rows: Callable[[slice], FloatArray]
     _made: Callable[..., Any]
@@ -63,7 +65,7 @@ class Coupling:
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
 
-    def with_limit(self, limit: float | None) -> "Coupling":
+    def with_limit(self, limit: float | None) -> Coupling:
         """The same plan, not copied, whose `toarray` may take so many bytes."""
         other = copy.copy(self)
         other.limit = limit
@@ -148,7 +150,7 @@ class Coupling:
         return self._apply(ones[1])[1], self.T._apply(ones[0])[1]
 
     @property
-    def T(self) -> "Coupling":
+    def T(self) -> Coupling:
         """The coupling of the other side with this one."""
         return self._transposed().with_limit(self.limit)
 
@@ -160,7 +162,7 @@ class Coupling:
         """``-sum plan log plan``."""
         return _kernels.entropy(self._made(), self.n_threads)
 
-    def copy(self) -> "Coupling":
+    def copy(self) -> Coupling:
         """One that no later solve can overwrite."""
         return self
 

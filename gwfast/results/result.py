@@ -273,6 +273,10 @@ class GWResult:
         objective of any plan is below that of this one, a certificate of stationarity;
         else NaN. Where a limit or the callback ended the solve, of the plan before the
         last step; infinite if there was no time for any.
+    marginals : str
+        "balanced", "semirelaxed", "partial" or "unbalanced", as it was asked for.
+    p, q : (n,) and (m,) float64 ndarrays
+        The masses that the plan was asked to have.
     mass : float
         Of the plan.
     lost : tuple of two floats
@@ -319,6 +323,9 @@ class GWResult:
     mass: float = 1.0
     lost: tuple[float, float] = (0.0, 0.0)
     penalty: float = 0.0
+    marginals: str = "balanced"
+    p: Float64Array | None = None
+    q: Float64Array | None = None
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
 
     @property

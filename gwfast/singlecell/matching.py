@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._version import __version__
 from ..linear.rules import Marginals, Rho
 from ..problems.epsilon import EpsilonLike
 from ..problems.quadratic import QuadraticProblem
@@ -23,7 +24,7 @@ from ..utils.deadline import Deadline
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count
 from .neighbors import CellMetric, neighbor_costs
-from .representation import is_anndata, representation
+from .representation import is_anndata, name_of, representation
 from .scores import foscttm
 
 if TYPE_CHECKING:
@@ -208,8 +209,11 @@ def align(
         Whether to write into AnnData objects: to ``obsm["X_gwfast"]`` of both the
         coordinates of all cells in the representation of `adata_y`, so that
         ``anndata.concat`` and neighbors in it join the two; with `labels` to
-        ``adata_x.obs`` "gwfast_<labels>" and, how sure that is from 0 to 1,
-        "gwfast_<labels>_share"; to ``adata_x.uns["gwfast"]`` how it came about.
+        ``adata_x.obs`` "gwfast_<labels>", with the categories of `labels` where it has
+        such, and, how sure that is from 0 to 1, "gwfast_<labels>_share"; to
+        ``adata_x.uns["gwfast"]`` how it came about: "n_neighbors", "metric",
+        "representation_x" and "representation_y", "epsilon", "marginals", "gw_cost",
+        "status", "seed" and "version".
 
     Returns
     -------
@@ -241,11 +245,9 @@ def align(
     """
     deadline = Deadline.after(time_limit)
     rep_x, rep_y = use_rep if isinstance(use_rep, tuple) else (use_rep, use_rep)
-    if n_components is not None:
-        as_count(n_components, "n_components")
     x = representation(adata_x, rep_x, n_components, "adata_x")
     y = representation(adata_y, rep_y, n_components, "adata_y")
-    given = None if labels is None else _labels(adata_y, labels)
+    given = _labels(adata_y, labels)
     numbers = _numbers(n_neighbors, min(len(x), len(y)))
     options = SolveOptions(
         Limits(1000, 10_000, tol, MARGINAL_TOL, deadline=deadline),
@@ -255,8 +257,7 @@ def align(
         takes_zero=True,
         progress=progress,
     )
-    best: CellAlignment | None = None
-    tried: list[Tried] = []
+    best, tried = None, list[Tried]()
     for k in numbers:
         if tried and deadline.passed():
             break
@@ -271,10 +272,12 @@ def align(
         if best is None or gw.gw_cost < best.gw.gw_cost:
             best = CellAlignment(gw, x, y, k, ())
     assert best is not None
-    warn_of(best.gw, options.limits, stacklevel=3)
+    warn_of(best.gw, options.limits)
     found = dataclasses.replace(best, tried=tuple(tried))
     if inplace:
-        _write(found, adata_x, adata_y, labels, given, key_added)
+        how = {"metric": metric, "seed": seed}
+        how |= _compared_by(adata_x, adata_y, rep_x, rep_y, n_components)
+        _write(found, adata_x, adata_y, labels, given, key_added, how)
     return found
 
 
@@ -292,7 +295,9 @@ def _numbers(n_neighbors, n_cells):
 
 
 def _labels(adata, labels):
-    """A column of its cells' table."""
+    """A column of its cells' table, if one is asked for."""
+    if labels is None:
+        return None
     if not is_anndata(adata):
         raise TypeError(
             "labels must be None where adata_y is no AnnData object; pass them to "
@@ -305,20 +310,46 @@ def _labels(adata, labels):
     return as_labels(adata.obs[labels], "labels", adata.n_obs)
 
 
-def _write(found, adata_x, adata_y, labels, given, key):
-    """Into the AnnData objects among the two."""
+def _compared_by(adata_x, adata_y, rep_x, rep_y, n_components):
+    whole = "X" if n_components is None else "principal components"
+    return {
+        "representation_x": name_of(adata_x, rep_x) or whole,
+        "representation_y": name_of(adata_y, rep_y) or whole,
+    }
+
+
+def _write(found, adata_x, adata_y, labels, given, key, how):
+    """Into the AnnData objects among the two; `how` it came about."""
     if is_anndata(adata_x):
         adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
-        gw = found.gw
-        adata_x.uns[key] = {
-            "n_neighbors": found.n_neighbors,
-            "gw_cost": float(gw.gw_cost),
-            "epsilon": float(gw.epsilon),
-            "status": str(gw.status),
-        }
+        adata_x.uns[key] = _facts(found) | how
         if given is not None:
             transferred = found.transfer_labels(given)
-            adata_x.obs[f"{key}_{labels}"] = transferred.labels
+            made = _as_column(transferred.labels, adata_y.obs[labels])
+            adata_x.obs[f"{key}_{labels}"] = made
             adata_x.obs[f"{key}_{labels}_share"] = transferred.shares
     if is_anndata(adata_y):
         adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)
+
+
+def _facts(found):
+    gw = found.gw
+    return {
+        "n_neighbors": found.n_neighbors,
+        "gw_cost": float(gw.gw_cost),
+        "epsilon": float(gw.epsilon),
+        "status": str(gw.status),
+        "marginals": gw.marginals,
+        "version": __version__,
+    }
+
+
+def _as_column(labels, column):
+    """Labels as the column that they are from has them: categories stay what they are
+    and in their order, also those that no cell has got.
+    """
+    if not hasattr(column, "cat"):
+        return labels
+    import pandas as pd
+
+    return pd.Categorical(labels, dtype=column.dtype)

@@ -1,5 +1,7 @@
 """Costs between cells: lengths of paths in a graph of nearest neighbors."""
 
+from __future__ import annotations
+
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np

@@ -2,6 +2,8 @@
 components.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -21,19 +23,26 @@ def is_anndata(cells: Any) -> bool:
     return all(hasattr(cells, name) for name in ("X", "obs", "obsm", "uns"))
 
 
+def name_of(cells: Any, use_rep: str | None) -> str | None:
+    """What is taken of an AnnData object; None is principal components of its `X`."""
+    if use_rep is None and is_anndata(cells) and "X_pca" in cells.obsm:
+        return "X_pca"
+    return use_rep
+
+
 def representation(
     cells: Any, use_rep: str | None, n_components: int | None, name: str
 ) -> Float64Array:
     """(n, d) coordinates of cells; see `align`."""
+    if n_components is not None:
+        as_count(n_components, "n_components")
     if isinstance(cells, str):
         raise TypeError(
             f"{name} must be an AnnData object or a table of cells, got a str: "
             "anndata.read_h5ad reads files"
         )
     if is_anndata(cells):
-        rep = use_rep
-        if rep is None and "X_pca" in cells.obsm:
-            rep = "X_pca"
+        rep = name_of(cells, use_rep)
         if rep == "X" or rep is None:
             table, name = cells.X, f"{name}.X"
             if table is None:

@@ -1,5 +1,7 @@
 """How well cells have been aligned, where that is known."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

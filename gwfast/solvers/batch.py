@@ -1,5 +1,7 @@
 """Many small problems at once, one thread each."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import warnings
@@ -15,7 +17,9 @@ from ..quadratic.factory import Tier
 from ..quadratic.methods import PGD, MethodName
 from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
+from ..utils.callers import outside
 from ..utils.deadline import Deadline
+from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, Progress
@@ -25,6 +29,7 @@ from .options import InitLike, SolveOptions
 from .starts import Exact
 
 
+@knows_pot_names(QUADRATIC)
 def gromov_wasserstein_batch(
     problems: Iterable[QuadraticProblem | tuple],
     *,
@@ -133,7 +138,7 @@ def gromov_wasserstein_batch(
             f"{len(bad)} of {total} problems did not converge: {shown}"
             f"{', ...' if len(bad) > 5 else ''}; see advice in their results",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=outside(),
         )
     return results
 

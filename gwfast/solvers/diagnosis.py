@@ -10,6 +10,7 @@ from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
+from ..utils.callers import outside
 from ..utils.progress import log
 from .agreement import is_sure
 
@@ -66,7 +67,7 @@ def _inner_spent(history, limits):
     return 2 * spent >= len(last)
 
 
-def warn_of(result, limits, stacklevel):
+def warn_of(result, limits):
     """Log the end, and warn where the result is not what one would expect."""
     log.info(
         "Gromov-Wasserstein ended as %r after %d outer iterations in %.2f s: gw_cost"
@@ -88,7 +89,7 @@ def warn_of(result, limits, stacklevel):
         f"iterations with {rest} and marginal error {result.marginal_error:.1e} "
         f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
         ConvergenceWarning,
-        stacklevel=stacklevel,
+        stacklevel=outside(),
     )
 
 

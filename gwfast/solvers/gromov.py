@@ -1,5 +1,7 @@
 """The public solver for costs of one's own."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import time
@@ -13,7 +15,7 @@ from ..linear.rules import Marginals, Rho
 from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
-from ..problems.quadratic import QuadraticProblem
+from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.factory import Tier, is_factored, placement_of, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.placement import placing
@@ -22,6 +24,7 @@ from ..results.candidates import Candidates
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
+from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
@@ -38,9 +41,10 @@ from .thorough import suits, thorough
 from .unsolved import unsolved
 
 
+@knows_pot_names(QUADRATIC)
 def gromov_wasserstein(
-    cost_x: CostLike,
-    cost_y: CostLike,
+    cost_x: QuadraticProblem | CostLike | tuple[Any, ...],
+    cost_y: CostLike | None = None,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     *,
@@ -79,7 +83,7 @@ def gromov_wasserstein(
 
     Parameters
     ----------
-    cost_x : array-like of shape (n, n), PointCloud, or graph
+    cost_x : array-like of shape (n, n), PointCloud, graph, or QuadraticProblem
         Costs (distances or similarities) within the first space, symmetric or not. A
         `PointCloud` is worth it wherever its metrics apply: with the squared loss the
         costs are never formed. Both sides must be of one kind, distances or
@@ -88,6 +92,9 @@ def gromov_wasserstein(
         those of the shortest paths, as `GraphCost` makes them, which see for what has
         no path (an error here, or any cost you say) and for edges without lengths. For
         costs that are the entries of a sparse matrix pass its ``toarray()``.
+        In the place of `cost_x`, and alone, stands a whole problem, too: a
+        `QuadraticProblem` or a tuple ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p,
+        q)``.
     cost_y : array-like of shape (m, m), PointCloud, or graph
     p : array-like of shape (n,) or None, default=None
         Masses, non-negative with sum one (of unbalanced problems with any); None is
@@ -245,7 +252,7 @@ default="balanced"
     deadline = Deadline.after(time_limit)
     terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
     rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
-    problem = QuadraticProblem(cost_x, cost_y, p, q, **terms, **rule)
+    problem = as_problem(None, cost_x, cost_y, p, q, **terms, **rule)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         method=method,
@@ -264,7 +271,7 @@ default="balanced"
         progress=progress,
     )
     result = solve(problem, options)
-    warn_of(result, options.limits, stacklevel=3)
+    warn_of(result, options.limits)
     return result
 
 

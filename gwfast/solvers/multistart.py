@@ -1,5 +1,7 @@
 """Many starts, and many epsilons, on shared costs."""
 
+from __future__ import annotations
+
 import dataclasses
 import numbers
 import operator
@@ -23,6 +25,7 @@ from ..results.result import GWResult
 from ..results.status import Status
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
+from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.progress import reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
@@ -41,6 +44,7 @@ FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
 LOWEST_COST = operator.attrgetter("gw_cost")
 
 
+@knows_pot_names(QUADRATIC, init="starts")
 def multistart(
     cost_x: QuadraticProblem | CostLike | tuple[Any, ...] | None = None,
     cost_y: CostLike | None = None,
@@ -126,6 +130,7 @@ def multistart(
     return _tune(problem, [options.epsilon], starts, prune, LOWEST_COST, options)
 
 
+@knows_pot_names(QUADRATIC, init="starts", epsilon="epsilons")
 def tune_epsilon(
     cost_x: QuadraticProblem | CostLike | tuple[Any, ...] | None = None,
     cost_y: CostLike | None = None,
@@ -288,7 +293,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
         candidates=Candidates(candidates),
         seconds=checkpoint.seconds + time.perf_counter() - began,
     )
-    warn_of(best, limits, stacklevel=4)
+    warn_of(best, limits)
     return best
 
 

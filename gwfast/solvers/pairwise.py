@@ -1,5 +1,7 @@
 """All pairs of many spaces, most of them small."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import functools
@@ -29,8 +31,10 @@ from ..quadratic.conditional_gradient import (
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
+from ..utils.callers import outside
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.parallel import in_parallel
+from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
@@ -44,6 +48,7 @@ from .starts import Product, matrix_of, random_starts
 CHUNK, ROUNDS = 32, 24
 
 
+@knows_pot_names(QUADRATIC, p="masses", q="masses")
 def pairwise_gromov_wasserstein(
     spaces: Iterable[CostLike],
     *,
@@ -402,7 +407,7 @@ class _State:
                 f"{self.n_unconverged} of {self.n_solved} pairs did not converge; try "
                 "a larger max_outer or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=outside(),
             )
         return PairwiseResult(
             costs=self.costs,

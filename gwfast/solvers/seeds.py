@@ -1,19 +1,23 @@
 """Correspondences that are known as a start."""
 
+from __future__ import annotations
+
 import dataclasses
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..problems.quadratic import QuadraticProblem
-from ..utils.types import Float32Array
-from ..utils.validation import as_array, as_positive, one_of
+from ..utils.callers import outside
+from ..utils.types import Float32Array, IntArray
+from ..utils.validation import as_array, as_mapping, as_positive, one_of
 from .starts import ALONE, Shared, Start, as_start, is_start, named_starts, start_plan
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Seeds(Start):
     """Start from a few correspondences that are known, or guessed.
 
@@ -22,7 +26,9 @@ class Seeds(Start):
     Parameters
     ----------
     pairs : array-like of int, shape (k, 2)
-        Rows of the first and of the second space that belong together.
+        Rows of the first and of the second space that belong together. Those that do
+        not take part in a problem (from row `n_words` of `align` on) are left out with
+        a warning; where none is left that is an error.
     share : float, default=1
         Of the mass, what the pairs get, in (0, 1]; 1 trusts them alone.
     rest : "product", "profile" or a start, default="profile"
@@ -50,6 +56,8 @@ class Seeds(Start):
             raise ValueError(f"pairs must have shape (k, 2), got {pairs.shape}")
         if pairs.dtype.kind not in "iu":
             raise TypeError(f"pairs must hold integers, got dtype {pairs.dtype}")
+        if pairs.min() < 0:
+            raise ValueError(f"pairs must not be negative, got {pairs.min()}")
         if not as_positive(self.share, "share") <= 1:
             raise ValueError(f"share must be at most 1, got {self.share}")
         if not is_start(self.rest):
@@ -60,7 +68,7 @@ class Seeds(Start):
     @classmethod
     def identical(
         cls, words_x: Sequence[str], words_y: Sequence[str], **options: Any
-    ) -> "Seeds":
+    ) -> Seeds:
         """Words of both spaces that are spelt alike, numerals and names above all.
 
         Parameters
@@ -74,7 +82,7 @@ class Seeds(Start):
         Raises
         ------
         ValueError
-            If no word is in both.
+            If no word is in both; the message names both arguments.
 
         Examples
         --------
@@ -83,8 +91,7 @@ class Seeds(Start):
         array([[1, 1],
                [2, 0]])
         """
-        alike = {word: [word] for word in words_x}
-        return cls.known(alike, words_x, words_y, **options)
+        return cls(alike(words_x, words_y, "words_x and words_y"), **options)
 
     @classmethod
     def known(
@@ -93,14 +100,14 @@ class Seeds(Start):
         words_x: Sequence[str],
         words_y: Sequence[str],
         **options: Any,
-    ) -> "Seeds":
+    ) -> Seeds:
         """Words whose translations are known.
 
         Parameters
         ----------
         dictionary : mapping of str to iterable of str
             Translations of words of the first space, such as
-            `gwfast.words.read_dictionary` reads. What is in neither space is left out.
+            `gwfast.words.read_dictionary` reads. Pairs of other words are left out.
         words_x, words_y : sequence of str
             See `identical`.
         **options
@@ -110,34 +117,25 @@ class Seeds(Start):
         ------
         ValueError
             If no pair is among the words.
+
+        Warns
+        -----
+        UserWarning
+            If some are not; it says how many are left.
+
+        Examples
+        --------
+        >>> import gwfast
+        >>> known = {"uno": {"un", "une"}, "dos": {"deux"}}
+        >>> gwfast.Seeds.known(known, ["dos", "uno"], ["un", "deux", "une"])
+        Seeds(3 pairs)
         """
-        places: dict[str, int] = {}
-        for at, word in enumerate(words_y):
-            places.setdefault(word, at)
-        pairs, seen = [], set()
-        for at, word in enumerate(words_x):
-            if word not in seen:
-                found = {places[y] for y in dictionary.get(word, ()) if y in places}
-                pairs += [(at, to) for to in sorted(found)]
-                seen.add(word)
-        if not pairs:
-            raise ValueError(
-                f"dictionary must have a pair of the {len(words_x)} and {len(words_y)} "
-                "words, got none"
-            )
-        return cls(np.array(pairs), **options)
+        return cls(known_pairs(dictionary, words_x, words_y, "dictionary"), **options)
 
     def plan(
         self, problem: QuadraticProblem, n_threads: int, shared: Shared = ALONE
     ) -> Float32Array | None:
-        pairs = np.asarray(self.pairs)
-        for column, n, name in zip(pairs.T, problem.shape, "xy", strict=True):
-            if column.min() < 0 or column.max() >= n:
-                raise ValueError(
-                    f"pairs must be among rows 0 to {n - 1} of {name}, "
-                    f"got {column.min()} to {column.max()}"
-                )
-        rows, cols = pairs.T
+        rows, cols = self._among(problem.shape).T
         weights = np.sqrt(problem.p[rows] * problem.q[cols])
         if not weights.sum() > 0:
             raise ValueError("pairs must have some mass, got weights of 0 only")
@@ -153,5 +151,77 @@ class Seeds(Start):
         np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
         return plan
 
+    def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
+        """The pairs of points that there are."""
+        pairs = np.asarray(self.pairs)
+        within = (pairs < shape).all(axis=1)
+        n, m = shape
+        if not within.any():
+            raise ValueError(
+                f"pairs must have one of the {n} and {m} points that take part, got "
+                f"rows from {pairs.min(axis=0).tolist()} on"
+            )
+        of = f"of the {n} and {m} points that take part"
+        _warn_of_others("pairs", int(within.sum()), len(pairs), of)
+        return pairs[within]
+
     def __str__(self) -> str:
-        return f"{len(np.asarray(self.pairs))} seeds {self.share:g}"
+        number = len(np.asarray(self.pairs))
+        share = "" if self.share == 1 else f" of {self.share:.3g} of the mass"
+        return f"{number} seed{'s' * (number != 1)}{share}"
+
+    def __repr__(self) -> str:
+        number = len(np.asarray(self.pairs))
+        said = f"{number} pair{'s' * (number != 1)}"
+        if self.share != 1:
+            said += f", share={self.share:g}, rest={self.rest!r}"
+        return f"Seeds({said})"
+
+
+def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray:
+    """Rows (k, 2) of words that are spelt alike; `name` is for the error if none is."""
+    return _rows({word: {word} for word in words_x}, words_x, words_y, name)
+
+
+def known_pairs(
+    dictionary: Mapping[str, Iterable[str]],
+    words_x: Sequence[str],
+    words_y: Sequence[str],
+    name: str,
+) -> IntArray:
+    """Rows (k, 2) of words and translations, with a warning if there are others;
+    `name` is what messages call the dictionary.
+    """
+    translations = {
+        word: {*known} for word, known in as_mapping(dictionary, name).items()
+    }
+    pairs = _rows(translations, words_x, words_y, name)
+    of = f"of the first {len(words_x)} and {len(words_y)} words"
+    _warn_of_others(name, len(pairs), sum(map(len, translations.values())), of)
+    return pairs
+
+
+def _rows(translations, words_x, words_y, name):
+    places = {}
+    for at, word in enumerate(words_y):
+        places.setdefault(word, at)
+    pairs, seen = [], set()
+    for at, word in enumerate(words_x):
+        if word not in seen:
+            found = {places[y] for y in translations.get(word, ()) if y in places}
+            pairs += [(at, to) for to in sorted(found)]
+            seen.add(word)
+    if not pairs:
+        raise ValueError(
+            f"{name} must have a pair of the first {len(words_x)} and {len(words_y)} "
+            "words, got none"
+        )
+    return np.array(pairs)
+
+
+def _warn_of_others(name, number, n_given, of):
+    if number < n_given:
+        warnings.warn(
+            f"{name}: {number} of {n_given} pairs are {of}, the others are left out",
+            stacklevel=outside(),
+        )

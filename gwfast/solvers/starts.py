@@ -291,7 +291,12 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
 
 def as_plan(plan, name, shape, dtype=np.float32):
     """A plan of mass one."""
-    plan = as_matrix(plan, name, shape=shape)
+    try:
+        plan = as_matrix(plan, name, shape=shape)
+    except ValueError as error:
+        if "must have shape" in str(error) and np.shape(plan)[1] == 2:
+            error.args = (f"{error}; known pairs are Seeds(pairs)",)
+        raise
     if plan.min() < 0:
         raise ValueError(f"{name} must not be negative, got {plan.min()}")
     total = plan.sum(dtype=np.float64)

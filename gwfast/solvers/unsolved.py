@@ -29,6 +29,7 @@ def unsolved(problem, options):
         gw_cost=gw_cost,
         linear_cost=linear,
         reg_cost=rule.regularized(gw_cost, last, entropy, rows, cols),
+        **rule.asked(),
         mass=mass,
         penalty=rule.penalty(rows, cols),
         epsilon=last,

@@ -2,6 +2,8 @@
 plain NumPy, which share nothing with the loops that have found it.
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 import numpy as np
@@ -36,6 +38,8 @@ COST_ROUNDINGS = 10
 # terms that its objective is a difference of, in units of that of a cost: solvers end
 # at a tenth of it.
 GAP_ROUNDINGS = 1e4
+# Masses of two marginals that differ by no more are the same but for rounding.
+SAME_MASSES = 1e-5
 # Residuals of which nothing can be said where the plan is not finite.
 UNKNOWN = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
 
@@ -62,7 +66,8 @@ def verify(
     problem : QuadraticProblem
         What the plan is for.
     result : GWResult, Coupling or array-like of shape (n, m)
-        A result is checked with the objectives and the truncation that it reports.
+        A result is checked with the objectives and the truncation that it reports; that
+        of a problem with other marginals (`p`, `q`, `marginals`) is an error.
     epsilon : float or None, default=None
         In units of cost, as in `gromov_wasserstein` (half of POT's). None is that of
         the result; a plan that has none needs it. 0 is the exact problem.
@@ -201,12 +206,31 @@ def _as_given(problem, result, epsilon, method):
         raise ValueError(
             f"result must have shape {problem.shape}, got {coupling.shape}"
         )
+    if isinstance(result, GWResult):
+        _check_marginals(problem, result)
     if epsilon is None:
         raise ValueError("epsilon must be given for a plan that does not tell it")
     epsilon = as_positive(epsilon, "epsilon", zero=True)
     if epsilon == 0 and method not in (None, "pgd"):
         raise ValueError(f"method must be 'pgd' with epsilon=0, got {method!r}")
     return _Given(coupling, epsilon, method or "pgd", **reported)
+
+
+def _check_marginals(problem, result):
+    """Refuse a problem that has other marginals than the one that was solved."""
+    if problem.marginals != result.marginals:
+        raise ValueError(
+            f"problem must have marginals={result.marginals!r}, as result was solved "
+            f"with, got {problem.marginals!r}"
+        )
+    for name in "pq":
+        solved = getattr(result, name)
+        off = 0.0 if solved is None else np.abs(getattr(problem, name) - solved).sum()
+        if off > SAME_MASSES:
+            raise ValueError(
+                f"problem must have the {name} that result was solved with, got one "
+                f"that differs by {off:.2g} of the mass"
+            )
 
 
 def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter):

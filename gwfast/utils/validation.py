@@ -6,7 +6,7 @@ Messages name the argument, what was expected and what came.
 
 import numbers
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +30,10 @@ def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
     """`x` as an array of real numbers."""
     if hasattr(x, "tocsr"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix")
+    if hasattr(x, "vectors") and hasattr(x, "words"):
+        raise TypeError(
+            f"{name} must be an array, got {type(x).__name__}: pass its vectors"
+        )
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one")
     try:
@@ -154,7 +158,7 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
 def as_count(x: int, name: str, *, least: int = 1) -> int:
     """`x` as an int not below `least`."""
     try:
-        if isinstance(x, bool):
+        if isinstance(x, bool | np.bool_):  # NumPy's counted as integers before 2.3
             raise TypeError
         x = operator.index(x)
     except TypeError:
@@ -162,6 +166,16 @@ def as_count(x: int, name: str, *, least: int = 1) -> int:
         raise TypeError(f"{name} must be an integer, got {came}") from None
     if x < least:
         raise ValueError(f"{name} must be at least {least}, got {x}")
+    return x
+
+
+def as_mapping(x: T, name: str) -> T:
+    """`x` if it has items."""
+    if not isinstance(x, Mapping):
+        raise TypeError(
+            f"{name} must be a mapping of words to their translations, got "
+            f"{type(x).__name__}"
+        )
     return x
 
 

@@ -6,6 +6,8 @@ papers use, checked against their code, so that figures can be set beside theirs
 default is "gwfast". Compare figures of one convention only.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from ..alignment import retrieval
 from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
 from ..utils import notebooks
 from ..utils.types import IntArray
-from ..utils.validation import as_count, one_of
+from ..utils.validation import as_count, as_mapping, one_of
 from .dictionaries import Translations, as_translations
 
 
@@ -305,7 +307,7 @@ def gold_standard(
     sources, source_rows = _vocabulary(source_words, rules, "source_words")
     candidates, target_rows = _vocabulary(target_words, rules, "target_words")
     wanted: dict[str, set[str]] = {}
-    for word, targets in dictionary.items():
+    for word, targets in as_mapping(dictionary, "dictionary").items():
         targets = as_translations(targets, word)
         if rules.lower:
             word, targets = word.lower(), [target.lower() for target in targets]

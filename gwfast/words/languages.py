@@ -1,5 +1,7 @@
 """How far apart languages are: Gromov-Wasserstein distances between their words."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import itertools
@@ -20,6 +22,7 @@ from ..problems.geometry import STATISTICS, PointCloud, Statistic
 from ..results.result import ConvergenceWarning
 from ..utils import notebooks
 from ..utils.blocks import row_blocks
+from ..utils.callers import outside
 from ..utils.parallel import in_parallel
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Float32Array, Float64Array, IntArray, Progress
@@ -261,7 +264,7 @@ def language_distances(
             f"{len(bad)} of {len(distances.pairs)} pairs have poor plans:"
             f" {', '.join(shown)}{', ...' if len(bad) > 5 else ''}",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=outside(),
         )
     return distances
 

@@ -136,19 +136,26 @@ def test_scikit_learns_checks_pass():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_checks_that_two_spaces_rule_out_are_declared():
+@pytest.mark.parametrize("column_is_a_space", [False, True])
+def test_checks_that_two_spaces_rule_out_are_declared(column_is_a_space):
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    from gwfast.alignment.estimator import EXPECTED_FAILED_CHECKS
+    from gwfast.alignment.estimator import EXPECTED_FAILED_CHECKS, ONE_COLUMN
 
+    aligner, expected = GromovWassersteinAligner(), EXPECTED_FAILED_CHECKS
+    if column_is_a_space:
+        aligner.set_params(metric="sqeuclidean", normalize=("center",), n_threads=1)
+        expected = {
+            name: reason for name, reason in expected.items() if reason != ONE_COLUMN
+        }
     done = checks.check_estimator(
-        GromovWassersteinAligner(),
-        expected_failed_checks=EXPECTED_FAILED_CHECKS,
-        on_skip=None,
+        aligner, expected_failed_checks=expected, on_skip=None
     )
     failed = {one["check_name"] for one in done if one["status"] == "xfail"}
     # None is declared that would pass.
-    assert failed == set(EXPECTED_FAILED_CHECKS)
-    assert sum(one["status"] == "passed" for one in done) >= 20
+    assert failed == set(expected)
+    assert len(failed) == (8 if column_is_a_space else 23)
+    passed = sum(one["status"] == "passed" for one in done)
+    assert passed >= (36 if column_is_a_space else 20)
 
 
 def test_spaces_without_angles_are_refused_in_scikit_learns_words():
@@ -208,6 +215,43 @@ def test_a_grid_search_finds_what_works(pair):
     named = {"gromovwassersteinaligner__epsilon": [0.3, 0.003]}
     search = selection.GridSearchCV(chain, named, cv=folds, error_score="raise")
     assert search.fit(x, y).best_params_[next(iter(named))] == 0.003
+
+
+@pytest.mark.filterwarnings("ignore:.*ended as")
+def test_a_grid_search_of_a_pipeline_prepares_both_spaces(pair):
+    selection = pytest.importorskip("sklearn.model_selection")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    x, y, where = pair
+    wide = np.hstack([y, y[:, :2] + y[:, 2:4]])  # more columns, no more dimensions
+    aligner = GromovWassersteinAligner(n_threads=1)
+    chain = pipeline.Pipeline(
+        [("pca", gwfast.EachSpace(decomposition.PCA())), ("gw", aligner)]
+    )
+    grid = {"pca__transformer__n_components": [2, 5], "gw__epsilon": [0.3, 0.003]}
+    folds = selection.KFold(2, shuffle=True, random_state=0)
+    search = selection.GridSearchCV(chain, grid, cv=folds, error_score="raise")
+    search.fit(gwfast.TwoSpaces(x, y))
+    best = {"gw__epsilon": 0.003, "pca__transformer__n_components": 5}
+    assert search.best_params_ == best
+    assert (search.predict(x) == where).mean() > 0.95
+    found = chain.set_params(**best).fit(gwfast.TwoSpaces(x, wide))
+    assert found.transform(x).shape == (150, 5)
+    parts = found[0].transform(gwfast.TwoSpaces(x, wide))
+    for part, space in zip((parts.x, parts.y), (x, wide), strict=True):
+        expected = decomposition.PCA(5).fit_transform(space)
+        np.testing.assert_allclose(np.abs(part), np.abs(expected), atol=1e-8)
+
+
+def test_each_space_says_what_it_needs():
+    error = pytest.importorskip("sklearn.exceptions").NotFittedError
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    each = gwfast.EachSpace(decomposition.PCA(2))
+    assert repr(base.clone(each)) == "EachSpace(transformer=PCA(n_components=2))"
+    with pytest.raises(TypeError, match=r"^X must be TwoSpaces\(x, y\), got ndarray"):
+        each.fit(np.ones((3, 3)))
+    with pytest.raises(error, match=r"not fitted: call fit\(X\) first"):
+        each.transform(np.ones((3, 3)))
 
 
 def test_the_score_is_that_of_the_best_pairs(pair):

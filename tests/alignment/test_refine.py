@@ -219,7 +219,7 @@ def test_whitened_refinement_maps_both_sides():
     [
         ("csls", TypeError, "refine must be None, a number of iterations or a Refine"),
         (True, TypeError, "refine must be None"),
-        (0, ValueError, "refine must be at least 1, got 0"),
+        (-1, ValueError, "refine must be at least 0, got -1"),
     ],
 )
 def test_refine_is_checked_before_anything_is_solved(refine, error, message):
@@ -227,10 +227,20 @@ def test_refine_is_checked_before_anything_is_solved(refine, error, message):
         gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), refine=refine)
 
 
+def test_no_rounds_leave_the_mapping_as_it_is():
+    x, y, _ = rotated_pair(40, 3, 24)
+    plain = gwfast.align(x, y)
+    for none in (0, gwfast.Refinement(n_iter=0)):
+        unrefined = gwfast.align(x, y, refine=none)
+        np.testing.assert_array_equal(unrefined.mapping, plain.mapping)
+        assert unrefined.refinement == () == plain.refine(none).refinement
+        assert unrefined.target_mapping is None
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"n_iter": 0}, "n_iter must be at least 1"),
+        ({"n_iter": -1}, "n_iter must be at least 0"),
         ({"vocabulary": -1}, "vocabulary must be at least 1"),
         ({"hood": 0}, "hood must be at least 1"),
         ({"whiten": 1}, "whiten must be a bool, got int"),

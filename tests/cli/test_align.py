@@ -520,6 +520,8 @@ def test_known_pairs_and_words_spelt_alike_are_a_start(run, files):
     arguments = "align", "a.vec", "b.vec", "--dictionary", "pairs.txt"
     status, out, err = run(*arguments, "--seeds", "few.txt")
     assert status == 0 and "start 1 of" not in err and "6 seeds" in err
+    left = "gwfast: warning: --seeds: 6 of 7 pairs are of the first 60 and 60 words"
+    assert left in err
     assert re.search(r"CSLS\t1\.000", out)
     _, y = (read_embeddings(files / name) for name in ("a.vec", "b.vec"))
     targets = [f"s{word[1:]}" if int(word[1:]) < 20 else word for word in y.words]
@@ -533,8 +535,8 @@ def test_known_pairs_and_words_spelt_alike_are_a_start(run, files):
     [
         (["--seeds", "pairs.txt", "--init", "product"], "do not go together"),
         (["--seeds", "none.txt"], "'none.txt' does not exist"),
-        (["--seeds", "other.txt"], "must have a pair of the 60 and 60 words"),
-        (["--init", "identical"], "must have a pair of the 60 and 60 words"),
+        (["--seeds", "other.txt"], "--seeds must have a pair of the first 60 and 60"),
+        (["--init", "identical"], "--init identical must have a pair of the first"),
     ],
 )
 def test_starts_that_are_none(run, files, options, message):

@@ -5,6 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers.problems import cloud
+from scipy import sparse
 
 import gwfast
 from gwfast import DenseCost, PointCloud, cosine_similarity
@@ -439,3 +441,24 @@ def test_dense_costs_of_other_kinds_linearize(dtype, order):
 def test_kl_refuses_negative_costs():
     with pytest.raises(ValueError, match=r"cost_y must not be negative .* got -1"):
         gwfast.gromov_wasserstein(np.eye(3), -np.eye(4), epsilon=0.1, loss="kl")
+
+
+def test_what_costs_and_problems_print_as():
+    x = cloud(9, 3, 1)
+    cost = np.linalg.norm(x[:, None] - x, axis=2)
+    costs = (
+        gwfast.PointCloud(x, "sqeuclidean"),
+        gwfast.LowRankCost(x),
+        gwfast.DenseCost(cost),
+        gwfast.GraphCost(sparse.csr_array(cost)),
+    )
+    assert [*map(repr, costs)] == [
+        "PointCloud(9 points, sqeuclidean)",
+        "LowRankCost(9 points, rank 3)",
+        "DenseCost(9 points)",
+        "GraphCost(9 points)",
+    ]
+    problem = gwfast.QuadraticProblem(cost, costs[0], marginals="semirelaxed")
+    assert repr(problem) == "QuadraticProblem(9 x 9, square, semirelaxed)"
+    fused = gwfast.QuadraticProblem(cost, cost, linear_cost=cost, loss="kl")
+    assert repr(fused) == "QuadraticProblem(9 x 9, kl, balanced, fused, alpha=0.5)"

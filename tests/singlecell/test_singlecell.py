@@ -83,8 +83,31 @@ def test_anndata_gets_what_the_alignment_has(tables, found):
     assert x.obs["gwfast_kind"].tolist() == labels.tolist()
     np.testing.assert_array_equal(x.obs["gwfast_kind_share"], shares)
     assert x.uns["gwfast"]["n_neighbors"] == found.n_neighbors
-    assert x.uns["gwfast"]["status"] == found.gw.status
+    facts = x.uns["gwfast"]
+    assert facts["status"] == found.gw.status and facts["marginals"] == "balanced"
+    assert (facts["metric"], facts["seed"]) == ("cosine", 0)
+    assert (facts["gw_cost"], facts["epsilon"]) == (found.gw.gw_cost, found.gw.epsilon)
+    assert facts["representation_x"] == "principal components"
+    assert facts["version"] == gwfast.__version__
     assert list(y.obs) == ["kind"] and not y.uns
+
+
+def test_categories_stay_what_they_are(tables):
+    pandas = pytest.importorskip("pandas")
+    x, y = objects(tables)
+    order = ["stem", "none of these", "right", "left"]
+    y.obs["kind"] = pandas.Categorical(tables[2], categories=order, ordered=True)
+    y.obs["number"] = y.obs["kind"].cat.codes.to_numpy()
+    x.obsm["X_pca"] = np.asarray(x.X)[:, :10]
+    quick = dict(n_neighbors=10, tol=1e-3)
+    found = align(x, y, labels="kind", **quick)
+    column = x.obs["gwfast_kind"]
+    assert column.dtype == y.obs["kind"].dtype and column.cat.ordered
+    assert column.tolist() == found.transfer_labels(tables[2]).labels.tolist()
+    assert x.uns["gwfast"]["representation_x"] == "X_pca"
+    assert x.uns["gwfast"]["representation_y"] == "principal components"
+    align(x, y, labels="number", **quick)
+    assert x.obs["gwfast_number"].dtype == y.obs["number"].dtype
 
 
 def test_anndata_can_be_written_afterwards(tables, tmp_path):
@@ -93,6 +116,9 @@ def test_anndata_can_be_written_afterwards(tables, tmp_path):
     align(x, y, labels="kind", n_neighbors=10, tol=1e-3, key_added="other")
     x.write_h5ad(tmp_path / "x.h5ad")
     again = anndata.read_h5ad(tmp_path / "x.h5ad")
+    assert again.uns["other"]["metric"] == "cosine"
+    assert again.uns["other"]["gw_cost"] == x.uns["other"]["gw_cost"]
+    assert again.obs["other_kind"].dtype == y.obs["kind"].dtype
     assert again.obs["other_kind"].tolist() == x.obs["other_kind"].tolist()
     np.testing.assert_array_equal(again.obsm["X_other"], x.obsm["X_other"])
     joined = anndata.concat([x, y], join="inner")
@@ -228,3 +254,14 @@ def test_it_ends_in_time():
     with pytest.warns(gwfast.ConvergenceWarning, match="'time_limit'"):
         found = align(x, x, time_limit=1e-9)
     assert found.gw.status == "time_limit" and len(found.tried) == 1
+
+
+@pytest.mark.slow
+def test_cells_that_were_measured_in_both_ways(shared_data):
+    """scGEM, from whose product plan graphs of few neighbors lead to a mirror image."""
+    folder = shared_data / "singlecell" / "scGEM"
+    names = "expression", "methylation", "expression_type", "methlation_type"
+    x, y, *kinds = (np.loadtxt(folder / f"{name}.txt") for name in names)
+    found = align(x, y)
+    assert found.foscttm() < 0.3
+    assert (found.transfer_labels(kinds[1]).labels == kinds[0]).mean() > 0.5

@@ -61,6 +61,7 @@ def told(result):
     del fields["seconds"]
     fields["coupling"] = result.plan.tobytes()
     fields["potentials"] = [one.tobytes() for one in result.potentials]
+    fields["p"], fields["q"] = result.p.tobytes(), result.q.tobytes()
     for name in ("history", "candidates"):
         fields[name] = [one._replace(seconds=0.0) for one in fields[name]]
     return fields

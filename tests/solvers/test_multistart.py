@@ -135,3 +135,25 @@ def test_many_starts_take_the_arguments_of_a_single_one():
         gwfast.multistart(cost_x, problem=problem)
     with pytest.raises(TypeError, match=r"must be given, .* got ndarray"):
         gwfast.tune_epsilon(cost_x)
+
+
+def test_a_single_solve_takes_a_problem_given_whole():
+    cost_x, cost_y = distances(cloud(12, 2, 3)), distances(cloud(10, 2, 4))
+    p = np.arange(1.0, 13) / 78
+    terms = dict(linear_cost=cloud(12, 10, 5) ** 2, alpha=0.7)
+    problem = gwfast.QuadraticProblem(cost_x, cost_y, p, **terms)
+    expected = gwfast.gromov_wasserstein(cost_x, cost_y, p, **terms)
+    for result in (
+        gwfast.gromov_wasserstein(problem),
+        gwfast.gromov_wasserstein(cost_x=problem),
+        gwfast.gromov_wasserstein((cost_x, cost_y, p, None), **terms),
+    ):
+        np.testing.assert_array_equal(result.plan, expected.plan)
+    exact = gwfast.gromov_wasserstein(problem, epsilon=0)
+    assert exact.gap <= 1e-5 * exact.gw_cost
+    with pytest.raises(ValueError, match=r"^p, alpha must be left out"):
+        gwfast.gromov_wasserstein(problem, p=p, alpha=0.5)
+    with pytest.raises(ValueError, match=r"^cost_y must be left out"):
+        gwfast.gromov_wasserstein(problem, cost_y)
+    with pytest.raises(TypeError, match=r"must be given, .* got ndarray"):
+        gwfast.gromov_wasserstein(cost_x)

@@ -147,8 +147,8 @@ def test_seeds_decide_between_mirror_images():
 @pytest.mark.parametrize(
     "pairs, error, message",
     [
-        ([[0, 99]], ValueError, r"^pairs must be among rows 0 to 7 of y, got 99 to 99"),
-        ([[-1, 0]], ValueError, r"^pairs must be among rows 0 to 9 of x"),
+        ([[0, 99]], ValueError, r"^pairs must have one of the 10 and 8 points"),
+        ([[-1, 0]], ValueError, r"^pairs must not be negative, got -1"),
         ([0, 1], ValueError, r"^pairs must have shape \(k, 2\), got \(2,\)"),
         ([[0.0, 1.0]], TypeError, r"^pairs must hold integers, got dtype float64"),
         (np.empty((0, 2), int), ValueError, r"^pairs must have shape"),
@@ -216,9 +216,36 @@ def test_seeds_of_words_spelt_alike_or_known():
     words_x, words_y = ["a", "1914", "b", "a"], ["b", "x", "1914", "y", "b"]
     assert Seeds.identical(words_x, words_y).pairs.tolist() == [[1, 2], [2, 0]]
     dictionary = {"a": {"y", "x", "none"}, "c": {"b"}, "b": ["b"]}
-    seeds = Seeds.known(dictionary, words_x, words_y, share=0.5, rest="product")
+    options = dict(share=0.5, rest="product")
+    with pytest.warns(UserWarning, match=r"^dictionary: 3 of 5 pairs are of the first"):
+        seeds = Seeds.known(dictionary, words_x, words_y, **options)
     assert seeds.pairs.tolist() == [[0, 1], [0, 3], [2, 0]]
     assert (seeds.share, seeds.rest) == (0.5, "product")
     for words in ([], ["c"]):
-        with pytest.raises(ValueError, match="dictionary must have a pair"):
+        with pytest.raises(ValueError, match=r"^words_x and words_y must have a pair"):
             Seeds.identical(words, words_y)
+        with pytest.raises(ValueError, match=r"^dictionary must have a pair"):
+            Seeds.known(dictionary, words_x, words)
+
+
+def test_seeds_of_points_that_do_not_take_part_are_left_out():
+    x, y = cloud(12, 3, 1), cloud(10, 3, 2)
+    few = gwfast.align(x, y, n_words=8, init=Seeds([[0, 1], [2, 3]]))
+    with pytest.warns(UserWarning, match=r"^pairs: 2 of 4 pairs are of the 8 and 8 p"):
+        same = gwfast.align(
+            x, y, n_words=8, init=Seeds([[0, 1], [11, 0], [2, 3], [0, 9]])
+        )
+    np.testing.assert_array_equal(few.plan, same.plan)
+    with pytest.raises(ValueError, match=r"^pairs must have one of the 8 and 8 points"):
+        gwfast.align(x, y, n_words=8, init=Seeds([[11, 0], [0, 9]]))
+
+
+def test_what_seeds_print_as():
+    assert repr(Seeds(np.zeros((1277, 2), dtype=int))) == "Seeds(1277 pairs)"
+    assert str(Seeds([[0, 1], [2, 3]])) == "2 seeds"
+    half = Seeds([[0, 1]], share=0.5)
+    assert repr(half) == "Seeds(1 pair, share=0.5, rest='profile')"
+    assert str(half) == "1 seed of 0.5 of the mass"
+    cost = random_cost(6, 1)
+    tried = gwfast.multistart(cost, cost, starts=[Seeds([[0, 1]])])
+    assert [one.start for one in tried.candidates] == ["1 seed"]

@@ -76,7 +76,17 @@ def test_other_masses_costs_losses_and_methods_are_caught():
     kl = QuadraticProblem(x, y, P, Q, loss="kl")
     assert "stationarity" in verify(kl, result).failed
     others = QuadraticProblem(x, y, P, masses(len(Q), 77))
-    assert {"cols", "marginals"} <= {*verify(others, result).failed}
+    found = verify(others, result.plan, epsilon=result.epsilon)
+    assert {"cols", "marginals"} <= {*found.failed}
+    with pytest.raises(ValueError, match=r"^problem must have the q that result was"):
+        verify(others, result)
+    with pytest.raises(ValueError, match=r"^problem must have the p that result was"):
+        verify(QuadraticProblem(x, y, None, Q), result)
+    partial = QuadraticProblem(x, y, P, Q, marginals="partial", mass=0.7)
+    with pytest.raises(ValueError, match=r"^problem must have marginals='balanced', a"):
+        verify(partial, result)
+    assert result.marginals == "balanced"
+    np.testing.assert_array_equal(result.p, P)
     scaled = verify(QuadraticProblem(1.01 * x, 1.01 * y, P, Q), result)
     assert {"stationarity", "objective"} <= {*scaled.failed}
     assert "stationarity" in verify(problem, result, method="ppa").failed

@@ -1,0 +1,56 @@
+"""What is passed on the first day: the message says what to pass instead."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud
+
+import gwfast
+from gwfast.words import Embeddings, gold_standard
+
+X = cloud(9, 3, 0)
+WORDS = [f"w{row}" for row in range(9)]
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda: gwfast.align(Embeddings(WORDS, X.astype(np.float32)), X),
+            TypeError,
+            r"^x must be an array, got Embeddings: pass its vectors",
+        ),
+        (
+            lambda: gwfast.gromov_wasserstein(X, X),
+            ValueError,
+            r"^cost_x must be square, got shape \(9, 3\); costs of points are PointCl",
+        ),
+        (
+            lambda: gwfast.align(X, X, init=[[0, 1], [1, 2]]),
+            ValueError,
+            r"^init must have shape \(9, 9\), got \(2, 2\); known pairs are Seeds",
+        ),
+        (
+            lambda: gwfast.align(X, X, epsilon="2%"),
+            ValueError,
+            r"^epsilon must be .* such as Epsilon\(relative=0.02\) for 2 %, got '2%'",
+        ),
+        (
+            lambda: gwfast.align(X, X).translate(["casa"]),
+            TypeError,
+            r"^rows must hold real numbers, got .*; that of a word is words.index",
+        ),
+        (
+            lambda: gold_standard(["casa maison"], WORDS, WORDS),
+            TypeError,
+            r"^dictionary must be a mapping of words to their translations, got list",
+        ),
+        (
+            lambda: gwfast.Seeds.known(["casa maison"], WORDS, WORDS),
+            TypeError,
+            r"^dictionary must be a mapping of words to their translations, got list",
+        ),
+    ],
+)
+def test_it_is_said_what_to_pass(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,81 @@
+"""POT's names of arguments are told apart from mistakes."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import gwfast
+from gwfast import pot
+from gwfast.utils import pot_names
+
+COST = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0) ** 2))
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"G0": None}, "G0 is init"),
+        ({"loss_fun": "square_loss"}, 'loss_fun is loss ("square" or "kl")'),
+        ({"reg": 0.1}, "reg is epsilon (half of POT's)"),
+        ({"log": True, "M": COST}, "M is linear_cost, log is left out (what"),
+        ({"C1": COST, "C2": COST}, "C1 is cost_x, C2 is cost_y"),
+    ],
+)
+def test_the_name_here_is_said(given, said):
+    costs = () if "C1" in given else (COST, COST)
+    with pytest.raises(TypeError) as error:
+        gwfast.gromov_wasserstein(*costs, **given)
+    assert str(error.value).startswith("gromov_wasserstein() got unexpected keyword")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: gwfast.multistart(COST, COST, G0=COST), "G0 is starts"),
+        (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), "reg is epsilons"),
+        (lambda: gwfast.sinkhorn(M=COST, reg=1.0), "M is cost, reg is epsilon"),
+        (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), "C1 is x, C2 is y"),
+        (
+            lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"),
+            "loss_fun is loss",
+        ),
+        (lambda: gwfast.pairwise_gromov_wasserstein([], a=[]), "a is masses"),
+    ],
+)
+def test_in_every_function_of_costs(call, said):
+    with pytest.raises(TypeError, match="POT's names") as error:
+        call()
+    assert said in str(error.value)
+
+
+def test_other_mistakes_are_pythons():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epsilom'"):
+        gwfast.gromov_wasserstein(COST, COST, epsilom=1.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'Ca'"):
+        gwfast.gromov_wasserstein_batch([], Ca=COST)  # has no costs of its own
+
+
+def test_signatures_stay_what_they_are():
+    parameters = inspect.signature(gwfast.gromov_wasserstein).parameters
+    assert list(parameters)[:5] == ["cost_x", "cost_y", "p", "q", "epsilon"]
+    assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+@pytest.mark.parametrize("theirs", [pot.entropic_gromov_wasserstein, pot.solve_gromov])
+def test_the_table_has_all_of_pots_names(theirs):
+    own = inspect.signature(gwfast.gromov_wasserstein).parameters.keys()
+    names = inspect.signature(theirs).parameters
+    named = {name for name, one in names.items() if one.kind is not one.VAR_KEYWORD}
+    missing = named - own - pot_names.QUADRATIC.keys()
+    assert missing <= {"unbalanced_type", "reg_type"}  # which have a single value here
+
+
+def test_warnings_name_the_line_of_the_caller():
+    with pytest.warns(gwfast.ConvergenceWarning) as caught:
+        gwfast.gromov_wasserstein(COST, COST, init="product", max_outer=1)
+        gwfast.sinkhorn(COST, epsilon=1e-3, max_iter=1)
+        gwfast.multistart(COST, COST, epsilon=0.01, starts=["product"], max_outer=1)
+        gwfast.gromov_wasserstein_batch([(COST, COST)], max_outer=1, init="product")
+    assert [one.filename for one in caught] == 4 * [__file__]
