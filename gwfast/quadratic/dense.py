@@ -55,7 +55,14 @@ class Dense(ResumableDense):
         bounded = problem.rule.bounded(self.cost_scale, precision)
         self.problem = problem.with_rule(bounded)
         self._separate(problem.p, problem.q)
-        self._use(PlanProducts(self._terms.bilinear, n_threads))
+        keeps_last = self._keeps_last(precision)
+        given = self._terms.bilinear, n_threads
+        self._use(PlanProducts(*given, keeps_last=keeps_last))
+
+    def _keeps_last(self, precision):
+        """Whether extrapolation is left to the room of the products."""
+        shallow = precision.itemsize <= 4 and self._fused is None
+        return shallow and _extrapolates(self.problem, self.method)
 
     def _use(self, products):
         """Take these products, and all room that is needed, in the precision."""
@@ -78,13 +85,15 @@ class Dense(ResumableDense):
         other = copy.copy(self)
         other.precision = precision
         other._fused = self._fused and self._fused.astype(precision.dtype)
-        other._use(self.products.astype(precision.dtype))
+        keeps_last = other._keeps_last(precision)
+        other._use(self.products.astype(precision.dtype, keeps_last=keeps_last))
         other._confirms = False  # that is for what comes after it
         return other
 
     def fork(self):
         other = super().fork()
         other.products = self.products.fork()
+        other.forget()
         return other
 
     def use_full_kernel(self):
@@ -123,6 +132,7 @@ class Dense(ResumableDense):
 
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0
+        self._settle()
         fill = functools.partial(self._fill, step=epsilon)
         separable = self._separable_potentials
         return StoredKernel(self._buffer, fill, self.n_threads, separable)
@@ -204,17 +214,31 @@ class Dense(ResumableDense):
             self._separate(*marginals)
 
     def forget(self):
-        rows = SAMPLE_ROWS[self._depth]
-        self._history = PlanHistory(self.problem.shape[0], self._depth, rows)
+        given = self.problem.shape[0], self._depth, SAMPLE_ROWS[self._depth]
+        products = self.products if self.products.keeps_last else None
+        self._history = PlanHistory(*given, products)
 
-    def _fill(self, out, step=None, deadline=NEVER):
-        """Write the linearized cost at the state, for proximal steps of that size."""
+    def _settle(self):
+        """Have the products take what they need of the last one before the buffer has
+        something else.
+        """
+        if self._turn == self._buffer.turn:
+            self.products.settle(self._buffer.array)
+        else:
+            self.products.unsettle()
+
+    def _fill(self, out, step=None, deadline=NEVER, *, settles=True):
+        """Write the linearized cost at the state, for proximal steps of that size; it
+        `settles` where that is all that it is for.
+        """
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
             # What rounding may move the next plan by, in the mean over its mass.
             allowed = self._change * self._epsilon
             self.products.fill(self.state, out, allowed, deadline)
+            if settles:
+                self.products.settle(out, () if self._history.is_kept else None)
             if self._fused is not None:
                 out += self._fused.matrix
         if step and self.method.proximal:
@@ -225,7 +249,7 @@ class Dense(ResumableDense):
         out, fused, self._standing = self._buffer.array, self._fused, (rows, cols, None)
         penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
-        self._fill(out, deadline=deadline)
+        self._fill(out, deadline=deadline, settles=False)
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)
