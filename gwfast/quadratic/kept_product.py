@@ -6,6 +6,7 @@ the last product, and thin products take the reference; together they take one m
 import numpy as np
 
 from ..kernels._rows import aligned_empty
+from ..linear.gibbs_kernel import Buffer
 from ..utils.trees import as_saved
 
 # Entries of products that are combined at a time.
@@ -13,36 +14,46 @@ COMBINED = 1 << 20
 
 
 class KeptProduct:
-    """The last product ``rest + part``, in the room of one matrix.
-
-    Attributes
-    ----------
-    rest : (n, m) ndarray or None
-    is_known : bool
-        Whether that is the last product; `rest` may be of use otherwise.
+    """The last product ``rest + part``, in the room of one matrix. Forks take turns to
+    keep theirs there.
     """
 
-    def __init__(self):
-        self.rest, self._part, self.is_known = None, None, False
+    def __init__(self, room=None):
+        self._room = Buffer(None) if room is None else room
+        self._turn, self._part, self._is_last = None, None, False
+
+    def fork(self):
+        """Another, of nothing yet, in the same room."""
+        return KeptProduct(self._room)
+
+    @property
+    def rest(self):
+        """The matrix (n, m), or None where there is none, or another fork's."""
+        return self._room.array if self._turn == self._room.turn else None
+
+    @property
+    def is_known(self):
+        """Whether that and the part are the last product."""
+        return self._is_last and self.rest is not None
 
     def export(self):
         """A tree from which `restore` takes what is kept."""
-        part = self._part and self._part.export()
-        return dict(rest=self.rest, part=part, is_known=self.is_known)
+        part = self._part.export() if self._part and self.is_known else None
+        return dict(rest=self.rest, part=part, is_last=self.is_known)
 
     def restore(self, saved, shape, dtype, as_part):
         """Take what another kept, of this shape and dtype; `as_part` makes a part of
         what that exported.
         """
-        self.rest, self.is_known = None, bool(saved["is_known"])
+        self._turn, self._is_last = None, bool(saved["is_last"])
         if saved["rest"] is not None:
-            self._make_room(shape, dtype)
+            self._take_room(shape, dtype)
             np.copyto(self.rest, as_saved(saved["rest"], shape, dtype))
         self._part = None if saved["part"] is None else as_part(saved["part"])
 
     def forget(self):
         """Forget the last product, but not the rest."""
-        self._part, self.is_known = None, False
+        self._part, self._is_last = None, False
 
     def advance(self, product, part, coefficients, *, is_near):
         """Keep a product, and overwrite it by its combination with the last one; there
@@ -63,12 +74,11 @@ class KeptProduct:
             return
         if coefficients:
             self._combine(product, None if is_near else part, *coefficients, is_near)
-        self._part, self.is_known = part, True
+        self._part, self._is_last = part, True
 
     def take(self, product, part):
         """Keep a product, with a rest of its own."""
-        if self.rest is None:
-            self._make_room(product.shape, product.dtype)
+        self._take_room(product.shape, product.dtype)
         if part is None:
             np.copyto(self.rest, product)
         else:
@@ -76,7 +86,7 @@ class KeptProduct:
             for rows in _blocks(self.rest):
                 write(rows, self.rest[rows])
                 np.subtract(product[rows], self.rest[rows], out=self.rest[rows])
-        self._part, self.is_known = part, True
+        self._part, self._is_last = part, True
 
     def write(self, out):
         """Write the last product."""
@@ -118,8 +128,10 @@ class KeptProduct:
 
         return read
 
-    def _make_room(self, shape, dtype):
-        self.rest = aligned_empty(shape, dtype)
+    def _take_room(self, shape, dtype):
+        if self._room.array is None:
+            self._room.array = aligned_empty(shape, dtype)
+        self._turn = self._room.take()
 
 
 def _blocks(matrix):

@@ -171,10 +171,15 @@ class LowRankProducts:
     def __init__(self, bilinear, parts, n_threads, kept=None):
         self._bilinear, self._parts, self._n_threads = bilinear, parts, n_threads
         self._kept, self._part = kept or KeptProduct(), None
-        self.has_reference, self._offset = False, 0.0
+        self._refers, self._offset = False, 0.0
         # Products near the reference so far, those left to be made without a look, and
         # how many these are the next time.
         self._run, self._pause, self._next_pause = 0, 0, 1
+
+    @property
+    def has_reference(self):
+        """Whether there is a reference, and it is still kept."""
+        return self._refers and self._kept.rest is not None
 
     @property
     def is_fresh(self):
@@ -189,7 +194,7 @@ class LowRankProducts:
 
     def restore(self, saved):
         """Take the reference that another exported."""
-        self.has_reference = bool(saved["has_reference"])
+        self._refers = bool(saved["has_reference"])
         self._offset = float(saved["offset"])
         self._run, self._pause, self._next_pause = map(int, saved["counts"])
 
@@ -203,7 +208,7 @@ class LowRankProducts:
 
     def forget(self):
         """Take the product of nothing as the reference."""
-        self.has_reference, self._offset = False, 0.0
+        self._refers, self._offset = False, 0.0
 
     def fill(self, plan, out, max_error, over):
         """Write the product of `plan` into `out`, if what it is wrong by is at most
@@ -248,7 +253,7 @@ class LowRankProducts:
 
     def referred(self, plan):
         """Take as the reference a plan of which the rest is kept."""
-        self._run, self.has_reference = 0, True
+        self._run, self._refers = 0, True
         self._offset = _kernels.dot(plan, self._kept.rest, self._n_threads)
 
     def correction(self, plan):

@@ -27,6 +27,8 @@ class PlanProducts:
         Of the same matrices; by default found when they are needed.
     keeps_last : bool, default=False
         Whether the last product is kept, when that is asked for, for extrapolation.
+    kept : KeptProduct or None, default=None
+        Where that is, and what thin products lack.
 
     Attributes
     ----------
@@ -35,8 +37,11 @@ class PlanProducts:
     keeps_last : bool
     """
 
-    def __init__(self, bilinear, n_threads, leading=None, *, keeps_last=False):
-        self.keeps_last, self._kept, self._pending = keeps_last, KeptProduct(), None
+    def __init__(
+        self, bilinear, n_threads, leading=None, *, keeps_last=False, kept=None
+    ):
+        self.keeps_last, self._pending = keeps_last, None
+        self._kept = KeptProduct() if kept is None else kept
         self.bilinear, self._n_threads = bilinear, n_threads
         self._leading = leading
         if leading is None and suits(bilinear.shape, bilinear.symmetric):
@@ -55,7 +60,8 @@ class PlanProducts:
     def fork(self):
         """Others of the same matrices."""
         given = self.bilinear, self._n_threads, self._leading
-        return PlanProducts(*given, keeps_last=self.keeps_last)
+        kept = self._kept.fork()
+        return PlanProducts(*given, keeps_last=self.keeps_last, kept=kept)
 
     def use_increments(self, products, made):
         """Make products near whole ones by those of a lower precision, which are taken,
