@@ -279,7 +279,7 @@ class DenseCost:
         if symmetric is not None:
             self.symmetric = symmetric
             return
-        tolerance = 1e-6 * float(np.ptp(self.matrix))
+        tolerance = 1e-6 * (float(self.matrix.max()) - float(self.matrix.min()))
         starts = range(0, self.n, MIRRORED)
         parts = [slice(i, i + MIRRORED) for i in starts]
         # Each part is read twice, also where all of them are in a file.

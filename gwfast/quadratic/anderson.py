@@ -51,6 +51,10 @@ class Anderson:
         self._steps = [*self._steps[-self.depth :], (before, after)]
 
     @property
+    def has_steps(self):
+        return bool(self._steps)
+
+    @property
     def last(self):
         """The last step, `before` and `after`."""
         return self._steps[-1]

@@ -14,12 +14,12 @@ from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
-from . import low_rank_products
+from . import low_rank_products, matrix_products
 from .anderson import DEPTH
-from .dense_terms import MatrixTerms
+from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .linearization import Update, not_negative
 from .methods import PGD
-from .plan_history import PlanHistory
+from .plan_history import SAMPLE_ENTRIES, PlanHistory
 from .plan_products import PlanProducts
 from .resuming import ResumableDense
 
@@ -145,11 +145,11 @@ class Dense(ResumableDense):
         self._history.add(start, self.state)
         if extrapolated:
             # The plan that this one came from was never made but for these rows.
-            some = self._history.rows
-            step = self.state[some] - start
+            some = self.problem.p[self._history.rows]
+            change, moved = _kernels.distance(*self._history.last, self.n_threads)
             share = self.problem.rule.plan_mass(rows) / self.problem.mass
-            change = np.abs(step).sum() / (share * self.problem.p[some].sum())
-            moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
+            change /= share * some.sum()
+            moved *= np.sqrt(len(before) / len(some))
         else:
             change, moved = self.distance_to(before)
             change /= self.problem.rule.plan_mass(rows)
@@ -214,7 +214,7 @@ class Dense(ResumableDense):
             self._separate(*marginals)
 
     def forget(self):
-        given = self.problem.shape[0], self._depth, SAMPLE_ROWS[self._depth]
+        given = *self.problem.shape, self._depth, SAMPLE_ROWS[self._depth]
         products = self.products if self.products.keeps_last else None
         self._history = PlanHistory(*given, products)
 
@@ -274,34 +274,46 @@ def nbytes(problem, shape, itemsize, method, n_states):
     plans on their way at a time.
     """
     n, m = shape
-    squares, plan = n * n + m * m, n * m
-    fixed = problem.is_balanced and not method.alternating
-    extrapolates = _extrapolates(problem, method)
-    # Of an asymmetric cost both orientations are there, and their products; the right
-    # factor is there a second time, as kernels read it.
-    symmetric = problem.x.symmetric and problem.y.symmetric
-    sides = 1 if symmetric else 2
-    matrices = sides * squares + m * m + (0 if fixed else squares)
-    if any(isinstance(side, PointCloud) for side in (problem.x, problem.y)):
-        matrices += squares  # while what is made of them is
-    # The buffer, a packed plan, and products.
-    shared = 2 + sides + (problem.linear_cost is not None) + method.alternating
-
-    def size_of(itemsize, n_states, depth):
-        state = 1 + extrapolates * (depth + 1)
-        size = itemsize * (matrices + (shared + n_states * state) * plan)
-        if low_rank_products.suits(shape, symmetric):
-            size += low_rank_products.nbytes(shape, itemsize, n_states)
-        return size
-
-    size = size_of(4, n_states, 1)
+    plan, symmetric = n * m, problem.x.symmetric and problem.y.symmetric
+    size = _size(problem, shape, 4, method, n_states)
     if itemsize > 4:
         # What float32 has of it is for the first iterations, and for increments.
         increments = 20 * plan if method is PGD else 0
-        size = increments + (size if method is PGD else 0) + size_of(8, 1, DEPTH)
+        size = increments + (size if method is PGD else 0)
+        size += _size(problem, shape, 8, method, 1)
         size += 16 * (plan + min(n, m) ** 2)  # Newton's steps
     if has_low_rank(problem, shape):
-        # Two copies of the costs for a moment, eigenvectors, and a plan.
-        width = max(side.matrix.itemsize for side in (problem.x, problem.y))
-        size += 2 * width * max(n, m) ** 2 + 4 * (plan + 6 * RANK * (n + m))
+        # Eigenvectors; what else it takes makes room for the rest.
+        size += 4 * 8 * RANK * (n + m)
+    if low_rank_products.suits(shape, symmetric):
+        size += low_rank_products.nbytes(shape, itemsize)
     return size
+
+
+def _size(problem, shape, itemsize, method, n_states):
+    """Bytes of matrices with this itemsize."""
+    n, m = shape
+    squares, plan, larger = n * n + m * m, n * m, max(n, m)
+    symmetric = problem.x.symmetric and problem.y.symmetric
+    extrapolates = _extrapolates(problem, method)
+    # The buffer, and of an asymmetric cost products of both orientations.
+    sides = 1 if symmetric else 2
+    plans = sides + (problem.linear_cost is not None) + method.alternating
+    if itemsize > 4 or problem.linear_cost is not None:
+        # Products that are extrapolated, and those of the reference.
+        depth = DEPTH if itemsize > 4 else 1
+        plans += n_states * (extrapolates * (depth + 1) + 1)
+    else:
+        plans += 1
+    matrices = 0
+    if copies_costs(problem, method, itemsize, shape):
+        # The right factor is there a second time, as kernels read it.
+        fixed = has_fixed_terms(problem, method)
+        matrices = sides * squares + m * m + (0 if fixed else squares)
+    for side in (problem.x, problem.y):
+        matrix = None if isinstance(side, PointCloud) else side.matrix
+        if matrix is None or not matrix.flags.forc:
+            matrices += larger**2  # what is made of them
+    rows = 6 * min(max(SAMPLE_ROWS.values()) * m, SAMPLE_ENTRIES)
+    size = itemsize * (matrices + (plans + n_states) * plan + rows)
+    return size + matrix_products.nbytes(larger, larger, itemsize)

@@ -308,6 +308,7 @@ def common_shift(x, y, fixed):
     where they differ by as much.
     """
     shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
-    if fixed or abs(shift) > max(float(np.ptp(matrix)) for matrix in (x, y)):
+    ranges = [float(matrix.max()) - float(matrix.min()) for matrix in (x, y)]
+    if fixed or abs(shift) > max(ranges):
         return shift
     return 0.0

@@ -282,10 +282,8 @@ class LowRankProducts:
         return float(total) / max(np.count_nonzero(mass), 1)
 
 
-def nbytes(shape, itemsize, n_states):
-    """Bytes that thin products take, with so many references at a time."""
+def nbytes(shape, itemsize):
+    """Bytes that thin products take beside the reference."""
     n, m = shape
-    # Eigenvectors as they were found, as factors (one side packed too), and what they
-    # are multiplied to, twice.
-    vectors = (rank_for(shape) + 2 * MEASURED) * (n + m)
-    return itemsize * (n_states * n * m + 8 * vectors)
+    # Eigenvectors as they were found, as factors, and what they are multiplied to.
+    return itemsize * 8 * (rank_for(shape) + 2 * MEASURED) * (n + m)

@@ -7,6 +7,8 @@ import numpy as np
 from ..utils.trees import as_saved
 from .anderson import Anderson
 
+# Entries of plans that are looked at, at most.
+SAMPLE_ENTRIES = 1 << 19
 # Entries of matrices that are combined at a time.
 COMBINED = 1 << 16
 
@@ -16,12 +18,13 @@ class PlanHistory:
     vectors `beside` that are taken to be linear in the plan as well.
 
     The linearized cost is linear in the plan: to extrapolate, the products are
-    combined, and the plan that they would belong to is never made but for about
-    `max_rows` of its `n` rows. For `depth` see `Anderson`; with 0 nothing is kept.
+    combined, and the plan that they would belong to, (n, m), is never made but for
+    about `max_rows` of its rows, or fewer where these are long. For `depth` see `Anderson`; with 0 nothing is kept.
     The products are by default kept here, or by `products`, which keep the last.
     """
 
-    def __init__(self, n, depth, max_rows, products=None):
+    def __init__(self, n, m, depth, max_rows, products=None):
+        max_rows = max(min(max_rows, SAMPLE_ENTRIES // m), 1)
         self.rows = slice(None, None, max(n // max_rows, 1))
         self._depth, self._elsewhere = depth, products
         self.clear()
@@ -69,7 +72,15 @@ class PlanHistory:
             self.clear()
         self._unkept = True
         start, self._extrapolated = self._extrapolated, None
-        return (plan[self.rows].copy(), False) if start is None else (start, True)
+        if start is not None:
+            return start, True
+        known = self._anderson.has_steps
+        return (self.last[1] if known else plan[self.rows].copy()), False
+
+    @property
+    def last(self):
+        """The rows that the last step came from, and those it led to."""
+        return self._anderson.last
 
     def add(self, start, plan):
         """A step from rows to a plan."""
