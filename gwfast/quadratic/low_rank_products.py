@@ -27,7 +27,7 @@ from .kept_product import KeptProduct
 
 # Eigenvectors, at most one for so many points, but for the bounds: of 3000 points as many
 # products were made whole with 93 as with 200 (6 of 11), and with 32 up to 9 of 13.
-POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 128
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 96
 # Rows that are measured: so many evenly spread, and as many of those that the leading
 # eigenvectors leave out most of.
 MEASURED = 8

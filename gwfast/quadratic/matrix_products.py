@@ -30,6 +30,7 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
             deadline.check()
             rows = slice(i, min(i + step, len(a)))
             _products.matmul(a[rows], panels, out[rows, cols], n_threads=n_threads)
+        del panels  # before the next are made
 
 
 def _packed(b, itemsize, n_threads):
