@@ -18,7 +18,7 @@ from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.trees import as_saved
 from .anderson import DEPTH, Anderson
-from .extrapolation import MAX_DEEP_CHANGE
+from .extrapolation import MAX_DEEPENING_CHANGE
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
 
@@ -139,7 +139,7 @@ class Factored(Linearization):
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         self._change = change
-        self._anderson.depth = DEPTH if change <= MAX_DEEP_CHANGE else 1
+        self._anderson.depth = DEPTH if change <= MAX_DEEPENING_CHANGE else 1
         self._anderson.add(before, self.state)
         if self._support is not None:
             bound = np.inf
