@@ -111,16 +111,18 @@ class Dense(ResumableDense):
         unit = -self.method.marginal_terms / self.cost_scale
         return Potentials(self.row_cost * unit, self.col_cost * unit)
 
-    def start(self, plan=None):
-        problem = self.problem
-        self.state = aligned_empty(problem.shape, self.precision.dtype)
+    def start(self, plan=None, *, takes=False):
+        problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
+        takes = takes and plan.dtype == dtype and plan.flags.carray
+        self.state = plan if takes else aligned_empty(problem.shape, dtype)
         if plan is None:
             factors = rows, cols / problem.mass
             np.multiply.outer(*factors, out=self.state, casting="same_kind")
             self.products.expect_outer(*factors)
         else:
-            np.copyto(self.state, plan, casting="same_kind")
+            if not takes:
+                np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
         return self._objective(rows, cols, self._deadline)[0]
@@ -128,7 +130,7 @@ class Dense(ResumableDense):
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
         plan[np.ix_(rows, cols)] = coarse.state
-        return self.start(plan)
+        return self.start(plan, takes=True)
 
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0

@@ -71,7 +71,7 @@ class Factored(Linearization):
         self._truncate_below = TRUNCATE_BELOW[tier]
         self.forget()
 
-    def start(self, plan=None):
+    def start(self, plan=None, *, takes=False):
         """Set the state; None is the product plan, which needs no matrix."""
         problem = self.problem
         if plan is None:

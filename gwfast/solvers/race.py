@@ -106,6 +106,8 @@ def search(problem, options, report, further=0.0):
             # The few points of the first level may have had other optima than all have.
             fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
             standing = _entered(standing, *entering, fresh, options, report)
+        if is_last:
+            source = None  # its eigenvectors have done their part
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)
         standing = successive_halving(
@@ -196,7 +198,8 @@ def _entered(before, number, linearization, schedule, points, fresh, options, re
     else:
         at = [np.searchsorted(*pair) for pair in zip(*points, strict=True)]
         left = before.left[:1] if before.is_late else before.left
-        field = [promote(one, *costs, at) for one in left]
+        alone = len(left) == 1
+        field = [promote(one, *costs, at, alone=alone) for one in left]
         if fresh and not before.is_late:
             starts = fresh_starts(shape)
             field += [

@@ -129,7 +129,7 @@ def _loop(linearization, epsilons, start, after, checkpoint, stage, method=PGD):
         with checkpoint.restoring():
             return OuterLoop.restored(linearization, saved["loop"], method=method)
     began = time.perf_counter()
-    gw_cost = linearization.start(start)
+    gw_cost = linearization.start(start, takes=after is not None)
     # What this has made an update makes.
     seconds = time.perf_counter() - began
     kind = dict(method=method, after=after, update_seconds=seconds)
