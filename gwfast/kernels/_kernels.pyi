@@ -2,7 +2,7 @@ from numpy import intp
 from numpy.typing import NDArray
 
 from ..utils.types import Float32Array, Float64Array, FloatArray
-from ._rows import ColumnSums, Product, Rows
+from ._rows import ColumnSums, Rows
 
 def sinkhorn_passes(
     kernel: FloatArray | Rows,

@@ -19,7 +19,6 @@ from libc.stddef cimport ptrdiff_t
 
 from ._rows cimport (
     ColumnSums,
-    Product,
     Rows,
     as_rows,
     check,

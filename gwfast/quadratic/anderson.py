@@ -71,7 +71,8 @@ class Anderson:
         """
         if len(self._steps) < 2:
             return 0.0
-        flat = [(np.ravel(before), np.ravel(after)) for before, after in self._steps[-2:]]
+        last = self._steps[-2:]
+        flat = [(np.ravel(before), np.ravel(after)) for before, after in last]
         size = along = 0.0
         for part in row_blocks(flat[0][0].size, 2, CACHED_BYTES):
             early, late = (

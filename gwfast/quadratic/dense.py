@@ -17,17 +17,13 @@ from ..utils.precision import SINGLE
 from . import low_rank_products, matrix_products
 from .anderson import DEPTH
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
+from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
 from .linearization import Update, not_negative
 from .methods import PGD
-from .plan_history import SAMPLE_ENTRIES, PlanHistory
 from .plan_products import PlanProducts
-from .resuming import ResumableDense
-
-# Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
-SAMPLE_ROWS = {0: 1, 1: 128, DEPTH: 32}
 
 
-class Dense(ResumableDense):
+class Dense(ExtrapolatedPlans):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
@@ -181,54 +177,6 @@ class Dense(ResumableDense):
         product = _kernels.dot(plan, self._buffer.array, self.n_threads)
         return float(separable + self.cost_scale * product)
 
-    def standing(self):
-        """Marginals and entropy of where the linearized cost is from: of the state, or
-        of where extrapolation has led.
-        """
-        *marginals, entropy = self._standing
-        if entropy is None:
-            entropy = _kernels.entropy(self.state, self.n_threads)
-            self._standing = *marginals, entropy
-        return self._standing
-
-    def extrapolate(self):
-        # The product is linear in the plan: it is what moves, the plan stays.
-        made = self._history.extrapolate(self._buffer.array, self._beside())
-        if made is not None:
-            self._move(made)
-        return made is not None
-
-    def retract(self):
-        self._move(self._history.last_product(self._buffer.array))
-        self._turn = self._buffer.take()
-        self.forget()
-
-    def _beside(self):
-        """What moves with the product; the entropy nearly does."""
-        if self.problem.is_balanced:
-            return np.empty(0)
-        return np.concatenate([np.ravel(one) for one in self.standing()])
-
-    def _move(self, beside):
-        if beside.size:
-            marginals = np.split(np.maximum(beside[:-1], 0.0), self.problem.shape[:1])
-            self._standing = *marginals, float(beside[-1])
-            self._separate(*marginals)
-
-    def forget(self):
-        given = *self.problem.shape, self._depth, SAMPLE_ROWS[self._depth]
-        products = self.products if self.products.keeps_last else None
-        self._history = PlanHistory(*given, products)
-
-    def _settle(self):
-        """Have the products take what they need of the last one before the buffer has
-        something else.
-        """
-        if self._turn == self._buffer.turn:
-            self.products.settle(self._buffer.array)
-        else:
-            self.products.unsettle()
-
     def _fill(self, out, step=None, deadline=NEVER, *, settles=True):
         """Write the linearized cost at the state, for proximal steps of that size; it
         `settles` where that is all that it is for.
@@ -316,6 +264,6 @@ def _size(problem, shape, itemsize, method, n_states):
         matrix = None if isinstance(side, PointCloud) else side.matrix
         if matrix is None or not matrix.flags.forc:
             matrices += larger**2  # what is made of them
-    rows = 6 * min(max(SAMPLE_ROWS.values()) * m, SAMPLE_ENTRIES)
+    rows = 6 * max(SAMPLE_ROWS.values()) * m
     size = itemsize * (matrices + (plans + n_states) * plan + rows)
     return size + matrix_products.nbytes(larger, larger, itemsize)

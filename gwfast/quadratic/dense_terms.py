@@ -180,9 +180,9 @@ class TransformedCost:
 
 
 class BilinearTerm:
-    """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or both
-    symmetric `Shifted`; the mean of that and of the same with their transposes unless
-    both are symmetric.
+    """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
+    both symmetric `Shifted`; the mean of that and of the same with their transposes
+    unless both are symmetric.
     """
 
     def __init__(self, left, right, symmetric, n_threads):

@@ -22,12 +22,13 @@ from ..problems.low_rank import (
     stored,
 )
 from ..utils.blocks import row_blocks
+from ..utils.trees import as_saved
 from . import matrix_products
 from .kept_product import KeptProduct
 
-# Eigenvectors, at most one for so many points, but for the bounds: of 3000 points as many
-# products were made whole with 93 as with 200 (6 of 11), and with 32 up to 9 of 13.
-POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 96
+# Eigenvectors, at most one for so many points, but for the bounds: of 3000 points as
+# many products were made whole with 93 as with 200 (6 of 11), and with 32 9 of 13.
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 80
 # Rows that are measured: so many evenly spread, and as many of those that the leading
 # eigenvectors leave out most of.
 MEASURED = 8
@@ -120,8 +121,8 @@ class ThinFactors:
 
 
 class ThinPart(NamedTuple):
-    """The thin part ``[vectors, left] @ [right, others']`` of a product; the eigenvectors
-    are the same for all plans.
+    """The thin part ``[vectors, left] @ [right, others']`` of a product; the
+    eigenvectors are the same for all plans.
     """
 
     left: np.ndarray
@@ -203,8 +204,8 @@ class LowRankProducts:
         n, m = self._bilinear.shape
         factors, (left, right) = self._parts.of(self._bilinear), saved
         rank, dtype = factors.rank, self._bilinear.matrices[0].dtype
-        left, right = as_saved(left, (n, rank), dtype), as_saved(right, (rank, m), dtype)
-        return factors.part(left, right)
+        left = as_saved(left, (n, rank), dtype)
+        return factors.part(left, as_saved(right, (rank, m), dtype))
 
     def forget(self):
         """Take the product of nothing as the reference."""
@@ -236,8 +237,8 @@ class LowRankProducts:
         return True
 
     def take_part(self):
-        """The thin part of the product of the plan last passed to `fill`, to be kept, or
-        None if there was no look at it.
+        """The thin part of the product of the plan last passed to `fill`, to be kept,
+        or None if there was no look at it.
         """
         part, self._part = self._part, None
         return part

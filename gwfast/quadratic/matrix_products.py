@@ -1,4 +1,4 @@
-"""Products of matrices with room for a few columns of a factor, whatever their sizes."""
+"""Products of matrices of any size, with room for a few columns of a factor."""
 
 from ..kernels import _products
 from ..kernels._rows import Panels, Shifted
@@ -6,7 +6,7 @@ from ..utils.deadline import NEVER
 
 # Bytes of a right factor that are packed at a time, at most: the left one is read anew
 # for each such part. And its columns at least.
-PACKED_BYTES, LEAST_COLUMNS = 1 << 24, 128
+PACKED_BYTES, LEAST_COLUMNS = 12 << 20, 64
 # Of a product, between two looks at a deadline: a tenth of a second, or half of one on
 # one thread. Rows of a product do not depend on those made with them.
 MULTIPLICATIONS = 10**10

@@ -7,8 +7,8 @@ import numpy as np
 from ..utils.trees import as_saved
 from .anderson import Anderson
 
-# Entries of plans that are looked at, at most.
-SAMPLE_ENTRIES = 1 << 19
+# Entries of plans that are looked at, at most, but for so many rows.
+SAMPLE_ENTRIES, SAMPLE_ROWS = 1 << 18, 32
 # Entries of matrices that are combined at a time.
 COMBINED = 1 << 16
 
@@ -19,12 +19,13 @@ class PlanHistory:
 
     The linearized cost is linear in the plan: to extrapolate, the products are
     combined, and the plan that they would belong to, (n, m), is never made but for
-    about `max_rows` of its rows, or fewer where these are long. For `depth` see `Anderson`; with 0 nothing is kept.
-    The products are by default kept here, or by `products`, which keep the last.
+    about `max_rows` of its rows, or fewer where these are long. For `depth` see
+    `Anderson`; with 0 nothing is kept. The products are by default kept here, or by
+    `products`, which keep the last.
     """
 
     def __init__(self, n, m, depth, max_rows, products=None):
-        max_rows = max(min(max_rows, SAMPLE_ENTRIES // m), 1)
+        max_rows = min(max_rows, max(SAMPLE_ENTRIES // m, SAMPLE_ROWS))
         self.rows = slice(None, None, max(n // max_rows, 1))
         self._depth, self._elsewhere = depth, products
         self.clear()
@@ -135,8 +136,8 @@ class _Ring:
             self._slots[:used] = as_saved(saved["slots"], (used, size), dtype)
 
     def settle(self, matrix, coefficients):
-        """Add a matrix, and overwrite it by the sum of the last ones, it too, multiplied
-        by these, oldest first; it stays as it is where there are none.
+        """Add a matrix, and overwrite it by the sum of the last ones, it too,
+        multiplied by these, oldest first; it stays as it is where there are none.
         """
         self._add(matrix)
         if coefficients:

@@ -42,9 +42,9 @@ from .starts import (
 # all annealing is over. On the word vectors and cells measured, a start that led to the
 # lowest optimum was among the first five of thirty by then.
 ROUNDS = (8, 20, 40, 80)
-# What the race is worth, and a solve of which only a start is taken. The objective of a plan
-# that misses its marginals is off by about that much of the largest terms in it, so the
-# race, which compares them, is stricter.
+# What the race is worth, and a solve of which only a start is taken. The objective of a
+# plan that misses its marginals is off by about that much of the largest terms in it,
+# so the race, which compares them, is stricter.
 RACE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 COARSE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # How far a level goes on when its race is over: on the next one plans move by a tenth

@@ -188,7 +188,7 @@ def test_shifted_rows_refuse_what_they_cannot_read():
     square = np.ones((4, 4))
     with pytest.raises(ValueError, match="float16, float32 or float64, got int64"):
         _rows.Shifted(square.astype(np.int64))
-    with pytest.raises(ValueError, match="contig|last axis"):
+    with pytest.raises(ValueError, match=r"contig|last axis"):
         _rows.Shifted(square[:, :2])
     rows = _rows.Shifted(square)
     with pytest.raises(ValueError, match="transposed"):

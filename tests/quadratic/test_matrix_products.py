@@ -41,10 +41,11 @@ def test_it_stops_at_its_deadline(narrow):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_products_of_costs_as_they_came_are_those_of_a_copy(dtype, narrow):
     costs = [random_cost(n, n, symmetric=True).astype(dtype) for n in (N, M)]
-    read = [Shifted(cost, 0.25, factor) for cost, factor in zip(costs, (-1.5, 2.0), strict=True)]
+    given = list(zip(costs, (-1.5, 2.0), strict=True))
+    read = [Shifted(cost, 0.25, factor) for cost, factor in given]
     copied = [
         ((cost.astype(float) - 0.25) * factor).astype(np.float32)
-        for cost, factor in zip(costs, (-1.5, 2.0), strict=True)
+        for cost, factor in given
     ]
     plan = np.random.default_rng(1).random((N, M), dtype=np.float32) / (N * M)
     came, expected = np.empty((2, N, M), np.float32)

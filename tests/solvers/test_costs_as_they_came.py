@@ -59,10 +59,10 @@ FORMS = {
 
 @pytest.mark.parametrize("init", ["product", "auto"])
 @pytest.mark.parametrize("form", mostly_slow(FORMS, fast=["float32", "mapped float16"]))
-def test_any_form_ends_where_a_copy_does(form, init, reads_costs, monkeypatch, tmp_path):
-    x, y = (
-        FORMS[form](cost, tmp_path, f"{k}.npy") for k, cost in enumerate(pair())
-    )
+def test_any_form_ends_where_a_copy_does(
+    form, init, reads_costs, monkeypatch, tmp_path
+):
+    x, y = (FORMS[form](cost, tmp_path, f"{k}.npy") for k, cost in enumerate(pair()))
     options = dict(epsilon=gwfast.Epsilon(relative=0.05), init=init, seed=0)
     read = gwfast.gromov_wasserstein(x, y, **options)
     monkeypatch.setattr(dense_terms, "COPIED_BYTES", np.inf)
