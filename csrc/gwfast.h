@@ -69,6 +69,15 @@ typedef struct {
                                 ptrdiff_t d, float *moved, double *sums,
                                 ptrdiff_t rows);
 
+    /* out[j] = (x[j] - shift) factor; x are halves, floats or doubles, the former as
+     * their bits (IEEE 754's binary16). */
+    void (*shift_f16)(const uint16_t *x, float shift, float factor, float *out,
+                      ptrdiff_t m);
+    void (*shift_f32)(const float *x, float shift, float factor, float *out,
+                      ptrdiff_t m);
+    void (*shift_f64)(const double *x, double shift, double factor, float *out,
+                      ptrdiff_t m);
+
     /* columns += block, block = 0. */
     void (*fold)(float *block, double *columns, ptrdiff_t m);
 } gwf_isa;

@@ -417,7 +417,8 @@ cdef class FrankWolfe:
                     row[j] = 1.0
             out = &self.strips[thread, 0]
             isa.f64.product_rows(gathered + at * inner,
-                                 <const double *>&self.packed[0], inner, out, rows, m)
+                                 <const double *>&self.packed[0], inner, out, m, rows,
+                                 m)
             into = &self.product[at, 0]
             if adds:
                 for j in range(rows * m):

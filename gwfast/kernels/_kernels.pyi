@@ -2,7 +2,7 @@ from numpy import intp
 from numpy.typing import NDArray
 
 from ..utils.types import Float32Array, Float64Array, FloatArray
-from ._rows import ColumnSums, Product, Rows
+from ._rows import ColumnSums, Rows
 
 def sinkhorn_passes(
     kernel: FloatArray | Rows,
@@ -42,7 +42,7 @@ def distance(
     a: FloatArray, b: FloatArray, n_threads: int = 1
 ) -> tuple[float, float]: ...
 def entropy(plan: FloatArray | Rows, n_threads: int = 1) -> float: ...
-def copy_rows(rows: Product, out: Float32Array, n_threads: int = 1) -> None: ...
+def copy_rows(rows: Rows, out: Float32Array, n_threads: int = 1) -> None: ...
 def topk_rows(
     x: FloatArray | Rows,
     indices: NDArray[intp],

@@ -19,7 +19,6 @@ from libc.stddef cimport ptrdiff_t
 
 from ._rows cimport (
     ColumnSums,
-    Product,
     Rows,
     as_rows,
     check,
@@ -326,24 +325,25 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
 
 
 def copy_rows(
-    Product rows not None,  # IN (n, m)
-    float[:, ::1] out,      # OUT (n, m)
+    Rows rows not None,  # IN (n, m)
+    float[:, ::1] out,   # OUT (n, m)
     int n_threads=1,
 ):
     """``out = rows``, for rows that are made when asked for."""
-    cdef Product source = rows
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, end
+    cdef ptrdiff_t n = rows.n, m = rows.m, chunk, i, end
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = strip_of(source, size)
+    cdef ptrdiff_t strip = strip_of(rows, size)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
-    source.right.check(False)
+    if not rows.strip:
+        raise ValueError("rows must be made when asked for")
+    rows.ready()
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
-                source.at(i, min(strip, end - i), &out[i, 0])
+                rows.at(i, min(strip, end - i), &out[i, 0])
                 i = i + strip
 
 

@@ -28,6 +28,7 @@ from ._rows cimport (
     isa,
     real,
     rounded_off,
+    row_stride,
     team,
 )
 
@@ -49,7 +50,7 @@ cdef ptrdiff_t GRAM_FLOATS = 1 << 24
 def matmul(
     a,                       # IN (n, k)
     Panels b not None,       # IN (k, m)
-    out,                     # OUT (n, m), not `a`
+    out,                     # OUT (n, m), not `a`; may be columns of a matrix
     x=None,                  # IN (k,)
     double[::1] dots=None,   # OUT (n,), given with `x`
     int n_threads=1,
@@ -62,7 +63,7 @@ def matmul(
 
 
 cdef multiply(
-    Rows source, Panels b, real[:, ::1] out, const real[::1] x, double[::1] dots,
+    Rows source, Panels b, real[:, :] out, const real[::1] x, double[::1] dots,
     int n_threads,
 ):
     cdef ptrdiff_t n = source.n, k = source.m, m = b.m, chunk, i, end, rows
@@ -71,6 +72,7 @@ cdef multiply(
     cdef const real *made
     cdef const real *right = <const real *>&b.packed[0]
     cdef bint with_dots = x is not None
+    cdef ptrdiff_t stride = row_stride[real](out)
     if real is float:
         table = isa.f32
     else:
@@ -101,7 +103,7 @@ cdef multiply(
                 while i < end:
                     rows = min(strip, end - i)
                     made = <const real *>source.at(i, rows, &scratch[threadid(), 0])
-                    table.product_rows(made, right, k, &out[i, 0], rows, m)
+                    table.product_rows(made, right, k, &out[i, 0], stride, rows, m)
                     if with_dots:
                         table.dot_each_row(made, &x[0], &dots[i], rows, k)
                     i = i + strip

@@ -1,6 +1,6 @@
 """What the OpenMP loops share: see _rows.pyx."""
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t
 
 # What a matrix is made of, and with it what it is multiplied by entry by entry. A loop
 # over `real` is compiled for both; `isa.f32` and `isa.f64` are the kernels it calls.
@@ -42,7 +42,7 @@ cdef extern from "gwfast.h" nogil:
         void (*pack_panel)(const float *, ptrdiff_t, ptrdiff_t, const float *,
                            ptrdiff_t, ptrdiff_t, float *) noexcept nogil
         void (*product_rows)(const float *, const float *, ptrdiff_t, float *,
-                             ptrdiff_t, ptrdiff_t) noexcept nogil
+                             ptrdiff_t, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
 
@@ -79,7 +79,7 @@ cdef extern from "gwfast.h" nogil:
         void (*pack_panel)(const double *, ptrdiff_t, ptrdiff_t, const double *,
                            ptrdiff_t, ptrdiff_t, double *) noexcept nogil
         void (*product_rows)(const double *, const double *, ptrdiff_t, double *,
-                             ptrdiff_t, ptrdiff_t) noexcept nogil
+                             ptrdiff_t, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*dot_each_row)(const double *, const double *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
 
@@ -106,6 +106,12 @@ cdef extern from "gwfast.h" nogil:
         void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *,
                                     const float *, const float *, ptrdiff_t, float *,
                                     double *, ptrdiff_t) noexcept nogil
+        void (*shift_f16)(const uint16_t *, float, float, float *,
+                          ptrdiff_t) noexcept nogil
+        void (*shift_f32)(const float *, float, float, float *,
+                          ptrdiff_t) noexcept nogil
+        void (*shift_f64)(const double *, double, double, float *,
+                          ptrdiff_t) noexcept nogil
         void (*fold)(float *, double *, ptrdiff_t) noexcept nogil
     const gwf_isa *gwf_supported_isa(int)
     float GWF_HUGE
@@ -148,11 +154,19 @@ cdef class Rows:
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil
     cdef float[:, ::1] scratch(self, int n_threads)
+    cdef int ready(self) except -1
 
 
 cdef class Stored(Rows):
     cdef const float[:, ::1] floats
     cdef const double[:, ::1] doubles
+
+
+cdef class Shifted(Rows):
+    cdef readonly double shift, factor
+    cdef readonly object matrix
+    cdef const unsigned char[:, ::1] content
+    cdef ptrdiff_t itemsize
 
 
 cdef class Panels:
@@ -191,6 +205,7 @@ cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:
 
 cdef bint holds_float64(x) except -1
 cdef Rows as_rows(matrix)
+cdef ptrdiff_t row_stride(const real[:, :] matrix) except -1
 cdef Rows narrow_rows(matrix)
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(

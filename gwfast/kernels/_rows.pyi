@@ -28,13 +28,27 @@ class Rows:
 class Stored(Rows):
     def __init__(self, matrix: FloatArray) -> None: ...
 
+class Shifted(Rows):
+    matrix: NDArray[Any]
+    shift: float
+    factor: float
+    def __init__(
+        self, matrix: NDArray[Any], shift: float = 0.0, factor: float = 1.0
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Shifted: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> Any: ...
+
 class Panels:
     k: int
     m: int
     is_float64: bool
     def __init__(
         self,
-        matrix: FloatArray,
+        matrix: FloatArray | Rows,
         transposed: bool = False,
         scale: FloatArray | None = None,
         n_threads: int = 1,

@@ -9,8 +9,9 @@
   that are made when asked for are float32, since what is made of them need not fit
   memory.
 """
-from cython.parallel cimport prange
+from cython.parallel cimport prange, threadid
 from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport uint16_t
 
 import math
 import os
@@ -34,6 +35,7 @@ CACHE_LINE = 64
 # Floats that rows are padded to a multiple of, where each shall start at a cache line
 # or be whole vectors of any instruction set that can be selected.
 row_floats = max(CACHE_LINE // 4, gwf_supported_isa(0).f32.lanes)
+cdef object FLOAT16 = np.dtype(np.float16)
 cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Floats of a strip of rows that are made when asked for, at most, and its rows, at
 # least: fewer, and reading the right factor anew for every strip shows.
@@ -152,9 +154,14 @@ cdef class Rows:
     cdef float[:, ::1] scratch(self, int n_threads):
         """Room for a strip of each thread."""
         n_threads = max(n_threads, 1)
+        self.ready()
         if not self.strip:
             return np.empty((n_threads, 1), dtype=np.float32)
         return aligned_empty((n_threads, self.strip * self.m))
+
+    cdef int ready(self) except -1:
+        """Raise a ValueError unless rows can be read."""
+        return 0
 
 
 cdef class Stored(Rows):
@@ -201,6 +208,8 @@ cdef class Panels:
     Parameters
     ----------
     matrix : (k, m) float32 or float64 ndarray, or (m, k) if `transposed`
+        Columns of a matrix will do; where it is `transposed`, and without `scale`, also
+        `Rows` that are made when asked for.
     transposed : bool
     scale : (k,) ndarray or None
         Factors of its k rows, of the same type.
@@ -209,7 +218,11 @@ cdef class Panels:
 
     def __init__(self, matrix, bint transposed=False, scale=None, int n_threads=1):
         self.is_float64, self.packed_for = holds_float64(matrix), isa
-        if self.is_float64:
+        if isinstance(matrix, Rows):
+            if not transposed or scale is not None:
+                raise ValueError("rows must be transposed, and without a scale")
+            pack_rows(self, matrix, n_threads)
+        elif self.is_float64:
             pack[double](self, matrix, transposed, scale, n_threads)
         else:
             pack[float](self, matrix, transposed, scale, n_threads)
@@ -227,7 +240,7 @@ cdef class Panels:
         return self.packed.nbytes
 
 
-cdef pack(Panels self, const real[:, ::1] matrix, bint transposed,
+cdef pack(Panels self, const real[:, :] matrix, bint transposed,
           const real[::1] scale, int n_threads):
     if real is float:
         table = isa.f32
@@ -236,8 +249,9 @@ cdef pack(Panels self, const real[:, ::1] matrix, bint transposed,
     cdef ptrdiff_t k = matrix.shape[1] if transposed else matrix.shape[0]
     cdef ptrdiff_t m = matrix.shape[0] if transposed else matrix.shape[1]
     cdef ptrdiff_t width = table.panel, lanes = table.lanes, j, panel
-    cdef ptrdiff_t row = 1 if transposed else matrix.shape[1]
-    cdef ptrdiff_t col = matrix.shape[1] if transposed else 1
+    cdef ptrdiff_t stride = row_stride[real](matrix)
+    cdef ptrdiff_t row = 1 if transposed else stride
+    cdef ptrdiff_t col = stride if transposed else 1
     cdef ptrdiff_t panels = count_chunks(m, width)
     cdef const real *factors = NULL
     cdef real *packed
@@ -257,6 +271,88 @@ cdef pack(Panels self, const real[:, ::1] matrix, bint transposed,
                              min(width, m - j), packed + j * k)
 
 
+cdef pack_rows(Panels self, Rows source, int n_threads):
+    """`pack` of float32 rows that are made when asked for, transposed."""
+    cdef ptrdiff_t k = source.m, m = source.n, width = isa.f32.panel, j, panel
+    cdef ptrdiff_t lanes = isa.f32.lanes, panels = count_chunks(m, width)
+    cdef float *packed
+    cdef const float *made
+    if not source.strip >= width:
+        raise ValueError("rows must be made when asked for")
+    size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(float)
+    self.k, self.m, self.packed = k, m, aligned_empty(size, np.uint8)
+    packed = <float *>&self.packed[0]
+    cdef float[:, ::1] scratch = source.scratch(n_threads)
+    with nogil:
+        for panel in prange(panels, num_threads=team(n_threads, panels),
+                            schedule="static"):
+            j = panel * width
+            made = <const float *>source.at(j, min(width, m - j),
+                                            &scratch[threadid(), 0])
+            isa.f32.pack_panel(made, 1, k, NULL, k, min(width, m - j), packed + j * k)
+
+
+cdef ptrdiff_t strip_for(ptrdiff_t m) noexcept:
+    """Rows of m columns that are made at a time."""
+    return max(STRIP_FLOATS // m // 8 * 8, LEAST_STRIP)
+
+
+cdef class Shifted(Rows):
+    """``(matrix - shift) * factor`` in float32, made when asked for; neither copied nor
+    held in memory where it is a file.
+
+    Parameters
+    ----------
+    matrix : (n, m) float16, float32 or float64 ndarray
+        C-contiguous, of finite numbers.
+    shift, factor : float
+        Rounded to float32 where the matrix is not of float64.
+    """
+
+    def __init__(self, matrix, double shift=0.0, double factor=1.0):
+        dtype = matrix.dtype
+        if dtype != FLOAT16 and dtype != FLOAT32 and dtype != FLOAT64:
+            raise ValueError(
+                f"matrix must be of float16, float32 or float64, got {dtype}"
+            )
+        self.matrix, self.shift, self.factor = matrix, shift, factor
+        self.n, self.m = matrix.shape
+        check("columns of matrix", self.m, max(self.m, 1))
+        self.itemsize, self.is_float64 = dtype.itemsize, False
+        self.content = matrix.view(np.uint8)
+        self.strip = strip_for(self.m)
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, rows):
+        """Some of the rows: a slice of them, or their numbers."""
+        return Shifted(self.matrix[rows], self.shift, self.factor)
+
+    @property
+    def shape(self):
+        return self.n, self.m
+
+    @property
+    def dtype(self):
+        return FLOAT32
+
+    cdef const void *at(
+        self, ptrdiff_t i, ptrdiff_t rows, float *scratch
+    ) noexcept nogil:
+        cdef const void *given = &self.content[i, 0]
+        cdef ptrdiff_t size = rows * self.m
+        cdef float shift = <float>self.shift, factor = <float>self.factor
+        if self.itemsize == 2:
+            isa.shift_f16(<const uint16_t *>given, shift, factor, scratch, size)
+        elif self.itemsize == 4:
+            isa.shift_f32(<const float *>given, shift, factor, scratch, size)
+        else:
+            isa.shift_f64(<const double *>given, self.shift, self.factor, scratch,
+                          size)
+        return scratch
+
+
 cdef class Product(Rows):
     """``left @ right``, made when asked for."""
 
@@ -265,18 +361,17 @@ cdef class Product(Rows):
         right.check(False)
         self.left, self.right, self.is_float64 = left, right, False
         self.n, self.m, self.k = left.shape[0], right.m, right.k
-        self.strip = max(STRIP_FLOATS // self.m // 8 * 8, LEAST_STRIP)
+        self.strip = strip_for(self.m)
 
     cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
         isa.f32.product_rows(&self.left[i, 0], <const float *>&self.right.packed[0],
-                             self.k, scratch, rows, self.m)
+                             self.k, scratch, self.m, rows, self.m)
         return scratch
 
-    cdef float[:, ::1] scratch(self, int n_threads):
-        self.right.check(False)
-        return Rows.scratch(self, n_threads)
+    cdef int ready(self) except -1:
+        return self.right.check(False)
 
 
 cdef class Gibbs(Product):
@@ -371,6 +466,17 @@ def _of(bint is_float64):
 
 def _refuse(name, expected, came):
     raise ValueError(f"{name} must have shape {expected}, got {came}")
+
+
+cdef ptrdiff_t row_stride(const real[:, :] matrix) except -1:
+    """Numbers from row to row of a matrix each of whose rows is contiguous."""
+    cdef ptrdiff_t n = matrix.shape[0], m = matrix.shape[1], size = sizeof(real)
+    # Where there is but one the stride says nothing.
+    if m > 1 and matrix.strides[1] != size:
+        raise ValueError("ndarray must have C-contiguous rows")
+    if n > 1 and (matrix.strides[0] < m * size or matrix.strides[0] % size):
+        raise ValueError("ndarray must have C-contiguous rows, one after the other")
+    return matrix.strides[0] // size if n > 1 else m
 
 
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1:

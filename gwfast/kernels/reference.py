@@ -22,6 +22,10 @@ def Panels(matrix, transposed=False, scale=None, n_threads=1):
     return matrix if scale is None else scale[:, None] * matrix
 
 
+def Shifted(matrix, shift=0.0, factor=1.0):
+    return (matrix.astype(np.float64) - shift) * factor
+
+
 def Product(left, right):
     return left.astype(np.float64) @ right
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..kernels import _products
-from ..kernels._rows import Panels, aligned_empty
+from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..kernels.threads import resolve_n_threads
-from ..utils.blocks import CACHED_BYTES, row_blocks
+from ..utils.blocks import row_blocks
 from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_count, as_matrix, as_square, one_of
 
@@ -29,6 +29,8 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points between which `PointCloud.scaled_by` looks for the median.
 SAMPLED = 2000
+# Points a side of the parts of a matrix that are compared with their mirror images.
+MIRRORED = 512
 # Relative differences of costs below which they are taken for rounding.
 CONSTANT = 1e-6
 
@@ -299,7 +301,8 @@ class DenseCost:
     ----------
     n : int
     matrix : (n, n) ndarray
-        As it came, of its own float dtype and memory order.
+        As it came, of its own float dtype (float16 too) and memory order; also one that
+        is mapped from a file.
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
 
@@ -322,10 +325,15 @@ class DenseCost:
         if symmetric is not None:
             self.symmetric = symmetric
             return
-        tolerance = 1e-6 * float(np.ptp(self.matrix))
+        tolerance = 1e-6 * (float(self.matrix.max()) - float(self.matrix.min()))
+        starts = range(0, self.n, MIRRORED)
+        parts = [slice(i, i + MIRRORED) for i in starts]
+        # Each part is read twice, also where all of them are in a file.
         self.symmetric = all(
-            np.abs(self.matrix[rows] - self.matrix[:, rows].T).max() <= tolerance
-            for rows in row_blocks(self.n, self.n, CACHED_BYTES)
+            np.abs(self.matrix[one, other] - self.matrix[other, one].T).max()
+            <= tolerance
+            for k, one in enumerate(parts)
+            for other in parts[: k + 1]
         )
 
     def __repr__(self) -> str:
@@ -343,6 +351,18 @@ class DenseCost:
         for rows in row_blocks(self.n, self.n):
             made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
         return made
+
+    def shifted(self, shift: float, factor: float) -> Shifted:
+        """Symmetric costs as float32 rows ``(C - shift) * factor`` that are made when
+        they are read: without a copy, if these are C- or Fortran-contiguous.
+        """
+        matrix = self.matrix
+        if not matrix.flags.c_contiguous and matrix.T.flags.c_contiguous:
+            matrix = matrix.T
+        dtype = matrix.dtype.newbyteorder("=")
+        if not 1e-30 < abs(factor) < 1e30:
+            dtype = np.dtype(np.float64)  # float32 may have no room for them
+        return Shifted(np.ascontiguousarray(matrix, dtype), shift, factor)
 
     def take(self, rows: NDArray[Any]) -> DenseCost:
         """The costs between some of the points."""

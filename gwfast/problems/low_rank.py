@@ -9,7 +9,8 @@ the matrices themselves to say.
 import numpy as np
 
 from ..kernels import _kernels, _products
-from ..kernels._rows import Panels, aligned_empty
+from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..utils.blocks import row_blocks
 from .factors import LowRankCost
 from .geometry import DenseCost
 from .losses import LOSSES
@@ -34,9 +35,9 @@ class LeadingCost(LowRankCost):
         self.n = cost.n
         unit = max(float(cost.matrix.max()) - shift, shift - float(cost.matrix.min()))
         unit = unit or 1.0
-        matrix = ((cost.matrix - shift) / unit).astype(np.float32)
+        matrix = cost.shifted(shift, 1.0 / unit)
         vectors, values = leading_eigenpairs(matrix, RANK, n_threads)
-        size = np.sqrt(_kernels.dot(matrix, matrix, n_threads))
+        size = np.sqrt(square_lengths(matrix, n_threads).sum())
         found = np.sqrt(values @ values)
         self.left_out = np.sqrt(max(1.0 - (found / size) ** 2, 0.0)) if size else 0.0
         self._set_eigenpairs(vectors, values)
@@ -72,10 +73,11 @@ def low_rank_problem(problem, n_threads):
 
 def leading_eigenpairs(matrix, rank, n_threads):
     """Float32 vectors (n, rank) and float64 values (rank,), about the largest of a
-    symmetric matrix with entries of order one, by a power of it on random vectors
-    (Halko, Martinsson and Tropp, SIAM Review 2011).
+    symmetric matrix with entries of order one, an array or `Shifted`, by a power of it
+    on random vectors (Halko, Martinsson and Tropp, SIAM Review 2011).
     """
-    matrix = np.asarray(matrix, np.float32)
+    if not isinstance(matrix, Shifted):
+        matrix = np.asarray(matrix, np.float32)
     rng = np.random.default_rng(0)
     basis = rng.standard_normal((len(matrix), rank), dtype=np.float32)
     for _ in range(2):
@@ -85,6 +87,24 @@ def leading_eigenpairs(matrix, rank, n_threads):
     core = basis.T @ _times(matrix, basis, n_threads)
     values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
     return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values
+
+
+def square_lengths(matrix, n_threads):
+    """Of the rows of a matrix, an array or `Shifted`, float64."""
+    lengths = np.empty(len(matrix))
+    for rows in row_blocks(*matrix.shape):
+        some = stored(matrix[rows], n_threads)
+        lengths[rows] = np.einsum("ij,ij->i", some, some, dtype=np.float64)
+    return lengths
+
+
+def stored(rows, n_threads):
+    """An array as it is, or `Shifted` as one."""
+    if not isinstance(rows, Shifted):
+        return rows
+    made = aligned_empty(rows.shape)
+    _kernels.copy_rows(rows, made, n_threads)
+    return made
 
 
 def _times(matrix, vectors, n_threads):

@@ -51,6 +51,10 @@ class Anderson:
         self._steps = [*self._steps[-self.depth :], (before, after)]
 
     @property
+    def has_steps(self):
+        return bool(self._steps)
+
+    @property
     def last(self):
         """The last step, `before` and `after`."""
         return self._steps[-1]
@@ -67,13 +71,18 @@ class Anderson:
         """
         if len(self._steps) < 2:
             return 0.0
-        early, late = (
-            np.subtract(after, before, dtype=np.float64)
-            for before, after in self._steps[-2:]
-        )
-        shrunk = early - late
-        size = np.vdot(shrunk, shrunk)
-        weight = np.vdot(shrunk, late) / size if size > 0 else 0.0
+        last = self._steps[-2:]
+        flat = [(np.ravel(before), np.ravel(after)) for before, after in last]
+        size = along = 0.0
+        for part in row_blocks(flat[0][0].size, 2, CACHED_BYTES):
+            early, late = (
+                np.subtract(after[part], before[part], dtype=np.float64)
+                for before, after in flat
+            )
+            shrunk = early - late
+            size += np.vdot(shrunk, shrunk)
+            along += np.vdot(shrunk, late)
+        weight = along / size if size > 0 else 0.0
         return float(weight) if 0.0 < weight <= MAX_WEIGHT else 0.0
 
     def coefficients(self):

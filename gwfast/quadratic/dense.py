@@ -14,20 +14,16 @@ from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
-from . import low_rank_products
+from . import low_rank_products, matrix_products
 from .anderson import DEPTH
-from .dense_terms import MatrixTerms
+from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
+from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
 from .linearization import Update, not_negative
 from .methods import PGD
-from .plan_history import PlanHistory
 from .plan_products import PlanProducts
-from .resuming import ResumableDense
-
-# Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
-SAMPLE_ROWS = {0: 1, 1: 128, DEPTH: 32}
 
 
-class Dense(ResumableDense):
+class Dense(ExtrapolatedPlans):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
@@ -55,7 +51,14 @@ class Dense(ResumableDense):
         bounded = problem.rule.bounded(self.cost_scale, precision)
         self.problem = problem.with_rule(bounded)
         self._separate(problem.p, problem.q)
-        self._use(PlanProducts(self._terms.bilinear, n_threads))
+        keeps_last = self._keeps_last(precision)
+        given = self._terms.bilinear, n_threads
+        self._use(PlanProducts(*given, keeps_last=keeps_last))
+
+    def _keeps_last(self, precision):
+        """Whether extrapolation is left to the room of the products."""
+        shallow = precision.itemsize <= 4 and self._fused is None
+        return shallow and _extrapolates(self.problem, self.method)
 
     def _use(self, products):
         """Take these products, and all room that is needed, in the precision."""
@@ -78,13 +81,15 @@ class Dense(ResumableDense):
         other = copy.copy(self)
         other.precision = precision
         other._fused = self._fused and self._fused.astype(precision.dtype)
-        other._use(self.products.astype(precision.dtype))
+        keeps_last = other._keeps_last(precision)
+        other._use(self.products.astype(precision.dtype, keeps_last=keeps_last))
         other._confirms = False  # that is for what comes after it
         return other
 
     def fork(self):
         other = super().fork()
         other.products = self.products.fork()
+        other.forget()
         return other
 
     def use_full_kernel(self):
@@ -102,16 +107,18 @@ class Dense(ResumableDense):
         unit = -self.method.marginal_terms / self.cost_scale
         return Potentials(self.row_cost * unit, self.col_cost * unit)
 
-    def start(self, plan=None):
-        problem = self.problem
-        self.state = aligned_empty(problem.shape, self.precision.dtype)
+    def start(self, plan=None, *, takes=False):
+        problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
+        takes = takes and plan.dtype == dtype and plan.flags.carray
+        self.state = plan if takes else aligned_empty(problem.shape, dtype)
         if plan is None:
             factors = rows, cols / problem.mass
             np.multiply.outer(*factors, out=self.state, casting="same_kind")
             self.products.expect_outer(*factors)
         else:
-            np.copyto(self.state, plan, casting="same_kind")
+            if not takes:
+                np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
         return self._objective(rows, cols, self._deadline)[0]
@@ -119,10 +126,11 @@ class Dense(ResumableDense):
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
         plan[np.ix_(rows, cols)] = coarse.state
-        return self.start(plan)
+        return self.start(plan, takes=True)
 
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0
+        self._settle()
         fill = functools.partial(self._fill, step=epsilon)
         separable = self._separable_potentials
         return StoredKernel(self._buffer, fill, self.n_threads, separable)
@@ -135,11 +143,11 @@ class Dense(ResumableDense):
         self._history.add(start, self.state)
         if extrapolated:
             # The plan that this one came from was never made but for these rows.
-            some = self._history.rows
-            step = self.state[some] - start
+            some = self.problem.p[self._history.rows]
+            change, moved = _kernels.distance(*self._history.last, self.n_threads)
             share = self.problem.rule.plan_mass(rows) / self.problem.mass
-            change = np.abs(step).sum() / (share * self.problem.p[some].sum())
-            moved = np.linalg.norm(step) * np.sqrt(len(before) / len(step))
+            change /= share * some.sum()
+            moved *= np.sqrt(len(before) / len(some))
         else:
             change, moved = self.distance_to(before)
             change /= self.problem.rule.plan_mass(rows)
@@ -169,52 +177,18 @@ class Dense(ResumableDense):
         product = _kernels.dot(plan, self._buffer.array, self.n_threads)
         return float(separable + self.cost_scale * product)
 
-    def standing(self):
-        """Marginals and entropy of where the linearized cost is from: of the state, or
-        of where extrapolation has led.
+    def _fill(self, out, step=None, deadline=NEVER, *, settles=True):
+        """Write the linearized cost at the state, for proximal steps of that size; it
+        `settles` where that is all that it is for.
         """
-        *marginals, entropy = self._standing
-        if entropy is None:
-            entropy = _kernels.entropy(self.state, self.n_threads)
-            self._standing = *marginals, entropy
-        return self._standing
-
-    def extrapolate(self):
-        # The product is linear in the plan: it is what moves, the plan stays.
-        made = self._history.extrapolate(self._buffer.array, self._beside())
-        if made is not None:
-            self._move(made)
-        return made is not None
-
-    def retract(self):
-        self._move(self._history.last_product(self._buffer.array))
-        self._turn = self._buffer.take()
-        self.forget()
-
-    def _beside(self):
-        """What moves with the product; the entropy nearly does."""
-        if self.problem.is_balanced:
-            return np.empty(0)
-        return np.concatenate([np.ravel(one) for one in self.standing()])
-
-    def _move(self, beside):
-        if beside.size:
-            marginals = np.split(np.maximum(beside[:-1], 0.0), self.problem.shape[:1])
-            self._standing = *marginals, float(beside[-1])
-            self._separate(*marginals)
-
-    def forget(self):
-        rows = SAMPLE_ROWS[self._depth]
-        self._history = PlanHistory(self.problem.shape[0], self._depth, rows)
-
-    def _fill(self, out, step=None, deadline=NEVER):
-        """Write the linearized cost at the state, for proximal steps of that size."""
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
             # What rounding may move the next plan by, in the mean over its mass.
             allowed = self._change * self._epsilon
             self.products.fill(self.state, out, allowed, deadline)
+            if settles:
+                self.products.settle(out, () if self._history.is_kept else None)
             if self._fused is not None:
                 out += self._fused.matrix
         if step and self.method.proximal:
@@ -225,7 +199,7 @@ class Dense(ResumableDense):
         out, fused, self._standing = self._buffer.array, self._fused, (rows, cols, None)
         penalty = self.problem.rule.penalty(rows, cols)
         self._buffer.take()
-        self._fill(out, deadline=deadline)
+        self._fill(out, deadline=deadline, settles=False)
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)
@@ -250,34 +224,46 @@ def nbytes(problem, shape, itemsize, method, n_states):
     plans on their way at a time.
     """
     n, m = shape
-    squares, plan = n * n + m * m, n * m
-    fixed = problem.is_balanced and not method.alternating
-    extrapolates = _extrapolates(problem, method)
-    # Of an asymmetric cost both orientations are there, and their products; the right
-    # factor is there a second time, as kernels read it.
-    symmetric = problem.x.symmetric and problem.y.symmetric
-    sides = 1 if symmetric else 2
-    matrices = sides * squares + m * m + (0 if fixed else squares)
-    if any(isinstance(side, PointCloud) for side in (problem.x, problem.y)):
-        matrices += squares  # while what is made of them is
-    # The buffer, a packed plan, and products.
-    shared = 2 + sides + (problem.linear_cost is not None) + method.alternating
-
-    def size_of(itemsize, n_states, depth):
-        state = 1 + extrapolates * (depth + 1)
-        size = itemsize * (matrices + (shared + n_states * state) * plan)
-        if low_rank_products.suits(shape, symmetric):
-            size += low_rank_products.nbytes(shape, itemsize, n_states)
-        return size
-
-    size = size_of(4, n_states, 1)
+    plan, symmetric = n * m, problem.x.symmetric and problem.y.symmetric
+    size = _size(problem, shape, 4, method, n_states)
     if itemsize > 4:
         # What float32 has of it is for the first iterations, and for increments.
         increments = 20 * plan if method is PGD else 0
-        size = increments + (size if method is PGD else 0) + size_of(8, 1, DEPTH)
+        size = increments + (size if method is PGD else 0)
+        size += _size(problem, shape, 8, method, 1)
         size += 16 * (plan + min(n, m) ** 2)  # Newton's steps
     if has_low_rank(problem, shape):
-        # Two copies of the costs for a moment, eigenvectors, and a plan.
-        width = max(side.matrix.itemsize for side in (problem.x, problem.y))
-        size += 2 * width * max(n, m) ** 2 + 4 * (plan + 6 * RANK * (n + m))
+        # Eigenvectors; what else it takes makes room for the rest.
+        size += 4 * 8 * RANK * (n + m)
+    if low_rank_products.suits(shape, symmetric):
+        size += low_rank_products.nbytes(shape, itemsize)
     return size
+
+
+def _size(problem, shape, itemsize, method, n_states):
+    """Bytes of matrices with this itemsize."""
+    n, m = shape
+    squares, plan, larger = n * n + m * m, n * m, max(n, m)
+    symmetric = problem.x.symmetric and problem.y.symmetric
+    extrapolates = _extrapolates(problem, method)
+    # The buffer, and of an asymmetric cost products of both orientations.
+    sides = 1 if symmetric else 2
+    plans = sides + (problem.linear_cost is not None) + method.alternating
+    if itemsize > 4 or problem.linear_cost is not None:
+        # Products that are extrapolated, and those of the reference.
+        depth = DEPTH if itemsize > 4 else 1
+        plans += n_states * (extrapolates * (depth + 1) + 1)
+    else:
+        plans += 1
+    matrices = 0
+    if copies_costs(problem, method, itemsize, shape):
+        # The right factor is there a second time, as kernels read it.
+        fixed = has_fixed_terms(problem, method)
+        matrices = sides * squares + m * m + (0 if fixed else squares)
+    for side in (problem.x, problem.y):
+        matrix = None if isinstance(side, PointCloud) else side.matrix
+        if matrix is None or not matrix.flags.forc:
+            matrices += larger**2  # what is made of them
+    rows = 6 * max(SAMPLE_ROWS.values()) * m
+    size = itemsize * (matrices + (plans + n_states) * plan + rows)
+    return size + matrix_products.nbytes(larger, larger, itemsize)

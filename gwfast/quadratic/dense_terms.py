@@ -5,14 +5,32 @@ import copy
 import numpy as np
 
 from ..kernels import _kernels, _products
-from ..kernels._rows import Panels, aligned_empty
+from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..problems.losses import LOSSES
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
+from .matrix_products import multiply
 
-# Of a product, between two looks at a deadline: a tenth of a second, or half of one on
-# one thread. Rows of a product do not depend on those made with them.
-MULTIPLICATIONS = 10**10
+# Bytes up to which there is a copy of costs as products take them: beside a product
+# of few points it would show that they are made of the costs anew.
+COPIED_BYTES = 1 << 25
+# Costs, less their middle, that float32 has room for without a unit of their own.
+MIN_RANGE, MAX_RANGE = 1e-30, 1e30
+
+
+def has_fixed_terms(problem, method):
+    """Whether the separable terms are constant: where both marginals are fixed."""
+    return problem.is_balanced and not method.alternating
+
+
+def copies_costs(problem, method, itemsize, shape):
+    """Whether products of that many points are of copies of the costs. Otherwise they
+    are of the costs as they came, some rows at a time.
+    """
+    linear = LOSSES[problem.loss].keeps_factors and has_fixed_terms(problem, method)
+    linear = linear and problem.x.symmetric and problem.y.symmetric
+    few = itemsize * max(shape) ** 2 <= COPIED_BYTES
+    return few or itemsize != np.dtype(np.float32).itemsize or not linear
 
 
 class MatrixTerms:
@@ -39,12 +57,11 @@ class MatrixTerms:
         x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
         loss.check(x.matrix, "cost_x")
         loss.check(y.matrix, "cost_y")
-        # The separable terms are constant only when both marginals are fixed.
-        fixed = problem.is_balanced and not method.alternating
-        shift = 0.0
+        fixed, shift = has_fixed_terms(problem, method), 0.0
         if loss.shift_invariant and not method.alternating:
             shift = common_shift(x.matrix, y.matrix, fixed)
-        kind = dtype, fixed, deadline
+        copies = copies_costs(problem, method, np.dtype(dtype).itemsize, problem.shape)
+        kind = dtype, fixed, copies, deadline
         left = TransformedCost(x, shift, loss.h1, loss.f1, problem.p, *kind)
         right = TransformedCost(y, shift, loss.h2, loss.f2, problem.q, *kind)
         self._sides, self._balanced = (left, right), problem.is_balanced
@@ -56,8 +73,7 @@ class MatrixTerms:
             )
             self.cost_scale = self.fused.cost_scale
         # The sign of the term, and its weight, are taken care of once.
-        factor = -self._alpha * left.scale * right.scale / self.cost_scale
-        np.multiply(left.matrix, factor, out=left.matrix)
+        left.weigh(-self._alpha * left.scale * right.scale / self.cost_scale)
         symmetric = x.symmetric and y.symmetric
         self.bilinear = BilinearTerm(left.matrix, right.matrix, symmetric, n_threads)
 
@@ -87,8 +103,8 @@ class TransformedCost:
 
     Attributes
     ----------
-    matrix : (n, n) ndarray of `dtype`
-        With entries in [-1, 1].
+    matrix : (n, n) ndarray of `dtype`, or Shifted
+        With entries in [-1, 1]; made when it is read unless it `copies`.
     scale, center : float
     linear : (n,) ndarray
         ``f(C - shift) @ p``.
@@ -96,7 +112,9 @@ class TransformedCost:
         ``scale * matrix @ p``.
     """
 
-    def __init__(self, geometry, shift, h, f, p, dtype, fixed, deadline=NEVER):
+    def __init__(
+        self, geometry, shift, h, f, p, dtype, fixed, copies=True, deadline=NEVER
+    ):
         cost, n = geometry.matrix, geometry.n
         # h is monotone, so its range is that of the extremes.
         low, high = (
@@ -105,7 +123,11 @@ class TransformedCost:
         self.center = (low + high) / 2 if fixed else 0.0
         self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
         self.scale = self.scale or 1.0
-        self.matrix = np.empty((n, n), dtype=dtype)
+        copies = copies or not MIN_RANGE < self.scale < MAX_RANGE
+        if copies:
+            self.matrix = np.empty((n, n), dtype=dtype)
+        else:
+            self._read(geometry, shift, float(h(1.0) - h(0.0)))
         self.linear, self.product = np.zeros(n), np.zeros(n)
         # f is convex: the largest loss is at an end of the range.
         ends = np.array([cost.min(), cost.max()], dtype=np.float64) - shift
@@ -121,7 +143,8 @@ class TransformedCost:
                 # Both orientations, halved below: the mean of C and its transpose.
                 self.linear += losses.T @ p[rows]
                 self.product += values.T @ p[rows]
-            self.matrix[rows] = values / self.scale
+            if copies:
+                self.matrix[rows] = values / self.scale
             if not fixed:
                 self._losses[rows] = losses / scale
         if not geometry.symmetric:
@@ -132,6 +155,24 @@ class TransformedCost:
         if not fixed:
             self.product[:] = 0.0
 
+    def _read(self, geometry, shift, slope):
+        """Have the matrix made of the costs, for an h of this slope. The center and the
+        scale are numbers of float32, so that they are right to the last digit.
+        """
+        middle = float(np.float32(shift + self.center / slope))
+        self.center = slope * (middle - shift)
+        factor = float(np.float32(slope / self.scale))
+        self.scale = slope / factor
+        self.matrix = geometry.shifted(middle, factor)
+
+    def weigh(self, factor):
+        """Multiply the matrix by a factor."""
+        made = self.matrix
+        if isinstance(made, Shifted):
+            self.matrix = Shifted(made.matrix, made.shift, made.factor * factor)
+        else:
+            np.multiply(made, factor, out=made)
+
     def times(self, masses):
         """``f(C) @ masses``, of the mean of both orientations."""
         made = self._losses @ masses.astype(self._losses.dtype)
@@ -139,29 +180,33 @@ class TransformedCost:
 
 
 class BilinearTerm:
-    """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype; the
-    mean of that and of the same with their transposes unless both are symmetric.
+    """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
+    both symmetric `Shifted`; the mean of that and of the same with their transposes
+    unless both are symmetric.
     """
 
     def __init__(self, left, right, symmetric, n_threads):
         self.matrices, self.symmetric = (left, right), symmetric
         self._n_threads = n_threads
-        self._orientations = [(left, Panels(right, True, n_threads=n_threads))]
+        if not isinstance(right, Shifted):
+            right = Panels(right, True, n_threads=n_threads)
+        self._orientations, self._scratch = [(left, right)], None
         if not symmetric:
+            left, right = self.matrices
             other = np.ascontiguousarray(left.T), Panels(right, n_threads=n_threads)
             self._orientations.append(other)
-        shape, dtype = (len(left), len(right)), left.dtype
-        self._scratch = [aligned_empty(shape, dtype) for _ in self._orientations]
+            self._scratch = aligned_empty(self.shape, left.dtype)
 
     @property
     def shape(self):
         """Of its products."""
-        return self._scratch[0].shape
+        left, right = self.matrices
+        return len(left), len(right)
 
     @property
-    def packed(self):
-        """The right matrix, packed."""
-        return self._orientations[0][1]
+    def factors(self):
+        """Both matrices, the right one transposed, as `multiply` takes them."""
+        return self._orientations[0]
 
     def astype(self, dtype):
         """The same in another precision, with room of its own."""
@@ -173,18 +218,12 @@ class BilinearTerm:
         is whole, after the deadline.
         """
         for (left, right), made in zip(
-            self._orientations, (out, self._scratch[-1]), strict=False
+            self._orientations, (out, self._scratch), strict=False
         ):
-            n_threads, scratch = self._n_threads, self._scratch[0]
-            panels = Panels(plan, n_threads=n_threads)
-            for a, b, product in ((left, panels, scratch), (scratch, right, made)):
-                step = max(MULTIPLICATIONS // (a.shape[1] * product.shape[1]), 1)
-                for i in range(0, len(a), step):
-                    deadline.check()
-                    rows = slice(i, i + step)
-                    _products.matmul(a[rows], b, product[rows], n_threads=n_threads)
+            multiply(plan, right, made, self._n_threads, deadline)
+            multiply(left, made, made, self._n_threads, deadline)
         if not self.symmetric:
-            out += self._scratch[1]
+            out += self._scratch
             out *= 0.5
         return out
 
@@ -203,7 +242,8 @@ class BilinearTerm:
         """
         made = aligned_empty((len(matrix), 1), matrix.dtype)
         column = Panels(masses.astype(matrix.dtype)[:, None], n_threads=self._n_threads)
-        matrix = np.ascontiguousarray(matrix)
+        if not isinstance(matrix, Shifted):
+            matrix = np.ascontiguousarray(matrix)
         _products.matmul(matrix, column, made, n_threads=self._n_threads)
         return made[:, 0]
 
@@ -268,6 +308,7 @@ def common_shift(x, y, fixed):
     where they differ by as much.
     """
     shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
-    if fixed or abs(shift) > max(float(np.ptp(matrix)) for matrix in (x, y)):
+    ranges = [float(matrix.max()) - float(matrix.min()) for matrix in (x, y)]
+    if fixed or abs(shift) > max(ranges):
         return shift
     return 0.0

@@ -11,7 +11,7 @@ from ..problems.losses import LOSSES
 from ..utils.blocks import SCRATCH_BYTES, row_blocks
 
 # Bytes of linearized costs that are kept rather than made anew from their factors.
-KEPT_BYTES = 8 * SCRATCH_BYTES
+KEPT_BYTES = 32 * SCRATCH_BYTES
 
 
 class DenseCosts:

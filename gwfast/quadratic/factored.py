@@ -17,7 +17,7 @@ from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from .anderson import DEPTH, Anderson
-from .extrapolation import MAX_DEEP_CHANGE
+from .extrapolation import MAX_DEEPENING_CHANGE
 from .linearization import Update, not_negative
 from .methods import PGD
 from .resuming import ResumableFactored
@@ -77,7 +77,7 @@ class Factored(ResumableFactored):
         if self._tier == "dense":
             self._buffer = Buffer(aligned_empty(self.problem.shape))
 
-    def start(self, plan=None):
+    def start(self, plan=None, *, takes=False):
         """Set the state; None is the product plan, which needs no matrix."""
         problem = self.problem
         if plan is None:
@@ -148,7 +148,7 @@ class Factored(ResumableFactored):
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         self._change = change
-        self._anderson.depth = DEPTH if change <= MAX_DEEP_CHANGE else 1
+        self._anderson.depth = DEPTH if change <= MAX_DEEPENING_CHANGE else 1
         self._anderson.add(before, self.state)
         if self._support is not None:
             bound = np.inf

@@ -82,8 +82,10 @@ class Linearization:
         self.problem, self.n_threads = problem, n_threads
         self.precision = precision
 
-    def start(self, plan=None):
-        """Set the state, by default to the product plan; returns the objective."""
+    def start(self, plan=None, *, takes=False):
+        """Set the state, by default to the product plan; returns the objective. It
+        `takes` a plan that nobody else needs, whose array may become the state's.
+        """
 
     def scratch(self):
         """A float32 matrix (n, m) in which to make a plan for `start`; what it holds is

@@ -9,21 +9,34 @@ The first two terms are thin. The last is small, and linear in the plan: it is k
 it is at a reference, and what it has changed by since is measured on some rows.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
-from ..problems.low_rank import MIN_POINTS, leading_eigenpairs
+from ..problems.low_rank import (
+    MIN_POINTS,
+    leading_eigenpairs,
+    square_lengths,
+    stored,
+)
+from ..utils.blocks import row_blocks
 from ..utils.trees import as_saved
+from . import matrix_products
+from .kept_product import KeptProduct
 
-# Eigenvectors, at most one for so many points, but for the bounds.
-POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 256
+# Eigenvectors, at most one for so many points, but for the bounds: of 3000 points as
+# many products were made whole with 93 as with 200 (6 of 11), and with 32 9 of 13.
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 80
 # Rows that are measured: so many evenly spread, and as many of those that the leading
 # eigenvectors leave out most of.
 MEASURED = 8
 # Thin products from one whole one to the next that are worth looking for them, and
 # products that are made whole without a look, at most, where there are fewer.
 WORTH, MAX_PAUSE = 2, 16
+# Bytes of left factors that are put together at a time.
+FINISHED_BYTES = 1 << 24
 
 
 def suits(shape, symmetric):
@@ -47,15 +60,18 @@ class LeadingParts:
     def of(self, bilinear):
         """The `ThinFactors` of the matrices, in their precision."""
         left, right = bilinear.matrices
+        if left.dtype in self._made:
+            return self._made[left.dtype]
         if self._pairs is None:
             rank = rank_for(bilinear.shape)
             self._pairs = [
                 leading_eigenpairs(one, rank, self._n_threads) for one in (left, right)
             ]
-        if left.dtype not in self._made:
-            made = ThinFactors(bilinear, self._pairs, self._n_threads)
-            self._made[left.dtype] = made
-        return self._made[left.dtype]
+        made = ThinFactors(bilinear, self._pairs, self._n_threads)
+        self._made[left.dtype] = made
+        if left.dtype == np.float32:
+            self._pairs = None  # nothing comes after float32 but what it has made
+        return made
 
 
 class ThinFactors:
@@ -63,6 +79,8 @@ class ThinFactors:
 
     Attributes
     ----------
+    rank : int
+        Eigenvectors of a side.
     measured : (k,) ndarray of int
         The rows of the product that are made whole.
     """
@@ -70,44 +88,73 @@ class ThinFactors:
     def __init__(self, bilinear, pairs, n_threads):
         (vectors, values), (others, weights) = pairs
         left, self._n_threads = bilinear.matrices[0], n_threads
-        self._left, self._right, dtype = left, bilinear.packed, left.dtype
-        missed = np.einsum("ij,ij->i", left, left) - vectors**2 @ values**2
+        (self._left, self._right), dtype = bilinear.factors, left.dtype
+        missed = square_lengths(left, n_threads) - vectors**2 @ values**2
         spread = range(0, len(left), max(len(left) // MEASURED, 1))
         self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
         # These rows of the matrix come along with the eigenvectors.
-        self._rows = np.ascontiguousarray(
-            np.concatenate([vectors.T, left[self.measured]]), dtype
-        )
+        some = stored(left[self.measured], n_threads)
+        self._rows = np.ascontiguousarray(np.concatenate([vectors.T, some]), dtype)
         self._vectors = np.ascontiguousarray(vectors * values, dtype)
         self._others = np.ascontiguousarray(others, dtype)
-        self._packed, self._weights = self._pack(self._others), weights.astype(dtype)
+        self._weights, self.rank = weights.astype(dtype), len(weights)
 
     def begin(self, plan):
-        """Factors of the thin part of a product, (n, k) and (k, m), and its measured
-        rows, whole.
-        """
-        rank = len(self._weights)
-        made = self._times(self._rows, self._pack(plan))
-        core = self._times(made[:rank], self._packed)
+        """The `ThinPart` of the product of a plan, and its measured rows, whole."""
+        rank = self.rank
+        product = self._times(self._left, self._times(plan, self._others))
+        made = self._times(self._rows, plan)
+        product -= self._times(self._vectors, self._times(made[:rank], self._others))
         made = self._times(made, self._right)
-        product = self._times(self._left, self._pack(self._times(plan, self._packed)))
-        product -= self._times(self._vectors, self._pack(core))
         product *= self._weights
-        left = np.concatenate([self._vectors, product], axis=1)
-        right = np.concatenate([made[:rank], self._others.T])
-        return left, right, made[rank:]
+        return self.part(product, made[:rank]), made[rank:]
 
-    def finish(self, left, right, out):
-        """Write the product of two such factors."""
-        _products.matmul(left, self._pack(right), out, n_threads=self._n_threads)
+    def part(self, left, right):
+        """The `ThinPart` with these columns (n, k) and rows (k, m)."""
+        return ThinPart(left, right, self._vectors, self._others, self._n_threads)
 
-    def _pack(self, matrix):
-        return Panels(matrix, n_threads=self._n_threads)
-
-    def _times(self, a, packed):
-        made = aligned_empty((len(a), packed.m), a.dtype)
-        _products.matmul(a, packed, made, n_threads=self._n_threads)
+    def _times(self, a, b):
+        columns = b.m if isinstance(b, Panels) else b.shape[1]
+        made = aligned_empty((len(a), columns), self._rows.dtype)
+        matrix_products.multiply(a, b, made, self._n_threads)
         return made
+
+
+class ThinPart(NamedTuple):
+    """The thin part ``[vectors, left] @ [right, others']`` of a product; the
+    eigenvectors are the same for all plans.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    vectors: np.ndarray
+    others: np.ndarray
+    n_threads: int
+
+    def export(self):
+        """A tree from which `LowRankProducts.as_part` makes it."""
+        return self.left, self.right
+
+    def writer(self):
+        """A function that writes some rows, a slice, of it."""
+        right = np.concatenate([self.right, self.others.T])
+        packed = Panels(right, n_threads=self.n_threads)
+
+        def write(rows, out):
+            left = np.concatenate([self.vectors[rows], self.left[rows]], axis=1)
+            _products.matmul(left, packed, out, n_threads=self.n_threads)
+
+        return write
+
+    def finish(self, out):
+        """Write all of it."""
+        write, width = self.writer(), 2 * self.left.shape[1]
+        for rows in row_blocks(len(out), width, FINISHED_BYTES):
+            write(rows, out[rows])
+
+    def rows(self, some):
+        """A few of its rows."""
+        return self.vectors[some] @ self.right + self.left[some] @ self.others.T
 
 
 class LowRankProducts:
@@ -118,94 +165,116 @@ class LowRankProducts:
     bilinear : BilinearTerm
     parts : LeadingParts
     n_threads : int
+    kept : KeptProduct or None, default=None
+        Whose `rest` is what thin products lack at the reference.
     """
 
-    def __init__(self, bilinear, parts, n_threads):
+    def __init__(self, bilinear, parts, n_threads, kept=None):
         self._bilinear, self._parts, self._n_threads = bilinear, parts, n_threads
-        self._thin = self._rest = None
-        self._offset = 0.0
+        self._kept, self._part = kept or KeptProduct(), None
+        self._refers, self._offset = False, 0.0
         # Products near the reference so far, those left to be made without a look, and
         # how many these are the next time.
         self._run, self._pause, self._next_pause = 0, 0, 1
 
     @property
+    def has_reference(self):
+        """Whether there is a reference, and it is still kept."""
+        return self._refers and self._kept.rest is not None
+
+    @property
     def is_fresh(self):
         """Whether nothing has been made of this reference yet."""
-        return self._rest is not None and self._run == 0
+        return self.has_reference and self._run == 0
 
     def export(self):
-        """A tree from which `restore` takes the reference."""
+        """A tree from which `restore` takes the reference, but for what is kept."""
         counts = self._run, self._pause, self._next_pause
-        return dict(rest=self._rest, offset=self._offset, counts=counts)
+        known = self.has_reference
+        return dict(has_reference=known, offset=self._offset, counts=counts)
 
-    def restore(self, saved, shape, dtype):
-        """Take the reference that another exported, of this shape and dtype."""
-        self._offset, self._rest = float(saved["offset"]), None
+    def restore(self, saved):
+        """Take the reference that another exported."""
+        self._refers = bool(saved["has_reference"])
+        self._offset = float(saved["offset"])
         self._run, self._pause, self._next_pause = map(int, saved["counts"])
-        if saved["rest"] is not None:
-            self._rest = aligned_empty(shape, dtype)
-            np.copyto(self._rest, as_saved(saved["rest"], shape, dtype))
+
+    def as_part(self, saved):
+        """The thin part that another exported."""
+        n, m = self._bilinear.shape
+        factors, (left, right) = self._parts.of(self._bilinear), saved
+        rank, dtype = factors.rank, self._bilinear.matrices[0].dtype
+        left = as_saved(left, (n, rank), dtype)
+        return factors.part(left, as_saved(right, (rank, m), dtype))
 
     def forget(self):
         """Take the product of nothing as the reference."""
-        self._rest, self._offset = None, 0.0
+        self._refers, self._offset = False, 0.0
 
     def fill(self, plan, out, max_error, over):
         """Write the product of `plan` into `out`, if what it is wrong by is at most
         `max_error` in the mean over a plan, this or another; returns whether it was.
         """
+        self._part = None
         if self._pause:
             self._pause -= 1
             return False
         factors = self._parts.of(self._bilinear)
-        *self._thin, whole = factors.begin(plan)
+        self._part, whole = factors.begin(plan)
         if not max_error > 0:
             return False
         if not self._error(over, whole) <= max_error:
-            if self._rest is not None and self._run < WORTH:
+            if self.has_reference and self._run < WORTH:
                 self._pause = self._next_pause
-                self._next_pause, self._thin = min(2 * self._pause, MAX_PAUSE), None
-            else:
+                self._next_pause, self._part = min(2 * self._pause, MAX_PAUSE), None
+            elif self.has_reference:
                 self._next_pause = 1
             return False
         self._run += 1
-        factors.finish(*self._thin, out)
-        self._thin = None
-        if self._rest is not None:
-            out += self._rest
+        self._part.finish(out)
+        if self.has_reference:
+            out += self._kept.rest
         return True
+
+    def take_part(self):
+        """The thin part of the product of the plan last passed to `fill`, to be kept,
+        or None if there was no look at it.
+        """
+        part, self._part = self._part, None
+        return part
 
     def refer(self, plan, product):
         """Take as the reference the plan last passed to `fill`, of this product, if
         there was a look at it.
         """
-        if self._thin is None:
-            return
-        if self._rest is None:
-            self._rest = aligned_empty(product.shape, product.dtype)
-        self._parts.of(self._bilinear).finish(*self._thin, self._rest)
-        np.subtract(product, self._rest, out=self._rest)
-        self._run, self._thin = 0, None
-        self._offset = _kernels.dot(plan, self._rest, self._n_threads)
+        part = self.take_part()
+        if part is not None:
+            self._kept.take(product, part)
+            self.referred(plan)
+
+    def referred(self, plan):
+        """Take as the reference a plan of which the rest is kept."""
+        self._run, self._refers = 0, True
+        self._offset = _kernels.dot(plan, self._kept.rest, self._n_threads)
 
     def correction(self, plan):
         """What ``<plan, product>`` lacks with the product that `fill` has written for
         the plan, up to the square of its distance from the reference: what is left out
         is self-adjoint.
         """
-        if self._rest is None:
+        if not self.has_reference:
             return 0.0
-        return _kernels.dot(plan, self._rest, self._n_threads) - self._offset
+        rest = self._kept.rest
+        return _kernels.dot(plan, rest, self._n_threads) - self._offset
 
     def _error(self, plan, whole):
         """Mean over measured rows of a plan of what the product is wrong by, beside
         what is the same all over a row.
         """
         some = self._parts.of(self._bilinear).measured
-        left, right = self._thin
-        wrong = whole - left[some] @ right
-        if self._rest is not None:
-            wrong -= self._rest[some]
+        wrong = whole - self._part.rows(some)
+        if self.has_reference:
+            wrong -= self._kept.rest[some]
         weights = plan[some]
         mass = weights.sum(axis=1, keepdims=True)
         weights = np.divide(weights, mass, where=mass > 0, out=np.zeros_like(weights))
@@ -214,10 +283,8 @@ class LowRankProducts:
         return float(total) / max(np.count_nonzero(mass), 1)
 
 
-def nbytes(shape, itemsize, n_states):
-    """Bytes that thin products take, with so many references at a time."""
+def nbytes(shape, itemsize):
+    """Bytes that thin products take beside the reference."""
     n, m = shape
-    # Eigenvectors as they were found, as factors (one side packed too), and what they
-    # are multiplied to, twice.
-    vectors = (rank_for(shape) + 2 * MEASURED) * (n + m)
-    return itemsize * (n_states * n * m + 8 * vectors)
+    # Eigenvectors as they were found, as factors, and what they are multiplied to.
+    return itemsize * 8 * (rank_for(shape) + 2 * MEASURED) * (n + m)

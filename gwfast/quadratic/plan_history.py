@@ -7,6 +7,8 @@ import numpy as np
 from ..utils.trees import as_saved
 from .anderson import Anderson
 
+# Entries of plans that are looked at, at most, but for so many rows.
+SAMPLE_ENTRIES, SAMPLE_ROWS = 1 << 18, 32
 # Entries of matrices that are combined at a time.
 COMBINED = 1 << 16
 
@@ -16,20 +18,23 @@ class PlanHistory:
     vectors `beside` that are taken to be linear in the plan as well.
 
     The linearized cost is linear in the plan: to extrapolate, the products are
-    combined, and the plan that they would belong to is never made but for about
-    `max_rows` of its `n` rows. For `depth` see `Anderson`; with 0 nothing is kept.
+    combined, and the plan that they would belong to, (n, m), is never made but for
+    about `max_rows` of its rows, or fewer where these are long. For `depth` see
+    `Anderson`; with 0 nothing is kept. The products are by default kept here, or by
+    `products`, which keep the last.
     """
 
-    def __init__(self, n, depth, max_rows):
+    def __init__(self, n, m, depth, max_rows, products=None):
+        max_rows = min(max_rows, max(SAMPLE_ENTRIES // m, SAMPLE_ROWS))
         self.rows = slice(None, None, max(n // max_rows, 1))
-        self._depth = depth
+        self._depth, self._elsewhere = depth, products
         self.clear()
 
     def export(self):
         """A tree from which `restore` takes all that is known."""
         return dict(
             steps=self._anderson.export(),
-            products=self._products.export(),
+            products=None if self._elsewhere else self._products.export(),
             beside=self._beside,
             extrapolated=self._extrapolated,
             unkept=self._unkept,
@@ -39,7 +44,8 @@ class PlanHistory:
         """Take what another exported of plans of this shape and dtype."""
         rows = (len(range(shape[0])[self.rows]), shape[1])
         self._anderson.restore(saved["steps"], rows, dtype)
-        self._products.restore(saved["products"], shape[0] * shape[1], dtype)
+        if not self._elsewhere:
+            self._products.restore(saved["products"], shape[0] * shape[1], dtype)
         self._beside = [np.asarray(one, dtype=np.float64) for one in saved["beside"]]
         start = saved["extrapolated"]
         self._extrapolated = None if start is None else as_saved(start, rows, dtype)
@@ -48,7 +54,7 @@ class PlanHistory:
     def clear(self):
         """Forget all plans."""
         self._anderson = Anderson(self._depth)
-        self._products, self._beside = _Ring(self._depth + 1), []
+        self._products, self._beside = self._elsewhere or _Ring(self._depth + 1), []
         self.drop_extrapolated()
         # Whether the product of the last plan has not been kept.
         self._unkept = False
@@ -67,7 +73,15 @@ class PlanHistory:
             self.clear()
         self._unkept = True
         start, self._extrapolated = self._extrapolated, None
-        return (plan[self.rows].copy(), False) if start is None else (start, True)
+        if start is not None:
+            return start, True
+        known = self._anderson.has_steps
+        return (self.last[1] if known else plan[self.rows].copy()), False
+
+    @property
+    def last(self):
+        """The rows that the last step came from, and those it led to."""
+        return self._anderson.last
 
     def add(self, start, plan):
         """A step from rows to a plan."""
@@ -79,24 +93,32 @@ class PlanHistory:
         returns what is beside that, or None if they do not say.
         """
         self._unkept = False
-        self._products.add(product)
         self._beside = [*self._beside[-self._depth :], beside]
-        coefficients = self._anderson.coefficients()
+        coefficients = ()
+        if self._products.is_known:
+            coefficients = self._anderson.coefficients()
+        self._products.settle(product, coefficients)
         if not coefficients:
             return None
-        self._products.combine(coefficients, product)
         rows = self._anderson.combined(coefficients)
         self._extrapolated = rows.astype(product.dtype)
         return np.dot(coefficients, self._beside[-len(coefficients) :])
 
     def last_product(self, out):
         """Copy the last product that was kept to `out`; returns what was beside it."""
-        np.copyto(out, self._products.last(out.shape))
+        self._products.write_last(out)
         return self._beside[-1]
+
+    @property
+    def is_kept(self):
+        """Whether the product of the last plan is."""
+        return not self._unkept
 
 
 class _Ring:
     """The last matrices of a row of them, copied."""
+
+    is_known = True
 
     def __init__(self, size):
         self._size, self._slots, self._count = size, None, 0
@@ -113,17 +135,24 @@ class _Ring:
             self._slots = np.empty((self._size, size), dtype)
             self._slots[:used] = as_saved(saved["slots"], (used, size), dtype)
 
-    def add(self, matrix):
+    def settle(self, matrix, coefficients):
+        """Add a matrix, and overwrite it by the sum of the last ones, it too,
+        multiplied by these, oldest first; it stays as it is where there are none.
+        """
+        self._add(matrix)
+        if coefficients:
+            self._combine(coefficients, matrix)
+
+    def write_last(self, out):
+        np.copyto(out, self._slots[(self._count - 1) % self._size].reshape(out.shape))
+
+    def _add(self, matrix):
         if self._slots is None:
             self._slots = np.empty((self._size, matrix.size), matrix.dtype)
         np.copyto(self._slots[self._count % self._size], matrix.reshape(-1))
         self._count += 1
 
-    def last(self, shape):
-        return self._slots[(self._count - 1) % self._size].reshape(shape)
-
-    def combine(self, coefficients, out):
-        """``out``, the sum of the last ones multiplied by these, oldest first."""
+    def _combine(self, coefficients, out):
         weights = np.zeros(self._size, out.dtype)
         first = self._count - len(coefficients)
         slots = [k % self._size for k in range(first, self._count)]

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
+from .kept_product import KeptProduct
 from .low_rank_products import LeadingParts, LowRankProducts, suits
 from .mixed_precision import Increments
 
@@ -24,36 +25,49 @@ class PlanProducts:
     n_threads : int
     leading : LeadingParts or None, default=None
         Of the same matrices; by default found when they are needed.
+    keeps_last : bool, default=False
+        Whether the last product is kept, when that is asked for, for extrapolation.
+    kept : KeptProduct or None, default=None
+        Where that is, and what thin products lack.
 
     Attributes
     ----------
     is_thin : bool
         Whether the last product was.
+    keeps_last : bool
     """
 
-    def __init__(self, bilinear, n_threads, leading=None):
+    def __init__(
+        self, bilinear, n_threads, leading=None, *, keeps_last=False, kept=None
+    ):
+        self.keeps_last, self._pending = keeps_last, None
+        self._kept = KeptProduct() if kept is None else kept
         self.bilinear, self._n_threads = bilinear, n_threads
         self._leading = leading
         if leading is None and suits(bilinear.shape, bilinear.symmetric):
             self._leading = LeadingParts(n_threads)
         self._increments = self._thin = None
         if self._leading is not None:
-            self._thin = LowRankProducts(bilinear, self._leading, n_threads)
+            given = bilinear, self._leading, n_threads, self._kept
+            self._thin = LowRankProducts(*given)
         self.is_thin, self._n_whole, self._outer = False, 0, None
 
-    def astype(self, dtype):
+    def astype(self, dtype, *, keeps_last=False):
         """Those of another precision."""
-        return PlanProducts(self.bilinear.astype(dtype), self._n_threads, self._leading)
+        given = self.bilinear.astype(dtype), self._n_threads, self._leading
+        return PlanProducts(*given, keeps_last=keeps_last)
 
     def fork(self):
         """Others of the same matrices."""
-        return PlanProducts(self.bilinear, self._n_threads, self._leading)
+        given = self.bilinear, self._n_threads, self._leading
+        kept = self._kept.fork()
+        return PlanProducts(*given, keeps_last=self.keeps_last, kept=kept)
 
     def use_increments(self, products, made):
         """Make products near whole ones by those of a lower precision, which are taken,
         to an array that nothing else needs.
         """
-        self._thin = None
+        self._thin, products.keeps_last = None, False
         self._increments = Increments(products, made, self._n_threads)
 
     def fill(self, plan, out, allowed, deadline=NEVER, *, over=None):
@@ -62,6 +76,7 @@ class PlanProducts:
         deadline.
         """
         outer, self._outer = self._outer, None
+        self._pending = None
         if outer is not None:
             self.is_thin = False
             self.bilinear.multiply_outer(*outer, out)
@@ -73,6 +88,8 @@ class PlanProducts:
             least = max(least, ROUNDED * float(np.finfo(out.dtype).eps))
         over = plan if over is None else over
         self.is_thin = thin is not None and thin.fill(plan, out, least, over)
+        if self.keeps_last:
+            self._pending = plan, self.is_thin, self.is_thin and thin.has_reference
         if self.is_thin:
             return
         if near is None:
@@ -82,8 +99,40 @@ class PlanProducts:
         else:
             self.bilinear.multiply(plan, out, deadline)
             near.refer(plan, out)
-        if thin is not None:
+        if thin is not None and not self.keeps_last:
             thin.refer(plan, out)
+
+    @property
+    def is_known(self):
+        """Whether the last product is kept."""
+        return self._kept.is_known
+
+    def settle(self, product, coefficients=None):
+        """Take what is needed later of the product of the last `fill`, and overwrite it
+        by its combination with the last one that was kept, if there are `coefficients`
+        (of that one, and of this); it is kept unless these are None.
+        """
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        (plan, is_thin, is_near), thin = pending, self._thin
+        part = None if thin is None else thin.take_part()
+        if coefficients is None and (is_thin or part is None):
+            self._kept.forget()
+            return
+        self._kept.advance(product, part, coefficients, is_near=is_near)
+        if thin is not None and not is_near:
+            # Without a part the rest is all of the product.
+            thin.forget() if part is None else thin.referred(plan)
+
+    def write_last(self, out):
+        """Write the product that was kept; that of the last `fill` is forgotten."""
+        self._pending = None
+        self._kept.write(out)
+
+    def unsettle(self):
+        """Forget the product of the last `fill`."""
+        self._pending = None
 
     def expect_outer(self, rows, cols):
         """Take the next plan for ``rows cols'``, whose product takes no product of
@@ -116,6 +165,7 @@ class PlanProducts:
         return dict(
             increments=near and near.export(),
             thin=thin and thin.export(),
+            kept=self._kept.export(),
             is_thin=self.is_thin,
             n_whole=self._n_whole,
         )
@@ -125,6 +175,8 @@ class PlanProducts:
         if self._increments is not None:
             self._increments.restore(saved["increments"], shape, dtype)
         if self._thin is not None:
-            self._thin.restore(saved["thin"], shape, dtype)
+            self._thin.restore(saved["thin"])
+        as_part = None if self._thin is None else self._thin.as_part
+        self._kept.restore(saved["kept"], shape, dtype, as_part)
         self.is_thin = bool(saved["is_thin"])
         self._n_whole = int(saved["n_whole"])

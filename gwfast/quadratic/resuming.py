@@ -81,6 +81,7 @@ class ResumableDense(Linearization):
 
     def export(self):
         buffer = self._buffer
+        self._settle()
         return dict(
             plan=self.state,
             # Elsewhere it is made anew, of the plan itself.

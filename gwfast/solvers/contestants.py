@@ -241,13 +241,13 @@ def candidates_from_starts(
     return made
 
 
-def promote(coarse, linearization, schedule, at):
+def promote(coarse, linearization, schedule, at, *, alone=False):
     """The contestant on more points, among which `at` are those it had; or on the costs
-    themselves of all points.
+    themselves of all points. If it is `alone` nobody else needs the room of its plan.
     """
     before, schedule = coarse.loop.linearization, Schedule(schedule.last, schedule.last)
     if is_factored(before.problem) and not is_factored(linearization.problem):
-        return _on_costs(coarse, linearization, schedule, at)
+        return _on_costs(coarse, linearization, schedule, at, alone)
     return Contestant.at_start(
         coarse.label,
         linearization,
@@ -257,7 +257,7 @@ def promote(coarse, linearization, schedule, at):
     )
 
 
-def _on_costs(coarse, linearization, schedule, at):
+def _on_costs(coarse, linearization, schedule, at, alone):
     """The contestant on the costs whose eigenvectors it had, with its next plan."""
     one = coarse.advance(dataclasses.replace(NEXT, max_outer=coarse.n_outer + 1))
     began, fork = time.perf_counter(), linearization.fork()
@@ -266,8 +266,8 @@ def _on_costs(coarse, linearization, schedule, at):
         potentials = one.solution.potentials_for(fork)
     else:
         plan, some = np.zeros(shape, dtype=plan.dtype), plan
-        plan[np.ix_(*at)] = some
-    gw_cost = fork.start(plan)
+        plan[np.ix_(*at)], alone = some, True
+    gw_cost = fork.start(plan, takes=alone)
     loop = OuterLoop(fork, schedule, gw_cost, potentials=potentials)
     return Contestant(coarse.label, loop, time.perf_counter() - began)
 

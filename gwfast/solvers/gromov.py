@@ -84,7 +84,9 @@ def gromov_wasserstein(
     Parameters
     ----------
     cost_x : array-like of shape (n, n), PointCloud, graph, or QuadraticProblem
-        Costs (distances or similarities) within the first space, symmetric or not. A
+        Costs (distances or similarities) within the first space, symmetric or not, of
+        any type of number; large ones of float16, float32 or float64 are read as they
+        came, also from a file (`numpy.memmap`). A
         `PointCloud` is worth it wherever its metrics apply: with the squared loss the
         costs are never formed. Both sides must be of one kind, distances or
         similarities (``metric="cosine"`` is a similarity). A SciPy sparse matrix or a

@@ -42,11 +42,14 @@ from .starts import (
 # all annealing is over. On the word vectors and cells measured, a start that led to the
 # lowest optimum was among the first five of thirty by then.
 ROUNDS = (8, 20, 40, 80)
-# What the race, and levels on the way to the last, are worth. The objective of a plan
-# that misses its marginals is off by about that much of the largest terms in it, so the
-# race, which compares them, is stricter.
+# What the race is worth, and a solve of which only a start is taken. The objective of a
+# plan that misses its marginals is off by about that much of the largest terms in it,
+# so the race, which compares them, is stricter.
 RACE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 COARSE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-3, marginal_tol=1e-3)
+# How far a level goes on when its race is over: on the next one plans move by a tenth
+# or two at first, and what is settled finer than that took the same steps there again.
+PASSING = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-2, marginal_tol=1e-3)
 # Relative differences of states and of objectives below which two candidates are on the
 # way to the same optimum. States of mirror images differ by 0.5 to 1.4.
 SAME_STATE, SAME_COST = 0.3, 0.05
@@ -106,6 +109,8 @@ def search(problem, options, report, further=0.0):
             room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
             fresh = fresh and (room or placement_of(part) is None)
             standing = _entered(standing, *entering, fresh, options, report)
+        if is_last:
+            source = None  # its eigenvectors have done their part
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)
         standing = successive_halving(
@@ -196,7 +201,8 @@ def _entered(before, number, linearization, schedule, points, fresh, options, re
     else:
         at = [np.searchsorted(*pair) for pair in zip(*points, strict=True)]
         left = before.left[:1] if before.is_late else before.left
-        field = [promote(one, *costs, at) for one in left]
+        alone = len(left) == 1
+        field = [promote(one, *costs, at, alone=alone) for one in left]
         if fresh and not before.is_late:
             starts = fresh_starts(shape)
             field += [
@@ -211,7 +217,7 @@ def _entered(before, number, linearization, schedule, points, fresh, options, re
 
 def _went_on(standing, limits, checkpoint):
     """Those that are left when they are where the next level takes over."""
-    far = dataclasses.replace(limits.within(COARSE), max_outer=COARSE.max_outer)
+    far = dataclasses.replace(limits.within(PASSING), max_outer=PASSING.max_outer)
     for k, one in enumerate(standing.left):
         # A checkpoint may have some that went on already.
         if one.outcome == AHEAD:

@@ -39,12 +39,30 @@ def descend(problem, start, options):
     kind = dict(method=options.method, precision=options.precision)
     kind |= dict(deadline=limits.deadline)
     linearization = linearize(problem, threads, options.tier, **kind)
-    epsilons, last = options.epsilon.resolve(linearization), None
+    epsilons = options.epsilon.resolve(linearization)
     limits.deadline.check()
     if checkpoint.is_new:
         shared = Shared(scratch=linearization.scratch, deadline=limits.deadline)
         plan = start_plan(start, problem, threads, shared)
         checkpoint.stop_if(limits.deadline.passed())
+    last, plan = _near_the_end(problem, linearization, epsilons, plan, options)
+    if last is not None and last.status == Status.STOPPED:
+        # One iteration, unseen, makes a plan of the problem itself.
+        limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
+        loop = _loop(linearization, epsilons, plan, last, NOT_KEPT, DESCENT)
+        last = loop.run(limits)
+        return dataclasses.replace(last, status=Status.STOPPED)
+    kept_as = checkpoint, DESCENT
+    loop = _loop(linearization, epsilons, plan, last, *kept_as, options.method)
+    del last, plan  # their room is needed
+    return _run(loop, limits, options.callback, *kept_as)
+
+
+def _near_the_end(problem, linearization, epsilons, plan, options):
+    """The `Solution` of the last warm start and its plan; None and the plan that there
+    was where there are none.
+    """
+    last, checkpoint = None, options.checkpoint
     stages = _warm_starts(problem, linearization, epsilons, options)
     for stage, costs, stage_limits in stages:
         if not checkpoint.is_past(stage):
@@ -53,19 +71,9 @@ def descend(problem, start, options):
             plan = last.coupling.toarray()
         if stage == FLOAT32:
             linearization.use_increments(costs)
-        if last is None:
-            continue
-        if last.status == Status.STOPPED:
-            # One iteration, unseen, makes a plan of the problem itself.
-            limits = dataclasses.replace(limits, max_outer=len(last.history) + 1)
-            loop = _loop(linearization, epsilons, plan, last, NOT_KEPT, DESCENT)
-            last = loop.run(limits)
-            return dataclasses.replace(last, status=Status.STOPPED)
-        if last.status == Status.TIME_LIMIT:
+        if last is not None and last.status in (Status.STOPPED, Status.TIME_LIMIT):
             break
-    kept_as = checkpoint, DESCENT
-    loop = _loop(linearization, epsilons, plan, last, *kept_as, options.method)
-    return _run(loop, limits, options.callback, *kept_as)
+    return last, plan
 
 
 def near(limits, first=FLOAT32_LIMITS, after=0.0):
@@ -121,7 +129,7 @@ def _loop(linearization, epsilons, start, after, checkpoint, stage, method=PGD):
         with checkpoint.restoring():
             return OuterLoop.restored(linearization, saved["loop"], method=method)
     began = time.perf_counter()
-    gw_cost = linearization.start(start)
+    gw_cost = linearization.start(start, takes=after is not None)
     # What this has made an update makes.
     seconds = time.perf_counter() - began
     kind = dict(method=method, after=after, update_seconds=seconds)

@@ -2,7 +2,7 @@
 
 # Bytes of float64 scratch for work done block by block of rows, and for what passes
 # over such a block several times, so that it had better stay in cache.
-SCRATCH_BYTES, CACHED_BYTES = 32 * 2**20, 2**18
+SCRATCH_BYTES, CACHED_BYTES = 8 * 2**20, 2**18
 
 
 def row_blocks(n: int, m: int, scratch: int | None = None) -> list[slice]:

@@ -23,6 +23,7 @@ from gwfast.kernels import (
     _products,
     _rows,
     _sparse,
+    reference,
 )
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -142,3 +143,55 @@ def test_rows_made_in_several_strips_give_what_stored_ones_give(kind, isa):
     assert_same(came_same, same)
     for left, right in zip(came_near, near, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_shifted_rows_are_what_their_twin_says(dtype, isa, seed):
+    rng = np.random.default_rng(seed)
+    for n, m in [(1, 1), (3, 2), (17, 15), (129, 257), (4100, 17)]:
+        cost = (rng.random((n, m)) + 3).astype(dtype)
+        cost.flags.writeable = False
+        rows = _rows.Shifted(cost, 3.5, -2.0)
+        expected = reference.Shifted(cost, 3.5, -2.0)
+        np.testing.assert_allclose(stored(rows, 3), expected, rtol=1e-6, atol=1e-7)
+        assert rows.matrix is cost
+        assert (rows.shape, len(rows), rows.dtype) == ((n, m), n, np.float32)
+        some = rng.integers(0, n, 5)
+        np.testing.assert_array_equal(stored(rows[some]), stored(rows)[some])
+        np.testing.assert_array_equal(stored(rows[n // 2 :]), stored(rows)[n // 2 :])
+
+
+def test_every_finite_half_is_that_number(isa):
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)].reshape(-1, 2)
+    came = stored(_rows.Shifted(halves))
+    np.testing.assert_array_equal(came, halves.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_panels_of_made_rows_are_those_of_stored_ones(dtype, isa):
+    rng = np.random.default_rng(3)
+    for n, k in [(1, 1), (15, 3), (67, 200), (300, 31)]:
+        right, a = rng.random((n, k)).astype(dtype), matrix(rng, 9, k)
+        rows = _rows.Shifted(right, 0.25, 3.0)
+        expected, came = buffer(9, n), buffer(9, n)
+        _products.matmul(a, _rows.Panels(stored(rows), True), expected)
+        _products.matmul(a, _rows.Panels(rows, True, n_threads=3), came, n_threads=2)
+        np.testing.assert_array_equal(came, expected)
+        left = stored(rows)
+        _products.matmul(left, _rows.Panels(a, True), out := buffer(n, 9))
+        _products.matmul(rows, _rows.Panels(a, True), again := buffer(n, 9))
+        np.testing.assert_array_equal(again, out)
+
+
+def test_shifted_rows_refuse_what_they_cannot_read():
+    square = np.ones((4, 4))
+    with pytest.raises(ValueError, match="float16, float32 or float64, got int64"):
+        _rows.Shifted(square.astype(np.int64))
+    with pytest.raises(ValueError, match=r"contig|last axis"):
+        _rows.Shifted(square[:, :2])
+    rows = _rows.Shifted(square)
+    with pytest.raises(ValueError, match="transposed"):
+        _rows.Panels(rows)
+    with pytest.raises(ValueError, match="transposed"):
+        _rows.Panels(rows, True, np.ones(4, np.float32))

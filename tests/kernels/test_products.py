@@ -94,3 +94,25 @@ def test_rescaled_columns_have_their_masses(isa, seed):
     _products.gibbs_product(**given)
     _kernels.rescale_columns(v, q, work)
     np.testing.assert_allclose(kernel.sum(axis=0, dtype=float) * v, q, rtol=6e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_of_matrices_are_read_and_written_in_place(dtype, isa, seed):
+    rng = np.random.default_rng(seed)
+    a, b = (rng.normal(size=shape).astype(dtype) for shape in ((41, 7), (7, 90)))
+    expected = np.empty((41, 90), dtype)
+    _products.matmul(a, _rows.Panels(b), expected)
+    out = np.full((41, 200), 7, dtype)
+    for cols in (slice(0, 1), slice(1, 50), slice(50, 90)):
+        at = slice(cols.start + 20, cols.stop + 20)
+        _products.matmul(a, _rows.Panels(b[:, cols]), out[:, at], n_threads=2)
+    np.testing.assert_array_equal(out[:, 20:110], expected)
+    assert (out[:, :20] == 7).all() and (out[:, 110:] == 7).all()
+    wide = np.full((41, 30), 7, dtype)
+    wide[:, 5:12] = a
+    again = np.empty((3, 41), dtype)
+    _products.matmul(b.T[:3].copy(), _rows.Panels(wide[:, 5:12], True), again)
+    np.testing.assert_array_equal(again, expected[:, :3].T)
+    for other in (wide[:, ::2], wide[::-1], wide.T):
+        with pytest.raises(ValueError, match="C-contiguous"):
+            _rows.Panels(other)

@@ -90,9 +90,9 @@ def test_more_steps_save_iterations_where_contraction_is_slow(monkeypatch):
     source, target, _ = load_sample()
     sides = source.vectors, target.vectors
     deep = gwfast.align(*sides, n_words=2000).gw
-    assert deep.converged and deep.n_outer <= 40
-    monkeypatch.setattr(extrapolation, "MAX_DEEP_CHANGE", 0.0)
-    monkeypatch.setattr(factored, "MAX_DEEP_CHANGE", 0.0)
+    assert deep.converged and deep.n_outer <= 34
+    monkeypatch.setattr(extrapolation, "MAX_DEEPENING_CHANGE", 0.0)
+    monkeypatch.setattr(factored, "MAX_DEEPENING_CHANGE", 0.0)
     plain = gwfast.align(*sides, n_words=2000).gw
     assert plain.converged and plain.n_outer > 2 * deep.n_outer
     assert deep.gw_cost <= plain.gw_cost * (1 + 1e-6)

@@ -17,7 +17,7 @@ from helpers.processes import environment
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.linear import sinkhorn_solver
-from gwfast.quadratic import dense_terms
+from gwfast.quadratic import matrix_products
 from gwfast.utils.deadline import Deadline
 
 # Seconds that an interpreter is given to do what takes it one, on a busy machine.
@@ -148,7 +148,7 @@ def test_what_is_not_in_time_does_not_change_a_bit(name, monkeypatch):
     after = Deadline.after
     monkeypatch.setattr(Deadline, "after", lambda time_limit: after(1000.0))
     monkeypatch.setattr(sinkhorn_solver, "LONGEST_CALL", 1e-12)
-    monkeypatch.setattr(dense_terms, "MULTIPLICATIONS", 1500)
+    monkeypatch.setattr(matrix_products, "MULTIPLICATIONS", 1500)
     result = quietly(CALLS[name])
     np.testing.assert_array_equal(result.plan, expected.plan)
     assert (result.gw_cost, result.n_inner) == (expected.gw_cost, expected.n_inner)

@@ -1,0 +1,65 @@
+"""What linearizations whose state is the plan do to go on from where the last plans
+lead: the product is linear in the plan, so it is what moves.
+"""
+
+import numpy as np
+
+from ..kernels import _kernels
+from .anderson import DEPTH
+from .plan_history import PlanHistory
+from .resuming import ResumableDense
+
+# Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
+SAMPLE_ROWS = {0: 1, 1: 128, DEPTH: 32}
+
+
+class ExtrapolatedPlans(ResumableDense):
+    """The part in that of `Dense`."""
+
+    def standing(self):
+        """Marginals and entropy of where the linearized cost is from: of the state, or
+        of where extrapolation has led.
+        """
+        *marginals, entropy = self._standing
+        if entropy is None:
+            entropy = _kernels.entropy(self.state, self.n_threads)
+            self._standing = *marginals, entropy
+        return self._standing
+
+    def extrapolate(self):
+        # The product is linear in the plan: it is what moves, the plan stays.
+        made = self._history.extrapolate(self._buffer.array, self._beside())
+        if made is not None:
+            self._move(made)
+        return made is not None
+
+    def retract(self):
+        self._move(self._history.last_product(self._buffer.array))
+        self._turn = self._buffer.take()
+        self.forget()
+
+    def _beside(self):
+        """What moves with the product; the entropy nearly does."""
+        if self.problem.is_balanced:
+            return np.empty(0)
+        return np.concatenate([np.ravel(one) for one in self.standing()])
+
+    def _move(self, beside):
+        if beside.size:
+            marginals = np.split(np.maximum(beside[:-1], 0.0), self.problem.shape[:1])
+            self._standing = *marginals, float(beside[-1])
+            self._separate(*marginals)
+
+    def forget(self):
+        given = *self.problem.shape, self._depth, SAMPLE_ROWS[self._depth]
+        products = self.products if self.products.keeps_last else None
+        self._history = PlanHistory(*given, products)
+
+    def _settle(self):
+        """Have the products take what they need of the last one before the buffer has
+        something else.
+        """
+        if self._turn == self._buffer.turn:
+            self.products.settle(self._buffer.array)
+        else:
+            self.products.unsettle()

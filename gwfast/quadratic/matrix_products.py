@@ -1,0 +1,54 @@
+"""Products of matrices of any size, with room for a few columns of a factor."""
+
+from ..kernels import _products
+from ..kernels._rows import Panels, Shifted
+from ..utils.deadline import NEVER
+
+# Bytes of a right factor that are packed at a time, at most: the left one is read anew
+# for each such part. And its columns at least.
+PACKED_BYTES, LEAST_COLUMNS = 8 << 20, 64
+# Of a product, between two looks at a deadline: a tenth of a second, or half of one on
+# one thread. Rows of a product do not depend on those made with them.
+MULTIPLICATIONS = 10**10
+
+
+def multiply(a, b, out, n_threads, deadline=NEVER):
+    """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime, and it is not
+    whole, after the deadline.
+
+    Parameters
+    ----------
+    a : (n, k) ndarray or Rows
+    b : (k, m) ndarray, Panels, or symmetric `Shifted`
+    out : (n, m) ndarray
+    n_threads : int
+    deadline : Deadline, default=NEVER
+    """
+    for cols, panels in _packed(b, out.dtype.itemsize, n_threads):
+        step = max(MULTIPLICATIONS // (panels.k * panels.m), 1)
+        for i in range(0, len(a), step):
+            deadline.check()
+            rows = slice(i, min(i + step, len(a)))
+            _products.matmul(a[rows], panels, out[rows, cols], n_threads=n_threads)
+        del panels  # before the next are made
+
+
+def _packed(b, itemsize, n_threads):
+    """Slices of columns and their `Panels`."""
+    if isinstance(b, Panels):
+        yield slice(0, b.m), b
+        return
+    k, m = b.shape
+    step = max(PACKED_BYTES // (itemsize * k * LEAST_COLUMNS), 1) * LEAST_COLUMNS
+    for j in range(0, m, step):
+        cols = slice(j, min(j + step, m))
+        if isinstance(b, Shifted):
+            # Symmetric, its columns are rows.
+            yield cols, Panels(b[cols], True, n_threads=n_threads)
+        else:
+            yield cols, Panels(b[:, cols], n_threads=n_threads)
+
+
+def nbytes(k, m, itemsize):
+    """Bytes that a product with a right factor (k, m) takes."""
+    return min(itemsize * k * m, PACKED_BYTES + itemsize * k * LEAST_COLUMNS)
