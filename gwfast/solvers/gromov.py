@@ -32,7 +32,7 @@ from .options import Callback, InitLike, Search, SolveOptions
 from .race import search
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
-from .thorough import suits, thorough
+from .thorough import has_room, lowest, suits, thorough
 from .unsolved import unsolved
 
 
@@ -326,6 +326,8 @@ def _solve(problem, start, options, report):
         result = dataclasses.replace(result, candidates=candidates)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
+        if options.further and has_room(problem, options):
+            result = lowest(problem, result, options.further, options, report)
         return doubted(problem, result, untried)
     if options.tier != "dense" and not isinstance(start, Product | Given):
         raise MemoryError(

@@ -24,12 +24,16 @@ MAX_LEARNERS, MET = 4, 1e-3
 
 
 def suits(problem, options):
-    """Whether the search can be thorough: of point clouds in the dense tier, where
-    there is room for a second solve.
-    """
-    room = 2 * needs(problem, options.threads(problem), races=False)["dense"]
-    learns = is_factored(problem) and options.tier == "dense"
-    return learns and options.precision is SINGLE and room <= options.memory_limit
+    """Whether the search can be thorough: of point clouds, where there is room."""
+    return is_factored(problem) and has_room(problem, options)
+
+
+def has_room(problem, options):
+    """Whether a second solve fits beside one: in float32, in the dense tier."""
+    if options.tier != "dense" or options.precision is not SINGLE:
+        return False
+    once = needs(problem, options.threads(problem), races=False)["dense"]
+    return 2 * once <= options.memory_limit
 
 
 def thorough(problem, result, options, report):
@@ -38,11 +42,18 @@ def thorough(problem, result, options, report):
     """
     if not suits(problem, options):
         return result
-    candidates, best, found = list(result.candidates), result, None
-    winner = next(row.start for row in reversed(candidates) if row.fate == "won")
     starts = [SelfLearning(options.seed + k) for k in range(MAX_LEARNERS)]
-    if winner != str(Product()):
+    if _winner(result.candidates) != str(Product()):
         starts.insert(0, Product())
+    return lowest(problem, result, starts, options, report)
+
+
+def lowest(problem, result, starts, options, report):
+    """The `GWResult` with the lowest objective: that of the race, or one from other
+    starts, until one has met the best so far.
+    """
+    candidates, best, found = list(result.candidates), result, None
+    winner = _winner(candidates)
     for k, start in enumerate(starts):
         report(ProgressEvent("start", f"start {k + 1} of {len(starts)}: {start}", k))
         made = _tried(problem, start, options)
@@ -70,6 +81,10 @@ def thorough(problem, result, options, report):
             solution = descend(problem, begin, kept)
             best = conclude(solution, False, options.limits)
     return dataclasses.replace(best, candidates=Candidates(candidates))
+
+
+def _winner(candidates):
+    return next((row.start for row in reversed(candidates) if row.fate == "won"), "")
 
 
 def _tried(problem, start, options):
