@@ -10,7 +10,7 @@ most 10 % above. Where it was 20 % above, or two kinds had met, the winner was r
 # Relative difference of objectives from the winner to everything else at which a single
 # start is enough.
 CLEAR = 0.2
-FRESH, ANNEALED = "fresh ", ", annealed"
+FRESH = "fresh "
 # What labels have in common of starts that begin with the same profiles, or learn from
 # the same first matches, and may err together.
 ALIKE = "profile", "self-learning"
@@ -55,7 +55,6 @@ def _followers(candidates, winner):
 def _kind(label):
     """What starts share that are not independent of one another, on the same points."""
     fresh, name = label.startswith(FRESH), label.removeprefix(FRESH)
-    name = name.removesuffix(ANNEALED)
     return fresh, next((kind for kind in ALIKE if kind in name), name)
 
 

@@ -27,7 +27,7 @@ from ..utils.progress import ProgressListener, reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import STARTS, opened
-from .contestants import Standing, candidates_from_starts, hurried, resume
+from .contestants import Standing, candidates_from_starts, heated, resume
 from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
@@ -266,7 +266,9 @@ def _tune(problem, epsilons, starts, prune, key, options):
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
-        schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
+        schedules = [
+            heated(epsilon.resolve(linearization), limits) for epsilon in epsilons
+        ]
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 
@@ -379,7 +381,7 @@ def _finished(standing, prune, limits, report, checkpoint):
 
 
 def _as_starts(starts, problem, seed):
-    """Pairs of a start and whether to anneal it."""
+    """The starts of a number of random ones, or of what a caller may name them by."""
     if starts is None or isinstance(starts, numbers.Integral):
         n_random = None if starts is None else as_count(starts, "starts", least=0)
         return default_starts(problem.shape, seed, n_random)
@@ -388,7 +390,7 @@ def _as_starts(starts, problem, seed):
             f"starts must be a number, a sequence or None, got {type(starts).__name__}"
         )
     starts = [
-        (as_start(start, problem, seed + k, name="starts"), False)
+        as_start(start, problem, seed + k, name="starts")
         for k, start in enumerate(starts)
     ]
     if not starts:

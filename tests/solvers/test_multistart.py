@@ -120,7 +120,7 @@ def test_tuning_is_never_worse_than_the_default(given):
 
 def test_the_best_plan_at_another_epsilon_is_a_start(monkeypatch):
     """Where nothing that races leads to the optimum that it is of."""
-    starts = [[(Exact(), False)], [(Random(0), False)], [(Random(0), False)]]
+    starts = [[Exact()], [Random(0)], [Random(0)]]
     monkeypatch.setattr(race, "default_starts", lambda *_: starts.pop(0))
     problem = permuted(34, 0)
     epsilons = [gwfast.Epsilon(relative=share) for share in (0.03, 0.0175)]

@@ -89,7 +89,7 @@ def test_a_thorough_search_ends_where_two_starts_meet():
 @pytest.fixture
 def poor_race(monkeypatch):
     """Only a random start, which leads nowhere."""
-    starts = [(Random(0), False)]
+    starts = [Random(0)]
     monkeypatch.setattr(race, "default_starts", lambda *_: starts)
 
 
