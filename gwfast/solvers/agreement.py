@@ -32,7 +32,7 @@ def is_sure(candidates):
     if not won:
         return False
     group = _followers(candidates, won[-1].start)
-    met = len({_kind(label) for label in group}) > 1
+    met = len({kind_of(label) for label in group}) > 1
     return met or _gap(candidates, group) >= CLEAR
 
 
@@ -52,7 +52,7 @@ def _followers(candidates, winner):
     return group
 
 
-def _kind(label):
+def kind_of(label):
     """What starts share that are not independent of one another, on the same points."""
     fresh, name = label.startswith(FRESH), label.removeprefix(FRESH)
     return fresh, next((kind for kind in ALIKE if kind in name), name)

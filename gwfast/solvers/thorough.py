@@ -1,6 +1,6 @@
-"""The search that goes on after the race: from the product plan, which races drop early
-for its slow way, and from what point clouds teach themselves, until two starts have met
-at the lowest objective.
+"""The search that goes on after the race, with epsilon lowered slowly: from a broad
+profile, from the product plan, which races drop early for its slow way, and from what
+point clouds teach themselves, until two starts have met at the lowest objective.
 """
 
 import dataclasses
@@ -11,16 +11,22 @@ from ..results.candidates import Candidate, Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
+from .agreement import kind_of
 from .checkpoint import NOT_KEPT
 from .diagnosis import conclude
 from .levels import needs
 from .self_learning import SelfLearning
 from .stages import descend
-from .starts import Given, Product, Shared
+from .starts import Given, Product, Profile, Shared
 
 # Seeds that are tried at most, and the relative difference of objectives below which
 # two starts have met.
 MAX_LEARNERS, MET = 4, 1e-3
+# Width of the profiles that are tried; and of every start the multiple of epsilon that
+# it begins with, and by which factor that is lowered. Of Spanish and French, 1000 words
+# with noise, the product plan led to 8 % above the lowest optimum at a fixed epsilon,
+# to 0.3 % so; of digits the profiles, which had not led there, did.
+BROAD, HOT, SLOWLY = 0.2, 3.0, 0.95
 
 
 def suits(problem, options):
@@ -37,15 +43,22 @@ def has_room(problem, options):
 
 
 def thorough(problem, result, options, report):
-    """The `GWResult` with the lowest objective: that of the race, or one from the
-    product plan or `SelfLearning`, where it `suits`.
+    """The `GWResult` with the lowest objective: that of the race, or one from a
+    profile, the product plan or `SelfLearning`, where it `suits`.
     """
     if not suits(problem, options):
         return result
     starts = [SelfLearning(options.seed + k) for k in range(MAX_LEARNERS)]
-    if _winner(result.candidates) != str(Product()):
-        starts.insert(0, Product())
+    starts = [Profile(BROAD), Product(), *starts]
+    options = dataclasses.replace(options, epsilon=_annealed(options.epsilon))
     return lowest(problem, result, starts, options, report)
+
+
+def _annealed(epsilon):
+    """The epsilon from above, unless it comes from there already."""
+    if epsilon.anneal_from > 1:
+        return epsilon
+    return dataclasses.replace(epsilon, anneal_from=HOT, anneal_by=SLOWLY)
 
 
 def lowest(problem, result, starts, options, report):
@@ -67,7 +80,9 @@ def lowest(problem, result, starts, options, report):
             found, best, winner = (len(candidates) - 1, begin), one, str(start)
         elif met:
             candidates[-1] = candidates[-1]._replace(fate=f"same as {winner}")
-            break
+            # Two of one kind may err together; other seeds only cost more time.
+            if start.is_random or kind_of(str(start)) != kind_of(winner):
+                break
     if found is not None:
         number, begin = found
         candidates = [
