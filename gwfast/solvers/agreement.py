@@ -1,10 +1,10 @@
 """How sure a race can be of the optimum that won it: by how many starts came there that
 know nothing of one another, or by how far everything else is above it.
 
-`CLEAR` is measured: of 52 problems (``python -m benchmarks.search ladders``) the race
-missed the optimum of 15, all of them won by one kind of start, with everything else at
-most 10 % above. Where it was 20 % above, or two kinds had met, the winner was right
-(one of the thorough search by 0.6 % not).
+`CLEAR` is measured: of 52 problems (``python -m benchmarks.search ladders``) a race of
+fewer starts missed the optimum of 15, all of them won by one kind of start, with
+everything else at most 10 % above; that of today misses seven, and says of none of them
+that it is sure.
 """
 
 # Relative difference of objectives from the winner to everything else at which a single
