@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -17,12 +18,14 @@ from ..problems.geometry import METRICS, STATISTICS, Metric, PointCloud, Statist
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
+from ..quadratic.information import mass_entropy
 from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
 from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, Search, SolveOptions
+from ..utils.callers import outside
 from ..utils.deadline import NEVER, Deadline
 from ..utils.progress import log
 from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
@@ -40,6 +43,12 @@ if TYPE_CHECKING:
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 BY_PLAN: tuple[ByPlan, ...] = get_args(ByPlan)
 Ranking: TypeAlias = Retrieval | ByPlan
+
+# Rows of equal mass that masses are as uneven as, as a fraction of all, below which a
+# plan of word vectors is not to be relied on. Zipf's law has 0.12 for 3000 words: of
+# Spanish and French 1 to 5 % were then translated right at any epsilon, from matches
+# that were right as well, where uniform masses had 46 %; the square roots (0.77) 44 %.
+MIN_EVENNESS = 0.3
 
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
@@ -197,7 +206,9 @@ def align(
     p, q : {"uniform", "zipf"}, array-like or None, default=None
         Masses of the source and target rows: uniform (None), ``1 / rank``, or any
         non-negative weights such as word counts, of which the first `n_words` are
-        taken and normalized.
+        taken and normalized. Zipf's law gives few words so much that plans of thousands
+        of words match next to nothing; square roots of such weights are no worse than
+        uniform ones by more than 0.02 in P@1.
     n_words : int or None, default=None
         Rows of each side that take part in the Gromov-Wasserstein problem; None is
         all. The rest are mapped.
@@ -238,6 +249,8 @@ def align(
     -----
     ConvergenceWarning
         See `gromov_wasserstein`.
+    UserWarning
+        If masses are very uneven.
 
     Notes
     -----
@@ -283,11 +296,27 @@ def align(
         callback=callback,
         progress=progress,
     )
-    gw = solve(problem, options)
+    gw = solve(_warned_of(problem), options)
     warn_of(gw, options.limits)
     result = _result(source, target, gw, resolve_n_threads(n_threads), began)
     result = result if refine is None else result._refined(refine, progress, deadline)
     return _logged(result)
+
+
+def _warned_of(problem):
+    """The problem, with a warning where its masses are very uneven."""
+    for name, masses in (("p", problem.p), ("q", problem.q)):
+        even = float(np.exp(mass_entropy(masses)))
+        if even < MIN_EVENNESS * len(masses):
+            warnings.warn(
+                f"{name} is as uneven as {even:.0f} equal masses of {len(masses)} "
+                "rows: few rows decide the plan, which on word vectors then matched "
+                "next to nothing at every epsilon tried; take uniform masses or square "
+                "roots of these",
+                stacklevel=outside(),
+            )
+            break
+    return problem
 
 
 def _logged(result):

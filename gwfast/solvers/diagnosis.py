@@ -48,9 +48,11 @@ def conclude(solution, tie, limits, untried=()):
 
 def doubted(problem, result, untried):
     """The result of a race, "uncertain" where a balanced problem's winner may not be
-    the lowest; for `untried` see `conclude`.
+    the lowest; for `untried` see `conclude`. A tie of optima that single starts came to
+    is that of a rugged problem rather than of a symmetric one.
     """
-    doubtful = problem.is_balanced and result.status == Status.CONVERGED
+    settled = result.status in (Status.CONVERGED, Status.TIE)
+    doubtful = problem.is_balanced and settled
     if not doubtful or is_sure(result.candidates):
         return result
     status, starts = Status.UNCERTAIN, " or ".join([*untried, SEEDS])

@@ -37,7 +37,7 @@ from .options import Callback, InitLike, Search, SolveOptions
 from .race import search
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
-from .thorough import suits, thorough
+from .thorough import has_room, lowest, suits, thorough
 from .unsolved import unsolved
 
 
@@ -197,11 +197,11 @@ default="balanced"
         Random starts that ``init="auto"`` tries beside the others; None is as many as
         suit the size.
     search : {"fast", "thorough"}, default="fast"
-        "thorough": with ``init="auto"`` two point clouds are also solved from the
-        product plan and from what they teach themselves (`SelfLearning`), with one seed
-        after another, until two of all starts have met at the lowest objective, or four
-        seeds have been tried: ten seconds each on two threads. Elsewhere it is as
-        "fast".
+        "thorough": with ``init="auto"`` two point clouds are also solved from a broad
+        profile, the product plan and what they teach themselves (`SelfLearning`), with
+        one seed after another, each from three times epsilon down to it, until two of
+        all starts have met at the lowest objective, or four seeds have been tried: ten
+        seconds each on two threads. Elsewhere it is as "fast".
     checkpoint : path-like or None, default=None
         A file in which to keep where the solve stands: what is killed goes on from
         there when the same call is made again, and ends at the same result. It is
@@ -341,6 +341,8 @@ def _solve(problem, start, options, report):
         result = dataclasses.replace(result, candidates=candidates)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
+        if options.further and has_room(problem, options):
+            result = lowest(problem, result, options.further, options, report)
         return doubted(problem, result, untried)
     whole = options.tier == "dense" and placement_of(problem, options.method) is None
     if not whole and not isinstance(start, Product | Given):

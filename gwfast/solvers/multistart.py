@@ -7,10 +7,10 @@ import numbers
 import operator
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals, Rho
@@ -18,7 +18,7 @@ from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
-from ..quadratic.factory import linearize
+from ..quadratic.factory import is_factored, linearize
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
 from ..results.result import GWResult
@@ -26,17 +26,18 @@ from ..results.status import Status
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names
-from ..utils.progress import reporting
+from ..utils.progress import ProgressListener, reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import STARTS, opened
-from .contestants import Standing, candidates_from_starts, hurried, resume
+from .contestants import Standing, candidates_from_starts, heated, resume
 from .diagnosis import conclude, warn_of
+from .gromov import solve
 from .levels import choose
 from .options import InitLike, SolveOptions
 from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
-from .starts import as_start, default_starts, shared_profiles
+from .starts import ALONE, Start, as_start, default_starts, shared_profiles
 from .unsolved import unsolved
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
@@ -145,7 +146,7 @@ def tune_epsilon(
     rho: Rho | None = None,
     problem: QuadraticProblem | None = None,
     epsilons: Iterable[float | Epsilon] | None = None,
-    starts: int | Iterable[InitLike] | None = 0,
+    starts: int | Iterable[InitLike] | Literal["auto"] | None = "auto",
     prune: bool = True,
     key: Callable[[GWResult], float] | None = None,
     max_outer: int = 1000,
@@ -160,8 +161,9 @@ def tune_epsilon(
     """Solve one problem for many epsilons, each from many starts.
 
     Goes from large to small epsilon, and the best plan of each is one more start for
-    the next: annealing, beside fresh starts in case it has been led astray. Errors and
-    warnings are those of `gromov_wasserstein`.
+    the next: annealing, beside fresh starts in case it has been led astray. By default
+    they race as those of `gromov_wasserstein` do, whose objective at the same epsilon
+    is never lower. Errors and warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -171,10 +173,11 @@ def tune_epsilon(
         q)``.
     epsilons : sequence of float or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
-    starts : int, sequence or None, default=0
-        See `multistart`; 0 is the product and profile plans.
+    starts : "auto", int, sequence or None, default="auto"
+        "auto": those of ``init="auto"``, on few points first where there are many.
+        Others: see `multistart`; 0 is the product and profile plans.
     prune : bool, default=True
-        See `multistart`.
+        See `multistart`; "auto" always drops.
     key : callable or None, default=None
         ``key(result)`` of the best `GWResult` of each epsilon; the lowest wins. None is
         its `gw_cost`, as SCOT and GWTune choose. The objective without entropy mostly
@@ -215,7 +218,10 @@ def tune_epsilon(
         seed=seed,
         progress=progress,
     )
-    return _tune(problem, epsilons, starts, prune, key or LOWEST_COST, options)
+    given = prune, key or LOWEST_COST, options
+    if isinstance(starts, str) and starts == "auto":
+        return _tune_by_race(problem, epsilons, *given)
+    return _tune(problem, epsilons, starts, *given)
 
 
 def _as_epsilons(epsilons):
@@ -245,10 +251,14 @@ def _number(value):
     return np.inf if np.isnan(value) else value
 
 
-def _tune(problem, epsilons, starts, prune, key, options):
-    began = time.perf_counter()
+def _check_prune(prune):
     if not isinstance(prune, bool):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
+
+
+def _tune(problem, epsilons, starts, prune, key, options):
+    began = time.perf_counter()
+    _check_prune(prune)
     starts, limits = _as_starts(starts, problem, options.seed), options.limits
     threads = options.threads(problem)
     deadline, profiles = limits.deadline, None
@@ -261,7 +271,9 @@ def _tune(problem, epsilons, starts, prune, key, options):
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
-        schedules = [hurried(epsilon.resolve(linearization)) for epsilon in epsilons]
+        schedules = [
+            heated(epsilon.resolve(linearization), limits) for epsilon in epsilons
+        ]
         schedules.sort(key=lambda schedule: -schedule.last)
         for number, schedule in enumerate(schedules):
 
@@ -297,6 +309,59 @@ def _tune(problem, epsilons, starts, prune, key, options):
     return best
 
 
+@dataclasses.dataclass(frozen=True)
+class _Before(Start):
+    """The best plan at another epsilon."""
+
+    epsilon: float
+    matrix: NDArray
+
+    def plan(self, problem, n_threads, shared=ALONE):
+        return self.matrix
+
+    def __str__(self):
+        return f"epsilon {self.epsilon:.3g}"
+
+
+def _tune_by_race(problem, epsilons, prune, key, options):
+    """`tune_epsilon` where default starts race at every epsilon."""
+    began, deadline = time.perf_counter(), options.limits.deadline
+    _check_prune(prune)
+    tried, candidates, best, lowest = (), [], None, np.inf
+    with single_threaded_blas(), reporting(options.progress) as report_progress:
+        epsilons = _large_to_small(problem, epsilons, options)
+        for number, epsilon in enumerate(epsilons):
+            if best is not None and deadline.passed():
+                best = dataclasses.replace(best, status=Status.TIME_LIMIT)
+                break
+
+            def report(event, number=number):
+                text = f"epsilon {number + 1} of {len(epsilons)}, {event.text}"
+                report_progress(
+                    event._replace(text=text, done=number, total=len(epsilons))
+                )
+
+            given = dict(epsilon=epsilon, further=tried)
+            given |= dict(progress=ProgressListener(report))
+            result = solve(problem, dataclasses.replace(options, **given))
+            candidates += result.candidates
+            tried = (_Before(result.epsilon, result.plan),)
+            value = _number(key(result))
+            if best is None or value < lowest:
+                best, lowest = result, value
+    seconds = time.perf_counter() - began
+    best = dataclasses.replace(best, candidates=Candidates(candidates), seconds=seconds)
+    warn_of(best, options.limits)
+    return best
+
+
+def _large_to_small(problem, epsilons, options):
+    """The epsilons, by what they are for the problem."""
+    tier = "tiled" if is_factored(problem) else "dense"
+    linearization = linearize(problem, options.threads(problem), tier)
+    return sorted(epsilons, key=lambda one: -one.resolve(linearization).last)
+
+
 def _entered(linearization, checkpoint, given, last):
     """The `Standing` of a checkpoint, or of new contestants, and the `last` best one at
     another epsilon.
@@ -321,7 +386,7 @@ def _finished(standing, prune, limits, report, checkpoint):
 
 
 def _as_starts(starts, problem, seed):
-    """Pairs of a start and whether to anneal it."""
+    """The starts of a number of random ones, or of what a caller may name them by."""
     if starts is None or isinstance(starts, numbers.Integral):
         n_random = None if starts is None else as_count(starts, "starts", least=0)
         return default_starts(problem.shape, seed, n_random)
@@ -330,7 +395,7 @@ def _as_starts(starts, problem, seed):
             f"starts must be a number, a sequence or None, got {type(starts).__name__}"
         )
     starts = [
-        (as_start(start, problem, seed + k, name="starts"), False)
+        as_start(start, problem, seed + k, name="starts")
         for k, start in enumerate(starts)
     ]
     if not starts:

@@ -15,7 +15,7 @@ from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, one_of
 from .checkpoint import Checkpoint, as_checkpoint
-from .starts import MakesPlan
+from .starts import MakesPlan, Start
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
@@ -33,7 +33,7 @@ class SolveOptions:
     (a path until then). With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
     `takes_zero` says that epsilon may be 0; `n_starts` is how many random starts there
-    are, None as many as suit the size.
+    are, None as many as suit the size, and `further` are starts beside those that race.
     """
 
     limits: Limits
@@ -47,6 +47,7 @@ class SolveOptions:
     tier: str = "auto"
     seed: int = 0
     n_starts: int | None = None
+    further: tuple[Start, ...] = ()
     search: Search = "fast"
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None

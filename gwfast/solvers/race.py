@@ -25,7 +25,7 @@ from .contestants import (
     SKIPPED,
     Standing,
     candidates_from_starts,
-    hurried,
+    heated,
     promote,
 )
 from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs
@@ -97,7 +97,7 @@ def search(problem, options, report, further=0.0):
         # The balanced problem that others begin with has been in float32.
         precision = SINGLE if problem.is_balanced else options.precision
         linearization = linearize(part, threads, tier, precision=precision)
-        schedule = hurried(options.epsilon.resolve(linearization))
+        schedule = heated(options.epsilon.resolve(linearization), limits)
         if saved is not None:
             with checkpoint.restoring():
                 standing, saved = Standing.restored(linearization, saved), None
@@ -193,7 +193,7 @@ def _entered(before, number, linearization, schedule, points, fresh, options, re
     shape, deadline = linearization.problem.shape, options.limits.deadline
     costs = linearization, schedule
     if before is None:
-        starts = [(Product(), False), (OfBalanced(options, report), False)]
+        starts = [Product(), OfBalanced(options, report)]
         if linearization.problem.is_balanced:
             starts = default_starts(shape, options.seed, options.n_starts)
         field = candidates_from_starts(*costs, starts, report, deadline)

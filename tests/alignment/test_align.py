@@ -164,6 +164,15 @@ def test_zipf_and_counts_are_masses():
     np.testing.assert_allclose(result.plan.sum(0), first, rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_very_uneven_masses_are_warned_of():
+    x, y = cloud(400, 3, 15), cloud(30, 3, 16)
+    quick = dict(init="product", epsilon=0.5)
+    with pytest.warns(UserWarning, match=r"^p is as uneven as 100 equal masses of 400"):
+        gwfast.align(x, y, p="zipf", **quick)
+    gwfast.align(x, y, p=np.arange(1, 401) ** -0.5, q="zipf", **quick)
+
+
 @pytest.mark.slow
 def test_epsilon_auto_is_relative_to_the_product_plan():
     x, y = cloud(60, 4, 17), cloud(60, 4, 18)

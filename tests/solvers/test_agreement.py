@@ -28,7 +28,7 @@ def field(*rows, n_points=100):
         (
             [
                 ("profile 0.05", 1.0, "won"),
-                ("profile 0.02, annealed", 1.0, "same as profile 0.05"),
+                ("root profile 0.1", 1.0, "same as profile 0.05"),
                 ("root profile 0.02", 1.0, "same as profile 0.05"),
                 ("product", 1.1, "dropped in round 1"),
             ],

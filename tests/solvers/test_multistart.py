@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, rotated_pair
+from scipy.sparse import csgraph
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
+from gwfast.solvers import race
+from gwfast.solvers.starts import Exact, Random
 
 
 def problem_of(n, seed):
@@ -66,6 +70,66 @@ def test_tuning_returns_the_best_of_all_epsilons(dense):
         problem.x, problem.y, epsilon=largest.epsilon, init=largest.plan, **rough
     )
     assert np.abs(again.plan - largest.plan).sum() < 1e-2
+
+
+def hops(n, seed):
+    """Steps in a graph of near neighbors in the plane."""
+    points = np.random.default_rng(seed).random((n, 2))
+    apart = np.linalg.norm(points[:, None] - points, axis=2)
+    near = apart <= np.sort(apart, axis=1)[:, [3]]
+    steps = csgraph.shortest_path(near | near.T, unweighted=True)
+    return np.where(np.isinf(steps), steps[np.isfinite(steps)].max() + 1, steps)
+
+
+def permuted(n, seed):
+    cost, order = hops(n, seed), np.random.default_rng(seed).permutation(n)
+    return QuadraticProblem(cost, cost[np.ix_(order, order)])
+
+
+def clouds(n, seed):
+    x, y, _ = rotated_pair(n, 4, seed, noise=0.1)
+    return QuadraticProblem(PointCloud(x), PointCloud(y))
+
+
+@pytest.mark.parametrize(
+    "given",
+    mostly_slow(
+        [(permuted, n, seed) for n in (10, 20, 34, 60) for seed in (0, 1)]
+        + [(problem_of, 40, 3), (clouds, 80, 4)],
+        fast=[(permuted, 20, 1), (clouds, 80, 4)],
+    ),
+)
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_tuning_is_never_worse_than_the_default(given):
+    make, n, seed = given
+    problem, found = make(n, seed), {}
+
+    def key(result):
+        found[result.epsilon] = result.gw_cost
+        return result.gw_cost
+
+    epsilons = [gwfast.Epsilon(relative=share) for share in (0.03, 0.0175, 0.01)]
+    best = gwfast.tune_epsilon(problem, epsilons=epsilons, key=key)
+    assert best.gw_cost == min(found.values()) and len(found) == len(epsilons)
+    for epsilon, gw_cost in found.items():
+        alone = gwfast.gromov_wasserstein(problem.x, problem.y, epsilon=epsilon)
+        assert gw_cost <= alone.gw_cost * (1 + 1e-6) + 1e-9
+    won = [row for row in best.candidates if row.fate == "won"]
+    assert {row.epsilon: row.gw_cost for row in won} == found
+
+
+def test_the_best_plan_at_another_epsilon_is_a_start(monkeypatch):
+    """Where nothing that races leads to the optimum that it is of."""
+    starts = [[Exact()], [Random(0)], [Random(0)]]
+    monkeypatch.setattr(race, "default_starts", lambda *_: starts.pop(0))
+    problem = permuted(34, 0)
+    epsilons = [gwfast.Epsilon(relative=share) for share in (0.03, 0.0175)]
+    with pytest.warns(gwfast.ConvergenceWarning):
+        best = gwfast.tune_epsilon(problem, epsilons=epsilons)
+        alone = gwfast.gromov_wasserstein(problem.x, problem.y, epsilon=best.epsilon)
+    *_, last = best.candidates
+    assert last.start.startswith("epsilon ") and last.fate == "won"
+    assert last.gw_cost == best.gw_cost < 0.9 * alone.gw_cost
 
 
 def test_results_that_key_saw_stay_as_they_were():

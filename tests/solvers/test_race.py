@@ -321,7 +321,7 @@ def test_candidates_are_a_table():
     assert winner.gw_cost == result.gw_cost and winner.n_outer == result.n_outer
     assert all(row.epsilon == result.epsilon for row in result.candidates)
     assert {row.start for row in result.candidates} >= {
-        "product", "profile 0.02", "profile 0.02, annealed", "root profile 0.02",
+        "product", "profile 0.02", "profile 0.05", "root profile 0.1",
         "random 0",
     }  # fmt: skip
 

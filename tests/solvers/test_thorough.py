@@ -9,7 +9,7 @@ from helpers.problems import cloud, distances, orthogonal
 import gwfast
 from gwfast import PointCloud, QuadraticProblem, SelfLearning
 from gwfast.solvers import race
-from gwfast.solvers.starts import Random
+from gwfast.solvers.starts import Profile, Random
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
@@ -79,17 +79,26 @@ def test_a_thorough_search_ends_where_two_starts_meet():
     x, y, order = spaces(200)
     clouds = PointCloud(x), PointCloud(y)
     result = gwfast.gromov_wasserstein(*clouds, search="thorough")
-    learned = [row for row in result.candidates if row.start.startswith("self-")]
     (won,) = (row.start for row in result.candidates if row.fate == "won")
-    assert [row.fate for row in learned] == [f"same as {won}"]
+    *_, last = result.candidates
+    assert (last.start, last.fate) == ("profile 0.2", f"same as {won}")
     aligned = gwfast.align(x, y, search="thorough", normalize=())
     assert (aligned.match()[order] == np.arange(200)).mean() > 0.95
+
+
+def test_starts_of_one_kind_may_err_together(monkeypatch):
+    monkeypatch.setattr(race, "default_starts", lambda *_: [Profile()])
+    x, y, _ = spaces(200)
+    result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), search="thorough")
+    fates = {row.start: row.fate for row in result.candidates}
+    assert fates["profile 0.2"] == "same as profile 0.02"
+    assert "product" in fates
 
 
 @pytest.fixture
 def poor_race(monkeypatch):
     """Only a random start, which leads nowhere."""
-    starts = [(Random(0), False)]
+    starts = [Random(0)]
     monkeypatch.setattr(race, "default_starts", lambda *_: starts)
 
 
@@ -107,7 +116,7 @@ def test_it_finds_what_the_race_does_not(poor_race):
     assert result.gw_cost < 0.9 * poor.gw_cost
     assert (result.plan.argmax(axis=0) == order).mean() > 0.95
     (won,) = (row for row in result.candidates if row.fate == "won")
-    assert won.start.startswith("self-learning") and won.gw_cost == result.gw_cost
+    assert won.start != "random 0" and won.gw_cost == result.gw_cost
     assert seen[-result.n_outer :] == [step.gw_cost for step in result.history]
 
 
