@@ -27,7 +27,7 @@ class ArrayRows(NamedTuple):
     d: int
 
     def read(self, start, stop):
-        return np.load(self.path, mmap_mode="r")[start:stop]
+        return np.load(self.path, mmap_mode="r", allow_pickle=False)[start:stop]
 
 
 class MemberRows(NamedTuple):
@@ -112,7 +112,7 @@ def open_rows(path, over):
     """
     path = str(Path(path).absolute())
     if path.endswith(".npy"):
-        array = np.load(path, mmap_mode="r")
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
         return ArrayRows(path, *_checked(path, array.shape, False, array.dtype))
     if path.endswith(".npz"):
         with np.load(path, allow_pickle=False) as archive:
