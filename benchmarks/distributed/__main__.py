@@ -4,7 +4,7 @@
 `faults`: a cloud and its rotation; undisturbed, with a worker killed and another added
 in the middle, and with all processes killed and gone on from the checkpoint.
 `model`: what the cost model says of iterations, and what they take.
-`large`: clouds of many points, on workers of 4 GB.
+`large`: ten iterations on clouds of many points, on workers of 4 GB.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from ..common.processes import command
 from ..solvers.tiled import pair_of_clouds
 
 MEMORY = "4GB"
+TITLES = "what", "points", "tier", "workers", "predicted s", "measured s", "ratio"
 
 
 @contextlib.contextmanager
@@ -161,24 +162,24 @@ def model(arguments):
             machine = machines[n_workers] = measure(client)
             for n, tier in ((10_000, "dense"), (20_000, "dense"), (40_000, "tiled")):
                 rows += _compared(client, machine, n, n_workers, tier)
-            if not arguments.quick:
+            if n_workers == 2 and not arguments.quick:
                 rows += _compared(client, machine, 100_000, n_workers, "tiled")
-    titles = "what", "points", "tier", "workers", "predicted s", "measured s", "ratio"
-    show("The cost model", titles, rows)
+    show("The cost model", TITLES, rows)
     for n_workers, machine in machines.items():
         print(f"{n_workers} workers: {machine}", end="\n\n")
     _projected(machines[2])
 
 
-def _compared(client, machine, n, n_workers, tier):
+def _compared(client, machine, n, n_workers, tier, max_outer=2, max_inner=6):
     _, x, y, _ = pair_of_clouds(n)
     clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
-    options = dict(init="product", tier=tier, max_outer=2, max_inner=6)
+    options = dict(init="product", tier=tier)
+    options |= dict(max_outer=max_outer, max_inner=max_inner)
     epsilon = gwfast.Epsilon(relative=0.05)
     with timed() as seconds, cluster(client, n_shards=n_workers, min_points=n // 2):
         solved(*clouds, epsilon=epsilon, **options)
     found = predict(machine, n, n, clouds[0].rank, n_workers, tier=tier)
-    steps = sum(seconds["iterate"]) / len(seconds["iterate"])
+    steps = median(seconds["iterate"])
     once = median(seconds["contract"])
     once += median(seconds["make"]) if tier == "dense" else 0.0
     for what, said, took in (
@@ -219,28 +220,18 @@ def _projected(machine):
 
 def large(arguments):
     n = arguments.n or 200_000
-    _, x, y, right = pair_of_clouds(n)
-    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
-    options = dict(tol=1e-3, marginal_tol=1e-2, max_outer=arguments.max_outer)
-    with workers(2, memory=MEMORY) as client, cluster(client):
-        with timed() as seconds:
-            found, took = solved(*clouds, tier="tiled", **options)
-        match = found.match()
-    accuracy = float(np.mean(match == right))
-    step = median(seconds["iterate"])
-    row = n, f"{took:.0f}", found.n_outer, found.n_inner, f"{step:.1f}"
-    row += f"{accuracy:.1%}", f"{found.marginal_error:.1e}", found.status
-    titles = (
-        "points",
-        "s",
-        "outer",
-        "inner",
-        "s / iteration",
-        "right",
-        "error",
-        "status",
-    )
-    show(f"Clouds on 2 workers of {MEMORY}", titles, [row])
+    with workers(2, memory=MEMORY) as client:
+        machine = measure(client)
+        rows = [*_compared(client, machine, n, 2, "tiled", max_outer=1, max_inner=10)]
+        found = client.run(_peak)
+    show(f"Clouds on 2 workers of {MEMORY}", TITLES, rows)
+    print(f"most memory of a worker: {max(found.values()) / 1e9:.2f} GB")
+
+
+def _peak():
+    import resource
+
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main():
@@ -248,7 +239,6 @@ def main():
     runs = dict(words=words, faults=faults, model=model, large=large, killed=killed)
     parser.add_argument("what", choices=runs)
     parser.add_argument("--n", type=int, help="points a side")
-    parser.add_argument("--max-outer", type=int, default=6)
     parser.add_argument("--file", help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="at most 40,000 points")
     arguments = parser.parse_args()

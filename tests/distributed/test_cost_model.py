@@ -59,7 +59,7 @@ def test_it_counts_the_bytes_that_are_sent():
 
 
 def test_single_operations_are_timed(monkeypatch):
-    monkeypatch.setattr(cost_model, "SIZE", 60)
+    monkeypatch.setattr(cost_model, "POINTS", (60, 80))
     few, many = (cost_model._seconds(rank, 1) for rank in (4, 8))
     assert len(few) == len(many) == len(Machine._fields) - 2
     assert min(few + many) > 0
