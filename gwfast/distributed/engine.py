@@ -1,5 +1,6 @@
 """Shards as actors on the workers of a Dask cluster."""
 
+import asyncio
 import math
 from concurrent.futures import CancelledError
 
@@ -14,7 +15,7 @@ from .team import Engine, Lost, NoWorkers, Place, wait_until
 PATIENCE, LOOK_EVERY = 300.0, 5.0
 # What Dask raises of a worker that went away. What goes wrong inside of a shard it
 # does not get to see, that is an answer.
-GONE = OSError, CancelledError, TimeoutError
+GONE = OSError, CancelledError, asyncio.TimeoutError
 
 
 class Remote:
@@ -101,7 +102,7 @@ class DaskEngine(Engine):
         while True:
             try:
                 return future.result(LOOK_EVERY)
-            except TimeoutError:
+            except asyncio.TimeoutError:  # no built-in before Python 3.11
                 if address not in self.places():
                     return Lost()
             except GONE:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..alignment.normalize import Normalizer, NormalizeStep, check_steps
 from ..problems.geometry import (
+    CONSTANT,
     Metric,
     PointCloud,
     features_of,
@@ -144,7 +145,7 @@ class PointFile(PointCloud):
     @property
     def is_constant(self) -> bool:
         low, high = (np.array(one) for one in zip(*self._over(_range), strict=True))
-        return bool((high.max(axis=0) - low.min(axis=0)).max() <= 1e-6)
+        return bool((high.max(axis=0) - low.min(axis=0)).max() <= CONSTANT)
 
     def part(self, rows: slice) -> FilePart:
         """Some of it, to be read elsewhere."""

@@ -52,22 +52,10 @@ class Sharded(Factored):
     def _counted(self, kernel, potentials, solver, fraction):
         return ShardedSupport(kernel, potentials, solver, self._lengths, fraction)
 
-    def extend_potentials(self, coarse, rows, cols, epsilon):
-        team, core, problem = self.team, self._left(), self.problem
-        with np.errstate(divide="ignore"):
-            log_p, log_q = np.log(problem.p), np.log(problem.q)
-        given = core, coarse.g, epsilon, cols
-        sums = team.ask("logsumexp_of_rows", [given] * len(team.rows))
-        # Of the columns each shard does some.
-        few = np.ascontiguousarray(problem.x.take(rows).features @ core)
-        bounds = np.linspace(0, problem.shape[1], len(team.rows) + 1).astype(int)
-        parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
-        given = [(few, coarse.f, epsilon, part) for part in parts]
-        others = team.ask("logsumexp_of_cols", given)
-        return Potentials(
-            epsilon * (log_p - np.concatenate(sums)),
-            epsilon * (log_q - np.concatenate(others)),
-        )
+    def _costs_between(self, rows, cols):
+        core = self._left()
+        few = np.ascontiguousarray(self.problem.x.take(rows).features @ core)
+        return CostToSome(self.team, core, cols), CostOfFew(self.team, few)
 
     def coupling(self, kernel, solution):
         scalings = solution.scalings.u.copy(), solution.scalings.v.copy()
@@ -166,6 +154,32 @@ class ShardedCost(RemoteCost):
     def logsumexp_cols(self, f, epsilon, out):
         given = [(self._core, f[rows], epsilon) for rows in self._team.rows]
         out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", given))
+
+
+class CostToSome(RemoteCost):
+    """That of all rows and some columns."""
+
+    def __init__(self, team, core, cols):
+        self._team, self._core, self._cols = team, core, cols
+
+    def logsumexp_rows(self, g, epsilon, out):
+        given = [(self._core, g, epsilon, self._cols)] * len(self._team.rows)
+        out[:] = np.concatenate(self._team.ask("logsumexp_of_rows", given))
+
+
+class CostOfFew(RemoteCost):
+    """That of some rows, of which this is the left factor, and all columns; each shard
+    does some columns.
+    """
+
+    def __init__(self, team, left):
+        self._team, self._left = team, left
+
+    def logsumexp_cols(self, f, epsilon, out):
+        bounds = np.linspace(0, len(out), len(self._team.rows) + 1).astype(int)
+        parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        given = [(self._left, f, epsilon, part) for part in parts]
+        out[:] = np.concatenate(self._team.ask("logsumexp_of_cols", given))
 
 
 class ShardedSupport(Support):

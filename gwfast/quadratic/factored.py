@@ -93,10 +93,8 @@ class Factored(ResumableFactored):
 
     def deviation(self):
         # Of points, not of the features that hold their squares and ones.
-        (x, p), (y, q) = (
-            (self.problem.x, self.problem.p),
-            (self.problem.y, self.problem.q),
-        )
+        problem = self.problem
+        x, y, p, q = problem.x, problem.y, problem.p, problem.q
         rows, cols = x.n_coordinates, y.n_coordinates
         means = np.outer(x.mean(p)[:rows], y.mean(q)[:cols])
         size = np.sqrt(x.mean_square(p) * y.mean_square(q) or 1.0)
@@ -107,15 +105,20 @@ class Factored(ResumableFactored):
         return self._objective(self.problem.p, self.problem.q)
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
-        left, y = self._left(), self.problem.y.features
-        some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
+        to_some, of_few = self._costs_between(rows, cols)
         # What the few sum to is what all would: masses of both levels sum to one.
         exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
-        few = np.ascontiguousarray(left[rows])
         return Potentials(
-            exact.fit_rows(Product(left, some), coarse.g, epsilon),
-            exact.fit_cols(Product(few, self._shared.panels), coarse.f, epsilon),
+            exact.fit_rows(to_some, coarse.g, epsilon),
+            exact.fit_cols(of_few, coarse.f, epsilon),
         )
+
+    def _costs_between(self, rows, cols):
+        """The costs of all rows and some columns, and of some rows and all columns."""
+        left, y = self._left(), self.problem.y.features
+        some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
+        few = np.ascontiguousarray(left[rows])
+        return Product(left, some), Product(few, self._shared.panels)
 
     def _left(self):
         """The linearized cost is the product of this with the features of y."""
