@@ -253,8 +253,7 @@ def _seconds(rank, n_threads):
     core, seconds = 0.1 * np.eye(rank, dtype=np.float32), {}
     spec = KernelSpec(1, core, np.zeros(len(u)), np.zeros(len(v)), 1.0)
     for tier in TIERS:
-        shared = Shared(f"measured {rank}", y, q, tier)
-        shard = Shard(x, p, shared, n_threads)
+        shard = Shard(x, p, tier, Shared(f"measured {rank}", y, q), n_threads)
         for method, given in (
             ("make", (spec,)),
             ("iterate", (1, u, v, 1.0)),

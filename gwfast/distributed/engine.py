@@ -21,14 +21,14 @@ GONE = OSError, CancelledError, asyncio.TimeoutError
 class Remote:
     """A `Shard` as an actor; the first question makes it."""
 
-    def __init__(self, x, p, shared):
+    def __init__(self, x, p, tier, shared):
         worker = get_worker()
         if shared.version != __version__:
             raise RuntimeError(
                 f"worker {worker.address} has gwfast {__version__}, and this is "
                 f"gwfast {shared.version}"
             )
-        self._given, self._shard = (x, p, shared, worker.state.nthreads), None
+        self._given, self._shard = (x, p, tier, shared, worker.state.nthreads), None
 
     def ask(self, method, args):
         """The answer, or the exception that it ended in."""

@@ -17,14 +17,13 @@ SAMPLED = 64
 
 
 class Shared(NamedTuple):
-    """What all shards of a problem have: the features of the second space, its masses,
-    and the tier; `token` tells problems apart, `version` is that of gwfast.
+    """What all shards of a problem have: the features of the second space, and its
+    masses; `token` tells problems apart, `version` is that of gwfast.
     """
 
     token: str
     y: np.ndarray | FilePart
     q: np.ndarray
-    tier: str
     version: str = __version__
 
 

@@ -40,15 +40,15 @@ class KernelSpec(NamedTuple):
 
 
 class Shard(Points):
-    """Points `x` (n_k, r) of the first space with masses `p` (n_k,), in float64, and
-    what is `Shared`.
+    """Points `x` (n_k, r) of the first space with masses `p` (n_k,), in float64, whose
+    kernel is stored where the `tier` is "dense", and what is `Shared`.
     """
 
-    def __init__(self, x, p, shared, n_threads):
+    def __init__(self, x, p, tier, shared, n_threads):
         super().__init__(x, right_of(shared, n_threads))
         self._solver = SinkhornSolver(np.array(p), np.array(shared.q), n_threads)
         self._buffer = None
-        if shared.tier == "dense":
+        if tier == "dense":
             self._buffer = Buffer(aligned_empty((len(self._x), self._right.panels.m)))
         # The number of the kernel that there is, of the plan that took its place, and
         # of the entries that are kept of others.

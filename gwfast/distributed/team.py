@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..quadratic import factored
+from ..quadratic.factory import TIERS
 from .point_file import part_of
 from .points import Shared
 from .shard import Missing
@@ -58,7 +59,7 @@ class Engine:
 
     def start(self, parts, shared):
         """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
-        p)`` of what a `Shard` takes.
+        p, tier)`` of what a `Shard` takes.
         """
 
     def ask(self, questions):
@@ -99,7 +100,7 @@ class Team:
         self._engine, self._problem = engine, problem
         self.tier = choose_tier(problem, tier, engine.wait(), len(self.rows))
         token = uuid.uuid4().hex
-        self._shared = Shared(token, part_of(problem.y), problem.q, self.tier)
+        self._shared = Shared(token, part_of(problem.y), problem.q)
         self._handles = [None] * len(self.rows)
         self._addresses = [None] * len(self.rows)
         self._losses = [0] * len(self.rows)
@@ -176,7 +177,8 @@ class Team:
             for k in missing:
                 fewest = min(places, key=lambda one: (self._addresses.count(one), one))
                 self._addresses[k], rows = fewest, self.rows[k]
-                parts.append((fewest, part_of(problem.x, rows), problem.p[rows]))
+                own = part_of(problem.x, rows), problem.p[rows]
+                parts.append((fewest, *own, self._tier_at(fewest, places[fewest])))
             handles = self._engine.start(parts, self._shared)
             for k, handle in zip(missing, handles, strict=True):
                 if isinstance(handle, Lost):
@@ -184,6 +186,16 @@ class Team:
                 else:
                     self._handles[k] = handle
                     self.started += 1
+
+    def _tier_at(self, address, place):
+        """The tier, or that without a stored kernel where shards of lost workers have
+        made it too narrow.
+        """
+        takes = self._addresses.count(address) * self._size(self.tier)
+        return self.tier if takes <= USABLE * place.memory else TIERS[-1]
+
+    def _size(self, tier):
+        return size_of(self._problem, tier, len(self.rows))
 
     def balance(self):
         """Move shards from workers that have too many to those that came since."""
@@ -208,13 +220,10 @@ def choose_tier(problem, tier, places, n_shards):
     """
     n, m = problem.shape
     each = -(-n_shards // len(places))
-    rows = -(-n // n_shards)
     least = min(place.memory for place in places.values())
-    tiers = ("dense", "sparse", "tiled")
     takes = {}
-    for one in tiers[tiers.index(tier) :]:
-        size = factored.nbytes(problem, one, 1, (rows, m))
-        takes[one] = each * size
+    for one in TIERS[TIERS.index(tier) :]:
+        takes[one] = each * size_of(problem, one, n_shards)
         if takes[one] <= USABLE * least:
             return one
     sizes = ", ".join(f"{size / 1e9:.3g} GB ({one})" for one, size in takes.items())
@@ -223,6 +232,12 @@ def choose_tier(problem, tier, places, n_shards):
         f"worker, and {USABLE:.0%} of the {least / 1e9:.3g} GB of one may be taken; "
         "more workers would have smaller shards"
     )
+
+
+def size_of(problem, tier, n_shards):
+    """Bytes that one of so many shards takes."""
+    n, m = problem.shape
+    return factored.nbytes(problem, tier, 1, (-(-n // n_shards), m))
 
 
 def wait_until(found, patience, interval=0.5):

@@ -13,7 +13,7 @@ from gwfast.distributed import NoWorkers
 from gwfast.distributed.context import Cluster
 from gwfast.distributed.coupling import ShardedCoupling
 from gwfast.distributed.shard import Missing
-from gwfast.distributed.team import MAX_LOSSES, Team
+from gwfast.distributed.team import MAX_LOSSES, USABLE, Team, size_of
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.placement import placing
 from gwfast.solvers import checkpoint, levels
@@ -212,6 +212,16 @@ def test_the_tier_is_what_fits_the_workers():
     assert team_of(narrow, 2).tier in ("dense", "sparse", "tiled")
     with pytest.raises(MemoryError, match=r"2 of 4 shards of a problem of 260 x 240"):
         team_of(Workers(2, memory=1e4))
+
+
+def test_what_is_left_when_a_worker_dies_stores_no_more_than_it_has_room_for():
+    room = size_of(QuadraticProblem(*clouds()), "dense", 2) / USABLE
+    engine, expected = Workers(2, memory=1.5 * room), solve(clouds(), Workers(), 2)
+    found = solve(clouds(), engine, 2, callback=lambda step: engine.leave_one())
+    assert len(engine.there) == 1 and engine.tiers == ["dense", "dense", "tiled"]
+    assert found.status == "converged"
+    # As far as tiers differ from one another.
+    assert found.gw_cost == pytest.approx(expected.gw_cost, rel=3e-5)
 
 
 # --- Plans ----------------------------------------------------------------------------

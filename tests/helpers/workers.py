@@ -15,7 +15,7 @@ class Workers(Engine):
     def __init__(self, n=2, memory=math.inf, dying=0.0, n_threads=1):
         self._place, self._dying = Place(n_threads, memory), dying
         self._random, self._came = random.Random(0), 0
-        self.there, self.asked = {}, []
+        self.there, self.asked, self.tiers = {}, [], []
         for _ in range(n):
             self.join()
 
@@ -25,6 +25,10 @@ class Workers(Engine):
 
     def die(self, address):
         del self.there[address]
+
+    def leave_one(self):
+        for address in [*self.there][1:]:
+            self.die(address)
 
     @property
     def died(self):
@@ -39,9 +43,10 @@ class Workers(Engine):
         return self.places()
 
     def start(self, parts, shared):
+        self.tiers += [tier for *_, tier in parts]
         return [
-            (Shard(x, p, shared, self._place.n_threads), address)
-            for address, x, p in parts
+            (Shard(x, p, tier, shared, self._place.n_threads), address)
+            for address, x, p, tier in parts
         ]
 
     def ask(self, questions):
