@@ -272,7 +272,7 @@ class UnbalancedSolver(SinkhornSolver):
             raise lost_to_rounding(now.terms.epsilon, self.precision)
         own = np.log(now.lifted) - now.lift
         scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
-        self.scalings.u *= np.exp(scale - now.lift)
+        now.scale(self.scalings, scale - now.lift)
         made = now.potentials()
         made = Potentials(made.f + now.terms.epsilon * scale, made.g)
         return LinearSolution(made, self.scalings, n_iter, now.error)
@@ -442,6 +442,22 @@ class _Standing:
             made.f + epsilon * self._logs[0], made.g + epsilon * self._logs[1]
         )
 
+    def scale(self, scalings, factor):
+        """Set scalings of the plan, times the exponential of `factor`: both as large,
+        so that neither overflows where the plan does not.
+        """
+        rows, cols = (
+            logs[alive].max()
+            for logs, alive in zip(self._logs, self.terms.alive, strict=True)
+        )
+        shift = (cols - rows - factor) / 2
+        self._write(scalings, factor + shift, -shift)
+
+    def _write(self, scalings, *shifts):
+        given = (scalings.u, scalings.v), self._logs, shifts, self.terms.alive
+        for scaling, logs, shift, alive in zip(*given, strict=True):
+            scaling[:] = np.where(alive, np.exp(logs + shift), 0.0)
+
     def drift(self):
         """Largest logarithm of a scaling, without sign."""
         pairs = zip(self._logs, self.terms.alive, strict=True)
@@ -468,10 +484,7 @@ class _Standing:
         self.lifted = float(np.exp(self._logs[1]) @ scalings.sums.values)
         moved = terms.translation(self.excess(0), self.excess(1)) / terms.epsilon
         self._logs = [self._logs[0] + moved, self._logs[1] - moved]
-        for scaling, logs, alive in zip(
-            (scalings.u, scalings.v), self._logs, terms.alive, strict=True
-        ):
-            scaling[:] = np.where(alive, np.exp(logs), 0.0)
+        self._write(scalings, 0.0, 0.0)
         return found and bool(np.isfinite(self.lifted) and self.lifted > 0)
 
     def _aim(self, u):

@@ -10,6 +10,7 @@ from gwfast.linear.gibbs_kernel import Buffer, StoredKernel
 from gwfast.linear.log_domain import Potentials
 from gwfast.linear.rules import as_rule
 from gwfast.linear.unbalanced import Relaxation, UnbalancedSolver
+from gwfast.utils.deadline import Deadline
 from gwfast.utils.precision import DOUBLE, SINGLE
 
 INF = np.inf
@@ -30,10 +31,10 @@ def problem(n, m, seed, dtype, scale=1.0):
     return kernel, total, p, q
 
 
-def solved(kernel, p, q, epsilon, relaxation, precision, start=None):
+def solved(kernel, p, q, epsilon, relaxation, precision, start=None, **limits):
     solver, kernel = UnbalancedSolver(p, q, 2, precision), kernel()
     tol = 1e-12 if precision is DOUBLE else 1e-6
-    limits = dict(tol=tol, max_iter=100_000)
+    limits = dict(tol=tol, max_iter=100_000) | limits
     made = solver.solve(kernel, epsilon, start, relaxation=relaxation, **limits)
     return kernel.coupling(made).toarray().astype(np.float64), made
 
@@ -123,3 +124,15 @@ def test_masses_of_different_totals_need_a_price():
     assert rule.mass == pytest.approx(np.sqrt(12))
     assert rule.penalty(rule.p, rule.q * 0.75) > 0
     assert rule.penalty(rule.p, rule.q) == 0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    "precision, epsilon", [(SINGLE, 0.006), (DOUBLE, 5e-4)], ids=["float32", "float64"]
+)
+def test_scalings_of_a_solve_that_is_cut_short_are_numbers(precision, epsilon):
+    """One side alone, times what the mass lacks, would be beyond their range."""
+    kernel, _, p, q = problem(20, 9, 0, precision.dtype)
+    given = epsilon, Relaxation((epsilon, epsilon), -1.5, 1.0), precision
+    plan, made = solved(kernel, p, q, *given, deadline=Deadline.after(1e-9))
+    assert made.n_iter == 1 and np.isfinite(plan).all() and plan.sum() > 0
