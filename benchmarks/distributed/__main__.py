@@ -29,9 +29,11 @@ from gwfast.solvers import checkpoint
 from ..common import pairs
 from ..common.markdown import show
 from ..common.processes import command
-from ..solvers.tiled import pair_of_clouds
+from ..solvers.tiled import DIMENSIONS, pair_of_clouds
 
 MEMORY = "4GB"
+# Columns of a million points; the clouds have DIMENSIONS.
+LARGE_RANK = 300
 TITLES = "what", "points", "tier", "workers", "predicted s", "measured s", "ratio"
 
 
@@ -159,15 +161,17 @@ def model(arguments):
     rows, machines = [], {}
     for n_workers in (1, 2):
         with workers(n_workers) as client:
-            machine = machines[n_workers] = measure(client)
+            machine = machines[n_workers] = measure(client, DIMENSIONS)
             for n, tier in ((10_000, "dense"), (20_000, "dense"), (40_000, "tiled")):
                 rows += _compared(client, machine, n, n_workers, tier)
             if n_workers == 2 and not arguments.quick:
                 rows += _compared(client, machine, 100_000, n_workers, "tiled")
+            if n_workers == 2:
+                large_machine = measure(client, LARGE_RANK)
     show("The cost model", TITLES, rows)
     for n_workers, machine in machines.items():
         print(f"{n_workers} workers: {machine}", end="\n\n")
-    _projected(machines[2])
+    _projected(large_machine)
 
 
 def _compared(client, machine, n, n_workers, tier, max_outer=2, max_inner=6):
@@ -199,7 +203,7 @@ def _projected(machine):
     big = type(machine)(*faster, latency=2e-3, bandwidth=1.25e9)
     rows = []
     for n_workers in (8, 64, 512):
-        found = predict(big, 10**6, 10**6, 300, n_workers, tier="tiled")
+        found = predict(big, 10**6, 10**6, LARGE_RANK, n_workers, tier="tiled")
         rows.append(
             (
                 n_workers,
@@ -215,13 +219,13 @@ def _projected(machine):
         "machines", "s / iteration", "messages", "GB / iteration", "s / linearization",
         "GB each", "minutes for 30 x 20 iterations",
     )  # fmt: skip
-    show("A million points a side, 300 columns", titles, rows)
+    show(f"A million points a side, {LARGE_RANK} columns", titles, rows)
 
 
 def large(arguments):
     n = arguments.n or 200_000
     with workers(2, memory=MEMORY) as client:
-        machine = measure(client)
+        machine = measure(client, DIMENSIONS)
         rows = [*_compared(client, machine, n, 2, "tiled", max_outer=1, max_inner=10)]
         found = client.run(_peak)
     show(f"Clouds on 2 workers of {MEMORY}", TITLES, rows)

@@ -1,8 +1,9 @@
 """``gwfast.pot`` beside POT itself: ``python -m benchmarks.pot [TABLE ...]``.
 
 Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search over
-neighbors and epsilon), ``dense`` (1000 x 1000), ``small`` (30 to 100 points a side),
-``exact`` (without entropy, 300 to 2000 points a side), ``unbalanced``.
+neighbors and epsilon), ``cells`` (its calls on PBMC; an hour of POT), ``dense`` (1000 x
+1000), ``small`` (30 to 100 points a side), ``exact`` (without entropy, 300 to 2000
+points a side), ``unbalanced``.
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -20,13 +21,14 @@ from ..common.versions import blas_environment, installed, load
 from .agreement import agreement_table
 from .calls import OURS
 from .exact import exact_table
-from .scgem import scgem_table
+from .scot import cells_table, scgem_table
 from .timings import dense_table, small_table
 from .unbalanced import unbalanced_table
 
 TABLES = {
     "agreement": agreement_table,
     "scgem": scgem_table,
+    "cells": cells_table,
     "dense": dense_table,
     "small": small_table,
     "exact": exact_table,

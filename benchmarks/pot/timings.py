@@ -38,7 +38,7 @@ def dense_table(pot, ours):
     rows = []
     for name, costs in problems.items():
         for epsilon in DENSE_EPSILONS:
-            rows.append([name, f"{epsilon:g}", *compared(pot, ours, costs, epsilon)])
+            rows.append([name, f"{epsilon:g}", *compared(pot, ours, costs, epsilon)[0]])
     show(f"{N_DENSE} x {N_DENSE}, POT's defaults", ["costs", "epsilon", *HEADS], rows)
 
 
@@ -50,14 +50,14 @@ def small_table(pot, ours):
         costs = [shortest_paths(rng, n) for _ in range(2)]
         mean = np.mean([cost.mean() for cost in costs])
         for share in SMALL_EPSILONS:
-            row = compared(pot, ours, costs, share * mean)
+            row, _ = compared(pot, ours, costs, share * mean)
             rows.append([str(n), f"{share:g}", *row])
     heads = ["points", "epsilon / mean cost", *HEADS]
     show("one call on small graphs", heads, rows)
 
 
 def compared(pot, ours, costs, epsilon):
-    """A row of both modules' times and results."""
+    """A row of both modules' times and results, and their plans."""
     seconds, results = in_turns(
         [lambda module=module: solved(module, costs, epsilon) for module in (pot, ours)]
     )
@@ -72,7 +72,7 @@ def compared(pot, ours, costs, epsilon):
     row += [n_outer(pot, log), n_outer(ours, other_log), f"{losses[0]:.8g}"]
     row += [f"{abs(losses[1] / losses[0] - 1):.1e}"]
     row += [f"{marginal_error(one):.0e}" for one in (plan, other)]
-    return [*row, f"{difference(plan, other):.1e}"]
+    return [*row, f"{difference(plan, other):.1e}"], (plan, other)
 
 
 def in_turns(functions):

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 # Points of both sides and features with which operations are timed, and times that they
-# are. With 32,000 columns of 256 features, which fit no cache, times are off by more.
-POINTS, RANKS, TIMES = (4000, 4000), (32, 256), 7
+# are: the columns are so many that their features fit no core's cache, as in a problem
+# for which machines are needed.
+POINTS, RANKS, TIMES = (1000, 16_000), (32, 256), 7
 # Bytes of the messages with which the link is timed; the short ones are as those of
 # small problems.
 SHORT, LONG = 1 << 17, 1 << 24
@@ -173,17 +174,26 @@ def predict(
     )
 
 
-def measure(client: Client) -> Machine:
+def measure(client: Client, rank: int | None = None) -> Machine:
     """Time single operations on all workers at once, and messages to them.
 
     Parameters
     ----------
     client : distributed.Client
+    rank : int or None, default=None
+        Features of the problem that is in mind: operations are timed with as many, and
+        with half of them. None times them with 32 and 256; in between caches make
+        predictions wrong by up to a fifth.
 
     Returns
     -------
     Machine
         Of the slowest worker.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `rank` is no number of features.
 
     Examples
     --------
@@ -194,11 +204,14 @@ def measure(client: Client) -> Machine:
     >>> machine.latency > 0 and machine.read.entry > 0
     True
     """
+    ranks = RANKS
+    if rank is not None:
+        ranks = max(as_count(rank, "rank") // 2, 1), max(rank, 2)
     addresses = [*client.scheduler_info(n_workers=-1)["workers"]]
     kind = dict(pure=False, allow_other_workers=False)
-    made = [client.submit(_rates, workers=[one], **kind) for one in addresses]
+    made = [client.submit(_rates, ranks, workers=[one], **kind) for one in addresses]
     rates = [
-        max(several, key=lambda rate: Rate(*rate).seconds(1.0, RANKS[1]))
+        max(several, key=lambda rate: Rate(*rate).seconds(1.0, ranks[1]))
         for several in zip(*client.gather(made), strict=True)
     ]
     actors = [
@@ -228,16 +241,18 @@ def _round_trip(actors, size):
     return float(np.median(seconds))
 
 
-def _rates():
+def _rates(ranks):
     """The rates of a `Machine`, as pairs, in its order."""
     from distributed import get_worker
 
     n_threads = get_worker().state.nthreads
-    found = [_seconds(rank, n_threads) for rank in RANKS]
+    found = [_seconds(rank, n_threads) for rank in ranks]
     few, many = (np.array(one) / np.prod(POINTS) for one in found)
-    feature = np.maximum(many - few, 0.0) / (RANKS[1] - RANKS[0])
+    feature = np.maximum(many - few, 0.0) / (ranks[1] - ranks[0])
+    # No more of them than there were: nothing takes less than no time.
+    feature = np.minimum(feature, many / ranks[1])
     feature[1] = 0.0  # reading knows nothing of features
-    entry = np.maximum(few - feature * RANKS[0], 0.0)
+    entry = many - feature * ranks[1]
     return [*zip(entry.tolist(), feature.tolist(), strict=True)]
 
 
