@@ -35,6 +35,7 @@ from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, needs
 from .options import Callback, InitLike, Search, SolveOptions
 from .race import search
+from .second_look import second_look
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
 from .thorough import has_room, lowest, suits, thorough
@@ -339,6 +340,7 @@ def _solve(problem, start, options, report):
         untried = _untried(problem, options)
         result = conclude(solution, tie, options.limits, untried)
         result = dataclasses.replace(result, candidates=candidates)
+        result = second_look(problem, solution, result, options, report)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
         if options.further and has_room(problem, options):
