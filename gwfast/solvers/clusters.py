@@ -1,30 +1,35 @@
 """Coarse clusters first: both sides in a few clusters, of which so many plans are tried
-that hardly a local optimum is left out, for next to nothing each.
+that hardly a local optimum is left out, for next to nothing each; the best of them go
+on to more clusters, which tell better which is the lowest.
 
 That the plan is constant within clusters is all that is coarse: the objective of such
 a plan is that of the centers, whose costs are the means of costs between clusters.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels._rows import aligned_empty
 from ..utils.blocks import row_blocks
+from ..utils.deadline import NEVER
 from .starts import ALONE, Start
 
-# Clusters a side, the least points of one in the mean, and the rounds that make them.
-# Of digits (pixels against edges) one random plan of 50 to 200 led to the lowest
-# optimum with 15 to 60 clusters alike; fewer are cheaper.
-N_CLUSTERS, MIN_POINTS, ROUNDS = 30, 8, 12
-# Random plans that are tried, so many at a time; how far each goes, from which multiple
-# of epsilon it comes, and by which factor that is lowered.
-N_TRIED, AT_ONCE, N_OUTER, N_INNER = 1000, 50, 25, 10
-HOT, QUICKLY = 3.0, 0.85
+# Clusters a side, few and more, the least points of one in the mean, and the rounds
+# that make them. Of digits (pixels against edges) one random plan of 50 to 200 led to
+# the lowest optimum with 15 to 60 clusters alike; fewer are cheaper. What led there
+# was among the first 25 of 30 clusters on pairs of languages, of 200 among the first 4.
+FEW, MANY, MIN_POINTS, ROUNDS = 30, 200, 8, 12
+# Random plans that are tried, so many at a time, and how many go on.
+N_TRIED, AT_ONCE, N_LEFT = 1000, 50, 40
+# Outer iterations of plans between few clusters and more, and inner ones in each; from
+# which multiple of epsilon the first come, and by which factor that is lowered.
+N_OUTER, N_FURTHER, N_INNER, HOT, QUICKLY = 25, 10, 10, 3.0, 0.85
 # The best plans that are compared with one another, and the relative distance from
 # which on two are not the same.
-N_COMPARED, SAME = 200, 0.3
+N_COMPARED, SAME = 500, 0.3
 # Least exponent in a kernel, and what nothing is divided by.
 LEAST, TINY = -60.0, 1e-30
 
@@ -60,41 +65,50 @@ class Clusters(Start):
         return self.label
 
 
-def cluster_starts(problem, epsilon, seed, most):
+def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     """`Clusters` of two point clouds, different ones, the lowest objective first, at
     most so many; none of too few points. Another seed makes other clusters too.
     """
-    rng = np.random.default_rng(seed)
-    sides = (problem.x, problem.p), (problem.y, problem.q)
-    count = min(N_CLUSTERS, min(problem.shape) // MIN_POINTS)
-    if count < 2:
+    rng, size = np.random.default_rng(seed), min(problem.shape) // MIN_POINTS
+    if size < 2:
         return []
-    made = [_coarse(*side, count, rng) for side in sides]
-    (rows, costs_x, p), (cols, costs_y, q) = made
-    unit = epsilon / (problem.x.scale * problem.y.scale)
-    plans = np.concatenate(
-        [
-            _descended(rng, costs_x, costs_y, p, q, unit)
-            for _ in range(N_TRIED // AT_ONCE)
-        ]
+    few, many = (
+        _Coarse.of(problem, min(count, size), epsilon, rng) for count in (FEW, MANY)
     )
+    made = []
+    for _ in range(N_TRIED // AT_ONCE):
+        deadline.check()
+        made.append(few.descended(few.random(rng, AT_ONCE), N_OUTER, HOT))
+    plans = many.aggregated(few.distinct(np.concatenate(made), N_LEFT), few)
+    made = []
+    for part in np.array_split(plans, len(plans)):
+        deadline.check()
+        made.append(many.descended(part, N_FURTHER))
+    density = many.distinct(np.concatenate(made), most) / many.product
+    groups = many.x.groups, many.y.groups
     return [
-        Clusters(f"clusters {seed}, {rank}", (rows, cols), plan / np.outer(p, q))
-        for rank, plan in enumerate(_distinct(plans, costs_x, costs_y, p, q, most))
+        Clusters(f"clusters {seed}, {rank}", groups, one)
+        for rank, one in enumerate(density)
     ]
 
 
-def _coarse(cloud, masses, count, rng):
-    """The cluster of each point, the costs between clusters in units of the cloud's,
-    and their masses, in float32.
-    """
+class _Side(NamedTuple):
+    """The cluster of each point, and costs and masses of the clusters in float32."""
+
+    groups: NDArray
+    costs: NDArray
+    masses: NDArray
+
+
+def _side(cloud, masses, count, rng):
+    """A `_Side`, its costs in units of the cloud's."""
     groups = clustered(cloud.points, masses, count, rng)
     total = np.maximum(np.bincount(groups, masses), TINY)
     shares = np.zeros((len(total), cloud.n), dtype=np.float32)
     shares[groups, np.arange(cloud.n)] = masses / total[groups]
     centers = (shares @ cloud.features).astype(np.float64)
     costs = centers @ cloud.signature @ centers.T
-    return groups, costs.astype(np.float32), total.astype(np.float32)
+    return _Side(groups, costs.astype(np.float32), total.astype(np.float32))
 
 
 def clustered(points, masses, count, rng):
@@ -123,49 +137,81 @@ def clustered(points, masses, count, rng):
     return groups
 
 
-def _descended(rng, costs_x, costs_y, p, q, epsilon):
-    """Plans (b, k, l) where the descents from random ones have come to: all of them in
-    one array, as each would take less than a call.
+class _Coarse(NamedTuple):
+    """The problem between clusters, of which many plans (b, k, l) in one array go on at
+    a time: alone each would take less than a call. Epsilon is in units of the costs.
     """
-    shape = AT_ONCE, len(p), len(q)
-    plans = rng.standard_exponential(shape, dtype=np.float32) ** 2 * np.outer(p, q)
-    plans /= plans.sum(axis=(1, 2), keepdims=True)
-    f, g = np.zeros((*shape[:2], 1), np.float32), np.zeros((AT_ONCE, 1, len(q)))
-    g, p, q = g.astype(np.float32), p[:, None], q[None, :]
-    for step in range(N_OUTER):
-        now = epsilon * max(1.0, HOT * QUICKLY**step)
-        kernel = costs_x @ plans @ costs_y
-        kernel *= np.float32(2.0 / now)
-        if step == 0:
-            f = -kernel.max(axis=2, keepdims=True)
-        kernel += f
-        kernel += g
-        kernel -= kernel.max(axis=(1, 2), keepdims=True)
-        np.exp(np.maximum(kernel, LEAST, out=kernel), out=kernel)
-        v = np.broadcast_to(q, g.shape)
-        for _ in range(N_INNER):
-            u = p / np.maximum(kernel @ v.swapaxes(1, 2), TINY)
-            v = q / np.maximum(u.swapaxes(1, 2) @ kernel, TINY)
-        plans = u * kernel * v
-        f, g = f + np.log(u), g + np.log(v)
-    return plans
 
+    x: _Side
+    y: _Side
+    epsilon: float
 
-def _distinct(plans, costs_x, costs_y, p, q, most):
-    """The plans of lowest objective that are not the same, that first."""
-    # With the marginals given the rest of the objective is the same for all.
-    gains = ((costs_x @ plans @ costs_y) * plans).sum(axis=(1, 2))
-    best = plans[np.argsort(-np.nan_to_num(gains, nan=-np.inf))[:N_COMPARED]]
-    states = _root(costs_x) @ (best - np.outer(p, q)) @ _root(costs_y).T
-    states = states.reshape(len(best), -1)
-    states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), TINY)
-    kept = []
-    for k, state in enumerate(states):
-        if all(np.linalg.norm(state - states[other]) > SAME for other in kept):
-            kept.append(k)
-        if len(kept) == most:
-            break
-    return best[kept]
+    @classmethod
+    def of(cls, problem, count, epsilon, rng):
+        x, y = problem.x, problem.y
+        sides = (_side(*side, count, rng) for side in ((x, problem.p), (y, problem.q)))
+        return cls(*sides, epsilon / (x.scale * y.scale))
+
+    @property
+    def product(self):
+        return np.outer(self.x.masses, self.y.masses)
+
+    def random(self, rng, count):
+        """So many random plans, whose marginals are yet to be mended."""
+        shape = count, len(self.x.masses), len(self.y.masses)
+        plans = rng.standard_exponential(shape, dtype=np.float32) ** 2 * self.product
+        return plans / plans.sum(axis=(1, 2), keepdims=True)
+
+    def aggregated(self, plans, other):
+        """Plans between the clusters of another as some between these."""
+        for axis, (mine, theirs) in enumerate(((self.x, other.x), (self.y, other.y))):
+            counts = np.zeros((len(mine.masses), len(theirs.masses)), np.float32)
+            np.add.at(counts, (mine.groups, theirs.groups), 1.0)
+            # Of the points of theirs, each has the same part, as good as masses.
+            counts /= counts.sum(axis=0)
+            plans = counts @ plans if axis == 0 else plans @ counts.T
+        return plans
+
+    def descended(self, plans, n_outer, hot=1.0):
+        """Where so many outer iterations lead, the first with so many times epsilon."""
+        p, q = self.x.masses[:, None], self.y.masses[None, :]
+        f, g = 0.0, np.zeros((len(plans), 1, q.size), np.float32)
+        for step in range(n_outer):
+            kernel = self.x.costs @ plans @ self.y.costs
+            now = self.epsilon * max(1.0, hot * QUICKLY**step)
+            kernel *= np.float32(2.0 / now)
+            if step == 0:
+                f = -kernel.max(axis=2, keepdims=True)
+            kernel += f
+            kernel += g
+            kernel -= kernel.max(axis=(1, 2), keepdims=True)
+            np.exp(np.maximum(kernel, LEAST, out=kernel), out=kernel)
+            v = np.broadcast_to(q, g.shape)
+            for _ in range(N_INNER):
+                u = p / np.maximum(kernel @ v.swapaxes(1, 2), TINY)
+                v = q / np.maximum(u.swapaxes(1, 2) @ kernel, TINY)
+            kernel *= u
+            kernel *= v
+            plans, f, g = kernel, f + np.log(u), g + np.log(v)
+        return plans
+
+    def distinct(self, plans, most):
+        """The plans of lowest objective that are not the same, that first."""
+        # With the marginals given the rest of the objective is the same for all.
+        gains = ((self.x.costs @ plans @ self.y.costs) * plans).sum(axis=(1, 2))
+        ranked = np.argsort(-np.nan_to_num(gains, nan=-np.inf), kind="stable")
+        best = plans[ranked[:N_COMPARED]]
+        left, right = _root(self.x.costs), _root(self.y.costs)
+        states = (left @ (best - self.product) @ right.T).reshape(len(best), -1)
+        lengths = np.linalg.norm(states, axis=1, keepdims=True)
+        states /= np.maximum(lengths, TINY)
+        kept = []
+        for k, state in enumerate(states):
+            if all(np.linalg.norm(state - states[other]) > SAME for other in kept):
+                kept.append(k)
+            if len(kept) == most:
+                break
+        return best[kept]
 
 
 def _root(costs):

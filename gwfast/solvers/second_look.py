@@ -30,8 +30,8 @@ from .race import (
 from .thorough import MAX_TRIED, SLOWLY, suits
 
 # Clusterings that are tried at most, by search, and starts of each that race.
-LOOKS = {"fast": 2, "thorough": 6}
-N_STARTS = 8
+LOOKS = {"fast": 3, "thorough": 8}
+N_STARTS = 4
 
 
 def second_look(problem, solution, result, options, report):
@@ -63,7 +63,7 @@ def _looked(problem, solution, result, options, report):
     for number in range(LOOKS[options.search]):
         seed = options.seed + number
         report(ProgressEvent("start", f"clusters {seed}", number))
-        starts = cluster_starts(part, epsilon, seed, N_STARTS)
+        starts = cluster_starts(part, epsilon, seed, N_STARTS, limits.deadline)
         if not starts:
             break
         schedule = Schedule(epsilon, HOT * epsilon, SLOWLY)
@@ -81,7 +81,8 @@ def _looked(problem, solution, result, options, report):
             best = ended
         else:
             ended, met = one.ended("lost"), False
-        tried += standing.with_one(0, ended).records()
+        others = [other.ended("lost") for other in standing.left[1:]]
+        tried += standing.dropping([ended], others).records()
         if met:
             break
     result = dataclasses.replace(
