@@ -93,7 +93,7 @@ def search(problem, options, report, further=0.0):
         if between and (late or full):
             continue
         if late:
-            _check_time(standing.left[0], problem, limits)
+            check_time(standing.left[0], problem, limits)
         # The balanced problem that others begin with has been in float32.
         precision = SINGLE if problem.is_balanced else options.precision
         linearization = linearize(part, threads, tier, precision=precision)
@@ -227,7 +227,7 @@ def _went_on(standing, limits, checkpoint):
     return standing
 
 
-def _check_time(one, problem, limits):
+def check_time(one, problem, limits):
     """Raise OutOfTime unless there is some for an iteration of the problem, by what
     one of a part of it has taken.
     """
