@@ -57,7 +57,9 @@ def second_look(problem, solution, result, options, report):
         Schedule(epsilon, epsilon),
         lambda fork: fork.start_from(before, *rows),
     )
-    first = first.advance(options.limits.within(FAR))
+    # It is at its end, or near it: what it lacks there would pass for another optimum.
+    most = min(MAX_TRIED, options.limits.max_outer)
+    first = first.advance(dataclasses.replace(options.limits, max_outer=most))
     best, tried = _best_of_looks(first, linearization, epsilon, options, report)
     candidates = Candidates([*result.candidates, *tried])
     result = dataclasses.replace(result, candidates=candidates)
