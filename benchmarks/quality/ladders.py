@@ -46,10 +46,14 @@ class Ladder(NamedTuple):
     rungs: Callable
 
 
-def ladders_table(n_random=50):
-    """A table of each ladder whose data are there, then all breaking points."""
+def ladders_table(n_random=50, only=""):
+    """A table of each ladder whose data are there, then all breaking points; `only`
+    those whose names have this text.
+    """
     broken = []
     for ladder in LADDERS:
+        if only not in f"{ladder.name}, by {ladder.of}":
+            continue
         try:
             rungs = list(ladder.rungs())
         except (FileNotFoundError, ImportError) as error:

@@ -4,7 +4,8 @@ TABLE``.
 Tables: ``copies`` (50 graphs of 10 to 60 nodes against themselves in another order,
 under every marginal rule and two epsilons), ``languages`` (all ten pairs of the five
 languages of UBiLexAT, by both searches, and from 300 known pairs), ``ladders``
-(problems that get harder, see ladders.py; ``--random 0`` leaves out its random starts),
+(problems that get harder, see ladders.py; ``--random 0`` leaves out its random starts,
+``--only digits`` all ladders but those whose names have this),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.
 """
@@ -191,12 +192,14 @@ def main(argv=None):
     parser.add_argument(
         "--random", type=int, default=50, metavar="N", help="of `ladders`"
     )
+    parser.add_argument("--only", default="", metavar="TEXT", help="of `ladders`")
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
     for name in options.tables or TABLES:
         if name not in TABLES:
             parser.error(f"TABLE must be one of {', '.join(TABLES)}, got {name}")
-        TABLES[name](*([options.random] if name == "ladders" else []))
+        given = [options.random, options.only] if name == "ladders" else []
+        TABLES[name](*given)
 
 
 if __name__ == "__main__":

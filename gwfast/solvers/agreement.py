@@ -55,6 +55,8 @@ def _followers(candidates, winner):
 def kind_of(label):
     """What starts share that are not independent of one another, on the same points."""
     fresh, name = label.startswith(FRESH), label.removeprefix(FRESH)
+    # Of the same clusters all starts are alike.
+    name, _, _ = name.partition(",")
     return fresh, next((kind for kind in ALIKE if kind in name), name)
 
 

@@ -35,6 +35,7 @@ from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, needs
 from .options import Callback, InitLike, Search, SolveOptions
 from .race import search
+from .second_look import second_look
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
 from .thorough import has_room, lowest, suits, thorough
@@ -197,10 +198,12 @@ default="balanced"
         Random starts that ``init="auto"`` tries beside the others; None is as many as
         suit the size.
     search : {"fast", "thorough"}, default="fast"
-        "thorough": with ``init="auto"`` two point clouds are also solved from a broad
-        profile, the product plan and what they teach themselves (`SelfLearning`), with
-        one seed after another, each from three times epsilon down to it, until two of
-        all starts have met at the lowest objective, or four seeds have been tried: ten
+        Where the race of ``init="auto"`` is not sure, starts from coarse clusters of
+        two point clouds race as well, from three times epsilon down to it, of three
+        clusterings at most, "thorough": of eight. That is also solved from a broad
+        profile and the product plan, and while nothing is sure from what the points
+        teach themselves (`SelfLearning`), with one seed after another, until two of all
+        starts have met at the lowest objective, or four seeds have been tried: ten
         seconds each on two threads. Elsewhere it is as "fast".
     checkpoint : path-like or None, default=None
         A file in which to keep where the solve stands: what is killed goes on from
@@ -339,6 +342,7 @@ def _solve(problem, start, options, report):
         untried = _untried(problem, options)
         result = conclude(solution, tie, options.limits, untried)
         result = dataclasses.replace(result, candidates=candidates)
+        result = second_look(problem, solution, result, options, report)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
         if options.further and has_room(problem, options):

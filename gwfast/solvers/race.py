@@ -76,7 +76,7 @@ def search(problem, options, report, further=0.0):
     limits, standing, inside = options.limits, None, None
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
     sides = (problem.x, problem.p), (problem.y, problem.q)
-    orders = [_order(*side, options.order) for side in sides]
+    orders = [points_first(*side, options.order) for side in sides]
     source, sizes = _levels(problem, options)
     with checkpoint.restoring():
         begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
@@ -93,7 +93,7 @@ def search(problem, options, report, further=0.0):
         if between and (late or full):
             continue
         if late:
-            _check_time(standing.left[0], problem, limits)
+            check_time(standing.left[0], problem, limits)
         # The balanced problem that others begin with has been in float32.
         precision = SINGLE if problem.is_balanced else options.precision
         linearization = linearize(part, threads, tier, precision=precision)
@@ -227,7 +227,7 @@ def _went_on(standing, limits, checkpoint):
     return standing
 
 
-def _check_time(one, problem, limits):
+def check_time(one, problem, limits):
     """Raise OutOfTime unless there is some for an iteration of the problem, by what
     one of a part of it has taken.
     """
@@ -272,7 +272,7 @@ def successive_halving(
             late = [one.ended(SKIPPED) for one in left[1:]]
             standing = standing.dropping(left[:1], same + late)
             break
-        keep = min(sum(_as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
+        keep = min(sum(as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
         if keep_all_in_first_round and number == 1:
             keep = len(left)
         elif number < len(ROUNDS):
@@ -315,9 +315,9 @@ def is_tie(standing):
 
 def _compared(one, best):
     """With what became of it beside the best."""
-    if not _as_good(one, best, TIE):
+    if not as_good(one, best, TIE):
         return one.ended("lost")
-    same = _distance(one, best) < SAME_STATE
+    same = same_state(one, best)
     return one.ended(f"same as {best.label}" if same else "tie")
 
 
@@ -328,7 +328,7 @@ def _distinct(ranked):
     kept, same = [], []
     for one in ranked:
         for other in kept:
-            if _as_good(one, other, SAME_COST) and _distance(one, other) < SAME_STATE:
+            if as_good(one, other, SAME_COST) and same_state(one, other):
                 same.append(one.ended(f"same as {other.label}"))
                 break
         else:
@@ -341,12 +341,17 @@ def _rank(one):
     return one.gw_cost if one.gw_cost == one.gw_cost else np.inf
 
 
-def _as_good(one, best, fraction):
+def as_good(one, best, fraction):
     """Whether its objective exceeds that of the best by at most a fraction of it."""
     rounding = 1e-6 * best.loop.linearization.magnitude
     return one is best or (
         one.gw_cost - best.gw_cost <= fraction * abs(best.gw_cost) + rounding
     )
+
+
+def same_state(one, other):
+    """Whether two are on the way to the same optimum, as far as states tell."""
+    return _distance(one, other) < SAME_STATE
 
 
 def _distance(one, other):
@@ -356,7 +361,7 @@ def _distance(one, other):
     return np.linalg.norm(one - other) / size if size > MIN_STATE else 0.0
 
 
-def _order(geometry, masses, order):
+def points_first(geometry, masses, order):
     """All points, those that the first levels should have first: in the order "given",
     or those with most mass; equal masses are spread evenly over the mean squared costs
     of points, which do not depend on the order of rows either.

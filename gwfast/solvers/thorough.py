@@ -1,6 +1,7 @@
 """The search that goes on after the race, with epsilon lowered slowly: from a broad
-profile, from the product plan, which races drop early for its slow way, and from what
-point clouds teach themselves, until two starts have met at the lowest objective.
+profile, from the product plan, which races drop early for its slow way, and, where the
+race is not sure, from what point clouds teach themselves, until two starts have met at
+the lowest objective.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
-from .agreement import kind_of
+from .agreement import is_sure, kind_of
 from .checkpoint import NOT_KEPT
 from .diagnosis import conclude
 from .levels import needs
@@ -50,12 +51,14 @@ def has_room(problem, options):
 
 def thorough(problem, result, options, report):
     """The `GWResult` with the lowest objective: that of the race, or one from a
-    profile, the product plan or `SelfLearning`, where it `suits`.
+    profile, the product plan or, where the race is not sure, `SelfLearning`, where it
+    `suits`.
     """
     if not suits(problem, options):
         return result
-    starts = [SelfLearning(options.seed + k) for k in range(MAX_LEARNERS)]
-    starts = [Profile(BROAD), Product(), *starts]
+    starts = [Profile(BROAD), Product()]
+    if not is_sure(result.candidates):
+        starts += [SelfLearning(options.seed + k) for k in range(MAX_LEARNERS)]
     options = dataclasses.replace(options, epsilon=_annealed(options.epsilon))
     return lowest(problem, result, starts, options, report)
 

@@ -8,7 +8,7 @@ from helpers.problems import cloud, distances, orthogonal
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem, SelfLearning
-from gwfast.solvers import race
+from gwfast.solvers import gromov, race
 from gwfast.solvers.starts import Profile, Random
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -97,9 +97,12 @@ def test_starts_of_one_kind_may_err_together(monkeypatch):
 
 @pytest.fixture
 def poor_race(monkeypatch):
-    """Only a random start, which leads nowhere."""
+    """Only a random start, which leads nowhere, and no clusters."""
     starts = [Random(0)]
     monkeypatch.setattr(race, "default_starts", lambda *_: starts)
+    monkeypatch.setattr(
+        gromov, "second_look", lambda problem, solution, result, *_: result
+    )
 
 
 def test_it_finds_what_the_race_does_not(poor_race):
