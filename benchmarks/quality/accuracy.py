@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.accuracy [NAMES]`` prints P@1 for each pair of languages whose
 data are there (``GWFAST_DATA``, see benchmarks/README.md): no refinement, orthogonal
-refinement as MUSE's, and the default, like vecmap's. The supervised ceiling is
-Procrustes on a random half of the dictionary, CSLS on the other half.
+refinement as MUSE's, refinement with matches weighed all alike, and the default, which
+weighs them by their CSLS. The supervised ceiling is Procrustes on a random half of the
+dictionary, CSLS on the other half.
 """
 
 import argparse
@@ -21,10 +22,13 @@ CASES = (
     ("zh-en", 2000, None, None),
     ("es-fr", 2000, 20_000, 5000),
     ("es-fr", 10_000, 10_000, 5000),
+    ("en-fr", 3000, 20_000, 5000),
+    ("en-es", 3000, 20_000, 5000),
 )
 REFINEMENTS = {
     "none": None,
-    "orthogonal": gwfast.Refinement(whiten=False, reweight=0.0),
+    "orthogonal": gwfast.Refinement(whiten=False, reweight=0.0, weighted=False),
+    "all alike": gwfast.Refinement(weighted=False),
     "default": gwfast.Refinement(),
 }
 METHODS = ("coupling", "barycentric", "nn", "csls", "inverted_softmax")

@@ -74,7 +74,12 @@ def orthogonal(correlation: FloatArray) -> Float32Array:
 
 
 def fit_maps(
-    x: ArrayLike, y: ArrayLike, *, whiten: bool = False, reweight: float = 0.0
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    whiten: bool = False,
+    reweight: float = 0.0,
+    weights: ArrayLike | None = None,
 ) -> Maps:
     """Maps of both sides from paired rows, in the steps of Artetxe, Labaka and Agirre
     (AAAI 2018).
@@ -82,12 +87,16 @@ def fit_maps(
     `whiten` makes all directions vary alike before the orthogonal map, and undoes that
     after. Each direction is multiplied, on both sides, by the correlation of the two
     along it to the power `reweight`. Without either the map is that of `procrustes`,
-    and `target` None. The common space has the coordinates of the target's.
+    and `target` None. The common space has the coordinates of the target's. `weights`
+    (n,) are of the pairs; None is all alike.
     """
     reweight = as_positive(reweight, "reweight", zero=True)
     if not whiten and not reweight:
-        return Maps(procrustes(x, y), None)
+        return Maps(procrustes(x, y, weights=weights), None)
     x, y = _as_pairs(x, y)
+    if weights is not None:
+        roots = np.sqrt(as_weights(weights, "weights", len(x)))[:, None]
+        x, y = x * roots, y * roots
     min_pairs = max(x.shape[1], y.shape[1])
     if whiten and len(x) < min_pairs:
         raise ValueError(f"whiten needs at least {min_pairs} pairs, got {len(x)}")

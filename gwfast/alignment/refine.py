@@ -31,8 +31,8 @@ class Refinement:
 
     By default the maps of both sides are vecmap's, see
     `gwfast.alignment.procrustes.fit_maps`: on word vectors their translations were
-    right for 1 to 5 of 100 words more often than with an orthogonal map,
-    ``Refinement(whiten=False, reweight=0)``, which is what MUSE fits.
+    right for 1 to 5 of 100 words more often than with an orthogonal map. What MUSE fits
+    is ``Refinement(whiten=False, reweight=0, weighted=False)``.
 
     Parameters
     ----------
@@ -48,6 +48,9 @@ class Refinement:
     reweight : float, default=0.5
         Power of the correlations by which the directions of the common space are
         weighted. Without `whiten` this makes things worse.
+    weighted : bool, default=True
+        Weigh each match by its CSLS, zero where that is negative, in the fit of the
+        maps: loose matches are wrong more often. False is all alike.
 
     Examples
     --------
@@ -65,14 +68,17 @@ class Refinement:
     hood: int = 10
     whiten: bool = True
     reweight: float = 0.5
+    weighted: bool = True
 
     def __post_init__(self) -> None:
         as_count(self.n_iter, "n_iter", least=0)
         if self.vocabulary is not None:
             as_count(self.vocabulary, "vocabulary")
         as_count(self.hood, "hood")
-        if not isinstance(self.whiten, bool):
-            raise TypeError(f"whiten must be a bool, got {type(self.whiten).__name__}")
+        for name in ("whiten", "weighted"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be a bool, got {type(value).__name__}")
         as_positive(self.reweight, "reweight", zero=True)
 
 
@@ -158,13 +164,26 @@ def refine_maps(
         change = 1.0 if before is None else float(np.mean(matched != before))
         if change <= MIN_CHANGE:
             break
-        rows = np.flatnonzero(found.mutual)
+        rows, weights = _pairs(found, refinement.weighted)
         whiten, reweight = refinement.whiten, refinement.reweight
         if whiten and len(rows) < min_pairs:
             whiten, reweight = False, 0.0
-        maps = fit_maps(x[rows], y[matched[rows]], whiten=whiten, reweight=reweight)
+        pairs = x[rows], y[matched[rows]]
+        maps = fit_maps(*pairs, whiten=whiten, reweight=reweight, weights=weights)
         before = matched
         objective = float(found.forward.scores.mean())
         seconds = time.perf_counter() - began
         steps.append(RefineStep(iteration, len(rows), objective, change, seconds))
     return maps, tuple(steps)
+
+
+def _pairs(found, weighted):
+    """Rows with mutual matches, and the weights of these or None; of weighted ones
+    those with a positive CSLS, if there are any.
+    """
+    rows = np.flatnonzero(found.mutual)
+    scores = found.forward.scores[rows, 0]
+    near = scores > 0
+    if not weighted or not near.any():
+        return rows, None
+    return rows[near], scores[near]

@@ -86,6 +86,18 @@ def test_two_sided_maps_give_the_cosines_of_vecmap(whiten, power):
     )
 
 
+@pytest.mark.parametrize("whiten", [False, True])
+def test_two_sided_maps_count_pairs_by_weight(whiten):
+    x, y = cloud(30, 4, 4), cloud(30, 5, 5)
+    counts = np.random.default_rng(6).integers(0, 4, 30)
+    options = dict(whiten=whiten, reweight=0.5)
+    weighted = fit_maps(x, y, weights=counts, **options)
+    repeated = fit_maps(np.repeat(x, counts, 0), np.repeat(y, counts, 0), **options)
+    for one, other in zip(weighted, repeated, strict=True):
+        one, other = one / np.abs(one).max(), other / np.abs(other).max()
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+
 @pytest.mark.parametrize("d, e", [(6, 4), (4, 6)])
 def test_two_sided_maps_of_different_dimensions_share_the_targets_space(d, e):
     maps = fit_maps(cloud(40, d, 12), cloud(40, e, 13), whiten=True, reweight=0.5)
@@ -157,7 +169,7 @@ def test_refinement_uses_all_rows_and_finds_more(noisy):
     assert refined.gw is result.gw and result.refinement == ()
 
 
-ORTHOGONAL = dict(whiten=False, reweight=0.0)
+ORTHOGONAL = dict(whiten=False, reweight=0.0, weighted=False)
 
 
 @pytest.mark.parametrize("options", [ORTHOGONAL, dict(vocabulary=23)])
@@ -180,6 +192,28 @@ def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
     np.testing.assert_allclose(once.mapping, expected, atol=1e-5)
     assert once.refinement[0].n_pairs == len(rows)
     assert once.refinement[0].change == 1.0
+
+
+def test_weighted_refinement_weighs_mutual_matches_by_their_csls(noisy):
+    result, _ = noisy
+    x, y = result.source.rows, result.target.rows
+    scores = csls(x @ result.mapping, y, 10)
+    forward, backward = scores.argmax(axis=1), scores.argmax(axis=0)
+    rows = np.flatnonzero(backward[forward] == np.arange(len(x)))
+    rows = rows[scores[rows, forward[rows]] > 0]
+    weights = scores[rows, forward[rows]]
+    once = result.refine(gwfast.Refinement(n_iter=1))
+    pairs = x[rows], y[forward[rows]]
+    expected = fit_maps(*pairs, whiten=True, reweight=0.5, weights=weights)
+    np.testing.assert_allclose(once.mapping, expected.source, atol=1e-4)
+    np.testing.assert_allclose(once.target_mapping, expected.target, atol=1e-4)
+
+
+def test_matches_without_a_positive_csls_are_weighed_alike():
+    """CSLS of a single pair is zero."""
+    x = np.array([[1.0, 2.0]])
+    result = gwfast.align(x, x, normalize=("unit",))
+    assert result.refine(2).refinement[0].n_pairs == 1
 
 
 def test_refinement_looks_at_frequent_words_only(noisy):
@@ -244,6 +278,7 @@ def test_no_rounds_leave_the_mapping_as_it_is():
         ({"vocabulary": -1}, "vocabulary must be at least 1"),
         ({"hood": 0}, "hood must be at least 1"),
         ({"whiten": 1}, "whiten must be a bool, got int"),
+        ({"weighted": 1}, "weighted must be a bool, got int"),
         ({"reweight": -1.0}, "reweight must be non-negative"),
     ],
 )
