@@ -290,7 +290,9 @@ def successive_halving(
             break
         standing = dataclasses.replace(standing, round=number)
         most = min(ROUNDS[number - 1], max_outer)
-        for early in MEET_AT if number == 1 else ():
+        # What starts anew may be near another before it has caught up.
+        meet = number == 1 and not keep_all_in_first_round
+        for early in MEET_AT if meet else ():
             if early < most:
                 standing = _merged(standing, early, limits, checkpoint)
         if len(standing.left) == 1:
