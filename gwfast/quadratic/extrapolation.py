@@ -166,7 +166,8 @@ class Deepening(Guarded, Contracting):
         others = epsilon, change_before, rounding
         if not self._is_deep(change):
             return Guarded._judge(self, stepped, *others, further)
-        if trial is not None and PAYS < change / trial.change <= MAX_GROWTH:
+        slow = trial is not None and PAYS * trial.change < change
+        if slow and change <= MAX_GROWTH * trial.change:
             self._pause()
         clear = stepped.error <= CLEAR * change
         return Contracting._judge(self, stepped, *others, further and clear)

@@ -45,6 +45,18 @@ class RelativeChange:
         return seen.change <= seen.tol and still, False
 
 
+class Unjudged(RelativeChange):
+    """The limit of outer iterations, the last as rough as those before; it is not met
+    only where nothing moves.
+    """
+
+    def inner_tol(self, tol, rough, precision):
+        return rough
+
+    def judge(self, seen):
+        return seen.change <= seen.precision.inner_tol, False
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """When an outer loop ends; see `gromov_wasserstein`.

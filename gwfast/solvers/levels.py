@@ -21,21 +21,28 @@ from .starts import QUANTILES, default_starts
 # apart. Dense costs pay two products of matrices for what takes point clouds
 # milliseconds.
 RACE_POINTS, RACE_POINTS_DENSE = 1500, 750
+# The same over the leading eigenvectors of costs, to which starts are made that take
+# all of them: with 1500 graphs of 1500 and 2000 words took 1.3 times as long, and did
+# not end lower.
+RACE_POINTS_SMOOTH = 1000
 # Most that the points a side are multiplied by from one level to the next.
 GROWTH = 3.5
-
-
+# Matrices of a side in float64 that profiles of square roots are made of.
+ROOTS = 4
 # Solves that take turns on the level after the first, and on later ones.
 SECOND_LEVEL_STATES, LATER_STATES = 4, 2
 
 
-def level_sizes(problem, tier):
-    """Points a side of the levels before the whole problem, few to many."""
-    return _sizes(max(problem.shape), is_factored(problem), tier)
+def level_sizes(problem, tier, *, is_smooth=False):
+    """Points a side of the levels before the whole problem, few to many; whether that
+    `is_smooth` has the leading eigenvectors of costs.
+    """
+    first = RACE_POINTS if is_factored(problem) else RACE_POINTS_DENSE
+    return _sizes(max(problem.shape), RACE_POINTS_SMOOTH if is_smooth else first, tier)
 
 
-def _sizes(largest, factored, tier):
-    sizes = [RACE_POINTS if factored else RACE_POINTS_DENSE]
+def _sizes(largest, first, tier):
+    sizes = [first]
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     # A level hardly smaller than the next is not worth a linearization.
@@ -59,12 +66,12 @@ def _dense_race(problem, n_threads, itemsize, shape, smooth):
     """
     if smooth:
         return _smooth_race(problem, n_threads, itemsize, shape)
-    sizes = _sizes(max(shape), False, "dense")
+    sizes = _sizes(max(shape), RACE_POINTS_DENSE, "dense")
     n, m = (min([size, *sizes[:1]]) for size in shape)
     few, n_starts = (n, m), len(default_starts((int(n) or 1, int(m) or 1), 0))
     sized = functools.partial(nbytes, problem, "dense", n_threads)
     # Profiles, and the eigenvectors of roots of costs.
-    made = 8 * 3 * QUANTILES * (n + m) + 8 * 4 * max(n, m) ** 2
+    made = 8 * 3 * QUANTILES * (n + m) + 8 * ROOTS * max(n, m) ** 2
     first = sized(shape=few, n_states=n_starts) + made
     # Only the winner goes on in float64.
     last = sized(shape=shape, itemsize=itemsize)
@@ -79,8 +86,10 @@ def _smooth_race(problem, n_threads, itemsize, shape):
     n, m = shape
     sized = functools.partial(nbytes, problem, "dense", n_threads, shape=shape)
     # A kernel, and the eigenvectors in the forms that there are of them; at first
-    # profiles as well.
+    # profiles as well, and what those of few points are made of.
+    few = min(max(shape), 1.2 * RACE_POINTS_SMOOTH)
     race, first = 4 * n * m + 4 * 12 * RANK * (n + m), 8 * 6 * QUANTILES * (n + m)
+    first += 8 * ROOTS * few**2
     return max(
         race + first, race + sized(n_states=LATER_STATES), sized(itemsize=itemsize)
     )

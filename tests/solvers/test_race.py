@@ -59,6 +59,7 @@ def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
 def smooth_races(small_races, monkeypatch):
     """Those over eigenvectors, too."""
     monkeypatch.setattr(low_rank, "MIN_POINTS", 100)
+    monkeypatch.setattr(levels, "RACE_POINTS_SMOOTH", 80)
 
 
 @pytest.mark.parametrize("n", mostly_slow([120, 400], fast=[120]))
