@@ -550,7 +550,8 @@ def test_starts_that_are_none(run, files, options, message):
 def test_a_thorough_search(run, files):
     arguments = "align", "a.vec", "b.vec", "--dictionary", "pairs.txt"
     status, out, err = run(*arguments, "--search", "thorough", "--output", "o")
-    assert status == 0 and "start 1 of 6: profile 0.2" in err
+    # The race is sure: nothing has to teach itself.
+    assert status == 0 and "start 1 of 2: profile 0.2" in err
     assert re.search(r"CSLS\t1\.000", out)
     settings = json.loads((files / "o" / "result.json").read_text())
     assert "thorough" in json.dumps(settings)

@@ -81,7 +81,9 @@ def test_a_thorough_search_ends_where_two_starts_meet():
     result = gwfast.gromov_wasserstein(*clouds, search="thorough")
     (won,) = (row.start for row in result.candidates if row.fate == "won")
     *_, last = result.candidates
-    assert (last.start, last.fate) == ("profile 0.2", f"same as {won}")
+    # A profile of the race and another one may err together.
+    met = "product" if won.startswith("profile") else "profile 0.2"
+    assert (last.start, last.fate) == (met, f"same as {won}")
     aligned = gwfast.align(x, y, search="thorough", normalize=())
     assert (aligned.match()[order] == np.arange(200)).mean() > 0.95
 
