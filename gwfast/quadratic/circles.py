@@ -12,10 +12,11 @@ from ..linear.marginals import restored_potentials
 
 # Steps of the longest circle that is looked for, and rounds after which it is one.
 MOST_STEPS, ROUNDS = 4, 3
-# Relative difference of objectives, and of entries of plans, of what is the same again;
-# and the relative change from which on steps are going somewhere: those that converge
-# in a spiral soon become smaller.
-SAME, MIN_CHANGE = 1e-5, 0.05
+# Relative difference of objectives, and of entries of plans, of what is the same again,
+# or of both as a fraction of what the last step has moved them by: linear problems are
+# not solved to the last digit. And the relative change from which on steps are going
+# somewhere: those that converge in a spiral soon become smaller.
+SAME, NOISE, MIN_CHANGE = 1e-5, 5e-4, 0.05
 
 
 class _Step(NamedTuple):
@@ -52,7 +53,7 @@ class Circles:
         if not change > MIN_CHANGE:
             self._steps.clear()
         for ago in range(2, len(self._steps) + 1):
-            same = _same(step, self._steps[-ago])
+            same = _same(step, self._steps[-ago], self._steps[-1])
             self._in_a_row[ago] = self._in_a_row.get(ago, 0) + 1 if same else 0
             if not found and self._in_a_row[ago] >= ROUNDS * ago:
                 found = ago
@@ -60,11 +61,20 @@ class Circles:
         return found
 
 
-def _same(one, other):
-    if abs(one.gw_cost - other.gw_cost) > SAME * abs(one.gw_cost):
-        return False
+def _same(one, other, last):
+    """Whether a step has come to where another was; the `last` one came between."""
     if one.epsilon != other.epsilon:
         return False
+    noise = SAME * abs(one.gw_cost), SAME * one.epsilon
+    if one.epsilon == last.epsilon:
+        noise = np.maximum(noise, NOISE * _distances(one, last))
+    return bool(np.all(_distances(one, other) <= noise))
+
+
+def _distances(one, other):
+    """Difference of objectives, and of exponents in plans, in units of the potentials,
+    at most.
+    """
     # A point without mass has a potential of -inf.
     df, dg = (
         now[both] - before[both]
@@ -76,7 +86,7 @@ def _same(one, other):
             )
         )
     )
-    if not (len(df) and len(dg)):  # plans without mass
-        return True
-    most, least = df.max() + dg.max(), df.min() + dg.min()
-    return max(most, -least) <= SAME * one.epsilon
+    moved = 0.0
+    if len(df) and len(dg):  # else plans without mass
+        moved = max(df.max() + dg.max(), -(df.min() + dg.min()))
+    return np.array([abs(one.gw_cost - other.gw_cost), moved])

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from helpers.problems import random_cost
+from scipy.sparse import csgraph
 
 import gwfast
 import gwfast.pot
@@ -108,6 +109,19 @@ def test_a_balanced_circle_is_ended():
     )
     assert result.status == "circle" and result.n_outer < 300
     assert "ppa" in result.advice and np.isfinite(result.plan).all()
+
+
+@pytest.mark.parametrize("mass", [0.5, 0.7])
+def test_a_noisy_circle_is_ended(mass):
+    """Its linear problems end with marginals off by 1e-5, which moves the potentials of
+    a plan by a hundredth of epsilon where the steps move them by a hundred of it.
+    """
+    costs, order = csgraph.shortest_path(karate()), np.arange(34)[::-1]
+    result = solve(
+        costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto"
+    )
+    assert result.status == "circle" and result.n_outer < 150
+    assert "ppa" in result.advice
 
 
 def test_advice_names_the_limit_that_was_reached():
