@@ -132,6 +132,8 @@ class Standing:
         Of the levels before.
     round : int
         From 1.
+    n_met : int
+        Looks at who is near another that there were in the first round.
     left : list of Contestant
     ended : list of tuple
         The others of the field: their numbers, and a `Candidate` of each.
@@ -140,6 +142,7 @@ class Standing:
     level: int
     candidates: list
     round: int
+    n_met: int
     left: list
     ended: list
 
@@ -147,7 +150,7 @@ class Standing:
     def at_start(cls, field, level=0, candidates=()):
         """Before the first round."""
         left = [dataclasses.replace(one, number=k) for k, one in enumerate(field)]
-        return cls(level, [*candidates], 1, left, [])
+        return cls(level, [*candidates], 1, 0, left, [])
 
     @classmethod
     def restored(cls, linearization, saved):
@@ -158,6 +161,7 @@ class Standing:
             int(saved["level"]),
             restored_candidates(saved["candidates"]),
             max(int(saved["round"]), 1),
+            max(int(saved["n_met"]), 0),
             [Contestant.restored(linearization, one) for one in saved["left"]],
             [
                 (int(number), *restored_candidates([one]))

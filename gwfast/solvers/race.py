@@ -292,9 +292,10 @@ def successive_halving(
         most = min(ROUNDS[number - 1], max_outer)
         # What starts anew may be near another before it has caught up.
         meet = number == 1 and not keep_all_in_first_round
-        for early in MEET_AT if meet else ():
-            if early < most:
+        for early in MEET_AT[standing.n_met :] if meet else ():
+            if early < most and len(standing.left) > 1:
                 standing = _merged(standing, early, limits, checkpoint)
+                standing = dataclasses.replace(standing, n_met=standing.n_met + 1)
         if len(standing.left) == 1:
             break
 

@@ -18,6 +18,7 @@ from gwfast.quadratic import (
     matrix_products,
     plan_history,
 )
+from gwfast.solvers import levels
 from gwfast.utils import blocks
 
 N = 260
@@ -100,13 +101,14 @@ def test_offsets_and_units_do_not_harm(offset, scale, reads_costs, monkeypatch):
 def test_beside_the_costs_there_are_three_matrices(
     init, dtype, reads_costs, monkeypatch
 ):
-    """What grows with n only is made small here, as n is."""
+    """What grows with n only, or not at all, is made small here, as n is."""
     monkeypatch.setattr(blocks, "SCRATCH_BYTES", 1 << 20)
     monkeypatch.setattr(low_rank_products, "FINISHED_BYTES", 1 << 18)
     monkeypatch.setattr(low_rank_products, "LEAST_RANK", 16)
     monkeypatch.setattr(low_rank_products, "POINTS_PER_VECTOR", 100)
     monkeypatch.setattr(plan_history, "SAMPLE_ENTRIES", 1 << 14)
     monkeypatch.setattr(low_rank, "RANK", 32)
+    monkeypatch.setattr(levels, "RACE_POINTS_SMOOTH", 200)
     x, y = (cost.astype(dtype) for cost in pair(1500))
     matrix, strip = 4 * 1500**2, 4 << 20
     tracemalloc.start()

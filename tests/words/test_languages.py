@@ -196,8 +196,9 @@ def test_scaled_costs(languages, found, statistic):
     assert pair.gw_cost == pytest.approx(expected, rel=1e-4)
     expected = np.mean(x**2) + np.mean(y**2) - 2 * np.mean(x) * np.mean(y)
     assert pair.product_cost == pytest.approx(expected, rel=1e-4)
-    # Scaling moves epsilon and nothing else.
-    assert np.mean(pair.matches == found.pairs[0].matches) > 0.9
+    # Scaling moves epsilon and nothing else: what is found is as good at least.
+    matches = found.pairs[0].matches
+    assert pair.gw_cost <= 1.01 * np.mean((x - y[np.ix_(matches, matches)]) ** 2)
 
 
 @pytest.mark.slow
