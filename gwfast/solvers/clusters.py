@@ -114,7 +114,8 @@ def _side(cloud, masses, count, rng):
 def clustered(points, masses, count, rng):
     """The cluster (n,) of each point, by Lloyd's rounds (IEEE Transactions on
     Information Theory, 1982) from centers that keep their distance (k-means++: Arthur
-    and Vassilvitskii, SODA 2007); numbers without gaps, at most `count`.
+    and Vassilvitskii, SODA 2007); numbers without gaps, at most `count`. (SciPy's
+    `kmeans2` takes no masses: points without any would draw centers.)
     """
     squares = np.square(points).sum(axis=1)
     chance, centers = masses / masses.sum(), []

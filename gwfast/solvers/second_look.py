@@ -14,7 +14,7 @@ from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.progress import ProgressEvent
 from .agreement import is_sure
-from .clusters import HOT, cluster_starts
+from .clusters import cluster_starts
 from .contestants import Contestant, Standing, candidates_from_starts, promote
 from .diagnosis import conclude
 from .levels import level_sizes
@@ -28,7 +28,14 @@ from .race import (
     same_state,
     successive_halving,
 )
-from .thorough import MAX_TRIED, SLOWLY, suits
+from .thorough import (
+    HOT,
+    MAX_TRIED,
+    SLOWLY,
+    suits,
+    winner_of,
+    without_winner,
+)
 
 # Clusterings that are tried at most, by search, and starts of each that race. Italian
 # and Japanese took the third to come to the lowest optimum, digits (pixels against
@@ -52,7 +59,7 @@ def second_look(problem, solution, result, options, report):
     epsilon = options.epsilon.resolve(linearization).last
     before = solution.linearization
     first = Contestant.at_start(
-        next(row.start for row in result.candidates[::-1] if row.fate == "won"),
+        winner_of(result.candidates),
         linearization,
         Schedule(epsilon, epsilon),
         lambda fork: fork.start_from(before, *rows),
@@ -135,12 +142,7 @@ def _gone_on(problem, best, rows, result, options, report):
     lower = made.gw_cost < result.gw_cost
     ours, theirs = standing.records(), list(result.candidates)
     if lower:
-        result, theirs = made, _lost(theirs)
+        result, theirs = made, without_winner(theirs)
     else:
-        ours = _lost(ours)
+        ours = without_winner(ours)
     return dataclasses.replace(result, candidates=Candidates([*theirs, *ours]))
-
-
-def _lost(rows):
-    """Candidates of which none has won any more."""
-    return [row._replace(fate=LOST) if row.fate == "won" else row for row in rows]

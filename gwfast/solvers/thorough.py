@@ -75,7 +75,7 @@ def lowest(problem, result, starts, options, report):
     starts, until one has met the best so far.
     """
     candidates, best, found = list(result.candidates), result, None
-    winner = _winner(candidates)
+    winner = winner_of(candidates)
     for k, start in enumerate(starts):
         report(ProgressEvent("start", f"start {k + 1} of {len(starts)}: {start}", k))
         made = _tried(problem, start, options, best)
@@ -94,10 +94,7 @@ def lowest(problem, result, starts, options, report):
                 break
     if found is not None:
         number, begin = found
-        candidates = [
-            row._replace(fate="lost") if row.fate == "won" else row
-            for row in candidates
-        ]
+        candidates = without_winner(candidates)
         candidates[number] = candidates[number]._replace(fate="won")
         if options.callback is not None and not options.limits.deadline.passed():
             # The same steps again, for it to see.
@@ -107,8 +104,16 @@ def lowest(problem, result, starts, options, report):
     return dataclasses.replace(best, candidates=Candidates(candidates))
 
 
-def _winner(candidates):
+def winner_of(candidates):
+    """What the one started from that has won."""
     return next((row.start for row in reversed(candidates) if row.fate == "won"), "")
+
+
+def without_winner(candidates):
+    """Candidates of which none has won any more."""
+    return [
+        row._replace(fate="lost") if row.fate == "won" else row for row in candidates
+    ]
 
 
 def _tried(problem, start, options, best):

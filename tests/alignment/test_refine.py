@@ -181,12 +181,18 @@ def test_orthogonal_refinement_and_that_of_few_pairs(noisy, options):
     np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-4)
 
 
-def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
-    result, _ = noisy
+def mutual_matches(result):
+    """Both sides, rows with a mutual match, the best column of every row, and CSLS."""
     x, y = result.source.rows, result.target.rows
     scores = csls(x @ result.mapping, y, 10)
     forward, backward = scores.argmax(axis=1), scores.argmax(axis=0)
     rows = np.flatnonzero(backward[forward] == np.arange(len(x)))
+    return x, y, rows, forward, scores
+
+
+def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
+    result, _ = noisy
+    x, y, rows, forward, _ = mutual_matches(result)
     once = result.refine(gwfast.Refinement(n_iter=1, **ORTHOGONAL))
     expected = gwfast.procrustes(x[rows], y[forward[rows]])
     np.testing.assert_allclose(once.mapping, expected, atol=1e-5)
@@ -196,10 +202,7 @@ def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
 
 def test_weighted_refinement_weighs_mutual_matches_by_their_csls(noisy):
     result, _ = noisy
-    x, y = result.source.rows, result.target.rows
-    scores = csls(x @ result.mapping, y, 10)
-    forward, backward = scores.argmax(axis=1), scores.argmax(axis=0)
-    rows = np.flatnonzero(backward[forward] == np.arange(len(x)))
+    x, y, rows, forward, scores = mutual_matches(result)
     rows = rows[scores[rows, forward[rows]] > 0]
     weights = scores[rows, forward[rows]]
     once = result.refine(gwfast.Refinement(n_iter=1))
