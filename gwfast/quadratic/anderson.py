@@ -85,12 +85,12 @@ class Anderson:
         weight = along / size if size > 0 else 0.0
         return float(weight) if 0.0 < weight <= MAX_WEIGHT else 0.0
 
-    def coefficients(self):
-        """What to multiply the last `after` by, oldest first, to get where they lead;
-        empty where nothing can be said.
+    def coefficients(self, most=DEPTH + 1):
+        """What to multiply the last `after` by, of so many at most, oldest first, to
+        get where they lead; empty where nothing can be said.
         """
         if self.depth > 1:
-            return self._deep_coefficients()
+            return self._deep_coefficients(most)
         weight = self.weight()
         return [-weight, 1.0 + weight] if weight else []
 
@@ -104,10 +104,11 @@ class Anderson:
         last = self._steps[-len(coefficients) :]
         return sum(c * after for c, (_, after) in zip(coefficients, last, strict=True))
 
-    def _deep_coefficients(self):
-        if len(self._steps) < 2:
+    def _deep_coefficients(self, most):
+        steps = self._steps[-most:]
+        if len(steps) < 2:
             return []
-        moved, mixed, gram, right = self._inner_products()
+        moved, mixed, gram, right = _inner_products(steps)
         size = np.sqrt(np.diag(gram))
         if not size.all():
             return []
@@ -133,23 +134,24 @@ class Anderson:
         fits = np.abs(coefficients).sum() <= MAX_COEFFICIENTS
         return list(coefficients) if fits else []
 
-    def _inner_products(self):
-        """Of the differences of successive `before`, of these with the differences of
-        successive steps, of the latter, and of the latter with the last step; some
-        entries at a time, as these differences are many copies.
-        """
-        count = len(self._steps) - 1
-        made = [np.zeros((count, count)) for _ in range(3)] + [np.zeros(count)]
-        flat = [(np.ravel(before), np.ravel(after)) for before, after in self._steps]
-        for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
-            befores, afters = (
-                np.array([pair[side][part] for pair in flat], dtype=np.float64)
-                for side in (0, 1)
-            )
-            steps = afters - befores
-            moved, shrunk = np.diff(befores, axis=0), np.diff(steps, axis=0)
-            pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
-            for total, (left, right) in zip(made, pairs, strict=False):
-                total += left @ right.T
-            made[3] += shrunk @ steps[-1]
-        return made
+
+def _inner_products(steps):
+    """Of the differences of successive `before`, of these with the differences of
+    successive steps, of the latter, and of the latter with the last step; some
+    entries at a time, as these differences are many copies.
+    """
+    count = len(steps) - 1
+    made = [np.zeros((count, count)) for _ in range(3)] + [np.zeros(count)]
+    flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
+    for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
+        befores, afters = (
+            np.array([pair[side][part] for pair in flat], dtype=np.float64)
+            for side in (0, 1)
+        )
+        steps = afters - befores
+        moved, shrunk = np.diff(befores, axis=0), np.diff(steps, axis=0)
+        pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
+        for total, (left, right) in zip(made, pairs, strict=False):
+            total += left @ right.T
+        made[3] += shrunk @ steps[-1]
+    return made

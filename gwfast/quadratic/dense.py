@@ -10,7 +10,7 @@ from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.log_domain import Potentials
 from ..problems.geometry import PointCloud
-from ..problems.low_rank import RANK, has_low_rank
+from ..problems.low_rank import MIN_POINTS, RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
@@ -18,6 +18,7 @@ from . import low_rank_products, matrix_products
 from .anderson import DEPTH
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
+from .extrapolation import MAX_DEEPENING_CHANGE
 from .linearization import Update, not_negative
 from .methods import PGD
 from .plan_products import PlanProducts
@@ -57,8 +58,10 @@ class Dense(ExtrapolatedPlans):
 
     def _keeps_last(self, precision):
         """Whether extrapolation is left to the room of the products."""
-        shallow = precision.itemsize <= 4 and self._fused is None
-        return shallow and _extrapolates(self.problem, self.method)
+        if precision.itemsize > 4 or self._fused is not None:
+            return False
+        few = _is_small(self.problem.shape)
+        return not few and _extrapolates(self.problem, self.method)
 
     def _use(self, products):
         """Take these products, and all room that is needed, in the precision."""
@@ -66,10 +69,12 @@ class Dense(ExtrapolatedPlans):
         self.products = products
         self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
         self._was_thin, self._confirms = False, True
-        self._epsilon, self._change, deep = 0.0, 1.0, self.precision.itemsize > 4
-        kind = ("contracting", DEPTH) if deep else ("guarded", 1)
-        extrapolates = _extrapolates(self.problem, self.method)
-        self.extrapolation, self._depth = kind if extrapolates else (None, 0)
+        self._epsilon, self._change = 0.0, 1.0
+        self.extrapolation, self._depth = None, 0
+        if _extrapolates(self.problem, self.method):
+            wide = self.precision.itemsize > 4
+            self.extrapolation = "contracting" if wide else "deepening"
+            self._depth = _depth(self.problem, shape, self.precision.itemsize)
         self.forget()
 
     def use_increments(self, rounded):
@@ -152,6 +157,9 @@ class Dense(ExtrapolatedPlans):
             change, moved = self.distance_to(before)
             change /= self.problem.rule.plan_mass(rows)
         self._change = change
+        if self._depth > 1 and self.precision.itemsize <= 4:
+            deepens = change <= MAX_DEEPENING_CHANGE
+            self._history.depth = self._depth if deepens else 1
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
 
@@ -184,9 +192,7 @@ class Dense(ExtrapolatedPlans):
         # Where the objective was asked for, that needed the same product.
         if self._turn != self._buffer.turn:
             self._history.drop_extrapolated()
-            # What rounding may move the next plan by, in the mean over its mass.
-            allowed = self._change * self._epsilon
-            self.products.fill(self.state, out, allowed, deadline)
+            self.products.fill(self.state, out, self._change, self._epsilon, deadline)
             if settles:
                 self.products.settle(out, () if self._history.is_kept else None)
             if self._fused is not None:
@@ -219,6 +225,18 @@ def _extrapolates(problem, method):
     return linear and not method.proximal
 
 
+def _depth(problem, shape, itemsize):
+    """Plans that extrapolation looks at, at most, beside the last."""
+    # Those of many points with costs between the spaces are kept as matrices.
+    whole = problem.linear_cost is not None and not _is_small(shape)
+    return 1 if whole and itemsize <= 4 else DEPTH
+
+
+def _is_small(shape):
+    """Whether room for products of all plans that are looked at hardly counts."""
+    return shape[0] * shape[1] < MIN_POINTS**2
+
+
 def nbytes(problem, shape, itemsize, method, n_states):
     """Bytes that a solve of that many points takes beside its costs, with `n_states`
     plans on their way at a time.
@@ -249,9 +267,9 @@ def _size(problem, shape, itemsize, method, n_states):
     # The buffer, and of an asymmetric cost products of both orientations.
     sides = 1 if symmetric else 2
     plans = sides + (problem.linear_cost is not None) + method.alternating
-    if itemsize > 4 or problem.linear_cost is not None:
+    if itemsize > 4 or problem.linear_cost is not None or _is_small(shape):
         # Products that are extrapolated, and those of the reference.
-        depth = DEPTH if itemsize > 4 else 1
+        depth = _depth(problem, shape, itemsize)
         plans += n_states * (extrapolates * (depth + 1) + 1)
     else:
         plans += 1

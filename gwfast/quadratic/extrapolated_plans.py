@@ -5,12 +5,11 @@ lead: the product is linear in the plan, so it is what moves.
 import numpy as np
 
 from ..kernels import _kernels
-from .anderson import DEPTH
 from .plan_history import PlanHistory
 from .resuming import ResumableDense
 
-# Rows of plans that extrapolation looks at, by its depth: it has their products anyway.
-SAMPLE_ROWS = {0: 1, 1: 128, DEPTH: 32}
+# Rows of plans that extrapolation looks at, by the bytes of a number.
+SAMPLE_ROWS = {4: 64, 8: 32}
 
 
 class ExtrapolatedPlans(ResumableDense):
@@ -28,7 +27,8 @@ class ExtrapolatedPlans(ResumableDense):
 
     def extrapolate(self):
         # The product is linear in the plan: it is what moves, the plan stays.
-        made = self._history.extrapolate(self._buffer.array, self._beside())
+        given = self._buffer.array, self._beside(), self.products.n_alike
+        made = self._history.extrapolate(*given)
         if made is not None:
             self._move(made)
         return made is not None
@@ -51,7 +51,7 @@ class ExtrapolatedPlans(ResumableDense):
             self._separate(*marginals)
 
     def forget(self):
-        given = *self.problem.shape, self._depth, SAMPLE_ROWS[self._depth]
+        given = *self.problem.shape, self._depth, SAMPLE_ROWS[self.precision.itemsize]
         products = self.products if self.products.keeps_last else None
         self._history = PlanHistory(*given, products)
 

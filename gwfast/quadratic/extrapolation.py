@@ -25,6 +25,9 @@ CONTRACTING, MIN_INFORMATION = 0.75, 0.2
 # words up to a third more with 1e-3 or 3e-2.
 MAX_DEEP_CHANGE, MAX_GROWTH = 1e-3, 1.5
 MAX_DEEPENING_CHANGE = 1e-2
+# Iterations of the first cooldown. The next is twice as long, and half as long again
+# after an extrapolation that paid: saddles are no reason to do without later on.
+FIRST_COOLDOWN = 2
 # Deepening: the factor by which the change has to fall for another extrapolation, and
 # the largest error of marginals, as a fraction of the change.
 PAYS, CLEAR = 1.0, 0.5
@@ -48,7 +51,7 @@ class Extrapolation:
     def __init__(self, linearization):
         self._linearization, self.trial = linearization, None
         # Iterations left in the cooldown, and the length of the next one.
-        self._cooldown, self._next_cooldown = 0, 2
+        self._cooldown, self._next_cooldown = 0, FIRST_COOLDOWN
 
     def export(self):
         """A tree from which `restore` takes in which state it is."""
@@ -146,8 +149,11 @@ class Contracting(Extrapolation):
 
     def _judge(self, stepped, epsilon, change_before, rounding, further):
         change, trial = stepped.update.change, self.trial
-        if trial is not None and change > MAX_GROWTH * trial.change:
-            return self._retract()
+        if trial is not None:
+            if change > MAX_GROWTH * trial.change:
+                return self._retract()
+            if change < PAYS * trial.change:
+                self._next_cooldown = max(self._next_cooldown // 2, FIRST_COOLDOWN)
         self._next(Trial(change), further and self._is_deep(change))
         return None
 

@@ -1,6 +1,6 @@
-"""The product of the last plan, kept in the room of what thin products lack near a
-reference: it is that, and a thin part. To go on from where the last plans lead takes
-the last product, and thin products take the reference; together they take one matrix.
+"""Products of the last plans, kept in the room of what thin products lack near a
+reference: each is that, and a thin part. To go on from where the last plans lead takes
+their products, and thin products take the reference; together they take one matrix.
 """
 
 import numpy as np
@@ -8,19 +8,21 @@ import numpy as np
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer
 from ..utils.trees import as_saved
+from .anderson import DEPTH
 
 # Entries of products that are combined at a time.
 COMBINED = 1 << 20
 
 
 class KeptProduct:
-    """The last product ``rest + part``, in the room of one matrix. Forks take turns to
-    keep theirs there.
+    """The last products ``rest + part``, of one rest, in the room of one matrix. Forks
+    take turns to keep theirs there.
     """
 
     def __init__(self, room=None):
         self._room = Buffer(None) if room is None else room
-        self._turn, self._part, self._is_last = None, None, False
+        # Parts, oldest first; None is nothing.
+        self._turn, self._parts = None, []
 
     def fork(self):
         """Another, of nothing yet, in the same room."""
@@ -32,31 +34,31 @@ class KeptProduct:
         return self._room.array if self._turn == self._room.turn else None
 
     @property
-    def is_known(self):
-        """Whether that and the part are the last product."""
-        return self._is_last and self.rest is not None
+    def n_known(self):
+        """How many of the last products are kept."""
+        return 0 if self.rest is None else len(self._parts)
 
     def export(self):
         """A tree from which `restore` takes what is kept."""
-        part = self._part.export() if self._part and self.is_known else None
-        return dict(rest=self.rest, part=part, is_last=self.is_known)
+        parts = [part and part.export() for part in self._parts[-self.n_known :]]
+        return dict(rest=self.rest, parts=parts if self.n_known else [])
 
     def restore(self, saved, shape, dtype, as_part):
         """Take what another kept, of this shape and dtype; `as_part` makes a part of
         what that exported.
         """
-        self._turn, self._is_last = None, bool(saved["is_last"])
+        self._turn = None
         if saved["rest"] is not None:
             self._take_room(shape, dtype)
             np.copyto(self.rest, as_saved(saved["rest"], shape, dtype))
-        self._part = None if saved["part"] is None else as_part(saved["part"])
+        self._parts = [one and as_part(one) for one in saved["parts"]]
 
     def forget(self):
-        """Forget the last product, but not the rest."""
-        self._part, self._is_last = None, False
+        """Forget the last products, but not the rest."""
+        self._parts = []
 
     def advance(self, product, part, coefficients, *, is_near):
-        """Keep a product, and overwrite it by its combination with the last one; there
+        """Keep a product, and overwrite it by its combination with the last ones; there
         are no `coefficients` where it is kept only.
 
         Parameters
@@ -64,8 +66,8 @@ class KeptProduct:
         product : (n, m) ndarray
         part : thin part of it or None
             Nothing, if it is None.
-        coefficients : sequence of 2 float
-            Of the last product, and of this one.
+        coefficients : sequence of float
+            Of the last products that are known, oldest first, and of this one.
         is_near : bool
             Whether the product is this part and the same `rest` as before.
         """
@@ -73,8 +75,8 @@ class KeptProduct:
             self.take(product, part)
             return
         if coefficients:
-            self._combine(product, None if is_near else part, *coefficients, is_near)
-        self._part, self._is_last = part, True
+            self._combine(product, None if is_near else part, coefficients, is_near)
+        self._parts = [*self._parts[-DEPTH:], part] if is_near else [part]
 
     def take(self, product, part):
         """Keep a product, with a rest of its own."""
@@ -86,44 +88,46 @@ class KeptProduct:
             for rows in _blocks(self.rest):
                 write(rows, self.rest[rows])
                 np.subtract(product[rows], self.rest[rows], out=self.rest[rows])
-        self._part, self._is_last = part, True
+        self._parts = [part]
 
     def write(self, out):
         """Write the last product."""
-        read = self._reader()
+        read = self._reader([1.0])
         for rows in _blocks(out):
             np.copyto(out[rows], read(rows))
 
-    def _combine(self, product, part, last, new, is_near):
-        """Overwrite a product by ``last * (the last one) + new * product``; where that
-        is not near, its rest takes the place of the last one's.
+    def _combine(self, product, part, coefficients, is_near):
+        """Overwrite a product by its combination with the last ones; where that is not
+        near, its rest takes the place of theirs.
         """
-        read, write = self._reader(), part and part.writer()
+        *of_last, new = coefficients
+        read, write = self._reader(of_last), part and part.writer()
         for rows in _blocks(product):
             made, rest = product[rows], self.rest[rows]
             before = read(rows)
             if not is_near:
                 np.copyto(rest, made)
             made *= made.dtype.type(new)
-            before *= made.dtype.type(last)
             made += before
             if write is not None:
                 write(rows, before)
                 rest -= before
 
-    def _reader(self):
-        """A function that makes some rows of the last product, good until the next."""
+    def _reader(self, weights):
+        """A function that makes some rows of the sum of the last products, multiplied
+        by these, good until the next.
+        """
         height = _blocks(self.rest)[0].stop
         scratch = aligned_empty((height, self.rest.shape[1]), self.rest.dtype)
-        write = self._part and self._part.writer()
+        last, total = self._parts[-len(weights) :], scratch.dtype.type(sum(weights))
+        write = last[-1] and last[-1].combined(last, weights).writer()
 
         def read(rows):
             made, rest = scratch[: rows.stop - rows.start], self.rest[rows]
             if write is None:
-                np.copyto(made, rest)
-            else:
-                write(rows, made)
-                made += rest
+                return np.multiply(rest, total, out=made)
+            write(rows, made)
+            made += rest if total == 1 else rest * total
             return made
 
         return read

@@ -6,7 +6,9 @@ With ``left = L + A`` and ``right = R + B``, where L and R are of low rank,
     left T right = L T right + A T R + A T B
 
 The first two terms are thin. The last is small, and linear in the plan: it is kept as
-it is at a reference, and what it has changed by since is measured on some rows.
+it is at a reference, and what it has changed by since is measured on some rows. Plans
+that move slowly move along the leading eigenvectors: from one whole product to the next
+they may go as far as these lead them.
 """
 
 from typing import NamedTuple
@@ -24,6 +26,7 @@ from ..problems.low_rank import (
 from ..utils.blocks import row_blocks
 from ..utils.trees import as_saved
 from . import matrix_products
+from .anderson import DEPTH
 from .kept_product import KeptProduct
 
 # Eigenvectors, at most one for so many points, but for the bounds: of 3000 points as
@@ -135,6 +138,15 @@ class ThinPart(NamedTuple):
         """A tree from which `LowRankProducts.as_part` makes it."""
         return self.left, self.right
 
+    @staticmethod
+    def combined(parts, weights):
+        """The sum of parts, multiplied by these: either side is linear in the plan."""
+        left, right = (
+            sum(one.dtype.type(w) * one for w, one in zip(weights, side, strict=True))
+            for side in zip(*((p.left, p.right) for p in parts), strict=True)
+        )
+        return parts[-1]._replace(left=left, right=right)
+
     def writer(self):
         """A function that writes some rows, a slice, of it."""
         right = np.concatenate([self.right, self.others.T])
@@ -176,6 +188,8 @@ class LowRankProducts:
         # Products near the reference so far, those left to be made without a look, and
         # how many these are the next time.
         self._run, self._pause, self._next_pause = 0, 0, 1
+        # Whether products were made without a look since the reference.
+        self._stale = False
 
     @property
     def has_reference(self):
@@ -191,11 +205,12 @@ class LowRankProducts:
         """A tree from which `restore` takes the reference, but for what is kept."""
         counts = self._run, self._pause, self._next_pause
         known = self.has_reference
-        return dict(has_reference=known, offset=self._offset, counts=counts)
+        flags = known, self._stale
+        return dict(flags=flags, offset=self._offset, counts=counts)
 
     def restore(self, saved):
         """Take the reference that another exported."""
-        self._refers = bool(saved["has_reference"])
+        self._refers, self._stale = map(bool, saved["flags"])
         self._offset = float(saved["offset"])
         self._run, self._pause, self._next_pause = map(int, saved["counts"])
 
@@ -217,17 +232,19 @@ class LowRankProducts:
         """
         self._part = None
         if self._pause:
-            self._pause -= 1
+            self._pause, self._stale = self._pause - 1, True
             return False
         factors = self._parts.of(self._bilinear)
         self._part, whole = factors.begin(plan)
         if not max_error > 0:
             return False
         if not self._error(over, whole) <= max_error:
-            if self.has_reference and self._run < WORTH:
+            if self._stale or not self.has_reference:
+                return False
+            if self._run < WORTH:
                 self._pause = self._next_pause
                 self._next_pause, self._part = min(2 * self._pause, MAX_PAUSE), None
-            elif self.has_reference:
+            else:
                 self._next_pause = 1
             return False
         self._run += 1
@@ -254,7 +271,7 @@ class LowRankProducts:
 
     def referred(self, plan):
         """Take as the reference a plan of which the rest is kept."""
-        self._run, self._refers = 0, True
+        self._run, self._refers, self._stale = 0, True, False
         self._offset = _kernels.dot(plan, self._kept.rest, self._n_threads)
 
     def correction(self, plan):
@@ -286,5 +303,6 @@ class LowRankProducts:
 def nbytes(shape, itemsize):
     """Bytes that thin products take beside the reference."""
     n, m = shape
-    # Eigenvectors as they were found, as factors, and what they are multiplied to.
-    return itemsize * 8 * (rank_for(shape) + 2 * MEASURED) * (n + m)
+    # Eigenvectors as they were found, as factors, and what they are multiplied to, of
+    # the last plans too.
+    return itemsize * (8 + DEPTH) * (rank_for(shape) + 2 * MEASURED) * (n + m)

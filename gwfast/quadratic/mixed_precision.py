@@ -53,14 +53,15 @@ class Increments:
         self._scale = 0.0
         self.products.forget()
 
-    def fill(self, plan, out, allowed, is_whole=False):
-        """Write the product of `plan` into `out`, if rounding is wrong by a fraction of
-        `allowed` only; returns whether it was, and if not, has written nothing.
+    def fill(self, plan, out, change, epsilon, is_whole=False):
+        """Write the product of `plan` into `out`, if rounding moves the next plan, by
+        that epsilon, by a fraction of the last `change` only; returns whether it was,
+        and if not, has written nothing.
         """
         if self._plan is None:
             return False
         distance, _ = _kernels.distance(plan, self._plan, self._n_threads)
-        if not ROUNDING * distance <= SLACK * allowed:
+        if not ROUNDING * distance <= SLACK * change * epsilon:
             return False
         difference = np.subtract(
             plan, self._plan, out=self._difference, casting="same_kind"
@@ -72,7 +73,8 @@ class Increments:
         difference /= self._scale
         if is_whole:
             self.products.want_whole()
-        self.products.fill(difference, self._made, allowed / self._scale, over=plan)
+        near = epsilon / self._scale
+        self.products.fill(difference, self._made, change, near, over=plan)
         np.multiply(self._made, self._scale, out=out)
         out += self._product
         return True

@@ -5,7 +5,7 @@ rows, and all of their products.
 import numpy as np
 
 from ..utils.trees import as_saved
-from .anderson import Anderson
+from .anderson import DEPTH, Anderson
 
 # Entries of plans that are looked at, at most, but for so many rows.
 SAMPLE_ENTRIES, SAMPLE_ROWS = 1 << 18, 32
@@ -34,6 +34,7 @@ class PlanHistory:
         """A tree from which `restore` takes all that is known."""
         return dict(
             steps=self._anderson.export(),
+            depth=self.depth,
             products=None if self._elsewhere else self._products.export(),
             beside=self._beside,
             extrapolated=self._extrapolated,
@@ -44,6 +45,7 @@ class PlanHistory:
         """Take what another exported of plans of this shape and dtype."""
         rows = (len(range(shape[0])[self.rows]), shape[1])
         self._anderson.restore(saved["steps"], rows, dtype)
+        self.depth = int(saved["depth"])
         if not self._elsewhere:
             self._products.restore(saved["products"], shape[0] * shape[1], dtype)
         self._beside = [np.asarray(one, dtype=np.float64) for one in saved["beside"]]
@@ -62,6 +64,15 @@ class PlanHistory:
     def drop_extrapolated(self):
         """Forget where extrapolation has led: the product of that is no more."""
         self._extrapolated = None
+
+    @property
+    def depth(self):
+        """That of the next extrapolation, the one given at most."""
+        return self._anderson.depth
+
+    @depth.setter
+    def depth(self, depth):
+        self._anderson.depth = depth
 
     def begin(self, plan):
         """The rows that a step from `plan` starts from, and whether they are those of
@@ -88,15 +99,15 @@ class PlanHistory:
         if self._depth:
             self._anderson.add(start, plan[self.rows].copy())
 
-    def extrapolate(self, product, beside):
-        """Overwrite the product of the last plan by that of where the last plans lead;
-        returns what is beside that, or None if they do not say.
+    def extrapolate(self, product, beside, n_alike=DEPTH):
+        """Overwrite the product of the last plan by that of where it and `n_alike`
+        plans before it lead, at most; returns what is beside that, or None if they do
+        not say.
         """
         self._unkept = False
         self._beside = [*self._beside[-self._depth :], beside]
-        coefficients = ()
-        if self._products.is_known:
-            coefficients = self._anderson.coefficients()
+        known = min(self._products.n_known, n_alike)
+        coefficients = self._anderson.coefficients(known + 1) if known else ()
         self._products.settle(product, coefficients)
         if not coefficients:
             return None
@@ -118,10 +129,12 @@ class PlanHistory:
 class _Ring:
     """The last matrices of a row of them, copied."""
 
-    is_known = True
-
     def __init__(self, size):
         self._size, self._slots, self._count = size, None, 0
+
+    @property
+    def n_known(self):
+        return min(self._count, self._size - 1)
 
     def export(self):
         used = min(self._count, self._size)

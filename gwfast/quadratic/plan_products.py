@@ -14,6 +14,10 @@ from .mixed_precision import Increments
 # what they may be wrong by in any case, in units of the last digit: a whole one is as
 # much. The last but one is made whole.
 THIN_SLACK, ROUNDED = 0.2, 0.5
+# What they may move it by where products are kept, as a fraction of the last change,
+# and as one of the plan: the plan gets near where it would go if nothing but thin parts
+# of the product moved, before a whole one corrects all else.
+NEAR_SLACK, NEAR_MOST = 2.0, 0.1
 
 
 class PlanProducts:
@@ -51,6 +55,8 @@ class PlanProducts:
             given = bilinear, self._leading, n_threads, self._kept
             self._thin = LowRankProducts(*given)
         self.is_thin, self._n_whole, self._outer = False, 0, None
+        # Products from the last whole one after a thin one on.
+        self._n_alike = 0
 
     def astype(self, dtype, *, keeps_last=False):
         """Those of another precision."""
@@ -70,20 +76,25 @@ class PlanProducts:
         self._thin, products.keeps_last = None, False
         self._increments = Increments(products, made, self._n_threads)
 
-    def fill(self, plan, out, allowed, deadline=NEVER, *, over=None):
-        """Write the product of a plan to `out`. What it is wrong by may be a fraction
-        of `allowed`, in the mean over the plan, or another one. OutOfTime after the
-        deadline.
+    def fill(self, plan, out, change, epsilon, deadline=NEVER, *, over=None):
+        """Write the product of a plan to `out`. What it is wrong by may move the next
+        plan, by that epsilon, by a fraction of the last relative `change`, in the mean
+        over the plan, or another one. OutOfTime after the deadline.
         """
         outer, self._outer = self._outer, None
-        self._pending = None
-        if outer is not None:
+        self._pending, was_thin = None, self.is_thin
+        if outer is None:
+            self._fill(plan, out, change, epsilon, deadline, over)
+        else:
             self.is_thin = False
             self.bilinear.multiply_outer(*outer, out)
-            return
+        corrects = was_thin and not self.is_thin
+        self._n_alike = 0 if corrects else self._n_alike + 1
+
+    def _fill(self, plan, out, change, epsilon, deadline, over):
         near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
         self._n_whole = max(self._n_whole - 1, 0)
-        least = 0.0 if is_whole else THIN_SLACK * allowed
+        least = 0.0 if is_whole else self._slack(change) * epsilon
         if thin is not None and thin.is_fresh and not is_whole:
             least = max(least, ROUNDED * float(np.finfo(out.dtype).eps))
         over = plan if over is None else over
@@ -94,7 +105,7 @@ class PlanProducts:
             return
         if near is None:
             self.bilinear.multiply(plan, out, deadline)
-        elif near.fill(plan, out, allowed, is_whole):
+        elif near.fill(plan, out, change, epsilon, is_whole):
             self.is_thin = near.products.is_thin
         else:
             self.bilinear.multiply(plan, out, deadline)
@@ -102,15 +113,28 @@ class PlanProducts:
         if thin is not None and not self.keeps_last:
             thin.refer(plan, out)
 
+    def _slack(self, change):
+        """What thin products may move the next plan by."""
+        least = THIN_SLACK * change
+        near = min(NEAR_SLACK * change, NEAR_MOST) if self.keeps_last else 0.0
+        return max(least, near)
+
     @property
-    def is_known(self):
-        """Whether the last product is kept."""
-        return self._kept.is_known
+    def n_known(self):
+        """How many of the last products are kept."""
+        return self._kept.n_known
+
+    @property
+    def n_alike(self):
+        """How many of the plans before this one a step of the same map led to: thin
+        products near another reference are another map.
+        """
+        return max(self._n_alike - 1, 0)
 
     def settle(self, product, coefficients=None):
         """Take what is needed later of the product of the last `fill`, and overwrite it
-        by its combination with the last one that was kept, if there are `coefficients`
-        (of that one, and of this); it is kept unless these are None.
+        by its combination with the last ones that were kept, if there are
+        `coefficients` (of these, and of this one); it is kept unless these are None.
         """
         pending, self._pending = self._pending, None
         if pending is None:
@@ -168,6 +192,7 @@ class PlanProducts:
             kept=self._kept.export(),
             is_thin=self.is_thin,
             n_whole=self._n_whole,
+            n_alike=self._n_alike,
         )
 
     def restore(self, saved, shape, dtype):
@@ -180,3 +205,4 @@ class PlanProducts:
         self._kept.restore(saved["kept"], shape, dtype, as_part)
         self.is_thin = bool(saved["is_thin"])
         self._n_whole = int(saved["n_whole"])
+        self._n_alike = int(saved["n_alike"])

@@ -268,7 +268,7 @@ class TestIncrements:
         out, expected = np.empty(plan.shape), self.product(whole, other)
         distance = np.abs(other - plan).sum()
         most = 1.01 * ROUNDING * distance
-        assert near.fill(other, out, most / SLACK)
+        assert near.fill(other, out, most / SLACK, 1.0)
         error = np.abs(out - expected).max()
         assert error <= most + 1e-15
         # And nothing else would have done: the plan has moved the product by more.
@@ -279,13 +279,13 @@ class TestIncrements:
         near.refer(plan, self.product(whole, plan))
         out = np.full(plan.shape, 7.0)
         most = 0.99 * ROUNDING * np.abs(other - plan).sum()
-        assert not near.fill(other, out, most / SLACK)
+        assert not near.fill(other, out, most / SLACK, 1.0)
         np.testing.assert_array_equal(out, 7.0)
-        assert not near.fill(np.full(plan.shape, np.nan), out, np.inf)
+        assert not near.fill(np.full(plan.shape, np.nan), out, np.inf, 1.0)
 
     def test_there_has_to_be_something_to_start_from(self, near):
         plan, _ = self.plans(0.0)
-        assert not near.fill(plan, np.empty(plan.shape), np.inf)
+        assert not near.fill(plan, np.empty(plan.shape), np.inf, 1.0)
 
     def test_the_last_reference_counts_and_is_a_copy(self, whole, near):
         plan, other = self.plans(1e-6)
@@ -297,7 +297,7 @@ class TestIncrements:
         same = plan.copy()
         plan += 1.0
         known += 1.0
-        assert near.fill(same, out, 0.0)
+        assert near.fill(same, out, 0.0, 1.0)
         np.testing.assert_array_equal(out, expected)
 
 
