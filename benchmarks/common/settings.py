@@ -21,6 +21,8 @@ LARGE = _number("LARGE", 5000)
 GROWTH = _numbers("GROWTH", "500,1000,2000,5000,10000,20000")
 BIG = _number("BIG", 20000)
 TILED = _number("TILED", 100_000)
+# Seconds after which a call of POT on thousands of cells is given up.
+POT_SECONDS = _number("POT_SECONDS", 600)
 # Rows and columns of the matrices that kernels are timed on: 16 MB, which many
 # processors keep in cache, is how it goes inside a small solve; 1 GB none does.
 KERNELS = _numbers("KERNELS", "2000,16000")

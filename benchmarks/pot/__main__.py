@@ -1,9 +1,9 @@
 """``gwfast.pot`` beside POT itself: ``python -m benchmarks.pot [TABLE ...]``.
 
 Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search over
-neighbors and epsilon), ``cells`` (its calls on PBMC; an hour of POT), ``dense`` (1000 x
-1000), ``small`` (30 to 100 points a side), ``exact`` (without entropy, 300 to 2000
-points a side), ``unbalanced``.
+neighbors and epsilon), ``cells`` (its calls on PBMC, POT's of ten minutes at most),
+``dense`` (1000 x 1000), ``small`` (30 to 100 points a side), ``exact`` (without
+entropy, 300 to 2000 points a side), ``unbalanced``.
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """

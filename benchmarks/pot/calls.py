@@ -7,13 +7,13 @@ import numpy as np
 OURS = "gwfast.pot"
 
 
-def solved(module, costs, epsilon):
+def solved(module, costs, epsilon, **options):
     """Plan and log, with uniform weights and the square loss."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         p, q = (np.full(len(cost), 1 / len(cost)) for cost in costs)
         return module.entropic_gromov_wasserstein(
-            *costs, p, q, "square_loss", epsilon=epsilon, log=True
+            *costs, p, q, "square_loss", epsilon=epsilon, log=True, **options
         )
 
 
