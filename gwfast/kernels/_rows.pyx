@@ -15,7 +15,6 @@ from libc.stdint cimport uint16_t
 
 import math
 import os
-from numbers import Integral
 
 import numpy as np
 
@@ -44,6 +43,9 @@ cdef ptrdiff_t LEAST_STRIP = 64
 # Columns whose partial sums are added by one thread at a time (4 KB of each chunk).
 cdef ptrdiff_t COLUMN_STRIPE = 512
 cdef ptrdiff_t SERIAL_COLUMNS = 4096
+# The room of threads that need none, a row each: to make it anew takes as long as a
+# pass over few points.
+cdef float[:, ::1] NOT_WRITTEN = np.empty((256, 1), dtype=np.float32)
 
 
 def aligned_empty(shape, dtype=np.float32):
@@ -54,12 +56,10 @@ def aligned_empty(shape, dtype=np.float32):
     cache a quarter.
     """
     dtype = np.dtype(dtype)
-    count = shape if isinstance(shape, Integral) else math.prod(shape)
-    size = int(count) * dtype.itemsize
-    raw = np.empty(size + CACHE_LINE, dtype=np.uint8)
+    count = math.prod(shape) if isinstance(shape, tuple) else int(shape)
+    raw = np.empty(int(count) * dtype.itemsize + CACHE_LINE, dtype=np.uint8)
     cdef unsigned char[::1] content = raw
-    start = -<size_t>&content[0] % CACHE_LINE
-    return raw[start:start + size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, raw, -<size_t>&content[0] % CACHE_LINE)
 
 
 # --- Facts about the build and the processor ---------------------------------------
@@ -156,7 +156,8 @@ cdef class Rows:
         n_threads = max(n_threads, 1)
         self.ready()
         if not self.strip:
-            return np.empty((n_threads, 1), dtype=np.float32)
+            few = n_threads <= NOT_WRITTEN.shape[0]
+            return NOT_WRITTEN if few else np.empty((n_threads, 1), dtype=np.float32)
         return aligned_empty((n_threads, self.strip * self.m))
 
     cdef int ready(self) except -1:
@@ -441,23 +442,25 @@ cdef class ColumnSums:
 
     cdef void reduce(self, int n_threads) noexcept nogil:
         """Leave the sums over all chunks in ``totals[0]``."""
-        cdef ptrdiff_t stripe, chunk, j, j0, j1
-        cdef ptrdiff_t chunks = self.totals.shape[0]
-        cdef ptrdiff_t stripes = count_chunks(self.m, COLUMN_STRIPE)
-        cdef double *into
-        cdef double *more
+        cdef ptrdiff_t stripe, stripes = count_chunks(self.m, COLUMN_STRIPE)
+        cdef int threads = team(n_threads, stripes)
         # Few columns are added up in the time that waking a thread takes.
-        if self.m <= SERIAL_COLUMNS:
-            n_threads = 1
-        for stripe in prange(stripes, num_threads=team(n_threads, stripes),
-                             schedule="static"):
-            j0 = stripe * COLUMN_STRIPE
-            j1 = min(j0 + COLUMN_STRIPE, self.m)
-            into = &self.totals[0, 0]
-            for chunk in range(1, chunks):
-                more = &self.totals[chunk, 0]
-                for j in range(j0, j1):
-                    into[j] += more[j]
+        if threads == 1 or self.m <= SERIAL_COLUMNS:
+            self.add_up(0, self.m)
+            return
+        for stripe in prange(stripes, num_threads=threads, schedule="static"):
+            self.add_up(stripe * COLUMN_STRIPE, (stripe + 1) * COLUMN_STRIPE)
+
+    cdef void add_up(self, ptrdiff_t first, ptrdiff_t last) noexcept nogil:
+        """`reduce` for some of the columns."""
+        cdef ptrdiff_t chunk, j
+        cdef double *into = &self.totals[0, 0]
+        cdef double *more
+        last = min(last, self.m)
+        for chunk in range(1, self.totals.shape[0]):
+            more = &self.totals[chunk, 0]
+            for j in range(first, last):
+                into[j] += more[j]
 
 
 def _of(bint is_float64):
@@ -511,29 +514,25 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
     The sum f_i + g_j is what counts; with small g_j the difference f_i - c_ij is small
     as well wherever there is mass, and little is lost to rounding.
     """
-    cdef double shift = middle(g)
     shifted = np.empty(f.shape[0])
     low = np.empty(g.shape[0], FLOAT64 if is_float64 else FLOAT32)
-    add(f, shift, shifted)
     if is_float64:
-        lower[double](g, shift, low)
+        center[double](f, g, shifted, low)
     else:
-        lower[float](g, shift, low)
+        center[float](f, g, shifted, low)
     return shifted, low
 
 
-cdef void add(const double[::1] f, double shift, double[::1] out) noexcept:
-    cdef ptrdiff_t i
+cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
+                 real[::1] low) noexcept:
+    """Write what `centered` makes."""
+    cdef ptrdiff_t i, j
+    cdef double shift = middle(g), less
     for i in range(f.shape[0]):
-        out[i] = f[i] + shift
-
-
-cdef void lower(const double[::1] g, double shift, real[::1] out) noexcept:
-    cdef ptrdiff_t j
-    cdef double low
+        shifted[i] = f[i] + shift
     for j in range(g.shape[0]):
-        low = g[j] - shift
-        out[j] = <real>(-GWF_HUGE if low < -GWF_HUGE else low)
+        less = g[j] - shift
+        low[j] = <real>(-GWF_HUGE if less < -GWF_HUGE else less)
 
 
 cdef rounded_off(const double[::1] g, centered_g, double epsilon):

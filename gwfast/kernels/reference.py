@@ -49,6 +49,11 @@ def _exponent(cost, f, g, epsilon):
     return (f[:, None] + g[None, :] - cost) / epsilon
 
 
+def absorb(f, u, epsilon, out):
+    with np.errstate(divide="ignore"):
+        out[:] = f + epsilon * np.log(u.astype(np.float64))
+
+
 def logsumexp_rows(cost, f, g, epsilon, out, n_threads=1):
     out[:] = logsumexp(_exponent(cost, f, g, epsilon), axis=1)
 
@@ -100,6 +105,13 @@ def sinkhorn_passes(
 def rescale_columns(v, q, work, omega=1.0):
     most = np.finfo(v.dtype).max
     v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most)
+
+
+def drift(u, v, p, q):
+    used = np.concatenate([u[p > 0], v[q > 0]]).astype(np.float64)
+    if not ((used > 0) & (used < np.inf)).all():
+        return np.inf
+    return float(np.abs(np.log(used)).max(initial=0.0))
 
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):

@@ -41,11 +41,7 @@ class Scalings:
 
     def drift(self, p, q):
         """Largest |log| of a scaling of a point that has mass; infinite if one died."""
-        u, v = self.u[p > 0], self.v[q > 0]
-        low, high = min(u.min(), v.min()), max(u.max(), v.max())
-        if not (low > 0 and high < np.inf):
-            return np.inf
-        return max(-np.log(low), np.log(high))
+        return _kernels.drift(self.u, self.v, p, q)
 
 
 class Kernel:

@@ -19,7 +19,7 @@ from ..utils.validation import (
     as_matrix,
     as_square,
     as_vector,
-    as_weights,
+    check_masses,
 )
 from ._solve import Solved, solve
 from .arrays import Arrays, as_limit, as_number
@@ -140,8 +140,9 @@ class Problem:
         x = self.arrays[name]
         if x is None:
             return np.full(size, 1.0 / size)
-        as_weights(x, name, size)
-        return as_vector(x, name, size)
+        x = as_vector(x, name, size)
+        check_masses(x, name)
+        return x
 
     def _balanced(self, p, q):
         """`q` with the total of `p`, which it has but for rounding."""

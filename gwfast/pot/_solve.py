@@ -164,8 +164,8 @@ def stated(
     q = uniform if q is None else q.astype(np.float64) / total
     mass = 1.0 if mass is None else float(mass) / total
     return QuadraticProblem.from_checked(
-        DenseCost(cost_x, "C1", symmetric=symmetric),
-        DenseCost(cost_y, "C2", symmetric=symmetric),
+        DenseCost.from_checked(cost_x, "C1", symmetric=symmetric),
+        DenseCost.from_checked(cost_y, "C2", symmetric=symmetric),
         RULES[marginals](p, q, mass),
         loss=loss,
         linear_cost=linear_cost,

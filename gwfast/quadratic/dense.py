@@ -132,7 +132,9 @@ class Dense(ExtrapolatedPlans):
         self._epsilon = epsilon or 0.0
         self._settle()
         fill = functools.partial(self._fill, step=epsilon)
-        separable = self._separable_potentials
+        separable = None
+        if not has_fixed_terms(self.problem, self.method):
+            separable = self._separable_potentials
         return StoredKernel(self._buffer, fill, self.n_threads, separable)
 
     def update(self, kernel, solution):

@@ -1,5 +1,7 @@
 """Products of matrices of any size, with room for a few columns of a factor."""
 
+import numpy as np
+
 from ..kernels import _products
 from ..kernels._rows import Panels, Shifted
 from ..utils.deadline import NEVER
@@ -24,6 +26,12 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
     n_threads : int
     deadline : Deadline, default=NEVER
     """
+    if isinstance(b, np.ndarray) and b.nbytes <= PACKED_BYTES:
+        b = Panels(b, n_threads=n_threads)
+    if isinstance(b, Panels) and len(a) * b.k * b.m <= MULTIPLICATIONS:
+        deadline.check()
+        _products.matmul(a, b, out, n_threads=n_threads)
+        return
     for cols, panels in _packed(b, out.dtype.itemsize, n_threads):
         step = max(MULTIPLICATIONS // (panels.k * panels.m), 1)
         for i in range(0, len(a), step):

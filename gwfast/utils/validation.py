@@ -112,14 +112,19 @@ def as_vector(x: ArrayLike, name: str, size: int) -> Float64Array:
 def as_weights(x: ArrayLike, name: str, size: int) -> Float64Array:
     """`x` as masses that sum to one exactly; any positive total is taken."""
     x = as_vector(x, name, size)
-    if (x < 0).any():
+    check_masses(x, name)
+    x[x < LEAST_MASS * x.max()] = 0.0
+    return x / x.sum()
+
+
+def check_masses(x: Float64Array, name: str) -> None:
+    """Raise a ValueError unless these finite numbers are masses of a finite total."""
+    if x.min(initial=0.0) < 0:
         at = int(np.flatnonzero(x < 0)[0])
         raise ValueError(f"{name} must not be negative, got {x[at]} at [{at}]")
     total = x.sum()
     if not 0 < total < np.inf:
         raise ValueError(f"{name} must have a positive sum, got {total}")
-    x[x < LEAST_MASS * x.max()] = 0.0
-    return x / x.sum()
 
 
 def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
