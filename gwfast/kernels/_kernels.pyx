@@ -14,7 +14,7 @@ and _sparse.pyx:
 - the GIL is released around every loop, and nothing inside one can raise.
 """
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, log, sqrt
+from libc.math cimport INFINITY, fabs, log, sqrt
 from libc.stddef cimport ptrdiff_t
 
 from ._rows cimport (
@@ -358,6 +358,16 @@ cdef distance_of(const real[:, ::1] a, const real[:, ::1] b, int n_threads):
             total += part[chunk]
             squares += square[chunk]
     return total, sqrt(squares)
+
+
+def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
+    """``sum_i |sums_i - masses_i|``."""
+    cdef ptrdiff_t i, n = sums.shape[0]
+    cdef double total = 0.0
+    check("masses", masses.shape[0], n)
+    for i in range(n):
+        total += fabs(sums[i] - masses[i])
+    return total
 
 
 def entropy(plan, int n_threads=1):  # IN (n, m)

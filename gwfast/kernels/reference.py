@@ -134,6 +134,10 @@ def distance(a, b, n_threads=1):
     return float(np.abs(difference).sum()), float(np.sqrt((difference**2).sum()))
 
 
+def deviation(sums, masses):
+    return float(np.abs(sums.astype(np.longdouble) - masses).sum())
+
+
 def entropy(plan, n_threads=1):
     plan = plan.astype(np.float64)
     return float(-(plan * np.log(plan, out=np.zeros_like(plan), where=plan > 0)).sum())

@@ -96,6 +96,7 @@ class Kernel:
         """`make`, unless that was done ahead."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] is potentials:
+            scalings.u.fill(1.0)
             return ahead[1]
         return self.make(potentials, epsilon, q, scalings)
 

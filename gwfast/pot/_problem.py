@@ -112,8 +112,10 @@ class Problem:
             q = self._balanced(p, q)
         elif marginals == "partial":
             self.mass = self._partial_mass(mass, p, q)
-        self.p = p.astype(self.arrays.dtype)
-        self.q = None if marginals == "semirelaxed" else q.astype(self.arrays.dtype)
+        self.p = p.astype(self.arrays.dtype, copy=False)
+        self.q = None
+        if marginals != "semirelaxed":
+            self.q = q.astype(self.arrays.dtype, copy=False)
         self.G0 = self._checked_start(shape)
 
     def name(self, name):
@@ -146,12 +148,13 @@ class Problem:
 
     def _balanced(self, p, q):
         """`q` with the total of `p`, which it has but for rounding."""
-        if not abs(p.sum() - q.sum()) <= MASS_TOLERANCE * p.sum():
+        of_p, of_q = p.sum(), q.sum()
+        if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
             raise ValueError(
                 f"{self.name('q')} must have the same total as {self.name('p')}, "
-                f"{p.sum():.6g}, got {q.sum():.6g}"
+                f"{of_p:.6g}, got {of_q:.6g}"
             )
-        return q * (p.sum() / q.sum())
+        return q * (of_p / of_q)
 
     def _partial_mass(self, mass, p, q):
         smaller = min(p.sum(), q.sum())

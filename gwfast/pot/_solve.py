@@ -3,6 +3,7 @@
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -160,8 +161,10 @@ def stated(
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
     p = p.astype(np.float64) / total
-    uniform = as_marginal(None, "q", len(cost_y))
-    q = uniform if q is None else q.astype(np.float64) / total
+    if q is None:
+        q = as_marginal(None, "q", len(cost_y))
+    else:
+        q = q.astype(np.float64) / total
     mass = 1.0 if mass is None else float(mass) / total
     return QuadraticProblem.from_checked(
         DenseCost.from_checked(cost_x, "C1", symmetric=symmetric),
@@ -180,7 +183,7 @@ def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
         max_inner=int(max_inner),
         tol=max(tol / total, MIN_TOL),
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol / total * np.sqrt(min(shape)) / 2, MIN_TOL),
+        marginal_tol=max(inner_tol / total * math.sqrt(min(shape)) / 2, MIN_TOL),
         rule=FrobeniusChange(),
     )
 
@@ -189,7 +192,7 @@ def _reporter(report, total):
     """A callback that reports changes of plans of that mass."""
 
     def callback(step):
-        if not np.isnan(step.moved):
+        if not math.isnan(step.moved):
             report(total * step.moved)
 
     return callback
@@ -226,7 +229,7 @@ def _solved(problem, start, options):
         elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
             plan = rounded(plan, problem.p, problem.q)
             quad, linear = _value_of(plan, solution.linearization)
-    errors = [moved for moved in solution.moves if not np.isnan(moved)]
+    errors = [moved for moved in solution.moves if not math.isnan(moved)]
     return Solved(plan, quad, linear, separable, errors, status, advice)
 
 

@@ -46,10 +46,12 @@ class Dense(ExtrapolatedPlans):
     ):
         super().__init__(problem, n_threads, precision)
         self.method, self._deadline = method, deadline
+        self._fixed = has_fixed_terms(problem, method)
         self._terms = MatrixTerms(problem, method, precision.dtype, n_threads, deadline)
         self._fused, self.cost_scale = self._terms.fused, self._terms.cost_scale
         bounded = problem.rule.bounded(self.cost_scale, precision)
-        self.problem = problem.with_rule(bounded)
+        if bounded is not problem.rule:
+            self.problem = problem.with_rule(bounded)
         self._separate(problem.p, problem.q)
         keeps_last = self._keeps_last(precision)
         given = self._terms.bilinear, n_threads
@@ -133,7 +135,7 @@ class Dense(ExtrapolatedPlans):
         self._settle()
         fill = functools.partial(self._fill, step=epsilon)
         separable = None
-        if not has_fixed_terms(self.problem, self.method):
+        if not self._fixed:
             separable = self._separable_potentials
         return StoredKernel(self._buffer, fill, self.n_threads, separable)
 
@@ -205,7 +207,7 @@ class Dense(ExtrapolatedPlans):
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)
-        separable = rows @ self.row_cost + cols @ self.col_cost
+        separable = float(rows.dot(self.row_cost)) + float(cols.dot(self.col_cost))
         bilinear = self.cost_scale * self.products.value(self.state, out)
         if fused is None:
             return not_negative(separable, bilinear) + penalty, bilinear

@@ -216,12 +216,12 @@ class BilinearTerm:
         """Write the term of a plan to `out`, which is returned; OutOfTime, and neither
         is whole, after the deadline.
         """
-        for (left, right), made in zip(
-            self._orientations, (out, self._scratch), strict=False
-        ):
-            multiply(plan, right, made, self._n_threads, deadline)
-            multiply(left, made, made, self._n_threads, deadline)
-        if not self.symmetric:
+        (left, right), *others = self._orientations
+        multiply(plan, right, out, self._n_threads, deadline)
+        multiply(left, out, out, self._n_threads, deadline)
+        for left, right in others:
+            multiply(plan, right, self._scratch, self._n_threads, deadline)
+            multiply(left, self._scratch, self._scratch, self._n_threads, deadline)
             out += self._scratch
             out *= 0.5
         return out
@@ -306,7 +306,8 @@ def common_shift(x, y, fixed):
     large offsets out of the squares. Costs whose marginals are not fixed keep theirs
     where they differ by as much.
     """
-    shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in (x, y)) / 2
+    sums = (side.matrix.sum(dtype=np.float64) / side.n**2 for side in (x, y))
+    shift = float(sum(sums)) / 2
     if fixed or abs(shift) > max(side.extremes[1] - side.extremes[0] for side in (x, y)):
         return shift
     return 0.0

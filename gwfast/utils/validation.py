@@ -4,6 +4,7 @@ here once, and what is inside may rely on it.
 Messages name the argument, what was expected and what came.
 """
 
+import math
 import numbers
 import operator
 from collections.abc import Collection, Mapping
@@ -153,8 +154,8 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     try:
         x = float(x)
     except OverflowError:
-        x = np.inf
-    if not (np.isfinite(x) and (x > 0 or (zero and x == 0))):
+        x = math.inf
+    if not (math.isfinite(x) and (x > 0 or (zero and x == 0))):
         expected = "non-negative" if zero else "positive"
         raise ValueError(f"{name} must be {expected} and finite, got {x}")
     return x

@@ -59,6 +59,7 @@ TOLERANCES = {
     "gram": (1e-6, 0),
     "dot": (5e-7, 0),
     "distance": (5e-7, 0),
+    "deviation": (1e-13, 0),
     "entropy": (5e-7, 0),
     "copy_rows-product": (5e-7, 0),
     "copy_rows-gibbs": (1.5e-5, 1.2e-38),
@@ -97,6 +98,7 @@ WIDE_TOLERANCES = {
     "matmul-dots": (4e-15, 0),
     "dot": (2e-15, 0),
     "distance": (2e-15, 0),
+    "deviation": (1e-13, 0),
     "entropy": (2e-15, 0),
     "topk_rows": (0, 0),
 }
@@ -370,6 +372,10 @@ CASES = {
     ),
     "distance": (
         lambda n, m, rng: {"a": matrix(rng, n, m), "b": matrix(rng, n, m)},
+        [],
+    ),
+    "deviation": (
+        lambda n, m, rng: {"sums": masses(n, rng), "masses": masses(n, rng)},
         [],
     ),
     "entropy": (
