@@ -179,7 +179,9 @@ class StoredKernel(Kernel):
         return float(cost.max()) - float(cost.min())
 
     def _make(self, potentials, epsilon, q, scalings):
-        cost = self.cost()
+        cost = self.rows
+        if self.holds != "cost":
+            self._fill(cost)
         self._take("kernel")
         return _exponentials.gibbs_kernel(
             cost, potentials.f, potentials.g, epsilon, cost, self.n_threads

@@ -27,6 +27,9 @@ from ..utils.validation import as_marginal
 # POT looks at the change of a plan in the first iteration and every tenth after it.
 # What is about to leave a saddle moves little for a while, and has left by then.
 CHECKED_EVERY = 10
+# Iterations to the next look from which on it may pay to find out whether that is not
+# needed.
+WORTH_A_LOOK = 2
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
@@ -38,8 +41,8 @@ class FrobeniusChange(RelativeChange):
     """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
     objective does.
 
-    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, and
-    nothing is extrapolated before the second look.
+    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, or
+    where steps are sure to contract, and nothing is extrapolated before the second look.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -51,9 +54,13 @@ class FrobeniusChange(RelativeChange):
         settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor
         # What moves that little is left to show whether it grows.
         hidden = settled or seen.iteration <= CHECKED_EVERY
-        looked_at = seen.confirming or (seen.iteration - 1) % CHECKED_EVERY == 0
+        since = (seen.iteration - 1) % CHECKED_EVERY
         grows = seen.moved_before < seen.moved > seen.precision.inner_tol
-        return settled and looked_at and not grows, hidden
+        if not settled or grows or seen.confirming or since == 0:
+            return settled and not grows, hidden
+        # To find out takes about as long as an iteration.
+        waits = CHECKED_EVERY - since
+        return waits >= WORTH_A_LOOK and seen.contracts(), hidden
 
 
 @dataclasses.dataclass(frozen=True)

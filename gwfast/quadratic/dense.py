@@ -16,11 +16,16 @@ from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from . import low_rank_products, matrix_products
 from .anderson import DEPTH
+from .contraction import contraction
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
 from .linearization import Update, not_negative
 from .methods import PGD
 from .plan_products import PlanProducts
+
+# Points a side up to which `contraction` is worth its product: beyond, what epsilon
+# makes steps contract for sure is larger than anyone asks for.
+FEW_POINTS = 256
 
 
 class Dense(ExtrapolatedPlans):
@@ -174,6 +179,13 @@ class Dense(ExtrapolatedPlans):
     def linear_value(self, update):
         mass = float(update.rows.sum())
         return 0.0 if self._fused is None else self._fused.value(self.state, mass)
+
+    def contraction(self, epsilon):
+        bilinear, few = self.products.bilinear, max(self.problem.shape) <= FEW_POINTS
+        if not (few and self._fixed and bilinear.symmetric) or self.method.proximal:
+            return np.inf
+        given = self.problem.p, self.problem.q, self.state, epsilon, self.n_threads
+        return contraction(bilinear, *given)
 
     def linearized_value(self, plan):
         """``<plan, lin_cost>``, with the one at the state, after an `update`."""

@@ -152,6 +152,12 @@ class Linearization:
         """Make kernels whole from now on; returns whether they were not."""
         return False
 
+    def contraction(self, epsilon):
+        """A bound on the factor by which a step at the state, with that epsilon in the
+        units of kernels, multiplies small changes; infinite where none is known.
+        """
+        return np.inf
+
     def extrapolate(self):
         """Move the state from the last plan to where the last plans lead (Anderson's
         acceleration); returns whether they say.

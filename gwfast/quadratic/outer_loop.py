@@ -28,6 +28,9 @@ MAX_ROUNDED = 0.01
 # near by chance: at so small an epsilon what is next to nothing grows to everything in
 # an iteration. A small change has to be followed by another.
 UNSTABLE = 1e-3
+# Bound on the factor of small changes in a step below which they vanish: it is that at
+# one plan, and plans that steps go on to are near it.
+CONTRACTS = 0.9
 
 
 class OuterLoop(ResumableLoop):
@@ -83,7 +86,7 @@ class OuterLoop(ResumableLoop):
         self._step = step_of(method, linearization)
         self._schedule = InnerSchedule(linearization)
         self._extrapolation = extrapolation_of(linearization)
-        self._circles = Circles()
+        self._circles, self._contraction = Circles(), None
         # Whether the last iteration had settled, whether it lacked but a last look, and
         # whether it goes round.
         self._settled = self._confirming = self._circling = False
@@ -198,7 +201,19 @@ class OuterLoop(ResumableLoop):
             asked_tol=limits.tol,
             confirming=self._confirming,
             precision=self.linearization.precision,
+            contracts=self._contracts,
         )
+
+    def _contracts(self):
+        """Whether small changes are sure to become smaller from here on; looked at
+        once.
+        """
+        if self._contraction is None:
+            linearization = self.linearization
+            given = linearization.cost_scale, linearization.precision
+            epsilon = in_units(self.epsilons.last, *given)
+            self._contraction = linearization.contraction(epsilon)
+        return self._contraction <= CONTRACTS
 
     def _settle(self, seen, rule, final):
         """Judge whether the loop has settled; returns whether extrapolation would hide

@@ -29,6 +29,8 @@ LEAST_MASS = 1e-30
 
 def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
     """`x` as an array of real numbers."""
+    if type(x) is np.ndarray and x.dtype.kind in "biuf":
+        return x
     if hasattr(x, "tocsr"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix")
     if hasattr(x, "vectors") and hasattr(x, "words"):
@@ -149,7 +151,10 @@ def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
 
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """`x` as a finite float above zero (or not below it, if `zero`)."""
-    if isinstance(x, bool) or not isinstance(x, numbers.Real):
+    # That a float is a number takes longer to ask than all else here.
+    if type(x) is not float and (
+        isinstance(x, bool) or not isinstance(x, numbers.Real)
+    ):
         raise TypeError(f"{name} must be a number, got {type(x).__name__}")
     try:
         x = float(x)
