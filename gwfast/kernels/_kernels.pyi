@@ -21,9 +21,7 @@ def sinkhorn_passes(
 def rescale_columns(
     v: FloatArray, q: Float64Array, work: ColumnSums, omega: float = 1.0
 ) -> None: ...
-def drift(
-    u: FloatArray, v: FloatArray, p: Float64Array, q: Float64Array
-) -> float: ...
+def drift(u: FloatArray, v: FloatArray, p: Float64Array, q: Float64Array) -> float: ...
 def scale_to_plan(
     kernel: FloatArray,
     u: FloatArray,

@@ -113,7 +113,7 @@ cdef passes_of(
     with nogil:
         while done < most and not total <= tol:
             if threads == 1:
-                # A team of one takes longer to make than a pass over a thousand entries.
+                # A team of one takes as long to make as a thousand entries to read.
                 for chunk in range(chunks):
                     error[chunk] = pass_chunk[real](
                         source, &p[0], &u[0], &v[0], work, relaxation, cap,

@@ -62,6 +62,13 @@ def aligned_empty(shape, dtype=np.float32):
     return np.ndarray(shape, dtype, raw, -<size_t>&content[0] % CACHE_LINE)
 
 
+cdef unsigned char[::1] aligned_bytes(ptrdiff_t size):
+    """The same of so many bytes, for what only kernels read."""
+    cdef unsigned char[::1] content = np.empty(size + <ptrdiff_t>CACHE_LINE, np.uint8)
+    cdef ptrdiff_t start = -<size_t>&content[0] % <size_t>CACHE_LINE
+    return content[start:start + size]
+
+
 # --- Facts about the build and the processor ---------------------------------------
 
 def openmp_version():
@@ -262,7 +269,7 @@ cdef pack(Panels self, const real[:, :] matrix, bint transposed,
         check("scale", scale.shape[0], k)
         factors = &scale[0]
     size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(real)
-    self.k, self.m, self.packed = k, m, aligned_empty(size, np.uint8)
+    self.k, self.m, self.packed = k, m, aligned_bytes(size)
     packed = <real *>&self.packed[0]
     with nogil:
         for panel in prange(panels, num_threads=team(n_threads, panels),
@@ -281,7 +288,7 @@ cdef pack_rows(Panels self, Rows source, int n_threads):
     if not source.strip >= width:
         raise ValueError("rows must be made when asked for")
     size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(float)
-    self.k, self.m, self.packed = k, m, aligned_empty(size, np.uint8)
+    self.k, self.m, self.packed = k, m, aligned_bytes(size)
     packed = <float *>&self.packed[0]
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     with nogil:

@@ -41,8 +41,8 @@ class FrobeniusChange(RelativeChange):
     """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
     objective does.
 
-    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, or
-    where steps are sure to contract, and nothing is extrapolated before the second look.
+    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, in
+    any where steps are sure to contract. Nothing is extrapolated before the second.
     """
 
     def inner_tol(self, tol, rough, precision):

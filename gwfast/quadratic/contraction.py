@@ -17,7 +17,39 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
+from ..linear.sinkhorn_solver import in_units
 from .matrix_products import multiply
+
+# Bound on that factor up to which small changes are taken to vanish: it is that at one
+# plan, and those that steps go on to are near it.
+SURE = 0.9
+
+
+class Contraction:
+    """Whether the steps of an outer loop contract where it is, found out once.
+
+    Attributes
+    ----------
+    bound : float or None
+        What was found, once anyone has asked.
+    """
+
+    def __init__(self, linearization, epsilon):
+        self._linearization, self._epsilon, self.bound = linearization, epsilon, None
+
+    def restore(self, saved):
+        """Take what another loop had found, if it had."""
+        bound = saved.get("contraction")
+        self.bound = None if bound is None else float(bound)
+
+    def is_sure(self):
+        """Whether small changes are sure to become smaller with each step."""
+        if self.bound is None:
+            linearization = self._linearization
+            given = linearization.cost_scale, linearization.precision
+            epsilon = in_units(self._epsilon, *given)
+            self.bound = linearization.contraction(epsilon)
+        return self.bound <= SURE
 
 
 def contraction(bilinear, p, q, plan, epsilon, n_threads):

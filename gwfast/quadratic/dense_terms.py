@@ -308,6 +308,7 @@ def common_shift(x, y, fixed):
     """
     sums = (side.matrix.sum(dtype=np.float64) / side.n**2 for side in (x, y))
     shift = float(sum(sums)) / 2
-    if fixed or abs(shift) > max(side.extremes[1] - side.extremes[0] for side in (x, y)):
+    ranges = [high - low for low, high in (x.extremes, y.extremes)]
+    if fixed or abs(shift) > max(ranges):
         return shift
     return 0.0

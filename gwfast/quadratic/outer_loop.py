@@ -15,6 +15,7 @@ from ..linear.sinkhorn_solver import in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
 from .circles import Circles
+from .contraction import Contraction
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
@@ -28,9 +29,6 @@ MAX_ROUNDED = 0.01
 # near by chance: at so small an epsilon what is next to nothing grows to everything in
 # an iteration. A small change has to be followed by another.
 UNSTABLE = 1e-3
-# Bound on the factor of small changes in a step below which they vanish: it is that at
-# one plan, and plans that steps go on to are near it.
-CONTRACTS = 0.9
 
 
 class OuterLoop(ResumableLoop):
@@ -84,9 +82,9 @@ class OuterLoop(ResumableLoop):
             self.change, self.seconds = after.stepped.update.change, after.seconds
             self.history, self._moves = [*after.history], [*after.moves]
         self._step = step_of(method, linearization)
-        self._schedule = InnerSchedule(linearization)
+        self._schedule, self._circles = InnerSchedule(linearization), Circles()
         self._extrapolation = extrapolation_of(linearization)
-        self._circles, self._contraction = Circles(), None
+        self._contraction = Contraction(linearization, epsilons.last)
         # Whether the last iteration had settled, whether it lacked but a last look, and
         # whether it goes round.
         self._settled = self._confirming = self._circling = False
@@ -167,8 +165,7 @@ class OuterLoop(ResumableLoop):
         return stepped, status
 
     def _record(self, stepped, epsilon, began):
-        update = stepped.update
-        self._potentials = stepped.solution.potentials
+        update, self._potentials = stepped.update, stepped.solution.potentials
         self.gw_cost, self.change = update.gw_cost, update.change
         self._seconds = stepped.seconds
         self._moves.append(update.moved)
@@ -201,19 +198,8 @@ class OuterLoop(ResumableLoop):
             asked_tol=limits.tol,
             confirming=self._confirming,
             precision=self.linearization.precision,
-            contracts=self._contracts,
+            contracts=self._contraction.is_sure,
         )
-
-    def _contracts(self):
-        """Whether small changes are sure to become smaller from here on; looked at
-        once.
-        """
-        if self._contraction is None:
-            linearization = self.linearization
-            given = linearization.cost_scale, linearization.precision
-            epsilon = in_units(self.epsilons.last, *given)
-            self._contraction = linearization.contraction(epsilon)
-        return self._contraction <= CONTRACTS
 
     def _settle(self, seen, rule, final):
         """Judge whether the loop has settled; returns whether extrapolation would hide
