@@ -157,13 +157,15 @@ class StoredKernel(Kernel):
     Attributes
     ----------
     holds : {None, "cost", "kernel", "plan"}
-        What the buffer is at the moment.
+        What the buffer is at the moment; to begin with, as it was given.
     """
 
-    def __init__(self, buffer, fill, n_threads, separable_potentials=None):
+    def __init__(
+        self, buffer, fill, n_threads, separable_potentials=None, *, holds=None
+    ):
         super().__init__(buffer.array.shape, n_threads, separable_potentials)
         self.rows, self._buffer, self._fill = buffer.array, buffer, fill
-        self.holds = self._turn = None
+        self.holds, self._turn = holds, None
 
     def cost(self):
         if self.holds != "cost":

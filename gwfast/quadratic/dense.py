@@ -138,11 +138,14 @@ class Dense(ExtrapolatedPlans):
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0
         self._settle()
-        fill = functools.partial(self._fill, step=epsilon)
-        separable = None
-        if not self._fixed:
-            separable = self._separable_potentials
-        return StoredKernel(self._buffer, fill, self.n_threads, separable)
+        fill, holds = self._fill, None
+        if epsilon and self.method.proximal:
+            fill = functools.partial(fill, step=epsilon)
+        elif self._turn == self._buffer.turn:
+            holds = "cost"
+        separable = None if self._fixed else self._separable_potentials
+        given = self._buffer, fill, self.n_threads, separable
+        return StoredKernel(*given, holds=holds)
 
     def update(self, kernel, solution):
         before, self._was_thin = self.state, self.products.is_thin
@@ -207,7 +210,7 @@ class Dense(ExtrapolatedPlans):
                 self.products.settle(out, () if self._history.is_kept else None)
             if self._fused is not None:
                 out += self._fused.matrix
-        if step and self.method.proximal:
+        if step:
             _exponentials.proximal_cost(out, self.state, step, self.n_threads)
 
     def _objective(self, rows, cols, deadline=NEVER):

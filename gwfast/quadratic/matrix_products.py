@@ -12,6 +12,8 @@ PACKED_BYTES, LEAST_COLUMNS = 8 << 20, 64
 # Of a product, between two looks at a deadline: a tenth of a second, or half of one on
 # one thread. Rows of a product do not depend on those made with them.
 MULTIPLICATIONS = 10**10
+# Of a whole product before which none is worth it: a millisecond.
+UNSEEN = 10**8
 
 
 def multiply(a, b, out, n_threads, deadline=NEVER):
@@ -28,8 +30,9 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
     """
     if isinstance(b, np.ndarray) and b.nbytes <= PACKED_BYTES:
         b = Panels(b, n_threads=n_threads)
-    if isinstance(b, Panels) and len(a) * b.k * b.m <= MULTIPLICATIONS:
-        deadline.check()
+    if isinstance(b, Panels) and (size := len(a) * b.k * b.m) <= MULTIPLICATIONS:
+        if size > UNSEEN:
+            deadline.check()
         _products.matmul(a, b, out, n_threads=n_threads)
         return
     for cols, panels in _packed(b, out.dtype.itemsize, n_threads):
