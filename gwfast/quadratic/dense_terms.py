@@ -134,7 +134,7 @@ class TransformedCost:
             self._losses = np.empty((n, n), dtype=dtype)
         for rows in row_blocks(n, n, CACHED_BYTES):
             deadline.check()
-            block = cost[rows].astype(np.float64) - shift
+            block = np.subtract(cost[rows], shift, dtype=np.float64)
             values, losses = h(block) - self.center, f(block)
             self.linear[rows] += losses @ p
             self.product[rows] += values @ p
@@ -143,7 +143,8 @@ class TransformedCost:
                 self.linear += losses.T @ p[rows]
                 self.product += values.T @ p[rows]
             if copies:
-                self.matrix[rows] = values / self.scale
+                values /= self.scale
+                self.matrix[rows] = values
             if not fixed:
                 self._losses[rows] = losses / scale
         if not geometry.symmetric:
