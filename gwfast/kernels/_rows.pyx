@@ -447,24 +447,29 @@ cdef class ColumnSums:
             raise ValueError(f"work must be for {expected}, got {came}")
         return 0
 
-    cdef void reduce(self, int n_threads) noexcept nogil:
-        """Leave the sums over all chunks in ``totals[0]``."""
+    cdef void reduce(self, int n_threads, ptrdiff_t chunks=-1) noexcept nogil:
+        """Leave the sums over so many chunks, by default all, in ``totals[0]``."""
         cdef ptrdiff_t stripe, stripes = count_chunks(self.m, COLUMN_STRIPE)
         cdef int threads = team(n_threads, stripes)
+        if chunks < 0:
+            chunks = self.totals.shape[0]
         # Few columns are added up in the time that waking a thread takes.
         if threads == 1 or self.m <= SERIAL_COLUMNS:
-            self.add_up(0, self.m)
+            self.add_up(0, self.m, chunks)
             return
         for stripe in prange(stripes, num_threads=threads, schedule="static"):
-            self.add_up(stripe * COLUMN_STRIPE, (stripe + 1) * COLUMN_STRIPE)
+            self.add_up(
+                stripe * COLUMN_STRIPE, (stripe + 1) * COLUMN_STRIPE, chunks)
 
-    cdef void add_up(self, ptrdiff_t first, ptrdiff_t last) noexcept nogil:
+    cdef void add_up(
+        self, ptrdiff_t first, ptrdiff_t last, ptrdiff_t chunks
+    ) noexcept nogil:
         """`reduce` for some of the columns."""
         cdef ptrdiff_t chunk, j
         cdef double *into = &self.totals[0, 0]
         cdef double *more
         last = min(last, self.m)
-        for chunk in range(1, self.totals.shape[0]):
+        for chunk in range(1, chunks):
             more = &self.totals[chunk, 0]
             for j in range(first, last):
                 into[j] += more[j]

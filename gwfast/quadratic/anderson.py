@@ -108,11 +108,11 @@ class Anderson:
         if len(self._steps) < 2:
             return []
         moved, mixed, gram, right = self._inner_products()
-        size = np.sqrt(np.diag(gram))
+        size = np.sqrt(gram.diagonal())
         if not size.all():
             return []
         # Of very different sizes, one after the other.
-        scale = np.multiply.outer(size, size)
+        scale = size[:, None] * size
         moved, mixed, gram, right = (
             moved / scale,
             mixed / scale,
@@ -128,10 +128,12 @@ class Anderson:
             return []
         # Least squares from normal equations that may be nearly singular.
         weights = np.linalg.lstsq(gram, right, rcond=SINGULAR)[0] / size
-        coefficients = np.diff(weights, prepend=0.0, append=0.0)
+        coefficients = np.zeros(len(weights) + 1)
+        coefficients[:-1] = weights
+        coefficients[1:] -= weights
         coefficients[-1] += 1.0
         fits = np.abs(coefficients).sum() <= MAX_COEFFICIENTS
-        return list(coefficients) if fits else []
+        return coefficients.tolist() if fits else []
 
     def _inner_products(self):
         """Of the differences of successive `before`, of these with the differences of
@@ -147,7 +149,7 @@ class Anderson:
                 for side in (0, 1)
             )
             steps = afters - befores
-            moved, shrunk = np.diff(befores, axis=0), np.diff(steps, axis=0)
+            moved, shrunk = befores[1:] - befores[:-1], steps[1:] - steps[:-1]
             pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
             for total, (left, right) in zip(made, pairs, strict=False):
                 total += left @ right.T
