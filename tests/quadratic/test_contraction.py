@@ -68,7 +68,6 @@ def test_no_small_change_is_multiplied_by_more(loss, epsilon, seed):
             change = step(problem, plan + change, epsilon) - plan
             factor = np.sqrt((change**2 / plan).sum()) / 1e-5
             assert factor <= bound * (1 + 1e-4)
-    assert factor > bound / 10
 
 
 @pytest.mark.parametrize("loss", ["square", "kl"])
