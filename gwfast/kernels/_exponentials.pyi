@@ -3,6 +3,9 @@ from ._rows import Rows
 
 def exp(x: FloatArray, out: FloatArray, n_threads: int = 1) -> None: ...
 def log(x: FloatArray, out: FloatArray, n_threads: int = 1) -> None: ...
+def absorb(
+    f: Float64Array, u: FloatArray, epsilon: float, out: Float64Array
+) -> None: ...
 def logsumexp_rows(
     cost: FloatArray | Rows,
     f: Float64Array,

@@ -7,8 +7,10 @@ from libc.stddef cimport ptrdiff_t
 
 from ._rows cimport (
     GWF_HUGE,
+    N_CHUNKS,
     Rows,
     as_rows,
+    center,
     centered,
     check,
     check_matrix,
@@ -24,6 +26,7 @@ from ._rows cimport (
 
 import numpy as np
 
+cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Elements of a vector that one chunk of an elementwise loop holds (64 KB).
 cdef ptrdiff_t VECTOR_CHUNK = 16384
 
@@ -82,6 +85,34 @@ cdef log_of(const real[::1] x, real[::1] out, int n_threads):
                             schedule="static"):
             j = chunk * VECTOR_CHUNK
             table.log(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
+
+
+def absorb(
+    const double[::1] f,   # IN (n,)
+    u,                     # IN (n,)
+    double epsilon,
+    double[::1] out,       # OUT (n,), not `f`
+):
+    """``out = f + epsilon * log(u)``: potentials with scalings moved into them."""
+    if holds_float64(u):
+        absorb_of[double](f, u, epsilon, out)
+    else:
+        absorb_of[float](f, u, epsilon, out)
+
+
+cdef absorb_of(
+    const double[::1] f, const real[::1] u, double epsilon, double[::1] out
+):
+    cdef ptrdiff_t i, n = f.shape[0]
+    check("u", u.shape[0], n)
+    check("out", out.shape[0], n)
+    with nogil:
+        for i in range(n):
+            out[i] = u[i]
+        if n:
+            isa.f64.log(&out[0], &out[0], n)
+        for i in range(n):
+            out[i] = f[i] + epsilon * out[i]
 
 
 # --- The log domain -------------------------------------------------------------------
@@ -216,6 +247,8 @@ cdef gibbs_of(
     cdef ptrdiff_t n = cost.shape[0], m = cost.shape[1], chunk, i
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
     cdef real inv_epsilon = <real>(1.0 / epsilon)
+    cdef double most = -INFINITY
+    cdef double peak[N_CHUNKS]
     if real is float:
         table = isa.f32
     else:
@@ -223,11 +256,9 @@ cdef gibbs_of(
     check("f", f.shape[0], n)
     check("g", g.shape[0], m)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
-    peaks = np.full(chunks, -INFINITY)
-    f_shifted, g_low = centered(f, g, real is double)
-    cdef double[::1] peak = peaks
-    cdef const double[::1] h = f_shifted
-    cdef const real[::1] low = g_low
+    cdef double[::1] h = np.empty(n)
+    cdef real[::1] low = np.empty(m, FLOAT64 if real is double else FLOAT32)
+    center[real](f, g, h, low)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
@@ -235,7 +266,9 @@ cdef gibbs_of(
             peak[chunk] = table.gibbs_rows(
                 &cost[i, 0], &h[i], &low[0], inv_epsilon, &out[i, 0],
                 chunk_length(chunk, size, n), m)
-    return float(peaks.max())
+    for chunk in range(chunks):
+        most = max(most, peak[chunk])
+    return most
 
 
 def proximal_cost(

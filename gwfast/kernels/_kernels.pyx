@@ -14,10 +14,11 @@ and _sparse.pyx:
 - the GIL is released around every loop, and nothing inside one can raise.
 """
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport INFINITY, fabs, log, sqrt
 from libc.stddef cimport ptrdiff_t
 
 from ._rows cimport (
+    N_CHUNKS,
     ColumnSums,
     Rows,
     as_rows,
@@ -32,8 +33,6 @@ from ._rows cimport (
     strip_of,
     team,
 )
-
-import numpy as np
 
 
 # --- The scaling domain ---------------------------------------------------------------
@@ -95,9 +94,9 @@ cdef passes_of(
     ColumnSums work, double omega, ptrdiff_t most, double tol, int n_threads,
     double cap,
 ):
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, end, done = 0
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = strip_of(source, size)
+    cdef ptrdiff_t n = source.n, m = source.m, chunk, done = 0
+    cdef ptrdiff_t chunks = count_chunks(n, chunk_rows(n))
+    cdef int threads = team(n_threads, chunks)
     cdef real relaxation = <real>omega
     cdef double total = INFINITY
     if real is float:
@@ -109,24 +108,21 @@ cdef passes_of(
     check("u", u.shape[0], n)
     check("v", v.shape[0], m)
     work.check(n, m, real is double)
-    cdef double[::1] error = np.empty(chunks)
+    cdef double error[N_CHUNKS]
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     with nogil:
         while done < most and not total <= tol:
-            for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                                schedule="static"):
-                work.totals[chunk, :] = 0.0
-                error[chunk] = 0.0
-                end = min(chunk * size + size, n)
-                i = chunk * size
-                while i < end:
-                    error[chunk] = error[chunk] + table.sinkhorn_rows(
-                        <const real *>source.at(i, min(strip, end - i),
-                                                &scratch[threadid(), 0]),
-                        &p[i], &u[i], &v[0], relaxation, cap,
-                        <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0],
-                        min(strip, end - i), m)
-                    i = i + strip
+            if threads == 1:
+                # A team of one takes as long to make as a thousand entries to read.
+                for chunk in range(chunks):
+                    error[chunk] = pass_chunk[real](
+                        source, &p[0], &u[0], &v[0], work, relaxation, cap,
+                        &scratch[0, 0], chunk)
+            else:
+                for chunk in prange(chunks, num_threads=threads, schedule="static"):
+                    error[chunk] = pass_chunk[real](
+                        source, &p[0], &u[0], &v[0], work, relaxation, cap,
+                        &scratch[threadid(), 0], chunk)
             work.reduce(n_threads)
             table.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
             total = 0.0
@@ -134,6 +130,29 @@ cdef passes_of(
                 total += error[chunk]
             done += 1
     return total, done
+
+
+cdef double pass_chunk(
+    Rows source, const double *p, real *u, const real *v, ColumnSums work,
+    real omega, double cap, float *scratch, ptrdiff_t chunk,
+) noexcept nogil:
+    """What a pass does with one chunk of rows; returns their error."""
+    cdef ptrdiff_t n = source.n, m = source.m, size = chunk_rows(source.n), rows
+    cdef ptrdiff_t strip = strip_of(source, size), i = chunk * size
+    cdef ptrdiff_t end = min(i + size, n)
+    cdef double error = 0.0
+    if real is float:
+        table = isa.f32
+    else:
+        table = isa.f64
+    work.totals[chunk, :] = 0.0
+    while i < end:
+        rows = min(strip, end - i)
+        error += table.sinkhorn_rows(
+            <const real *>source.at(i, rows, scratch), p + i, u + i, v, omega, cap,
+            <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0], rows, m)
+        i += strip
+    return error
 
 
 def rescale_columns(
@@ -159,6 +178,45 @@ cdef rescale_of(real[::1] v, const double[::1] q, ColumnSums work, double omega)
     check("v", v.shape[0], work.m)
     check("q", q.shape[0], work.m)
     table.rescale(&v[0], &q[0], &work.totals[0, 0], <real>omega, INFINITY, work.m)
+
+
+def drift(
+    u,                    # IN (n,)
+    v,                    # IN (m,)
+    const double[::1] p,  # IN (n,)
+    const double[::1] q,  # IN (m,)
+):
+    """Largest |log| of a scaling of a point that has mass; infinite where one is 0,
+    infinite or no number.
+    """
+    if holds_float64(u):
+        return drift_of[double](u, v, p, q)
+    return drift_of[float](u, v, p, q)
+
+
+cdef drift_of(
+    const real[::1] u, const real[::1] v, const double[::1] p, const double[::1] q
+):
+    cdef double low = 1.0, high = 1.0
+    check("p", p.shape[0], u.shape[0])
+    check("q", q.shape[0], v.shape[0])
+    if not (widen[real](u, p, &low, &high) and widen[real](v, q, &low, &high)):
+        return INFINITY
+    return max(-log(low), log(high))
+
+
+cdef bint widen(
+    const real[::1] u, const double[::1] p, double *low, double *high
+) noexcept nogil:
+    """Make the range hold all scalings of mass; false where one is not to be held."""
+    cdef ptrdiff_t i
+    for i in range(u.shape[0]):
+        if p[i] > 0.0:
+            if not 0.0 < u[i] < INFINITY:
+                return False
+            low[0] = min(low[0], <double>u[i])
+            high[0] = max(high[0], <double>u[i])
+    return True
 
 
 def scale_to_plan(
@@ -259,15 +317,17 @@ cdef dot_of(const real[:, ::1] plan, const real[:, ::1] cost, int n_threads):
     else:
         table = isa.f64
     check_matrix("cost", cost.shape[0], cost.shape[1], n, m)
-    partial = np.zeros(chunks)
-    cdef double[::1] part = partial
+    cdef double part[N_CHUNKS]
+    cdef double total = 0.0
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
             i = chunk * size
             part[chunk] = table.dot_rows(&plan[i, 0], &cost[i, 0],
                                          chunk_length(chunk, size, n), m)
-    return float(partial.sum())
+        for chunk in range(chunks):
+            total += part[chunk]
+    return total
 
 
 def distance(a, b, int n_threads=1):  # IN (n, m), IN (n, m)
@@ -285,16 +345,29 @@ cdef distance_of(const real[:, ::1] a, const real[:, ::1] b, int n_threads):
     else:
         table = isa.f64
     check_matrix("b", b.shape[0], b.shape[1], n, m)
-    partial = np.zeros((2, chunks))
-    cdef double[:, ::1] part = partial
+    cdef double part[N_CHUNKS]
+    cdef double square[N_CHUNKS]
+    cdef double total = 0.0, squares = 0.0
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
             i = chunk * size
-            part[0, chunk] = table.distance_rows(
-                &a[i, 0], &b[i, 0], &part[1, chunk], chunk_length(chunk, size, n), m)
-    absolute, squares = partial.sum(axis=1).tolist()
-    return absolute, sqrt(squares)
+            part[chunk] = table.distance_rows(
+                &a[i, 0], &b[i, 0], &square[chunk], chunk_length(chunk, size, n), m)
+        for chunk in range(chunks):
+            total += part[chunk]
+            squares += square[chunk]
+    return total, sqrt(squares)
+
+
+def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
+    """``sum_i |sums_i - masses_i|``."""
+    cdef ptrdiff_t i, n = sums.shape[0]
+    cdef double total = 0.0
+    check("masses", masses.shape[0], n)
+    for i in range(n):
+        total += fabs(sums[i] - masses[i])
+    return total
 
 
 def entropy(plan, int n_threads=1):  # IN (n, m)
@@ -305,11 +378,12 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
     cdef ptrdiff_t strip = strip_of(source, size)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     cdef const void *made
-    partial = np.zeros(chunks)
-    cdef double[::1] part = partial
+    cdef double part[N_CHUNKS]
+    cdef double total = 0.0
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            part[chunk] = 0.0
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -321,7 +395,9 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
                     part[chunk] = part[chunk] + isa.f32.entropy_rows(
                         <const float *>made, min(strip, end - i), m)
                 i = i + strip
-    return float(partial.sum())
+        for chunk in range(chunks):
+            total += part[chunk]
+    return total
 
 
 def copy_rows(

@@ -195,7 +195,10 @@ cdef class ColumnSums:
     cdef double[:, ::1] totals
     cdef unsigned char[:, ::1] blocks
     cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1
-    cdef void reduce(self, int n_threads) noexcept nogil
+    cdef void reduce(self, int n_threads, ptrdiff_t chunks=*) noexcept nogil
+    cdef void add_up(
+        self, ptrdiff_t first, ptrdiff_t last, ptrdiff_t chunks
+    ) noexcept nogil
 
 
 cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:
@@ -211,5 +214,7 @@ cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
+cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
+                 real[::1] low) noexcept
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
 cdef rounded_off(const double[::1] g, centered_g, double epsilon)

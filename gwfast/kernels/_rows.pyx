@@ -15,7 +15,6 @@ from libc.stdint cimport uint16_t
 
 import math
 import os
-from numbers import Integral
 
 import numpy as np
 
@@ -44,6 +43,9 @@ cdef ptrdiff_t LEAST_STRIP = 64
 # Columns whose partial sums are added by one thread at a time (4 KB of each chunk).
 cdef ptrdiff_t COLUMN_STRIPE = 512
 cdef ptrdiff_t SERIAL_COLUMNS = 4096
+# The room of threads that need none, a row each: to make it anew takes as long as a
+# pass over few points.
+cdef float[:, ::1] NOT_WRITTEN = np.empty((256, 1), dtype=np.float32)
 
 
 def aligned_empty(shape, dtype=np.float32):
@@ -54,12 +56,17 @@ def aligned_empty(shape, dtype=np.float32):
     cache a quarter.
     """
     dtype = np.dtype(dtype)
-    count = shape if isinstance(shape, Integral) else math.prod(shape)
-    size = int(count) * dtype.itemsize
-    raw = np.empty(size + CACHE_LINE, dtype=np.uint8)
+    count = math.prod(shape) if isinstance(shape, tuple) else int(shape)
+    raw = np.empty(int(count) * dtype.itemsize + CACHE_LINE, dtype=np.uint8)
     cdef unsigned char[::1] content = raw
-    start = -<size_t>&content[0] % CACHE_LINE
-    return raw[start:start + size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, raw, -<size_t>&content[0] % CACHE_LINE)
+
+
+cdef unsigned char[::1] aligned_bytes(ptrdiff_t size):
+    """The same of so many bytes, for what only kernels read."""
+    cdef unsigned char[::1] content = np.empty(size + <ptrdiff_t>CACHE_LINE, np.uint8)
+    cdef ptrdiff_t start = -<size_t>&content[0] % <size_t>CACHE_LINE
+    return content[start:start + size]
 
 
 # --- Facts about the build and the processor ---------------------------------------
@@ -156,7 +163,8 @@ cdef class Rows:
         n_threads = max(n_threads, 1)
         self.ready()
         if not self.strip:
-            return np.empty((n_threads, 1), dtype=np.float32)
+            few = n_threads <= NOT_WRITTEN.shape[0]
+            return NOT_WRITTEN if few else np.empty((n_threads, 1), dtype=np.float32)
         return aligned_empty((n_threads, self.strip * self.m))
 
     cdef int ready(self) except -1:
@@ -261,7 +269,7 @@ cdef pack(Panels self, const real[:, :] matrix, bint transposed,
         check("scale", scale.shape[0], k)
         factors = &scale[0]
     size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(real)
-    self.k, self.m, self.packed = k, m, aligned_empty(size, np.uint8)
+    self.k, self.m, self.packed = k, m, aligned_bytes(size)
     packed = <real *>&self.packed[0]
     with nogil:
         for panel in prange(panels, num_threads=team(n_threads, panels),
@@ -280,7 +288,7 @@ cdef pack_rows(Panels self, Rows source, int n_threads):
     if not source.strip >= width:
         raise ValueError("rows must be made when asked for")
     size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(float)
-    self.k, self.m, self.packed = k, m, aligned_empty(size, np.uint8)
+    self.k, self.m, self.packed = k, m, aligned_bytes(size)
     packed = <float *>&self.packed[0]
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     with nogil:
@@ -439,25 +447,32 @@ cdef class ColumnSums:
             raise ValueError(f"work must be for {expected}, got {came}")
         return 0
 
-    cdef void reduce(self, int n_threads) noexcept nogil:
-        """Leave the sums over all chunks in ``totals[0]``."""
-        cdef ptrdiff_t stripe, chunk, j, j0, j1
-        cdef ptrdiff_t chunks = self.totals.shape[0]
-        cdef ptrdiff_t stripes = count_chunks(self.m, COLUMN_STRIPE)
-        cdef double *into
-        cdef double *more
+    cdef void reduce(self, int n_threads, ptrdiff_t chunks=-1) noexcept nogil:
+        """Leave the sums over so many chunks, by default all, in ``totals[0]``."""
+        cdef ptrdiff_t stripe, stripes = count_chunks(self.m, COLUMN_STRIPE)
+        cdef int threads = team(n_threads, stripes)
+        if chunks < 0:
+            chunks = self.totals.shape[0]
         # Few columns are added up in the time that waking a thread takes.
-        if self.m <= SERIAL_COLUMNS:
-            n_threads = 1
-        for stripe in prange(stripes, num_threads=team(n_threads, stripes),
-                             schedule="static"):
-            j0 = stripe * COLUMN_STRIPE
-            j1 = min(j0 + COLUMN_STRIPE, self.m)
-            into = &self.totals[0, 0]
-            for chunk in range(1, chunks):
-                more = &self.totals[chunk, 0]
-                for j in range(j0, j1):
-                    into[j] += more[j]
+        if threads == 1 or self.m <= SERIAL_COLUMNS:
+            self.add_up(0, self.m, chunks)
+            return
+        for stripe in prange(stripes, num_threads=threads, schedule="static"):
+            self.add_up(
+                stripe * COLUMN_STRIPE, (stripe + 1) * COLUMN_STRIPE, chunks)
+
+    cdef void add_up(
+        self, ptrdiff_t first, ptrdiff_t last, ptrdiff_t chunks
+    ) noexcept nogil:
+        """`reduce` for some of the columns."""
+        cdef ptrdiff_t chunk, j
+        cdef double *into = &self.totals[0, 0]
+        cdef double *more
+        last = min(last, self.m)
+        for chunk in range(1, chunks):
+            more = &self.totals[chunk, 0]
+            for j in range(first, last):
+                into[j] += more[j]
 
 
 def _of(bint is_float64):
@@ -511,29 +526,25 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
     The sum f_i + g_j is what counts; with small g_j the difference f_i - c_ij is small
     as well wherever there is mass, and little is lost to rounding.
     """
-    cdef double shift = middle(g)
     shifted = np.empty(f.shape[0])
     low = np.empty(g.shape[0], FLOAT64 if is_float64 else FLOAT32)
-    add(f, shift, shifted)
     if is_float64:
-        lower[double](g, shift, low)
+        center[double](f, g, shifted, low)
     else:
-        lower[float](g, shift, low)
+        center[float](f, g, shifted, low)
     return shifted, low
 
 
-cdef void add(const double[::1] f, double shift, double[::1] out) noexcept:
-    cdef ptrdiff_t i
+cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
+                 real[::1] low) noexcept:
+    """Write what `centered` makes."""
+    cdef ptrdiff_t i, j
+    cdef double shift = middle(g), less
     for i in range(f.shape[0]):
-        out[i] = f[i] + shift
-
-
-cdef void lower(const double[::1] g, double shift, real[::1] out) noexcept:
-    cdef ptrdiff_t j
-    cdef double low
+        shifted[i] = f[i] + shift
     for j in range(g.shape[0]):
-        low = g[j] - shift
-        out[j] = <real>(-GWF_HUGE if low < -GWF_HUGE else low)
+        less = g[j] - shift
+        low[j] = <real>(-GWF_HUGE if less < -GWF_HUGE else less)
 
 
 cdef rounded_off(const double[::1] g, centered_g, double epsilon):

@@ -49,6 +49,11 @@ def _exponent(cost, f, g, epsilon):
     return (f[:, None] + g[None, :] - cost) / epsilon
 
 
+def absorb(f, u, epsilon, out):
+    with np.errstate(divide="ignore"):
+        out[:] = f + epsilon * np.log(u.astype(np.float64))
+
+
 def logsumexp_rows(cost, f, g, epsilon, out, n_threads=1):
     out[:] = logsumexp(_exponent(cost, f, g, epsilon), axis=1)
 
@@ -102,6 +107,13 @@ def rescale_columns(v, q, work, omega=1.0):
     v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most)
 
 
+def drift(u, v, p, q):
+    used = np.concatenate([u[p > 0], v[q > 0]]).astype(np.float64)
+    if not ((used > 0) & (used < np.inf)).all():
+        return np.inf
+    return float(np.abs(np.log(used)).max(initial=0.0))
+
+
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
     plan = u.astype(np.float64)[:, None] * kernel * v
     marginals(plan, row_sums, col_sums, work)
@@ -120,6 +132,10 @@ def dot(plan, cost, n_threads=1):
 def distance(a, b, n_threads=1):
     difference = a.astype(np.longdouble) - b
     return float(np.abs(difference).sum()), float(np.sqrt((difference**2).sum()))
+
+
+def deviation(sums, masses):
+    return float(np.abs(sums.astype(np.longdouble) - masses).sum())
 
 
 def entropy(plan, n_threads=1):

@@ -200,7 +200,7 @@ class _BlasLimit:
         with self._lock:
             if not self._inside:
                 # An interrupt just here may have left what is to be restored.
-                self._former = self._former or _now(_blas(shared=True))
+                self._former = self._former or _to_limit(_blas(shared=True))
                 _set_threads([(library, 1) for library, _ in self._former])
                 self._take_buffers()
             self._inside[me] = self._inside.get(me, 0) + 1
@@ -229,7 +229,7 @@ class _BlasLimit:
         """Call BLAS for the first time, where there is room for that."""
         if self._has_buffers:
             return
-        sizes = [_buffer_bytes(library) for library, _ in self._former]
+        sizes = [_buffer_bytes(library) for library in _blas(shared=True)]
         if not _has_room(sum(sizes)):
             self._restore()
             raise MemoryError(
@@ -290,6 +290,8 @@ def take_blas_buffers():
 
 
 def _set_threads(settings):
+    if not settings:
+        return
     # threadpoolctl lets only that thread set OpenBLAS which set it first, whether that
     # is done with it or not, and ignores the others. It is released for all of them.
     releases = [
@@ -309,6 +311,11 @@ def _now(libraries):
     return [(library, library.num_threads) for library in libraries]
 
 
+def _to_limit(libraries):
+    """Those of them with more than one thread, and how many."""
+    return [pair for pair in _now(libraries) if pair[1] != 1]
+
+
 @contextlib.contextmanager
 def single_threaded_blas():
     """One BLAS thread inside the block, the former number after it, also on errors.
@@ -316,7 +323,7 @@ def single_threaded_blas():
     The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the
     whole process while anybody is inside: blocks may overlap in several Python threads.
     """
-    own = _now(_blas(shared=False))
+    own = _to_limit(_blas(shared=False))
     with _blas_limit:
         try:
             _set_threads([(library, 1) for library, _ in own])

@@ -41,11 +41,7 @@ class Scalings:
 
     def drift(self, p, q):
         """Largest |log| of a scaling of a point that has mass; infinite if one died."""
-        u, v = self.u[p > 0], self.v[q > 0]
-        low, high = min(u.min(), v.min()), max(u.max(), v.max())
-        if not (low > 0 and high < np.inf):
-            return np.inf
-        return max(-np.log(low), np.log(high))
+        return _kernels.drift(self.u, self.v, p, q)
 
 
 class Kernel:
@@ -100,6 +96,7 @@ class Kernel:
         """`make`, unless that was done ahead."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] is potentials:
+            scalings.u.fill(1.0)
             return ahead[1]
         return self.make(potentials, epsilon, q, scalings)
 
@@ -160,13 +157,15 @@ class StoredKernel(Kernel):
     Attributes
     ----------
     holds : {None, "cost", "kernel", "plan"}
-        What the buffer is at the moment.
+        What the buffer is at the moment; to begin with, as it was given.
     """
 
-    def __init__(self, buffer, fill, n_threads, separable_potentials=None):
+    def __init__(
+        self, buffer, fill, n_threads, separable_potentials=None, *, holds=None
+    ):
         super().__init__(buffer.array.shape, n_threads, separable_potentials)
         self.rows, self._buffer, self._fill = buffer.array, buffer, fill
-        self.holds = self._turn = None
+        self.holds, self._turn = holds, None
 
     def cost(self):
         if self.holds != "cost":
@@ -182,7 +181,9 @@ class StoredKernel(Kernel):
         return float(cost.max()) - float(cost.min())
 
     def _make(self, potentials, epsilon, q, scalings):
-        cost = self.cost()
+        cost = self.rows
+        if self.holds != "cost":
+            self._fill(cost)
         self._take("kernel")
         return _exponentials.gibbs_kernel(
             cost, potentials.f, potentials.g, epsilon, cost, self.n_threads

@@ -3,6 +3,7 @@ the scaling form and an exp for every entry, but nothing can overflow.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -36,11 +37,10 @@ class Potentials:
 
     def absorb(self, u, v, epsilon):
         """These with the scalings `u` and `v` of their kernel moved into them."""
-        with np.errstate(divide="ignore"):
-            return Potentials(
-                self.f + epsilon * np.log(u, dtype=np.float64),
-                self.g + epsilon * np.log(v, dtype=np.float64),
-            )
+        f, g = np.empty(len(self.f)), np.empty(len(self.g))
+        _exponentials.absorb(self.f, u, epsilon, f)
+        _exponentials.absorb(self.g, v, epsilon, g)
+        return Potentials(f, g)
 
 
 class RemoteCost:
@@ -57,9 +57,19 @@ class LogDomain:
     """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,)."""
 
     def __init__(self, p, q, n_threads):
-        self.p, self.n_threads = p, n_threads
+        self.p, self.q, self.n_threads = p, q, n_threads
+
+    @functools.cached_property
+    def log_p(self):
+        """Logarithms (n,) of the masses of the rows."""
         with np.errstate(divide="ignore"):
-            self.log_p, self.log_q = np.log(p), np.log(q)
+            return np.log(self.p)
+
+    @functools.cached_property
+    def log_q(self):
+        """Those (m,) of the columns."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.q)
 
     def fit_rows(self, cost, g, epsilon):
         """Potentials (n,) with which the rows have their masses, for the `g` of

@@ -75,7 +75,7 @@ class Balanced:
 
     def error(self, rows, cols):
         """How far these marginals of a plan are from what they must be, in L1."""
-        return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
+        return _kernels.deviation(rows, self.p) + _kernels.deviation(cols, self.q)
 
     def asked(self):
         """What results say of the marginals that they were asked for."""

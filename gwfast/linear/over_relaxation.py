@@ -9,8 +9,7 @@ MAX_OMEGA = 1.95
 class OverRelaxation:
     """The factor `omega`, by how fast errors of the marginals fall; 1.0 is plain."""
 
-    def __init__(self):
-        self.reset()
+    omega, _error = 1.0, np.inf
 
     def reset(self):
         """Begin anew, as after a change of the potentials."""

@@ -113,8 +113,8 @@ class SinkhornSolver:
             start = self._cold_start(kernel, epsilon, clock)
         potentials = self._make(kernel, start, epsilon, clock)
         p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
-        relaxation, n_iter, pace = OverRelaxation(), 0, 0.0
-        newton = NewtonSteps(kernel.shape, self.precision)
+        aim = MARGIN * tol
+        relaxation, newton, n_iter, pace = OverRelaxation(), None, 0, 0.0
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
             n_next = min(n_next, max_iter - n_iter)
@@ -123,15 +123,16 @@ class SinkhornSolver:
             if n_next * pace > LONGEST_CALL:
                 n_next = max(int(LONGEST_CALL / pace), 1)
             began = time.perf_counter()
-            error, done = kernel.iterate(
-                p, q, scalings, relaxation.omega, n_next, MARGIN * tol
-            )
-            now = time.perf_counter()
-            n_iter, pace = n_iter + done, (now - began) / max(done, 1)
+            omega = relaxation.omega
+            error, done = kernel.iterate(p, q, scalings, omega, n_next, aim)
+            n_iter += done
             # Close is False for NaN: a broken kernel is seen right below, as a drift.
-            close = error <= MARGIN * tol
-            late = now > deadline.at - spare
-            if n_iter >= max_iter or ((close or late) and relaxation.omega == 1.0):
+            close = error <= aim
+            if n_iter >= max_iter or (close and omega == 1.0):
+                break
+            now = time.perf_counter()
+            late, pace = now > deadline.at - spare, (now - began) / max(done, 1)
+            if late and omega == 1.0:
                 break
             if close or late or n_iter + 1 == max_iter:
                 relaxation.pause()
@@ -141,7 +142,8 @@ class SinkhornSolver:
                     relaxation.reset()
                     continue
                 rate = relaxation.rate(error, LOOK_EVERY)
-                if newton.pays(error, rate, MARGIN * tol) and not deadline.passed(
+                newton = newton or NewtonSteps(kernel.shape, self.precision)
+                if newton.pays(error, rate, aim) and not deadline.passed(
                     spare + newton.price * pace
                 ):
                     n_iter += newton.take(kernel.rows, p, q, scalings, error)
@@ -170,7 +172,6 @@ class SinkhornSolver:
         """
         given = self.q, self.scalings
         peak = kernel.ensure(potentials, epsilon, *given)
-        self.scalings.u.fill(1.0)
         if peak > self.precision.peak:
             # The potentials do not fit this cost, and the peak says by how much.
             far = peak * epsilon

@@ -19,7 +19,7 @@ from ..utils.validation import (
     as_matrix,
     as_square,
     as_vector,
-    as_weights,
+    check_masses,
 )
 from ._solve import Solved, solve
 from .arrays import Arrays, as_limit, as_number
@@ -112,8 +112,10 @@ class Problem:
             q = self._balanced(p, q)
         elif marginals == "partial":
             self.mass = self._partial_mass(mass, p, q)
-        self.p = p.astype(self.arrays.dtype)
-        self.q = None if marginals == "semirelaxed" else q.astype(self.arrays.dtype)
+        self.p = p.astype(self.arrays.dtype, copy=False)
+        self.q = None
+        if marginals != "semirelaxed":
+            self.q = q.astype(self.arrays.dtype, copy=False)
         self.G0 = self._checked_start(shape)
 
     def name(self, name):
@@ -140,17 +142,19 @@ class Problem:
         x = self.arrays[name]
         if x is None:
             return np.full(size, 1.0 / size)
-        as_weights(x, name, size)
-        return as_vector(x, name, size)
+        x = as_vector(x, name, size)
+        check_masses(x, name)
+        return x
 
     def _balanced(self, p, q):
         """`q` with the total of `p`, which it has but for rounding."""
-        if not abs(p.sum() - q.sum()) <= MASS_TOLERANCE * p.sum():
+        of_p, of_q = p.sum(), q.sum()
+        if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
             raise ValueError(
                 f"{self.name('q')} must have the same total as {self.name('p')}, "
-                f"{p.sum():.6g}, got {q.sum():.6g}"
+                f"{of_p:.6g}, got {of_q:.6g}"
             )
-        return q * (p.sum() / q.sum())
+        return q * (of_p / of_q)
 
     def _partial_mass(self, mass, p, q):
         smaller = min(p.sum(), q.sum())

@@ -3,6 +3,7 @@
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from ..utils.validation import as_marginal
 # POT looks at the change of a plan in the first iteration and every tenth after it.
 # What is about to leave a saddle moves little for a while, and has left by then.
 CHECKED_EVERY = 10
+# Iterations to the next look from which on it may pay to find out whether that is not
+# needed.
+WORTH_A_LOOK = 2
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
@@ -37,8 +41,8 @@ class FrobeniusChange(RelativeChange):
     """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
     objective does.
 
-    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, and
-    nothing is extrapolated before the second look.
+    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, in
+    any where steps are sure to contract. Nothing is extrapolated before the second.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -50,9 +54,13 @@ class FrobeniusChange(RelativeChange):
         settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor
         # What moves that little is left to show whether it grows.
         hidden = settled or seen.iteration <= CHECKED_EVERY
-        looked_at = seen.confirming or (seen.iteration - 1) % CHECKED_EVERY == 0
+        since = (seen.iteration - 1) % CHECKED_EVERY
         grows = seen.moved_before < seen.moved > seen.precision.inner_tol
-        return settled and looked_at and not grows, hidden
+        if not settled or grows or seen.confirming or since == 0:
+            return settled and not grows, hidden
+        # To find out takes about as long as an iteration.
+        waits = CHECKED_EVERY - since
+        return waits >= WORTH_A_LOOK and seen.contracts(), hidden
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,12 +168,14 @@ def stated(
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
     p = p.astype(np.float64) / total
-    uniform = as_marginal(None, "q", len(cost_y))
-    q = uniform if q is None else q.astype(np.float64) / total
+    if q is None:
+        q = as_marginal(None, "q", len(cost_y))
+    else:
+        q = q.astype(np.float64) / total
     mass = 1.0 if mass is None else float(mass) / total
     return QuadraticProblem.from_checked(
-        DenseCost(cost_x, "C1", symmetric=symmetric),
-        DenseCost(cost_y, "C2", symmetric=symmetric),
+        DenseCost.from_checked(cost_x, "C1", symmetric=symmetric),
+        DenseCost.from_checked(cost_y, "C2", symmetric=symmetric),
         RULES[marginals](p, q, mass),
         loss=loss,
         linear_cost=linear_cost,
@@ -180,7 +190,7 @@ def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
         max_inner=int(max_inner),
         tol=max(tol / total, MIN_TOL),
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol / total * np.sqrt(min(shape)) / 2, MIN_TOL),
+        marginal_tol=max(inner_tol / total * math.sqrt(min(shape)) / 2, MIN_TOL),
         rule=FrobeniusChange(),
     )
 
@@ -189,7 +199,7 @@ def _reporter(report, total):
     """A callback that reports changes of plans of that mass."""
 
     def callback(step):
-        if not np.isnan(step.moved):
+        if not math.isnan(step.moved):
             report(total * step.moved)
 
     return callback
@@ -226,7 +236,7 @@ def _solved(problem, start, options):
         elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
             plan = rounded(plan, problem.p, problem.q)
             quad, linear = _value_of(plan, solution.linearization)
-    errors = [moved for moved in solution.moves if not np.isnan(moved)]
+    errors = [moved for moved in solution.moves if not math.isnan(moved)]
     return Solved(plan, quad, linear, separable, errors, status, advice)
 
 

@@ -58,6 +58,8 @@ class Arrays:
 
 def kind_of(x):
     """Name of the library that `x` is an array of, None if it is a list."""
+    if type(x) is np.ndarray:
+        return "numpy"
     if isinstance(x, list | tuple):
         return None
     foreign = hasattr(x, "__dlpack__") or hasattr(x, "__array_namespace__")
@@ -69,6 +71,16 @@ def kind_of(x):
 
 def as_host(x, name):
     """`x` as a NumPy array of real numbers, in memory it shares wherever it can."""
+    if type(x) is not np.ndarray:
+        x = _brought(x, name)
+    x = as_array(x, name)
+    if x.dtype == np.float16:
+        raise TypeError(f"{name} must be of float32 or float64, got {x.dtype}")
+    return x
+
+
+def _brought(x, name):
+    """What is no plain array of NumPy, as one where its library can make it one."""
     refuse_gradients(x, name)
     foreign = not isinstance(x, np.ndarray | np.generic)
     if foreign and hasattr(x, "__dlpack_device__"):
@@ -88,9 +100,6 @@ def as_host(x, name):
             x = np.from_dlpack(x)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
             x = _through_array(x, name)
-    x = as_array(x, name)
-    if x.dtype == np.float16:
-        raise TypeError(f"{name} must be of float32 or float64, got {x.dtype}")
     return x
 
 

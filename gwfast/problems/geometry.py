@@ -8,6 +8,7 @@ the library does not care.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -37,12 +38,16 @@ CONSTANT = 1e-6
 
 def within_range(x: NDArray[Any], name: str) -> NDArray[Any]:
     """`x`, if fourth powers of its entries (squared squared distances) stay finite."""
-    top = max(float(x.max()), -float(x.min()))
+    _check_extremes(float(x.min()), float(x.max()), name)
+    return x
+
+
+def _check_extremes(low: float, high: float, name: str) -> None:
+    top = max(high, -low)
     if not (top == 0 or 1e-60 < top < 1e60):
         raise ValueError(
             f"{name} must have its largest magnitude between 1e-60 and 1e60, got {top}"
         )
-    return x
 
 
 def unit_rows(x: ArrayLike, name: str) -> Float64Array:
@@ -320,12 +325,25 @@ class DenseCost:
     def __init__(
         self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
     ) -> None:
-        self.matrix = within_range(as_square(cost, name), name)
-        self.n = self.matrix.shape[0]
+        self._set(as_square(cost, name), name, symmetric)
+
+    @classmethod
+    def from_checked(
+        cls, matrix: NDArray[Any], name: str, *, symmetric: bool | None = None
+    ) -> DenseCost:
+        """Those of a square matrix of finite numbers."""
+        geometry = cls.__new__(cls)
+        geometry._set(matrix, name, symmetric)
+        return geometry
+
+    def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None) -> None:
+        self.matrix, self.n = matrix, matrix.shape[0]
+        low, high = self.extremes
+        _check_extremes(low, high, name)
         if symmetric is not None:
             self.symmetric = symmetric
             return
-        tolerance = 1e-6 * (float(self.matrix.max()) - float(self.matrix.min()))
+        tolerance = 1e-6 * (high - low)
         starts = range(0, self.n, MIRRORED)
         parts = [slice(i, i + MIRRORED) for i in starts]
         # Each part is read twice, also where all of them are in a file.
@@ -339,10 +357,15 @@ class DenseCost:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n} points)"
 
+    @functools.cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The least and the largest cost."""
+        return float(self.matrix.min()), float(self.matrix.max())
+
     @property
     def is_constant(self) -> bool:
         """Whether all costs are one number, up to rounding."""
-        low, high = float(self.matrix.min()), float(self.matrix.max())
+        low, high = self.extremes
         return high - low <= CONSTANT * max(abs(low), abs(high))
 
     def square_times(self, p: Float64Array) -> Float64Array:
@@ -369,6 +392,7 @@ class DenseCost:
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
         part.n = len(part.matrix)
+        vars(part).pop("extremes", None)
         return part
 
     def to_dense(self) -> DenseCost:

@@ -33,7 +33,7 @@ class Loss:
 
     def check(self, cost, name):
         """Raise a ValueError that names it where a cost is out of the domain."""
-        if cost.min() < self.domain_min:
+        if self.domain_min > -np.inf and cost.min() < self.domain_min:
             raise ValueError(
                 f"{name} must not be negative with loss={self.name!r}, got {cost.min()}"
             )

@@ -33,8 +33,8 @@ class LeadingCost(LowRankCost):
 
     def __init__(self, cost, shift, n_threads):
         self.n = cost.n
-        unit = max(float(cost.matrix.max()) - shift, shift - float(cost.matrix.min()))
-        unit = unit or 1.0
+        low, high = cost.extremes
+        unit = max(high - shift, shift - low) or 1.0
         matrix = cost.shifted(shift, 1.0 / unit)
         vectors, values = leading_eigenpairs(matrix, RANK, n_threads)
         size = np.sqrt(square_lengths(matrix, n_threads).sum())

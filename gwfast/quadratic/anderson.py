@@ -9,6 +9,7 @@ contracts; where that is slow, as on sums over plans in float64, they save most.
 """
 
 import numpy as np
+from scipy.linalg import lapack
 
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.trees import as_saved
@@ -109,11 +110,11 @@ class Anderson:
         if len(steps) < 2:
             return []
         moved, mixed, gram, right = _inner_products(steps)
-        size = np.sqrt(np.diag(gram))
+        size = np.sqrt(gram.diagonal())
         if not size.all():
             return []
         # Of very different sizes, one after the other.
-        scale = np.multiply.outer(size, size)
+        scale = size[:, None] * size
         moved, mixed, gram, right = (
             moved / scale,
             mixed / scale,
@@ -121,18 +122,24 @@ class Anderson:
             right / size,
         )
         # What is known of the derivative of G - 1, in a basis of where it went.
-        values, vectors = np.linalg.eigh(moved)
-        kept = values > SINGULAR * values[-1]
-        basis = vectors[:, kept] / np.sqrt(values[kept])
+        basis = _orthonormal(moved)
+        if not basis.size:
+            return []
         derivative = basis.T @ mixed @ basis
-        if np.abs(np.linalg.eigvals(derivative) + 1.0).max() > MAX_EIGENVALUE:
+        real, imaginary, _, _, failed = lapack.dgeev(
+            derivative, compute_vl=0, compute_vr=0
+        )
+        if failed or not np.hypot(real + 1.0, imaginary).max() <= MAX_EIGENVALUE:
             return []
         # Least squares from normal equations that may be nearly singular.
-        weights = np.linalg.lstsq(gram, right, rcond=SINGULAR)[0] / size
-        coefficients = np.diff(weights, prepend=0.0, append=0.0)
+        basis = _orthonormal(gram)
+        weights = basis @ (right @ basis) / size
+        coefficients = np.zeros(len(weights) + 1)
+        coefficients[:-1] = weights
+        coefficients[1:] -= weights
         coefficients[-1] += 1.0
         fits = np.abs(coefficients).sum() <= MAX_COEFFICIENTS
-        return list(coefficients) if fits else []
+        return coefficients.tolist() if fits else []
 
 
 def _inner_products(steps):
@@ -149,9 +156,19 @@ def _inner_products(steps):
             for side in (0, 1)
         )
         steps = afters - befores
-        moved, shrunk = np.diff(befores, axis=0), np.diff(steps, axis=0)
+        moved, shrunk = befores[1:] - befores[:-1], steps[1:] - steps[:-1]
         pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
         for total, (left, right) in zip(made, pairs, strict=False):
             total += left @ right.T
         made[3] += shrunk @ steps[-1]
     return made
+
+
+def _orthonormal(gram):
+    """A basis, orthonormal in the inner product of a Gram matrix (k, k), in columns;
+    without directions that are rounding.
+    """
+    # LAPACK's own, as checks take longer than a few numbers do.
+    values, vectors, _ = lapack.dsyev(gram)
+    kept = values > SINGULAR * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept])

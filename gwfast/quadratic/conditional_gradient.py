@@ -146,7 +146,7 @@ def sides_of(problem):
     x, y = problem.x.to_dense(), problem.y.to_dense()
     shift = 0.0
     if loss.shift_invariant:
-        shift = common_shift(x.matrix, y.matrix, problem.is_balanced)
+        shift = common_shift(x, y, problem.is_balanced)
     return (
         row_side(x, rule.p, loss, shift, keep_losses=rule.takes_mass),
         col_side(

@@ -16,12 +16,17 @@ from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from . import low_rank_products, matrix_products
 from .anderson import DEPTH
+from .contraction import contraction
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
 from .extrapolation import MAX_DEEPENING_CHANGE
 from .linearization import Update, not_negative
 from .methods import PGD
 from .plan_products import PlanProducts
+
+# Points a side up to which `contraction` is worth its product: beyond, what epsilon
+# makes steps contract for sure is larger than anyone asks for.
+FEW_POINTS = 256
 
 
 class Dense(ExtrapolatedPlans):
@@ -47,10 +52,12 @@ class Dense(ExtrapolatedPlans):
     ):
         super().__init__(problem, n_threads, precision)
         self.method, self._deadline = method, deadline
+        self._fixed = has_fixed_terms(problem, method)
         self._terms = MatrixTerms(problem, method, precision.dtype, n_threads, deadline)
         self._fused, self.cost_scale = self._terms.fused, self._terms.cost_scale
         bounded = problem.rule.bounded(self.cost_scale, precision)
-        self.problem = problem.with_rule(bounded)
+        if bounded is not problem.rule:
+            self.problem = problem.with_rule(bounded)
         self._separate(problem.p, problem.q)
         keeps_last = self._keeps_last(precision)
         given = self._terms.bilinear, n_threads
@@ -136,9 +143,14 @@ class Dense(ExtrapolatedPlans):
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0
         self._settle()
-        fill = functools.partial(self._fill, step=epsilon)
-        separable = self._separable_potentials
-        return StoredKernel(self._buffer, fill, self.n_threads, separable)
+        fill, holds = self._fill, None
+        if epsilon and self.method.proximal:
+            fill = functools.partial(fill, step=epsilon)
+        elif self._turn == self._buffer.turn:
+            holds = "cost"
+        separable = None if self._fixed else self._separable_potentials
+        given = self._buffer, fill, self.n_threads, separable
+        return StoredKernel(*given, holds=holds)
 
     def update(self, kernel, solution):
         before, self._was_thin = self.state, self.products.is_thin
@@ -179,6 +191,13 @@ class Dense(ExtrapolatedPlans):
         mass = float(update.rows.sum())
         return 0.0 if self._fused is None else self._fused.value(self.state, mass)
 
+    def contraction(self, epsilon):
+        bilinear, few = self.products.bilinear, max(self.problem.shape) <= FEW_POINTS
+        if not (few and self._fixed and bilinear.symmetric) or self.method.proximal:
+            return np.inf
+        given = self.problem.p, self.problem.q, self.state, epsilon, self.n_threads
+        return contraction(bilinear, *given)
+
     def linearized_value(self, plan):
         """``<plan, lin_cost>``, with the one at the state, after an `update`."""
         separable = plan.sum(axis=1) @ self.row_cost + plan.sum(axis=0) @ self.col_cost
@@ -197,7 +216,7 @@ class Dense(ExtrapolatedPlans):
                 self.products.settle(out, () if self._history.is_kept else None)
             if self._fused is not None:
                 out += self._fused.matrix
-        if step and self.method.proximal:
+        if step:
             _exponentials.proximal_cost(out, self.state, step, self.n_threads)
 
     def _objective(self, rows, cols, deadline=NEVER):
@@ -209,7 +228,7 @@ class Dense(ExtrapolatedPlans):
         self._turn = self._buffer.take()
         if not self.problem.is_balanced:
             self._separate(rows, cols)
-        separable = rows @ self.row_cost + cols @ self.col_cost
+        separable = float(rows.dot(self.row_cost)) + float(cols.dot(self.col_cost))
         bilinear = self.cost_scale * self.products.value(self.state, out)
         if fused is None:
             return not_negative(separable, bilinear) + penalty, bilinear

@@ -59,7 +59,7 @@ class MatrixTerms:
         loss.check(y.matrix, "cost_y")
         fixed, shift = has_fixed_terms(problem, method), 0.0
         if loss.shift_invariant and not method.alternating:
-            shift = common_shift(x.matrix, y.matrix, fixed)
+            shift = common_shift(x, y, fixed)
         copies = copies_costs(problem, method, np.dtype(dtype).itemsize, problem.shape)
         kind = dtype, fixed, copies, deadline
         left = TransformedCost(x, shift, loss.h1, loss.f1, problem.p, *kind)
@@ -117,9 +117,8 @@ class TransformedCost:
     ):
         cost, n = geometry.matrix, geometry.n
         # h is monotone, so its range is that of the extremes.
-        low, high = (
-            float(h(np.float64(bound) - shift)) for bound in (cost.min(), cost.max())
-        )
+        ends = np.array(geometry.extremes) - shift
+        low, high = h(ends).tolist()
         self.center = (low + high) / 2 if fixed else 0.0
         self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
         self.scale = self.scale or 1.0
@@ -129,13 +128,13 @@ class TransformedCost:
         else:
             self._read(geometry, shift, float(h(1.0) - h(0.0)))
         self.linear, self.product = np.zeros(n), np.zeros(n)
-        # f is convex: the largest loss is at an end of the range.
-        ends = np.array([cost.min(), cost.max()], dtype=np.float64) - shift
-        self._loss_scale = scale = float(np.abs(f(ends)).max()) or 1.0
-        self._losses = None if fixed else np.empty((n, n), dtype=dtype)
+        if not fixed:
+            # f is convex: the largest loss is at an end of the range.
+            self._loss_scale = scale = float(np.abs(f(ends)).max()) or 1.0
+            self._losses = np.empty((n, n), dtype=dtype)
         for rows in row_blocks(n, n, CACHED_BYTES):
             deadline.check()
-            block = cost[rows].astype(np.float64) - shift
+            block = np.subtract(cost[rows], shift, dtype=np.float64)
             values, losses = h(block) - self.center, f(block)
             self.linear[rows] += losses @ p
             self.product[rows] += values @ p
@@ -144,7 +143,8 @@ class TransformedCost:
                 self.linear += losses.T @ p[rows]
                 self.product += values.T @ p[rows]
             if copies:
-                self.matrix[rows] = values / self.scale
+                values /= self.scale
+                self.matrix[rows] = values
             if not fixed:
                 self._losses[rows] = losses / scale
         if not geometry.symmetric:
@@ -217,12 +217,12 @@ class BilinearTerm:
         """Write the term of a plan to `out`, which is returned; OutOfTime, and neither
         is whole, after the deadline.
         """
-        for (left, right), made in zip(
-            self._orientations, (out, self._scratch), strict=False
-        ):
-            multiply(plan, right, made, self._n_threads, deadline)
-            multiply(left, made, made, self._n_threads, deadline)
-        if not self.symmetric:
+        (left, right), *others = self._orientations
+        multiply(plan, right, out, self._n_threads, deadline)
+        multiply(left, out, out, self._n_threads, deadline)
+        for left, right in others:
+            multiply(plan, right, self._scratch, self._n_threads, deadline)
+            multiply(left, self._scratch, self._scratch, self._n_threads, deadline)
             out += self._scratch
             out *= 0.5
         return out
@@ -307,8 +307,9 @@ def common_shift(x, y, fixed):
     large offsets out of the squares. Costs whose marginals are not fixed keep theirs
     where they differ by as much.
     """
-    shift = sum(float(matrix.mean(dtype=np.float64)) for matrix in (x, y)) / 2
-    ranges = [float(matrix.max()) - float(matrix.min()) for matrix in (x, y)]
+    sums = (side.matrix.sum(dtype=np.float64) / side.n**2 for side in (x, y))
+    shift = float(sum(sums)) / 2
+    ranges = [high - low for low, high in (x.extremes, y.extremes)]
     if fixed or abs(shift) > max(ranges):
         return shift
     return 0.0

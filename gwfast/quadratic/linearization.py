@@ -77,6 +77,9 @@ class Linearization:
     """
 
     extrapolation = "guarded"
+    # The `row_cost` that `magnitude` was last asked for, and what it was: only where a
+    # marginal is free are there others in the next iteration.
+    _magnitude = None, 0.0
 
     def __init__(self, problem, n_threads, precision=SINGLE):
         self.problem, self.n_threads = problem, n_threads
@@ -149,6 +152,12 @@ class Linearization:
         """Make kernels whole from now on; returns whether they were not."""
         return False
 
+    def contraction(self, epsilon):
+        """A bound on the factor by which a step at the state, with that epsilon in the
+        units of kernels, multiplies small changes; infinite where none is known.
+        """
+        return np.inf
+
     def extrapolate(self):
         """Move the state from the last plan to where the last plans lead (Anderson's
         acceleration); returns whether they say.
@@ -185,8 +194,12 @@ class Linearization:
     @property
     def magnitude(self):
         """Size of the terms whose difference the objective is, in units of cost."""
-        problem = self.problem
-        return problem.p @ np.abs(self.row_cost) + problem.q @ np.abs(self.col_cost)
+        known, made = self._magnitude
+        if known is not self.row_cost:
+            p, q = self.problem.p, self.problem.q
+            made = float(p @ np.abs(self.row_cost) + q @ np.abs(self.col_cost))
+            self._magnitude = self.row_cost, made
+        return made
 
 
 def not_negative(separable, bilinear):

@@ -1,5 +1,7 @@
 """Products of matrices of any size, with room for a few columns of a factor."""
 
+import numpy as np
+
 from ..kernels import _products
 from ..kernels._rows import Panels, Shifted
 from ..utils.deadline import NEVER
@@ -10,6 +12,8 @@ PACKED_BYTES, LEAST_COLUMNS = 8 << 20, 64
 # Of a product, between two looks at a deadline: a tenth of a second, or half of one on
 # one thread. Rows of a product do not depend on those made with them.
 MULTIPLICATIONS = 10**10
+# Of a whole product before which none is worth it: a millisecond.
+UNSEEN = 10**8
 
 
 def multiply(a, b, out, n_threads, deadline=NEVER):
@@ -24,6 +28,13 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
     n_threads : int
     deadline : Deadline, default=NEVER
     """
+    if isinstance(b, np.ndarray) and b.nbytes <= PACKED_BYTES:
+        b = Panels(b, n_threads=n_threads)
+    if isinstance(b, Panels) and (size := len(a) * b.k * b.m) <= MULTIPLICATIONS:
+        if size > UNSEEN:
+            deadline.check()
+        _products.matmul(a, b, out, n_threads=n_threads)
+        return
     for cols, panels in _packed(b, out.dtype.itemsize, n_threads):
         step = max(MULTIPLICATIONS // (panels.k * panels.m), 1)
         for i in range(0, len(a), step):

@@ -15,6 +15,7 @@ from ..linear.sinkhorn_solver import in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
 from .circles import Circles
+from .contraction import Contraction
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
@@ -81,9 +82,9 @@ class OuterLoop(ResumableLoop):
             self.change, self.seconds = after.stepped.update.change, after.seconds
             self.history, self._moves = [*after.history], [*after.moves]
         self._step = step_of(method, linearization)
-        self._schedule = InnerSchedule(linearization)
+        self._schedule, self._circles = InnerSchedule(linearization), Circles()
         self._extrapolation = extrapolation_of(linearization)
-        self._circles = Circles()
+        self._contraction = Contraction(linearization, epsilons.last)
         # Whether the last iteration had settled, whether it lacked but a last look, and
         # whether it goes round.
         self._settled = self._confirming = self._circling = False
@@ -164,8 +165,7 @@ class OuterLoop(ResumableLoop):
         return stepped, status
 
     def _record(self, stepped, epsilon, began):
-        update = stepped.update
-        self._potentials = stepped.solution.potentials
+        update, self._potentials = stepped.update, stepped.solution.potentials
         self.gw_cost, self.change = update.gw_cost, update.change
         self._seconds = stepped.seconds
         self._moves.append(update.moved)
@@ -198,6 +198,7 @@ class OuterLoop(ResumableLoop):
             asked_tol=limits.tol,
             confirming=self._confirming,
             precision=self.linearization.precision,
+            contracts=self._contraction.is_sure,
         )
 
     def _settle(self, seen, rule, final):

@@ -44,6 +44,7 @@ class ResumableLoop:
         self._schedule.restore(saved["schedule"])
         self._extrapolation.restore(saved["extrapolation"])
         self._circles.restore(saved["circles"], shape)
+        self._contraction.restore(saved)
 
     def export(self):
         """Where the loop stands after an iteration: a tree of arrays, numbers and
@@ -63,6 +64,7 @@ class ResumableLoop:
             schedule=self._schedule.export(),
             extrapolation=self._extrapolation.export(),
             circles=self._circles.export(),
+            contraction=self._contraction.bound,
         )
 
     @property

@@ -1,6 +1,7 @@
 """When an outer loop ends: the limits, and the rule by which it has settled."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..utils.deadline import NEVER, Deadline
@@ -26,6 +27,7 @@ class Seen(NamedTuple):
     asked_tol: float
     confirming: bool  # whether the iteration before had settled but for a last look
     precision: FloatPrecision
+    contracts: Callable[[], bool]  # whether steps are sure to contract
 
 
 class RelativeChange:

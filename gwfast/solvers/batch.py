@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
 import warnings
 from collections.abc import Iterable
@@ -148,6 +149,8 @@ def _solve_all(problems, options, at_once, report):
     total, deadline = len(problems), options.limits.deadline
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -problems[k].shape[0])
+    if at_once == 1:
+        return _one_by_one(problems, options, order, report)
     with ThreadPoolExecutor(at_once, thread_name_prefix="gwfast") as pool:
         running = {}
         for k in order:
@@ -163,6 +166,20 @@ def _solve_all(problems, options, at_once, report):
             pool.shutdown(cancel_futures=True)
             raise
     return [running[k].result() for k in range(total)]
+
+
+def _one_by_one(problems, options, order, report):
+    """The same in this thread: for short problems, handing the interpreter from one
+    thread to another and back takes as long as they do.
+    """
+    total, results = len(problems), {}
+    for done, k in enumerate(order):
+        report(ProgressEvent("solve", "solving", done + 1, done, total))
+        with _numbered(k):
+            given = problems[k], _cheap(problems[k], options)
+            # Settings of the caller's context, such as `numpy.errstate`, are not ours.
+            results[k] = contextvars.Context().run(solve, *given)
+    return [results[k] for k in range(total)]
 
 
 def _cheap(problem, options):

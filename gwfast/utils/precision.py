@@ -73,10 +73,13 @@ DOUBLE = FloatPrecision(
     min_epsilon=1e-17,
 )
 PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
+_OF_DTYPE = {precision.dtype: precision for precision in (SINGLE, DOUBLE)}
 
 
 def as_precision(dtype):
     """The `FloatPrecision` of a name or of what NumPy takes for one."""
+    if isinstance(dtype, np.dtype) and dtype in _OF_DTYPE:
+        return _OF_DTYPE[dtype]
     try:
         name = dtype if dtype is None else np.dtype(dtype).name
     except (SyntaxError, TypeError, ValueError):

@@ -4,6 +4,7 @@ here once, and what is inside may rely on it.
 Messages name the argument, what was expected and what came.
 """
 
+import math
 import numbers
 import operator
 from collections.abc import Collection, Mapping
@@ -28,6 +29,8 @@ LEAST_MASS = 1e-30
 
 def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
     """`x` as an array of real numbers."""
+    if type(x) is np.ndarray and x.dtype.kind in "biuf":
+        return x
     if hasattr(x, "tocsr"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix")
     if hasattr(x, "vectors") and hasattr(x, "words"):
@@ -112,14 +115,19 @@ def as_vector(x: ArrayLike, name: str, size: int) -> Float64Array:
 def as_weights(x: ArrayLike, name: str, size: int) -> Float64Array:
     """`x` as masses that sum to one exactly; any positive total is taken."""
     x = as_vector(x, name, size)
-    if (x < 0).any():
+    check_masses(x, name)
+    x[x < LEAST_MASS * x.max()] = 0.0
+    return x / x.sum()
+
+
+def check_masses(x: Float64Array, name: str) -> None:
+    """Raise a ValueError unless these finite numbers are masses of a finite total."""
+    if x.min(initial=0.0) < 0:
         at = int(np.flatnonzero(x < 0)[0])
         raise ValueError(f"{name} must not be negative, got {x[at]} at [{at}]")
     total = x.sum()
     if not 0 < total < np.inf:
         raise ValueError(f"{name} must have a positive sum, got {total}")
-    x[x < LEAST_MASS * x.max()] = 0.0
-    return x / x.sum()
 
 
 def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
@@ -143,13 +151,16 @@ def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
 
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """`x` as a finite float above zero (or not below it, if `zero`)."""
-    if isinstance(x, bool) or not isinstance(x, numbers.Real):
+    # That a float is a number takes longer to ask than all else here.
+    if type(x) is not float and (
+        isinstance(x, bool) or not isinstance(x, numbers.Real)
+    ):
         raise TypeError(f"{name} must be a number, got {type(x).__name__}")
     try:
         x = float(x)
     except OverflowError:
-        x = np.inf
-    if not (np.isfinite(x) and (x > 0 or (zero and x == 0))):
+        x = math.inf
+    if not (math.isfinite(x) and (x > 0 or (zero and x == 0))):
         expected = "non-negative" if zero else "positive"
         raise ValueError(f"{name} must be {expected} and finite, got {x}")
     return x

@@ -37,6 +37,7 @@ SHAPES = [
 TOLERANCES = {
     "exp": (1.3e-7, 1.2e-38),
     "log": (1.3e-7, 0),
+    "absorb": (0, 1e-14),
     "logsumexp_rows": (0, 1e-5),
     "logsumexp_cols": (0, 1e-5),
     "gibbs_kernel": (1.5e-5, 1.2e-38),
@@ -47,6 +48,7 @@ TOLERANCES = {
     "sinkhorn_passes-many": (6e-7, 1e-7),
     "rescale_columns": (6e-7, 0),
     "rescale_columns-relaxed": (5e-6, 0),
+    "drift": (1e-15, 0),
     "scale_to_plan": (6e-7, 0),
     "marginals": (6e-7, 0),
     "matmul": (5e-7, 0),
@@ -57,6 +59,7 @@ TOLERANCES = {
     "gram": (1e-6, 0),
     "dot": (5e-7, 0),
     "distance": (5e-7, 0),
+    "deviation": (1e-13, 0),
     "entropy": (5e-7, 0),
     "copy_rows-product": (5e-7, 0),
     "copy_rows-gibbs": (1.5e-5, 1.2e-38),
@@ -75,6 +78,7 @@ TOLERANCES = {
 WIDE_TOLERANCES = {
     "exp": (2.5e-16, 3e-308),
     "log": (2.5e-16, 0),
+    "absorb": (4e-16, 1e-16),
     "logsumexp_rows": (2e-15, 2e-15),
     "logsumexp_cols": (2e-15, 2e-15),
     "gibbs_kernel": (4e-14, 3e-308),
@@ -85,6 +89,7 @@ WIDE_TOLERANCES = {
     "sinkhorn_passes-capped": (4e-15, 1e-15),
     "rescale_columns": (1e-15, 0),
     "rescale_columns-relaxed": (2e-14, 0),
+    "drift": (1e-15, 0),
     "scale_to_plan": (2e-15, 0),
     "marginals": (2e-15, 0),
     "matmul": (2e-15, 0),
@@ -93,6 +98,7 @@ WIDE_TOLERANCES = {
     "matmul-dots": (4e-15, 0),
     "dot": (2e-15, 0),
     "distance": (2e-15, 0),
+    "deviation": (1e-13, 0),
     "entropy": (2e-15, 0),
     "topk_rows": (0, 0),
 }
@@ -214,6 +220,15 @@ CASES = {
         },
         ["out"],
     ),
+    "absorb": (
+        lambda n, m, rng: {
+            "f": rng.normal(size=n),
+            "u": scalings(rng, n, m)["u"],
+            "epsilon": EPSILON,
+            "out": buffer(n, dtype=float),
+        },
+        ["out"],
+    ),
     "logsumexp_rows": (
         lambda n, m, rng: {
             "cost": matrix(rng, n, m),
@@ -278,6 +293,14 @@ CASES = {
     "rescale_columns-relaxed": (
         lambda n, m, rng: CASES["rescale_columns"][0](n, m, rng) | {"omega": 1.7},
         ["v"],
+    ),
+    "drift": (
+        lambda n, m, rng: {
+            **scalings(rng, n, m),
+            "p": masses(n, rng),
+            "q": masses(m, rng),
+        },
+        [],
     ),
     "scale_to_plan": (
         lambda n, m, rng: {
@@ -349,6 +372,10 @@ CASES = {
     ),
     "distance": (
         lambda n, m, rng: {"a": matrix(rng, n, m), "b": matrix(rng, n, m)},
+        [],
+    ),
+    "deviation": (
+        lambda n, m, rng: {"sums": masses(n, rng), "masses": masses(n, rng)},
         [],
     ),
     "entropy": (

@@ -81,6 +81,7 @@ def read_only(x):
 # What can be told from nothing else: the only matrix of a kernel, its type or its free
 # side.
 FREE = {
+    (other_dtype, "absorb", ("u",)),
     (other_dtype, "entropy", ("plan",)),
     (other_dtype, "logsumexp_rows", ("cost",)),
     (other_dtype, "logsumexp_cols", ("cost",)),
