@@ -205,7 +205,7 @@ cdef class ColumnSums:
     cdef double[:, ::1] totals
     cdef unsigned char[:, ::1] blocks
     cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1
-    cdef void reduce(self, int n_threads) noexcept nogil
+    cdef void reduce(self, int n_threads, ptrdiff_t chunks=*) noexcept nogil
 
 
 cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:

@@ -439,13 +439,14 @@ cdef class ColumnSums:
             raise ValueError(f"work must be for {expected}, got {came}")
         return 0
 
-    cdef void reduce(self, int n_threads) noexcept nogil:
-        """Leave the sums over all chunks in ``totals[0]``."""
+    cdef void reduce(self, int n_threads, ptrdiff_t chunks=-1) noexcept nogil:
+        """Leave the sums over so many chunks, by default all, in ``totals[0]``."""
         cdef ptrdiff_t stripe, chunk, j, j0, j1
-        cdef ptrdiff_t chunks = self.totals.shape[0]
         cdef ptrdiff_t stripes = count_chunks(self.m, COLUMN_STRIPE)
         cdef double *into
         cdef double *more
+        if chunks < 0:
+            chunks = self.totals.shape[0]
         # Few columns are added up in the time that waking a thread takes.
         if self.m <= SERIAL_COLUMNS:
             n_threads = 1

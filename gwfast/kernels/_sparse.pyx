@@ -182,7 +182,6 @@ def sinkhorn_passes(
     check("v", v.shape[0], m)
     work.check(n, m, False)
     cdef double[::1] error = np.empty(chunks)
-    work.totals[chunks:, :] = 0.0  # which this many chunks leave alone
     cdef const int32_t *columns = columns_of(index)
     cdef const float *values = values_of(kernel)
     with nogil:
@@ -196,7 +195,7 @@ def sinkhorn_passes(
                     &start[i], columns, values, &p[i], &u[i], &v[0], relaxation,
                     <float *>&work.blocks[chunk, 0], min(size, n - i))
                 isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
-            work.reduce(n_threads)
+            work.reduce(n_threads, chunks)
             isa.f32.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, INFINITY,
                             m)
             total = 0.0
