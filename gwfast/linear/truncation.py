@@ -17,6 +17,9 @@ FRACTIONS = (1e-9, 1e-8, 1e-7)
 # Largest bound on the mass outside, as a fraction of a row or column, at which a choice
 # of entries still serves.
 MAX_BOUND = 1e-4
+# Largest exponent of the kernel with which it can be told what is small in the plan.
+MAX_PEAK = 20.0
+UNDERFLOW = float(np.finfo(np.float32).tiny)
 
 
 class Support:
@@ -27,7 +30,7 @@ class Support:
     Parameters
     ----------
     kernel : Kernel
-        Of a product, with `left`.
+        Of a product, whose `left` is None where `moved` is not asked for.
     potentials : Potentials
         That the kernel is made with.
     solver : SinkhornSolver
@@ -69,15 +72,18 @@ class Support:
         _sparse.count(*self._entries, *outside, kept, sums, self.n_threads)
         self.start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         self._left = kernel.left
+        # What is below the smallest number in float32 is zero there.
         return int(self.start[-1]), [
-            made / np.where(mass > 0, mass, 1.0)
-            for made, mass in zip(outside, (solver.p, solver.q), strict=True)
+            (made + size * UNDERFLOW) / np.where(mass > 0, mass, 1.0)
+            for made, mass, size in zip(
+                outside, (solver.p, solver.q), self.shape[::-1], strict=True
+            )
         ]
 
     @classmethod
     def restored(cls, saved, shape, rank, lengths, n_threads):
         """What `export` described, chosen, for a kernel of this shape and a `left` of
-        `rank` columns.
+        `rank` columns, or none where it is None.
         """
         (n, m), start, index = shape, saved["start"], saved["index"]
         as_saved(start, (n + 1,), np.int64)
@@ -94,7 +100,9 @@ class Support:
             as_saved(made, (size,), np.float64)
             for made, size in zip(saved["outside"], shape, strict=True)
         ]
-        self._left = as_saved(saved["left"], (n, rank), np.float32)
+        self._left = None
+        if rank is not None:
+            self._left = as_saved(saved["left"], (n, rank), np.float32)
         f, g = saved["potentials"]["f"], saved["potentials"]["g"]
         self._potentials = Potentials(
             as_saved(f, (n,), np.float64), as_saved(g, (m,), np.float64)

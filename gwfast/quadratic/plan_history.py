@@ -63,6 +63,11 @@ class PlanHistory:
         """Forget where extrapolation has led: the product of that is no more."""
         self._extrapolated = None
 
+    @property
+    def is_extrapolated(self):
+        """Whether the next step starts from where the last plans led."""
+        return self._extrapolated is not None
+
     def begin(self, plan):
         """The rows that a step from `plan` starts from, and whether they are those of
         an extrapolated plan instead.

@@ -70,9 +70,10 @@ class PlanProducts:
         self._thin, products.keeps_last = None, False
         self._increments = Increments(products, made, self._n_threads)
 
-    def fill(self, plan, out, allowed, deadline=NEVER, *, over=None):
+    def fill(self, plan, out, allowed, deadline=NEVER, *, over=None, multiply=None):
         """Write the product of a plan to `out`. What it is wrong by may be a fraction
-        of `allowed`, in the mean over the plan, or another one. OutOfTime after the
+        of `allowed`, in the mean over the plan, or another one. What is to be whole is
+        made by `multiply`, by default that of the matrices. OutOfTime after the
         deadline.
         """
         outer, self._outer = self._outer, None
@@ -92,12 +93,13 @@ class PlanProducts:
             self._pending = plan, self.is_thin, self.is_thin and thin.has_reference
         if self.is_thin:
             return
+        multiply = multiply or self.bilinear.multiply
         if near is None:
-            self.bilinear.multiply(plan, out, deadline)
+            multiply(plan, out, deadline)
         elif near.fill(plan, out, allowed, is_whole):
             self.is_thin = near.products.is_thin
         else:
-            self.bilinear.multiply(plan, out, deadline)
+            multiply(plan, out, deadline)
             near.refer(plan, out)
         if thin is not None and not self.keeps_last:
             thin.refer(plan, out)
