@@ -13,7 +13,7 @@ from .methods import PGD
 from .truncated_plan import PARTS, SymmetricTerm, TruncatedPlan
 
 # Relative change of the plan below which a part of it is looked for.
-TRUNCATE_BELOW = 0.1
+TRUNCATE_BELOW = 0.5
 # What is kept, see `truncation.FRACTIONS`, with the fraction of the entries that it may
 # be: the first that fits. The less is left out, the longer a choice lasts, for which
 # few entries more are a small price; beside thin products, and of many points, for
@@ -27,6 +27,8 @@ MIN_ENTRIES = 1 << 19
 # Fraction of the change at a choice from a thin product, wrong by a part of that, down
 # to which it serves.
 SERVES = 0.5
+# Fraction of the change below which to go on where a part did not last for a step.
+FAILED = 0.1
 # Rows that are looked at first.
 LOOKED_AT = 64
 # What the plan has outside may move no exponent by more.
@@ -67,9 +69,9 @@ class TruncatedDense(dense.Dense):
 
     def kernel(self, solver=None, start=None, epsilon=None):
         self._behind, part = None, self._part
-        if part is not None and not (self._whole_next or self._stale):
-            if epsilon == part.support.epsilon:
-                return part.kernel()
+        whole = self._whole_next or self._stale or self._truncate_below < 0
+        if part is not None and not whole and epsilon == part.support.epsilon:
+            return part.kernel()
         kernel = super().kernel(solver, start, epsilon)
         if start is not None and self._may_truncate():
             self._truncate(kernel, solver, start, epsilon)
@@ -85,16 +87,8 @@ class TruncatedDense(dense.Dense):
             and not self._history.is_extrapolated
             and suits(self.problem, self.problem.shape, self.method)
             and self.precision.itemsize == 4
-            and (self._part is not None or self._is_concentrated())
+            and (self._part or concentrated(self.problem, self._state, self._most()))
         )
-
-    def _is_concentrated(self):
-        """Whether few entries of some rows of the plan are not small."""
-        problem, plan = self.problem, self._state
-        fraction, density = CHOICES[-1][0], self._most()
-        some = slice(None, None, max(len(plan) // LOOKED_AT, 1))
-        least = fraction * np.minimum.outer(problem.p[some], problem.q)
-        return np.count_nonzero(plan[some] >= least) <= density * least.size
 
     def _most(self):
         """The largest fraction of the entries that may be kept."""
@@ -147,7 +141,7 @@ class TruncatedDense(dense.Dense):
             self.products.settle(out)
 
     def update(self, kernel, solution):
-        part, scalings, bound = self._part, solution.scalings, 0.0
+        part, scalings, bound, failed = self._part, solution.scalings, 0.0, False
         self._was_part = isinstance(kernel, KeptKernel)
         self._whole_next = False
         if part is None:
@@ -156,6 +150,7 @@ class TruncatedDense(dense.Dense):
         if self._was_part:
             bound = part.bound(solution.potentials)
             self._state, self._stale = None, not bound <= MAX_BOUND
+            failed = self._stale and part.is_new
         elif self._holds(values, kernel.epsilon):
             kernel.scale(scalings)
             self._state, self._buffer.array = (
@@ -168,6 +163,9 @@ class TruncatedDense(dense.Dense):
         self._was_thin, taken = False, part.take(values)
         self._change, rows, cols = taken.change, taken.rows, taken.cols
         self._stale = self._stale or self._change < self._serves
+        if failed:
+            # By the potentials alone, within one solve: it is too early.
+            self._truncate_below = FAILED * self._change
         self._standing = rows, cols, None
         separable = rows @ self.row_cost + cols @ self.col_cost
         bilinear = self.cost_scale * taken.value
@@ -186,6 +184,8 @@ class TruncatedDense(dense.Dense):
             self._whole_next = self._was_part and self._confirms
             if self._whole_next:
                 self.products.want_whole()
+                # Where that does not settle, rounding of the one is not the other's.
+                self._truncate_below = -1.0
         return self._whole_next
 
     def entropy(self, kernel, solution, update):
@@ -240,6 +240,13 @@ def suits(problem, shape, method):
     plain = problem.is_plain and method is PGD
     symmetric = problem.x.symmetric and problem.y.symmetric
     return plain and symmetric and shape[0] * shape[1] >= MIN_ENTRIES
+
+
+def concentrated(problem, plan, density):
+    """Whether no more of some rows of a plan is not small."""
+    some = slice(None, None, max(len(plan) // LOOKED_AT, 1))
+    least = CHOICES[-1][0] * np.minimum.outer(problem.p[some], problem.q)
+    return np.count_nonzero(plan[some] >= least) <= density * least.size
 
 
 def most_kept(problem, shape, method):

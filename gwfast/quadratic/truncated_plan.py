@@ -15,16 +15,18 @@ from scipy import sparse
 from ..kernels import _kernels, _products, _sparse
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import SampledKernel
-from ..linear.truncation import Support
-from ..problems.low_rank import square_lengths
+from ..linear.truncation import MAX_BOUND, Support
+from ..problems.low_rank import leading_eigenpairs, square_lengths
 from ..utils.deadline import NEVER
 from ..utils.trees import as_saved
-from . import matrix_products
+from . import low_rank_products, matrix_products
 from .anderson import Anderson
 
 # What the sums of rows weigh beside their differences from the mean in a bound: plans
 # with the same marginals have the same sums, but for what these are not met by.
 MEAN_WEIGHT = 8.0
+# Fraction of the square of a length that is rounding.
+ROUNDED = 4e-6
 # Parts in which a whole product is made.
 PARTS = 8
 
@@ -66,11 +68,43 @@ class SymmetricTerm:
         """Lengths of rows, of which these are the squares, with their means so much
         longer.
         """
-        n, m = matrix.shape
-        sums, ones = aligned_empty((n, 1)), np.ones((m, 1), dtype=np.float32)
-        _products.matmul(matrix, Panels(ones), sums, n_threads=self.n_threads)
+        m = matrix.shape[1]
+        sums = self._times(matrix, np.ones((m, 1), dtype=np.float32))
         means = sums[:, 0].astype(np.float64) ** 2 / m
         return np.sqrt(np.maximum(square - means, 0.0) + means * weight**2)
+
+    def _times(self, matrix, columns):
+        made = aligned_empty((len(matrix), columns.shape[1]))
+        panels = Panels(columns, n_threads=self.n_threads)
+        _products.matmul(matrix, panels, made, n_threads=self.n_threads)
+        return made
+
+    @functools.cached_property
+    def _basis(self):
+        """(m, r) float32, orthonormal: leading eigenvectors of `right`, and ones."""
+        rank = low_rank_products.rank_for(self.shape)
+        vectors, _ = leading_eigenpairs(self.right, rank, self.n_threads)
+        ones = np.ones((len(vectors), 1))
+        basis, _ = np.linalg.qr(np.concatenate([ones, vectors], axis=1))
+        return np.ascontiguousarray(basis, dtype=np.float32)
+
+    @functools.cached_property
+    def known(self):
+        """The rows of `right` in a basis of few vectors, (m, r) float32, and the
+        lengths of what is left of them, (m,) float64.
+        """
+        square = square_lengths(self.right, self.n_threads)
+        return self._in_basis(self.right, square)
+
+    def known_moves(self, difference):
+        """The same of the rows of ``left (T - T')``."""
+        square = np.einsum("ij,ij->i", difference, difference).astype(np.float64)
+        return self._in_basis(difference, square)
+
+    def _in_basis(self, matrix, square):
+        made = self._times(matrix, self._basis)
+        inside = np.einsum("ij,ij->i", made, made, dtype=np.float64)
+        return made, np.sqrt(np.maximum(square - inside, 0.0) + ROUNDED * square)
 
 
 class TruncatedPlan:
@@ -96,7 +130,7 @@ class TruncatedPlan:
         self.term, self.support, self._buffer = term, support, buffer
         self._reference, self.values, self._costs = (values, costs), values, costs
         self._rows = np.repeat(np.arange(term.shape[0]), np.diff(support.start))
-        self._moved, self._led = np.zeros(term.shape[0]), None
+        self._moved, self._led, self._turn = np.zeros(term.shape[0]), None, None
         turned = self._csr(np.arange(support.kept, dtype=np.int32)).tocsc()
         self._columns = turned.indptr.astype(np.int64), turned.indices.astype(np.int32)
         self._order = turned.data
@@ -178,9 +212,21 @@ class TruncatedPlan:
         """A `Kernel` of the cost, kept on the support."""
         return SampledKernel(self._costs, self.support, self.term.n_threads)
 
+    @property
+    def is_new(self):
+        """Whether the cost is that of the choice."""
+        return not self._moved.any()
+
     def bound(self, potentials):
         """See `Support.bound`, of the cost and other potentials."""
-        return self.support.bound(self._moved, potentials)
+        rough = self.support.bound(self._moved, potentials)
+        if rough <= MAX_BOUND or self.is_new:
+            return rough
+        if self._turn != self._buffer.turn:
+            self._move(self.leading)
+        left, moved = self.term.known_moves(self._buffer.array)
+        right, lengths = self.term.known
+        return self.support.bound(moved, potentials, (left, right), lengths)
 
     def sampled(self, kernel, scalings):
         """The values of the plan of a `Kernel`, of this or whole, with scalings."""
@@ -213,7 +259,7 @@ class TruncatedPlan:
         """Have the cost be of these."""
         term, start = self.term, self.support.start
         reference, costs = self._reference
-        self._buffer.take()
+        self._turn = self._buffer.take()
         difference, threads = self._buffer.array, term.n_threads
         given = (values - reference)[self._order]
         _sparse.gather(term.left, *self._columns, given, difference, threads)
