@@ -20,6 +20,7 @@ FRACTIONS = (1e-9, 1e-8, 1e-7)
 MAX_BOUND = 1e-4
 # Largest exponent of the kernel with which it can be told what is small in the plan.
 MAX_PEAK = 20.0
+# What is less is zero in float32.
 UNDERFLOW = float(np.finfo(np.float32).tiny)
 
 
@@ -62,18 +63,19 @@ class Support:
         masses of rows and of columns.
         """
         # What has no mass has no entries.
-        row, col = (
-            np.where(x > 0, self.fraction * x, np.inf).astype(np.float32)
+        least = (
+            np.where(x > 0, np.maximum(self.fraction * x, UNDERFLOW), np.inf)
             for x in (solver.p, solver.q)
         )
         ones = (np.ones(size, dtype=np.float32) for size in self.shape)
-        self._entries = kernel.rows, *ones, row, col
-        outside, kept = [np.empty(x) for x in self.shape], np.empty(len(row), np.intp)
+        self._entries = kernel.rows, *ones, *(x.astype(np.float32) for x in least)
+        outside = [np.empty(size) for size in self.shape]
+        kept = np.empty(self.shape[0], np.intp)
         sums = solver.scalings.sums
         _sparse.count(*self._entries, *outside, kept, sums, self.n_threads)
         self.start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         self._left = kernel.left
-        # What is below the smallest number in float32 is zero there.
+        # With what may have underflowed.
         return int(self.start[-1]), [
             (made + size * UNDERFLOW) / np.where(mass > 0, mass, 1.0)
             for made, mass, size in zip(

@@ -153,10 +153,8 @@ class TruncatedDense(dense.Dense):
             failed = self._stale and part.is_new
         elif self._holds(values, kernel.epsilon):
             kernel.scale(scalings)
-            self._state, self._buffer.array = (
-                kernel.rows,
-                aligned_empty(part.term.shape),
-            )
+            self._state = kernel.rows
+            self._buffer.array = aligned_empty(self.problem.shape)
         else:
             self.state, self._behind = self.state, part
             return super().update(kernel, solution)
@@ -246,7 +244,7 @@ def concentrated(problem, plan, density):
     """Whether no more of some rows of a plan is not small."""
     some = slice(None, None, max(len(plan) // LOOKED_AT, 1))
     least = CHOICES[-1][0] * np.minimum.outer(problem.p[some], problem.q)
-    return np.count_nonzero(plan[some] >= least) <= density * least.size
+    return np.count_nonzero(plan[some] > least) <= density * least.size
 
 
 def most_kept(problem, shape, method):

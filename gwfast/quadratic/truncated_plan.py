@@ -230,11 +230,8 @@ class TruncatedPlan:
 
     def sampled(self, kernel, scalings):
         """The values of the plan of a `Kernel`, of this or whole, with scalings."""
-        made = (
-            kernel.rows
-            if kernel.rows.ndim == 1
-            else kernel.rows.reshape(-1)[self._at()]
-        )
+        is_whole = kernel.rows.ndim > 1
+        made = kernel.rows.reshape(-1)[self._at()] if is_whole else kernel.rows
         made = made * np.repeat(scalings.u, np.diff(self.support.start))
         made *= scalings.v[self.support.index]
         return made
@@ -252,6 +249,7 @@ class TruncatedPlan:
         return Taken(change / rows.sum(), moved, rows, cols, value)
 
     def _distance(self, values):
+        """Of the plan from these, in L1 and in the Frobenius norm."""
         pair = self.values[None], values[None]
         return _kernels.distance(*pair, self.term.n_threads)
 

@@ -89,6 +89,24 @@ def test_solves_end_where_whole_ones_do(seed, tol, small, kernels, monkeypatch):
     assert_same_end(came, whole(given, monkeypatch, **options), given)
 
 
+def test_the_other_loss_has_parts_too(small, kernels, monkeypatch):
+    x, y, *sides = problem()
+    given, options = (x + 1, y + 1, *sides), dict(loss="kl", epsilon=0.01)
+    came, expected = solve(given, **options), whole(given, monkeypatch, **options)
+    assert any(is_part for is_part, _ in kernels)
+    assert np.abs(came.plan - expected.plan).sum() < 2e-3
+    assert came.gw_cost == pytest.approx(expected.gw_cost, rel=2e-4)
+
+
+def test_float64_goes_on_from_parts(small, kernels, monkeypatch):
+    monkeypatch.setattr(gwfast.solvers.stages, "MIN_FLOAT32_ENTRIES", 0)
+    given, options = problem(), dict(dtype="float64", tol=1e-8)
+    came, expected = solve(given, **options), whole(given, monkeypatch, **options)
+    assert any(is_part for is_part, _ in kernels)
+    assert np.abs(came.plan - expected.plan).sum() < 1e-5
+    assert came.gw_cost == pytest.approx(expected.gw_cost, rel=1e-7)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_costs_may_stay_as_they_came(dtype, small, kernels, monkeypatch):
     monkeypatch.setattr(gwfast.quadratic.dense_terms, "COPIED_BYTES", 0)
@@ -311,6 +329,7 @@ def test_it_goes_on_from_where_the_last_plans_lead_and_back():
 def test_points_without_mass_keep_nothing_and_are_no_error(small, kernels):
     x, y, p, q = problem()
     p[:9] = q[5:12] = 0.0
+    p[20], q[30] = 1e-36, 1e-20  # and hardly any
     came = solve((x, y, p / p.sum(), q / q.sum()))
     assert any(is_part for is_part, _ in kernels)
     assert not came.plan[:9].any() and not came.plan[:, 5:12].any()
