@@ -53,6 +53,8 @@ class Kernel:
         The kernel, after `make`.
     epsilon : float
         That of the last `make`.
+    left : ndarray or None
+        What its cost is a product of, where that is known.
     has_cost : bool
         Whether there is a cost to take to the log domain.
     separable_potentials : Potentials or None
@@ -60,7 +62,7 @@ class Kernel:
         depend on one index and are left out of the kernel's cost.
     """
 
-    has_cost = True
+    left, has_cost = None, True
 
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads
@@ -226,26 +228,40 @@ class ProductKernel(StoredKernel):
         return peak
 
 
-class SparseKernel(Kernel):
-    """A kernel of a cost that is a product, of `left` (n, k) and the transpose of
-    `right` (m, d), `padded`, of which only a `Support` is kept.
-    """
+class KeptKernel(Kernel):
+    """A kernel of which only a `Support` is kept."""
 
     has_cost = False
 
-    def __init__(self, left, right, support, n_threads):
-        super().__init__((len(left), len(right)), n_threads)
-        self.left, self.right, self.support = left, right, support
-        self._kept = support.start, support.index
+    def __init__(self, support, n_threads):
+        super().__init__(support.shape, n_threads)
+        self.support, self._kept = support, (support.start, support.index)
         self.rows = aligned_empty(support.kept)
-
-    def _make(self, potentials, epsilon, q, scalings):
-        given = padded(self.left), self.right, potentials.f, potentials.g, epsilon
-        return _sparse.gibbs(*self._kept, *given, self.rows, self.n_threads)
 
     def iterate(self, p, q, scalings, omega, max_iter, tol):
         given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol
         return _sparse.sinkhorn_passes(*self._kept, self.rows, *given, self.n_threads)
+
+    def coupling(self, solution):
+        start, index = self._kept
+        u, v = solution.scalings.u, solution.scalings.v
+        plan = self.rows * np.repeat(u, np.diff(start)) * v[index]
+        csr = sparse.csr_array((plan, index, start), shape=self.shape)
+        return SparseCoupling(csr, self.n_threads)
+
+
+class SparseKernel(KeptKernel):
+    """The kept part of a kernel of a cost that is a product, of `left` (n, k) and the
+    transpose of `right` (m, d), `padded`.
+    """
+
+    def __init__(self, left, right, support, n_threads):
+        super().__init__(support, n_threads)
+        self.left, self.right = left, right
+
+    def _make(self, potentials, epsilon, q, scalings):
+        given = padded(self.left), self.right, potentials.f, potentials.g, epsilon
+        return _sparse.gibbs(*self._kept, *given, self.rows, self.n_threads)
 
     def contract(self, x, y, scalings):
         moved, sums = aligned_empty((len(x), self.right.shape[1])), np.empty(len(x))
@@ -256,12 +272,23 @@ class SparseKernel(Kernel):
         _products.gram(x, moved, state, self.n_threads)
         return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
 
-    def coupling(self, solution):
+
+class SampledKernel(KeptKernel):
+    """The kept part of a kernel whose cost is known there, (kept,) `costs`."""
+
+    def __init__(self, costs, support, n_threads):
+        super().__init__(support, n_threads)
+        self._costs = costs
+
+    def _make(self, potentials, epsilon, q, scalings):
         start, index = self._kept
-        u, v = solution.scalings.u, solution.scalings.v
-        plan = self.rows * np.repeat(u, np.diff(start)) * v[index]
-        csr = sparse.csr_array((plan, index, start), shape=self.shape)
-        return SparseCoupling(csr, self.n_threads)
+        exponents = np.repeat(potentials.f, np.diff(start))
+        exponents += potentials.g[index]
+        exponents -= self._costs
+        exponents /= epsilon
+        np.copyto(self.rows, exponents, casting="same_kind")
+        _exponentials.exp(self.rows, self.rows, self.n_threads)
+        return float(exponents.max(initial=-np.inf))
 
 
 class TiledKernel(Kernel):

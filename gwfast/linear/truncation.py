@@ -4,8 +4,9 @@ have at most, also after costs and potentials have moved.
 
 import numpy as np
 
-from ..kernels import _sparse
-from ..kernels._rows import aligned_empty
+from ..kernels import _products, _sparse
+from ..kernels._rows import Panels, aligned_empty
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.trees import as_saved
 from .log_domain import Potentials
 
@@ -17,6 +18,10 @@ FRACTIONS = (1e-9, 1e-8, 1e-7)
 # Largest bound on the mass outside, as a fraction of a row or column, at which a choice
 # of entries still serves.
 MAX_BOUND = 1e-4
+# Largest exponent of the kernel with which it can be told what is small in the plan.
+MAX_PEAK = 20.0
+# What is less is zero in float32.
+UNDERFLOW = float(np.finfo(np.float32).tiny)
 
 
 class Support:
@@ -27,7 +32,7 @@ class Support:
     Parameters
     ----------
     kernel : Kernel
-        Of a product, with `left`.
+        Of a product, whose `left` is None where `moved` is not asked for.
     potentials : Potentials
         That the kernel is made with.
     solver : SinkhornSolver
@@ -58,26 +63,30 @@ class Support:
         masses of rows and of columns.
         """
         # What has no mass has no entries.
-        row, col = (
-            np.where(x > 0, self.fraction * x, np.inf).astype(np.float32)
+        least = (
+            np.where(x > 0, np.maximum(self.fraction * x, UNDERFLOW), np.inf)
             for x in (solver.p, solver.q)
         )
         ones = (np.ones(size, dtype=np.float32) for size in self.shape)
-        self._entries = kernel.rows, *ones, row, col
-        outside, kept = [np.empty(x) for x in self.shape], np.empty(len(row), np.intp)
+        self._entries = kernel.rows, *ones, *(x.astype(np.float32) for x in least)
+        outside = [np.empty(size) for size in self.shape]
+        kept = np.empty(self.shape[0], np.intp)
         sums = solver.scalings.sums
         _sparse.count(*self._entries, *outside, kept, sums, self.n_threads)
         self.start = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         self._left = kernel.left
+        # With what may have underflowed.
         return int(self.start[-1]), [
-            made / np.where(mass > 0, mass, 1.0)
-            for made, mass in zip(outside, (solver.p, solver.q), strict=True)
+            (made + size * UNDERFLOW) / np.where(mass > 0, mass, 1.0)
+            for made, mass, size in zip(
+                outside, (solver.p, solver.q), self.shape[::-1], strict=True
+            )
         ]
 
     @classmethod
     def restored(cls, saved, shape, rank, lengths, n_threads):
         """What `export` described, chosen, for a kernel of this shape and a `left` of
-        `rank` columns.
+        `rank` columns, or none where it is None.
         """
         (n, m), start, index = shape, saved["start"], saved["index"]
         as_saved(start, (n + 1,), np.int64)
@@ -94,7 +103,9 @@ class Support:
             as_saved(made, (size,), np.float64)
             for made, size in zip(saved["outside"], shape, strict=True)
         ]
-        self._left = as_saved(saved["left"], (n, rank), np.float32)
+        self._left = None
+        if rank is not None:
+            self._left = as_saved(saved["left"], (n, rank), np.float32)
         f, g = saved["potentials"]["f"], saved["potentials"]["g"]
         self._potentials = Potentials(
             as_saved(f, (n,), np.float64), as_saved(g, (m,), np.float64)
@@ -128,25 +139,44 @@ class Support:
         """Lengths (n,) of the changes of the rows of `left` since the choice."""
         return np.linalg.norm(left - self._left, axis=1)
 
-    def bound(self, moved, potentials):
+    def bound(self, moved, potentials, known=None, lengths=None):
         """Largest fraction of the mass of a row or column that is outside, at most, for
         another `left`, whose rows have `moved`, and other potentials.
 
         An entry outside has grown by ``exp((df_i + dg_j - dc_ij) / epsilon)``, and
         ``|dc_ij|`` is at most the length of the change of row i of `left` times that
-        of row j of `right`.
+        of row j of `right`. Where a part of dc is `known`, the product of two float32
+        matrices (n, r) and (m, r), that is so of the rest, with other `lengths`.
         """
-        before = self._potentials
+        before, lengths = self._potentials, self.lengths if lengths is None else lengths
         rows, cols = np.isfinite(before.f), np.isfinite(before.g)
         df = potentials.f[rows] - before.f[rows]
         dg = potentials.g[cols] - before.g[cols]
-        row_grown = df + dg.max() + moved[rows] * self.lengths.max()
-        col_grown = dg + df.max() + moved.max() * self.lengths[cols]
+        row_peak, col_peak = dg.max(), df.max()
+        if known is not None:
+            left, right = known
+            row_peak, col_peak = peaks(left[rows], right[cols], df, dg, self.n_threads)
+        row_grown = df + row_peak + moved[rows] * lengths.max()
+        col_grown = dg + col_peak + moved.max() * lengths[cols]
         with np.errstate(over="ignore", invalid="ignore"):
             row_bound = self.outside[0][rows] * np.exp(row_grown / self.epsilon)
             col_bound = self.outside[1][cols] * np.exp(col_grown / self.epsilon)
         most = float(max(row_bound.max(), col_bound.max()))
         return most if most == most else np.inf  # nothing, grown infinitely
+
+
+def peaks(left, right, f, g, n_threads):
+    """The largest ``g_j - (left @ right.T)_ij`` of each row i, and the largest
+    ``f_i - (left @ right.T)_ij`` of each column j.
+    """
+    panels = Panels(right, True, n_threads=n_threads)
+    row_peak, col_peak = np.empty(len(left)), np.full(len(right), -np.inf)
+    for rows in row_blocks(len(left), len(right), CACHED_BYTES * n_threads):
+        made = aligned_empty((len(left[rows]), len(right)))
+        _products.matmul(left[rows], panels, made, n_threads=n_threads)
+        row_peak[rows] = (g - made).max(axis=1)
+        np.maximum(col_peak, (f[rows, None] - made).max(axis=0), out=col_peak)
+    return row_peak, col_peak
 
 
 def padded(x):

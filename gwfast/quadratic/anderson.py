@@ -47,6 +47,12 @@ class Anderson:
             for before, after in saved
         ]
 
+    def mapped(self, found):
+        """The same of what `found` makes of arrays."""
+        other = Anderson(self.depth)
+        other._steps = [tuple(map(found, step)) for step in self._steps]
+        return other
+
     def add(self, before, after):
         """One step; the arrays must not change later."""
         self._steps = [*self._steps[-self.depth :], (before, after)]

@@ -14,7 +14,7 @@ from ..linear.gibbs_kernel import (
     contract,
 )
 from ..linear.log_domain import LogDomain, Potentials
-from ..linear.truncation import FRACTIONS, MAX_BOUND, Support, padded
+from ..linear.truncation import FRACTIONS, MAX_BOUND, MAX_PEAK, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from .anderson import DEPTH, Anderson
 from .extrapolation import MAX_DEEPENING_CHANGE
@@ -26,8 +26,6 @@ from .resuming import ResumableFactored
 # kernel is enough: before, it would have to be chosen anew in every step. Where an
 # iteration makes the kernel anew that is soon worth it.
 TRUNCATE_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
-# Largest exponent of the kernel with which it can be told what is small in the plan.
-MAX_PEAK = 20.0
 # Fraction of the entries up to which making and multiplying them one by one is faster
 # than all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200
 # features), by whether these are stored.

@@ -6,7 +6,7 @@ from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
-from . import dense, factored
+from . import factored, truncated
 from .methods import PGD
 from .placement import placed
 
@@ -61,7 +61,7 @@ def linearize(
     if is_factored(problem, method):
         return factored.Factored(problem, n_threads, tier)
     kind = dict(precision=precision, method=method, deadline=deadline)
-    return dense.Dense(problem, n_threads, **kind)
+    return truncated.TruncatedDense(problem, n_threads, **kind)
 
 
 def work(problem, *, method=PGD, itemsize=4):
@@ -101,4 +101,4 @@ def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_st
         return placement.nbytes(shape)
     if is_factored(problem, method):
         return factored.nbytes(problem, tier, n_threads, shape)
-    return dense.nbytes(problem, shape, itemsize, method, n_states)
+    return truncated.nbytes(problem, shape, itemsize, method, n_states)

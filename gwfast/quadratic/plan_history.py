@@ -66,6 +66,11 @@ class PlanHistory:
         self._extrapolated = None
 
     @property
+    def is_extrapolated(self):
+        """Whether the next step starts from where the last plans led."""
+        return self._extrapolated is not None
+
+    @property
     def depth(self):
         """That of the next extrapolation, the one given at most."""
         return self._anderson.depth

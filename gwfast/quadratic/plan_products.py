@@ -76,22 +76,26 @@ class PlanProducts:
         self._thin, products.keeps_last = None, False
         self._increments = Increments(products, made, self._n_threads)
 
-    def fill(self, plan, out, change, epsilon, deadline=NEVER, *, over=None):
+    def fill(
+        self, plan, out, change, epsilon, deadline=NEVER, *, over=None, multiply=None
+    ):
         """Write the product of a plan to `out`. What it is wrong by may move the next
         plan, by that epsilon, by a fraction of the last relative `change`, in the mean
-        over the plan, or another one. OutOfTime after the deadline.
+        over the plan, or another one. What is to be whole is made by `multiply`, by
+        default that of the matrices. OutOfTime after the deadline.
         """
         outer, self._outer = self._outer, None
         self._pending, was_thin = None, self.is_thin
         if outer is None:
-            self._fill(plan, out, change, epsilon, deadline, over)
+            multiply = multiply or self.bilinear.multiply
+            self._fill(plan, out, change, epsilon, deadline, over, multiply)
         else:
             self.is_thin = False
             self.bilinear.multiply_outer(*outer, out)
         corrects = was_thin and not self.is_thin
         self._n_alike = 0 if corrects else self._n_alike + 1
 
-    def _fill(self, plan, out, change, epsilon, deadline, over):
+    def _fill(self, plan, out, change, epsilon, deadline, over, multiply):
         near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
         self._n_whole = max(self._n_whole - 1, 0)
         least = 0.0 if is_whole else self._slack(change) * epsilon
@@ -104,11 +108,11 @@ class PlanProducts:
         if self.is_thin:
             return
         if near is None:
-            self.bilinear.multiply(plan, out, deadline)
+            multiply(plan, out, deadline)
         elif near.fill(plan, out, change, epsilon, is_whole):
             self.is_thin = near.products.is_thin
         else:
-            self.bilinear.multiply(plan, out, deadline)
+            multiply(plan, out, deadline)
             near.refer(plan, out)
         if thin is not None and not self.keeps_last:
             thin.refer(plan, out)

@@ -260,8 +260,8 @@ class GWResult:
         exist).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
-        lacks, at most, because the kernel was truncated (see `tier`); 0 where it was
-        not.
+        lacks, at most, because the kernel was truncated (see `tier`; of matrices, where
+        the solve was ended early); 0 where it was not.
     advice : str
         What to try, where `status` is none of "converged" and "stopped".
     history : tuple of OuterStep

@@ -21,6 +21,9 @@ COMPILED = SimpleNamespace(
     **{f"sparse_{name}": kernel for name, kernel in vars(_sparse).items()},
 )
 EPSILON, WIDTH, TOP = 0.1, 5, 3
+# Inner side of products of which one side is sparse: once what is added up together
+# (128), once squares that are turned (16), and some.
+INNER = 151
 
 # Both sides of vector widths (4, 8, 16), of the rows a kernel takes at once (4), of the
 # chunks (32, of a multiple of 8 rows), of the rows summed in float32 (64 of a chunk, so
@@ -70,6 +73,8 @@ TOLERANCES = {
     "sparse_sinkhorn_passes": (1e-6, 0),
     "sparse_sinkhorn_passes-many": (1e-6, 4e-7),
     "sparse_product": (2e-6, 0),
+    "sparse_gather": (1e-6, 0),
+    "sparse_add_samples": (1e-6, 0),
 }
 
 
@@ -199,9 +204,13 @@ def selected(rng, n, m):
     return given | {"start": start, "index": buffer(start[-1], dtype=np.int32)}
 
 
-def kept_kernel(rng, n, m):
+def kept_kernel(rng, n, m, name="kernel"):
     given = kept(rng, n, m)
-    return given | {"kernel": matrix(rng, 1, len(given["index"]))[0]}
+    return given | {name: matrix(rng, 1, len(given["index"]))[0]}
+
+
+def kept_values(rng, n, m):
+    return kept_kernel(rng, n, m, "values")
 
 
 # Arguments of a kernel for an (n, m) problem, in their order, and which it writes to.
@@ -449,6 +458,22 @@ CASES = {
             "sums": buffer(n, dtype=float),
         },
         ["out", "sums"],
+    ),
+    "sparse_gather": (
+        lambda n, m, rng: {
+            "a": matrix(rng, n, INNER),
+            **kept_values(rng, m, INNER),
+            "out": buffer(n, m),
+        },
+        ["out"],
+    ),
+    "sparse_add_samples": (
+        lambda n, m, rng: (
+            (given := kept(rng, n, m))
+            | {"x": matrix(rng, n, INNER), "y": matrix(rng, INNER, m)}
+            | {"out": buffer(len(given["index"]))}
+        ),
+        ["out"],
     ),
 }
 

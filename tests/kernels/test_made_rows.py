@@ -39,6 +39,8 @@ TAKERS = {
     "matmul-dots": "a",
     "entropy": "plan",
     "topk_rows": "x",
+    "sparse_gather": "a",
+    "sparse_add_samples": "y",
 }
 
 

@@ -11,8 +11,10 @@ from helpers.problems import distances, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import Epsilon, PointCloud
+from gwfast.linear import truncation
 from gwfast.problems import low_rank
-from gwfast.quadratic import low_rank_products
+from gwfast.quadratic import low_rank_products, truncated
+from gwfast.quadratic.truncated_plan import TruncatedPlan
 from gwfast.solvers import checkpoint, levels, stages, starts
 from gwfast.utils import atomic_files, trees
 
@@ -155,6 +157,29 @@ def test_one_killed_between_thin_products_ends_at_the_same_bits(
     problem = [cost + 0.1 for cost in metric(300, 290)]
     solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
     plain = solve()
+    result, n_killed = killed(solve, every)
+    assert told(result) == told(plain)
+    assert n_killed >= (plain.n_outer - 2) // every > 0
+
+
+@pytest.mark.parametrize("every", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("bound", [truncation.MAX_BOUND, 1e-12])
+def test_one_killed_with_a_part_of_the_plan_ends_at_the_same_bits(
+    bound, every, killed, monkeypatch
+):
+    monkeypatch.setattr(truncated, "MIN_ENTRIES", 0)
+    monkeypatch.setattr(truncated, "CHOICES", ((1e-12, 0.1), (1e-9, 0.5)))
+    monkeypatch.setattr(truncated, "MAX_BOUND", bound)  # of a choice that lasts or not
+    seen, take = [], TruncatedPlan.take
+    monkeypatch.setattr(
+        TruncatedPlan, "take", lambda *given: seen.append(given) or take(*given)
+    )
+    x, y, _ = rotated_pair(150, 3, 3, noise=0.3)
+    given = distances(x), distances(y), masses(150, 1), masses(150, 2)
+    options = dict(epsilon=0.02, init="product")
+    solve = functools.partial(gwfast.gromov_wasserstein, *given, **options)
+    plain = solve()
+    assert len(seen) >= 3
     result, n_killed = killed(solve, every)
     assert told(result) == told(plain)
     assert n_killed >= (plain.n_outer - 2) // every > 0
