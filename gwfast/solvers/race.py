@@ -8,6 +8,7 @@ correspondence is ever looked at.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -65,6 +66,8 @@ ROUGH = Limits(
 )
 # Relative size of a state below which it is that of the product plan, and rounding.
 MIN_STATE = 1e-5
+# Entries of all states up to which they are kept while each is compared with others.
+KEPT_ENTRIES = 1 << 23
 # Relative difference of objectives below which two different optima are a tie at the
 # end; below which neither is dropped during the race, and how many are kept for that.
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
@@ -385,11 +388,13 @@ def _distinct(ranked, nearness=SAME_STATE, same_cost=SAME_COST):
     """Those on the way to an optimum of their own, and those on the way to that of one
     before them.
     """
-    kept, same = [], []
+    kept, same, deviation = [], [], _deviation
+    if sum(one.loop.linearization.state.size for one in ranked) <= KEPT_ENTRIES:
+        deviation = functools.cache(_deviation)
     for one in ranked:
         for other in kept:
             alike = as_good(one, other, same_cost)
-            if alike and same_state(one, other, nearness):
+            if alike and same_state(one, other, nearness, deviation):
                 same.append(one.ended(f"same as {other.label}"))
                 break
         else:
@@ -410,15 +415,23 @@ def as_good(one, best, fraction):
     return one.gw_cost - best.gw_cost <= fraction * abs(best.gw_cost) + rounding
 
 
-def same_state(one, other, nearness=SAME_STATE):
-    """Whether two are on the way to the same optimum, as far as states tell."""
-    return _distance(one, other) < nearness
+def same_state(one, other, nearness=SAME_STATE, deviation=None):
+    """Whether two are on the way to the same optimum, as far as states tell; `deviation`
+    is ``_deviation``, or what remembers it.
+    """
+    return _distance(one, other, deviation or _deviation) < nearness
 
 
-def _distance(one, other):
+def _deviation(one):
+    """How a state differs from that of the product plan, and the length of that."""
+    made = one.loop.linearization.deviation()
+    return made, np.linalg.norm(made)
+
+
+def _distance(one, other, deviation):
     """Relative distance of two states from one another, 0 to about 1.4."""
-    one, other = (each.loop.linearization.deviation() for each in (one, other))
-    size = max(np.linalg.norm(one), np.linalg.norm(other))
+    (one, length), (other, other_length) = deviation(one), deviation(other)
+    size = max(length, other_length)
     return np.linalg.norm(one - other) / size if size > MIN_STATE else 0.0
 
 
