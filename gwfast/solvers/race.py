@@ -20,6 +20,7 @@ from ..results.candidates import Candidates
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
+from .agreement import is_sure
 from .checkpoint import NOT_KEPT, STARTS
 from .contestants import (
     AHEAD,
@@ -76,6 +77,8 @@ KEPT_ENTRIES = 1 << 23
 # Relative difference of objectives below which two different optima are a tie at the
 # end; below which neither is dropped during the race, and how many are kept for that.
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
+# Fraction of the points of a level that are most of them.
+MOST = 0.5
 # What becomes of the best of all.
 WON = "won"
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
@@ -122,8 +125,11 @@ def search(problem, options, report, further=0.0):
                 standing, saved = Standing.restored(linearization, saved), None
         else:
             entering = number, linearization, schedule, (rows, inside), problem
-            # The few points of the first level may have had other optima than all have.
+            # The few points of the first level may have had other optima than all have,
+            # unless they are most of these and their race has been sure.
             fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
+            most = MOST * max(part.shape) <= sizes[0] if fresh else False
+            fresh = fresh and not (most and _is_settled(standing))
             # They are made as arrays, here, where a kernel elsewhere needs no room.
             room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
             fresh = fresh and (room or placement_of(part) is None)
@@ -253,6 +259,17 @@ def _entered(
         standing = Standing.at_start(field, number, candidates)
     options.checkpoint.stop_if(deadline.passed())
     return standing
+
+
+def _is_settled(standing):
+    """Whether a race on a level before the last has one winner, and is sure of it."""
+    if len(standing.left) > 1:
+        return False
+    winner = standing.left[0].label
+    rows = standing.records()
+    return is_sure(
+        [row._replace(fate="won") if row.start == winner else row for row in rows]
+    )
 
 
 def _went_on(standing, limits, checkpoint):
