@@ -73,7 +73,7 @@ ROUGH = Limits(
 # Relative size of a state below which it is that of the product plan, and rounding.
 MIN_STATE = 1e-5
 # Entries of all states up to which they are kept while each is compared with others.
-KEPT_ENTRIES = 1 << 23
+KEPT_ENTRIES = 1 << 20
 # Relative difference of objectives below which two different optima are a tie at the
 # end; below which neither is dropped during the race, and how many are kept for that.
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
