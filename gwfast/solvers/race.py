@@ -125,14 +125,11 @@ def search(problem, options, report, further=0.0):
                 standing, saved = Standing.restored(linearization, saved), None
         else:
             entering = number, linearization, schedule, (rows, inside), problem
-            # The few points of the first level may have had other optima than all have,
-            # unless they are most of these and their race has been sure.
-            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
-            most = MOST * max(part.shape) <= sizes[0] if fresh else False
-            fresh = fresh and not (most and _is_settled(standing))
             # They are made as arrays, here, where a kernel elsewhere needs no room.
             room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
+            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
             fresh = fresh and (room or placement_of(part) is None)
+            fresh = fresh and not _is_settled(standing, sizes[0], part)
             standing = _entered(standing, *entering, fresh, options, report)
         if is_last:
             source = None  # its eigenvectors have done their part
@@ -261,12 +258,14 @@ def _entered(
     return standing
 
 
-def _is_settled(standing):
-    """Whether a race on a level before the last has one winner, and is sure of it."""
-    if len(standing.left) > 1:
+def _is_settled(standing, n_raced, part):
+    """Whether a race on so many points needs no fresh starts on the next level, `part`:
+    few points may have had other optima than all have, but not most of them where one
+    has won for sure.
+    """
+    if n_raced < MOST * max(part.shape) or len(standing.left) > 1:
         return False
-    winner = standing.left[0].label
-    rows = standing.records()
+    winner, rows = standing.left[0].label, standing.records()
     return is_sure(
         [row._replace(fate="won") if row.start == winner else row for row in rows]
     )
@@ -320,9 +319,9 @@ def successive_halving(
         meet = number == 1 and not keep_all_in_first_round
         for early in MEET_AT[standing.n_met :] if meet else ():
             if early < most and len(standing.left) > 1:
-                standing = _merged(standing, early, limits, checkpoint)
-                if is_smooth and early == MEET_AT[-1]:
-                    standing = _without_behind(standing)
+                given = early, limits, checkpoint
+                behind = BEHIND if is_smooth and early == MEET_AT[-1] else np.inf
+                standing = _merged(standing, *given, behind)
                 standing = dataclasses.replace(standing, n_met=standing.n_met + 1)
         if len(standing.left) == 1:
             break
@@ -352,9 +351,9 @@ def successive_halving(
     return dataclasses.replace(standing, round=len(ROUNDS) + 1)
 
 
-def _merged(standing, most, limits, checkpoint):
+def _merged(standing, most, limits, checkpoint, behind):
     """The `Standing` when all have made so many rough iterations, without those that
-    are near others.
+    are near others, or `behind` the best by more than this fraction.
     """
     far = dataclasses.replace(limits.within(ROUGH), max_outer=most)
 
@@ -367,17 +366,12 @@ def _merged(standing, most, limits, checkpoint):
     if standing.is_late:
         return standing
     near = dict(nearness=NEAR_STATE, same_cost=np.inf)
-    return standing.dropping(*_distinct(sorted(standing.left, key=_rank), **near))
-
-
-def _without_behind(standing):
-    """The `Standing` without those that are far behind the best, who comes first."""
-    best = standing.left[0]
-    left = [one for one in standing.left if as_good(one, best, BEHIND)]
-    behind = [
-        one.ended("dropped in round 1") for one in standing.left if one not in left
-    ]
-    return standing.dropping(left, behind)
+    left, ended = _distinct(sorted(standing.left, key=_rank), **near)
+    for one in left[1:]:
+        if not as_good(one, left[0], behind):
+            ended.append(one.ended("dropped in round 1"))
+    left = [one for one in left if as_good(one, left[0], behind)]
+    return standing.dropping(left, ended)
 
 
 def finish(standing, limits, callback, report, checkpoint=NOT_KEPT):
