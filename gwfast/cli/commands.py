@@ -10,13 +10,10 @@ import gwfast
 from .. import words
 from ..experiments.store import as_json as json_line
 from ..utils.config import config as facts
-from .completion import completion
-from .experiment import experiment
 from .menu import cli
 from .options import FILE, JSON, reader_options, solver_options
 from .reading import check_target, read, report_file
 from .report import AlignSettings, Input, run
-from .saved import map_vectors, translate
 
 _counts = functools.partial(
     click.option, type=FILE, help="'word count' lines, for --marginals counts."
@@ -163,9 +160,3 @@ def config(as_json):
         click.echo(json_line(facts()))
     else:
         gwfast.show_config()
-
-
-cli.add_command(experiment)
-cli.add_command(translate)
-cli.add_command(map_vectors)
-cli.add_command(completion)

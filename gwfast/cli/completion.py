@@ -3,11 +3,13 @@
 import click
 from click.shell_completion import get_completion_class
 
+from .menu import cli
+
 # Where click looks for the shell that asks, in the environment of ``gwfast``.
 _VARIABLE = "_GWFAST_COMPLETE"
 
 
-@click.command()
+@cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context, shell):

@@ -14,6 +14,7 @@ from ..experiments.runner import RunOptions, run
 from ..experiments.tables import Table1, Table2
 from ..problems.geometry import STATISTICS
 from . import options as common
+from .menu import cli
 
 
 def _folder(help, **attributes):
@@ -104,7 +105,7 @@ _RUN_OPTIONS = common.with_options(
 )
 
 
-@click.group(invoke_without_command=True)
+@cli.group(invoke_without_command=True)
 @click.pass_context
 def experiment(context):
     """The paper's experiments, on data that you have.

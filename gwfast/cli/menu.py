@@ -12,6 +12,14 @@ from click.shell_completion import CompletionItem
 
 from .._version import __version__
 
+# Modules of commands, where these are not in ``commands``: two of them take as long to
+# import as a small alignment takes.
+HOMES = {
+    "completion": "completion",
+    "experiment": "experiment",
+    "map": "saved",
+    "translate": "saved",
+}
 # What the list of commands says of each.
 SUMMARIES = {
     "align": "Align two files of vectors, and score the translations.",
@@ -26,13 +34,13 @@ SUMMARIES = {
 
 
 class Menu(click.Group):
-    """Commands by name, of modules that are imported with the first one called."""
+    """Commands by name; the module of each is imported when it is called."""
 
     def list_commands(self, context):
         return list(SUMMARIES)
 
     def get_command(self, context, name):
-        import_module(".commands", __package__)
+        import_module(f".{HOMES.get(name, 'commands')}", __package__)
         return super().get_command(context, name)
 
     def format_commands(self, context, formatter):

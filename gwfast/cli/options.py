@@ -10,7 +10,7 @@ from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
 from ..quadratic.factory import Tier
 from ..words import CONVENTIONS
-from .page import METHOD_LABELS
+from .wording import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Of fastText's millions; as many as MUSE and vecmap look at.

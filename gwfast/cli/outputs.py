@@ -11,11 +11,10 @@ import numpy as np
 
 from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
-from ..plot import plot_dynamics
 from ..utils.atomic_files import temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
-from .page import METHOD_LABELS, render
+from .wording import METHOD_LABELS
 
 VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
 # All that may be written; the vectors only where they are asked for.
@@ -110,6 +109,8 @@ def write(outcome, folder):
             write_embeddings(folder / f"{side}{VECTOR_SUFFIXES[kind]}", mapped)
     _draw_dynamics(outcome, folder / "dynamics.png")
     write_json(folder / "result.json", summary(outcome))
+    from .page import render  # with matplotlib, which only results on disk need
+
     # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
     page = render(outcome).encode("utf-8", "backslashreplace")
     (folder / "report.html").write_bytes(page)
@@ -130,6 +131,8 @@ def _draw_dynamics(outcome, path):
     history = outcome.result.gw.history
     if not history:  # a time limit may have been up before the first iteration
         return
+    from ..plot import plot_dynamics
+
     labels = {**METHOD_LABELS, "coupling": "coupling (the plan)"}
     accuracy = {
         f"{labels[method]} P@1": score.at[1]

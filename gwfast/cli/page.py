@@ -5,7 +5,6 @@ there. Needs matplotlib and jinja2 (the extra ``cli``).
 """
 
 import io
-import re
 import warnings
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -20,14 +19,8 @@ from ..experiments.rises import COMPARED, rise_to_the_end
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.status import Status
+from .wording import METHOD_LABELS, printable, right_translations
 
-METHOD_LABELS = {
-    "coupling": "coupling",
-    "barycentric": "barycentric",
-    "nn": "nearest neighbor",
-    "csls": "CSLS",
-    "inverted_softmax": "inverted softmax",
-}
 # What they are, on the page.
 _METHOD_MEANINGS = {
     "coupling": "by the coupling, the plan that the solver found: a table of masses"
@@ -71,8 +64,6 @@ _VARIABLES = {
     paint.GREY: "--muted",
     paint.GRID: "--line",
 }
-# Control characters, which HTML has no place for, and halves of surrogate pairs.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def render(outcome):
@@ -160,13 +151,6 @@ def _fates(candidates):
         for fate, meaning in _FATES.items()
         if any(row.fate.startswith(fate) for row in candidates)
     ]
-
-
-def right_translations(gold):
-    """Sets of target rows by source row; empty without dictionary."""
-    return (
-        {} if gold is None else dict(zip(gold.rows.tolist(), gold.targets, strict=True))
-    )
 
 
 def _translations(outcome):
@@ -297,18 +281,6 @@ def _svg(name, plot, *data):
                 painted = painted.replace(color, f"var({variable})")
             element.setAttribute("style", painted)
     return svg.toxml()
-
-
-def printable(value):
-    """Text with signs in place of what HTML has no place for and terminals obey."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return _UNPRINTABLE.sub(_sign, value)
-
-
-def _sign(match):
-    code = ord(match.group())
-    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
 
 
 def _elided(name):

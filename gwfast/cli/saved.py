@@ -11,6 +11,7 @@ from ..alignment.spaces import load_alignment
 from ..experiments.store import as_json as json_line
 from ..utils.progress import console
 from ..words.files.writing import write_text
+from .menu import cli
 from .options import FILE, JSON, reader_options
 from .outputs import TRANSLATIONS, field, word_of
 from .reading import check_target, read, report_file
@@ -19,7 +20,7 @@ from .terminal import literal, print_fields, translations_table
 _FOLDER = click.Path(exists=True, path_type=Path)
 
 
-@click.command()
+@cli.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.argument("asked", metavar="WORD...", nargs=-1, required=True)
 @click.option(
@@ -121,7 +122,7 @@ def _show(chosen):
     translations_table(out, cells)
 
 
-@click.command("map")
+@cli.command("map")
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.argument("source", metavar="FILE", type=FILE)
 @reader_options(default=None)

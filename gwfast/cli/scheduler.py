@@ -4,8 +4,6 @@ import contextlib
 
 import click
 
-from ..distributed import cluster
-
 # Seconds to look for a scheduler.
 PATIENCE = 30
 
@@ -20,6 +18,8 @@ def connected(address):
         return
     try:
         from distributed import Client
+
+        from ..distributed import cluster
     except ImportError:
         raise click.UsageError(
             "--scheduler needs dask: pip install 'gwfast-ot[distributed]'"

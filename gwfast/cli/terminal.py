@@ -13,7 +13,7 @@ from rich.text import Text
 from ..kernels._rows import openmp_version
 from ..utils.progress import console
 from ..words import CONVENTIONS, Embeddings
-from .page import METHOD_LABELS, printable, right_translations
+from .wording import METHOD_LABELS, printable, right_translations
 
 # They change the direction of all text that follows on a line.
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")

@@ -1,6 +1,7 @@
 """When an outer loop ends: the limits, and the rule by which it has settled."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -114,5 +115,7 @@ def has_stalled(history, floor):
         return False
     recent = [step.change for step in history[-STALLED_AFTER:]]
     before = min(step.change for step in history[:-STALLED_AFTER])
-    # All of them below: a plan that leaves a saddle changes little, then much.
-    return before <= min(recent) and max(recent) < floor
+    # All of them below: a plan that leaves a saddle changes little, then much. And not
+    # each more than the one before: rounding does not grow.
+    grows = all(early <= late for early, late in itertools.pairwise(recent))
+    return before <= min(recent) and max(recent) < floor and not grows

@@ -196,7 +196,7 @@ default="balanced"
         For random starts.
     n_starts : int or None, default=None
         Random starts that ``init="auto"`` tries beside the others; None is as many as
-        suit the size.
+        suit the size, one where leading eigenvectors race.
     search : {"fast", "thorough"}, default="fast"
         Where the race of ``init="auto"`` is not sure, starts from coarse clusters of
         two point clouds race as well, from three times epsilon down to it, of three

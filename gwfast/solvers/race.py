@@ -8,6 +8,7 @@ correspondence is ever looked at.
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..results.candidates import Candidates
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
+from .agreement import is_sure
 from .checkpoint import NOT_KEPT, STARTS
 from .contestants import (
     AHEAD,
@@ -32,6 +34,7 @@ from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs
 from .stages import GRACE, UPDATES
 from .starts import (
     ALONE,
+    MIN_RANDOM,
     Product,
     Start,
     default_starts,
@@ -60,14 +63,22 @@ SAME_STATE, SAME_COST = 0.3, 0.05
 # another is dropped. On eight pairs of graphs (of 600 to 1000 words, two epsilons) all
 # that were within 0.2 after four ended in one optimum, after two not even within 0.13.
 MEET_AT, NEAR_STATE = (4, 7), 0.15
+# Over leading eigenvectors, who is more than this fraction behind the best at the last
+# of these looks is dropped. On 50 problems (graphs of 600 to 1000 words, distances,
+# geodesics; two epsilons) what led to the lowest optimum was at most 7 % behind.
+BEHIND = 0.1
 ROUGH = Limits(
     max_outer=ROUNDS[-1], max_inner=50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged()
 )
 # Relative size of a state below which it is that of the product plan, and rounding.
 MIN_STATE = 1e-5
+# Entries of all states up to which they are kept while each is compared with others.
+KEPT_ENTRIES = 1 << 20
 # Relative difference of objectives below which two different optima are a tie at the
 # end; below which neither is dropped during the race, and how many are kept for that.
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
+# Fraction of the points of a level that are most of them.
+MOST = 0.5
 # What becomes of the best of all.
 WON = "won"
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
@@ -114,11 +125,11 @@ def search(problem, options, report, further=0.0):
                 standing, saved = Standing.restored(linearization, saved), None
         else:
             entering = number, linearization, schedule, (rows, inside), problem
-            # The few points of the first level may have had other optima than all have.
-            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
             # They are made as arrays, here, where a kernel elsewhere needs no room.
             room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
+            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
             fresh = fresh and (room or placement_of(part) is None)
+            fresh = fresh and not _is_settled(standing, sizes[0], part)
             standing = _entered(standing, *entering, fresh, options, report)
         if is_last:
             source = None  # its eigenvectors have done their part
@@ -218,13 +229,14 @@ def _entered(
     """
     shape, deadline = linearization.problem.shape, options.limits.deadline
     costs, shared = (linearization, schedule), None
-    begins = before is None or fresh
+    begins, n_random = before is None or fresh, options.n_starts
     if begins and is_factored(linearization.problem) and not is_factored(whole):
         shared = _profiles(whole, points[0], deadline)
+        n_random = MIN_RANDOM if n_random is None else n_random
     if before is None:
         starts = [Product(), OfBalanced(options, report)]
         if linearization.problem.is_balanced:
-            starts = default_starts(shape, options.seed, options.n_starts)
+            starts = default_starts(shape, options.seed, n_random)
         field = candidates_from_starts(*costs, starts, report, deadline, shared)
         standing = Standing.at_start(field)
     else:
@@ -244,6 +256,19 @@ def _entered(
         standing = Standing.at_start(field, number, candidates)
     options.checkpoint.stop_if(deadline.passed())
     return standing
+
+
+def _is_settled(standing, n_raced, part):
+    """Whether a race on so many points needs no fresh starts on the next level, `part`:
+    few points may have had other optima than all have, but not most of them where one
+    has won for sure.
+    """
+    if n_raced < MOST * max(part.shape) or len(standing.left) > 1:
+        return False
+    winner, rows = standing.left[0].label, standing.records()
+    return is_sure(
+        [row._replace(fate="won") if row.start == winner else row for row in rows]
+    )
 
 
 def _went_on(standing, limits, checkpoint):
@@ -294,7 +319,9 @@ def successive_halving(
         meet = number == 1 and not keep_all_in_first_round
         for early in MEET_AT[standing.n_met :] if meet else ():
             if early < most and len(standing.left) > 1:
-                standing = _merged(standing, early, limits, checkpoint)
+                given = early, limits, checkpoint
+                behind = BEHIND if is_smooth and early == MEET_AT[-1] else np.inf
+                standing = _merged(standing, *given, behind)
                 standing = dataclasses.replace(standing, n_met=standing.n_met + 1)
         if len(standing.left) == 1:
             break
@@ -324,9 +351,9 @@ def successive_halving(
     return dataclasses.replace(standing, round=len(ROUNDS) + 1)
 
 
-def _merged(standing, most, limits, checkpoint):
+def _merged(standing, most, limits, checkpoint, behind):
     """The `Standing` when all have made so many rough iterations, without those that
-    are near others.
+    are near others, or `behind` the best by more than this fraction.
     """
     far = dataclasses.replace(limits.within(ROUGH), max_outer=most)
 
@@ -339,7 +366,12 @@ def _merged(standing, most, limits, checkpoint):
     if standing.is_late:
         return standing
     near = dict(nearness=NEAR_STATE, same_cost=np.inf)
-    return standing.dropping(*_distinct(sorted(standing.left, key=_rank), **near))
+    left, ended = _distinct(sorted(standing.left, key=_rank), **near)
+    for one in left[1:]:
+        if not as_good(one, left[0], behind):
+            ended.append(one.ended("dropped in round 1"))
+    left = [one for one in left if as_good(one, left[0], behind)]
+    return standing.dropping(left, ended)
 
 
 def finish(standing, limits, callback, report, checkpoint=NOT_KEPT):
@@ -385,11 +417,13 @@ def _distinct(ranked, nearness=SAME_STATE, same_cost=SAME_COST):
     """Those on the way to an optimum of their own, and those on the way to that of one
     before them.
     """
-    kept, same = [], []
+    kept, same, deviation = [], [], _deviation
+    if sum(one.loop.linearization.state.size for one in ranked) <= KEPT_ENTRIES:
+        deviation = functools.cache(_deviation)
     for one in ranked:
         for other in kept:
             alike = as_good(one, other, same_cost)
-            if alike and same_state(one, other, nearness):
+            if alike and same_state(one, other, nearness, deviation):
                 same.append(one.ended(f"same as {other.label}"))
                 break
         else:
@@ -410,15 +444,23 @@ def as_good(one, best, fraction):
     return one.gw_cost - best.gw_cost <= fraction * abs(best.gw_cost) + rounding
 
 
-def same_state(one, other, nearness=SAME_STATE):
-    """Whether two are on the way to the same optimum, as far as states tell."""
-    return _distance(one, other) < nearness
+def same_state(one, other, nearness=SAME_STATE, deviation=None):
+    """Whether two are on the way to the same optimum, as far as states tell;
+    `deviation` is ``_deviation``, or what remembers it.
+    """
+    return _distance(one, other, deviation or _deviation) < nearness
 
 
-def _distance(one, other):
+def _deviation(one):
+    """How a state differs from that of the product plan, and the length of that."""
+    made = one.loop.linearization.deviation()
+    return made, np.linalg.norm(made)
+
+
+def _distance(one, other, deviation):
     """Relative distance of two states from one another, 0 to about 1.4."""
-    one, other = (each.loop.linearization.deviation() for each in (one, other))
-    size = max(np.linalg.norm(one), np.linalg.norm(other))
+    (one, length), (other, other_length) = deviation(one), deviation(other)
+    size = max(length, other_length)
     return np.linalg.norm(one - other) / size if size > MIN_STATE else 0.0
 
 

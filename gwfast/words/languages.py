@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
 
 from ..alignment.align import align
 from ..alignment.normalize import Normalizer, NormalizeStep
@@ -366,6 +365,9 @@ def _settle(x, y, state):
     The objective depends on the plan by ``-2 |X' T Y|^2``, which is concave, so that it
     falls in every step to the plan that is best for the gradient.
     """
+    # As long to import as all that reading and aligning two languages takes of SciPy.
+    from scipy.optimize import linear_sum_assignment
+
     x, y = x.astype(np.float64), y.astype(np.float64)
     best, matches = -math.inf, None
     with single_threaded_blas():

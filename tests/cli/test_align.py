@@ -295,7 +295,7 @@ def test_bad_input(run, files, arguments, message):
 )
 @pytest.mark.parametrize(
     "where",
-    ["gwfast.align", "gwfast.cli.outputs.plot_dynamics"],
+    ["gwfast.align", "gwfast.plot.plot_dynamics"],
 )
 @pytest.mark.parametrize("existing", [False, True])
 def test_nothing_is_left_after_a_failure(

@@ -15,7 +15,7 @@ from gwfast.problems.epsilon import Schedule
 from gwfast.quadratic.factory import linearize
 from gwfast.quadratic.stopping import Limits
 from gwfast.results.candidates import Candidate, Candidates
-from gwfast.solvers import levels
+from gwfast.solvers import levels, race
 from gwfast.solvers.contestants import Contestant, promote
 
 
@@ -83,6 +83,41 @@ def test_dense_costs_race_by_their_eigenvectors(smooth_races, n, dtype):
     assert result.gw_cost <= best.gw_cost * 1.005
     objective = gwfast.verify(QuadraticProblem(*costs), result).objective
     assert objective.value <= objective.bound
+
+
+def test_one_random_start_races_over_eigenvectors_unless_more_are_asked_for(
+    smooth_races,
+):
+    costs = [distances(cloud(120, 3, seed)) for seed in (0, 1)]
+    for asked, came in ((None, 1), (0, 0), (3, 3)):
+        result = gwfast.gromov_wasserstein(*costs, n_starts=asked)
+        first = [row for row in result.candidates if row.n_points == 80]
+        assert sum(row.start.startswith("random") for row in first) == came
+
+
+def test_who_is_far_behind_leaves_the_race_over_eigenvectors(smooth_races, monkeypatch):
+    x, y = cloud(120, 3, 0), cloud(120, 3, 1)
+
+    def dropped(behind):
+        monkeypatch.setattr(race, "BEHIND", behind)
+        result = gwfast.gromov_wasserstein(distances(x), distances(y))
+        rows = [row for row in result.candidates if row.n_outer == race.MEET_AT[-1]]
+        return [row.start for row in rows if row.fate == "dropped in round 1"]
+
+    assert dropped(0.0) and not dropped(np.inf)
+
+
+def test_fresh_starts_join_unless_most_points_had_a_sure_race(small_races, monkeypatch):
+    x, y, _ = noisy_pair(120, 3, 0)
+
+    def fresh(is_sure):
+        monkeypatch.setattr(race, "is_sure", lambda _: is_sure)
+        result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y))
+        return {row.start for row in result.candidates if "fresh" in row.start}
+
+    assert fresh(False) and not fresh(True)
+    monkeypatch.setattr(race, "MOST", 0.9)  # 80 points of 120 are not
+    assert fresh(True)
 
 
 def test_costs_of_no_low_rank_race_themselves(smooth_races, monkeypatch):

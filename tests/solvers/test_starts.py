@@ -80,6 +80,13 @@ def test_root_profiles_of_centered_costs_and_of_their_cloud_agree():
     np.testing.assert_allclose(left, right, atol=1e-4)
 
 
+def test_root_profiles_of_asymmetric_costs_are_those_of_their_symmetric_part():
+    cost, weights = random_cost(40, 8, symmetric=False), np.full(40, 1 / 40)
+    made = profiles(DenseCost(cost), weights, root=True)
+    expected = profiles(DenseCost((cost + cost.T) / 2), weights, root=True)
+    np.testing.assert_allclose(made, expected, atol=1e-4 * expected.max())
+
+
 def test_both_directions_of_asymmetric_costs_count():
     cost = random_cost(20, 8, symmetric=False)
     weights = masses(20, 9)

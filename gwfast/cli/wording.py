@@ -1,0 +1,33 @@
+"""What the terminal and the page have in common: names, signs and what is right."""
+
+import re
+
+# Of the ways to translate.
+METHOD_LABELS = {
+    "coupling": "coupling",
+    "barycentric": "barycentric",
+    "nn": "nearest neighbor",
+    "csls": "CSLS",
+    "inverted_softmax": "inverted softmax",
+}
+# Control characters, which HTML has no place for, and halves of surrogate pairs.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def right_translations(gold):
+    """Sets of target rows by source row; empty without dictionary."""
+    return (
+        {} if gold is None else dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+    )
+
+
+def printable(value):
+    """Text with signs in place of what HTML has no place for and terminals obey."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _UNPRINTABLE.sub(_sign, value)
+
+
+def _sign(match):
+    code = ord(match.group())
+    return chr(0x2400 + code) if code < 0x20 else f"\\u{code:04x}"
