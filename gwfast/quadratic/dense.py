@@ -27,6 +27,8 @@ from .plan_products import PlanProducts
 # Points a side up to which `contraction` is worth its product: beyond, what epsilon
 # makes steps contract for sure is larger than anyone asks for.
 FEW_POINTS = 256
+# Plans that may come near their end at a time: races end before.
+NEAR_END = 2
 
 
 class Dense(ExtrapolatedPlans):
@@ -287,9 +289,12 @@ def _size(problem, shape, itemsize, method, n_states):
     sides = 1 if symmetric else 2
     plans = sides + (problem.linear_cost is not None) + method.alternating
     if itemsize > 4 or problem.linear_cost is not None or _is_small(shape):
-        # Products that are extrapolated, and those of the reference.
+        # Products that are extrapolated, and those of the reference; in float32 more
+        # than the last only of those that come near their end.
         depth = _depth(problem, shape, itemsize)
-        plans += n_states * (extrapolates * (depth + 1) + 1)
+        least = depth if itemsize > 4 else 1
+        plans += n_states * (extrapolates * (least + 1) + 1)
+        plans += extrapolates * (depth - least) * min(n_states, NEAR_END)
     else:
         plans += 1
     matrices = 0

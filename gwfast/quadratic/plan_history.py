@@ -56,7 +56,8 @@ class PlanHistory:
     def clear(self):
         """Forget all plans."""
         self._anderson = Anderson(self._depth)
-        self._products, self._beside = self._elsewhere or _Ring(self._depth + 1), []
+        self._products = self._elsewhere or _Matrices(self._depth + 1)
+        self._beside = []
         self.drop_extrapolated()
         # Whether the product of the last plan has not been kept.
         self._unkept = False
@@ -78,6 +79,8 @@ class PlanHistory:
     @depth.setter
     def depth(self, depth):
         self._anderson.depth = depth
+        if not self._elsewhere:
+            self._products.most = depth + 1
 
     def begin(self, plan):
         """The rows that a step from `plan` starts from, and whether they are those of
@@ -131,51 +134,42 @@ class PlanHistory:
         return not self._unkept
 
 
-class _Ring:
-    """The last matrices of a row of them, copied."""
+class _Matrices:
+    """The last matrices of a row of them, copied, `most` at most."""
 
-    def __init__(self, size):
-        self._size, self._slots, self._count = size, None, 0
+    def __init__(self, most):
+        self.most, self._kept = most, []
 
     @property
     def n_known(self):
-        return min(self._count, self._size - 1)
+        return min(len(self._kept), self.most - 1)
 
     def export(self):
-        used = min(self._count, self._size)
-        slots = None if self._slots is None else self._slots[:used]
-        return dict(slots=slots, count=self._count)
+        return dict(kept=self._kept)
 
     def restore(self, saved, size, dtype):
-        if saved["slots"] is not None:
-            self._count = int(saved["count"])
-            used = min(self._count, self._size)
-            self._slots = np.empty((self._size, size), dtype)
-            self._slots[:used] = as_saved(saved["slots"], (used, size), dtype)
+        self._kept = [as_saved(one, (size,), dtype) for one in saved["kept"]]
 
     def settle(self, matrix, coefficients):
         """Add a matrix, and overwrite it by the sum of the last ones, it too,
         multiplied by these, oldest first; it stays as it is where there are none.
         """
-        self._add(matrix)
+        room = None
+        while len(self._kept) >= self.most:
+            room = self._kept.pop(0)
+        flat = matrix.reshape(-1)
+        room = np.empty_like(flat) if room is None else room
+        np.copyto(room, flat)
+        self._kept.append(room)
         if coefficients:
-            self._combine(coefficients, matrix)
+            self._combine(coefficients, flat)
 
     def write_last(self, out):
-        np.copyto(out, self._slots[(self._count - 1) % self._size].reshape(out.shape))
-
-    def _add(self, matrix):
-        if self._slots is None:
-            self._slots = np.empty((self._size, matrix.size), matrix.dtype)
-        np.copyto(self._slots[self._count % self._size], matrix.reshape(-1))
-        self._count += 1
+        np.copyto(out, self._kept[-1].reshape(out.shape))
 
     def _combine(self, coefficients, out):
-        weights = np.zeros(self._size, out.dtype)
-        first = self._count - len(coefficients)
-        slots = [k % self._size for k in range(first, self._count)]
-        weights[slots] = coefficients
-        used, flat = min(self._count, self._size), out.reshape(-1)
-        for some in range(0, flat.size, COMBINED):
+        weights = np.array(coefficients, out.dtype)
+        last = self._kept[-len(weights) :]
+        for some in range(0, out.size, COMBINED):
             part = slice(some, some + COMBINED)
-            np.dot(weights[:used], self._slots[:used, part], out=flat[part])
+            np.dot(weights, [one[part] for one in last], out=out[part])
