@@ -16,8 +16,9 @@ from .mixed_precision import Increments
 THIN_SLACK, ROUNDED = 0.2, 0.5
 # What they may move it by where products are kept, as a fraction of the last change,
 # and as one of the plan: the plan gets near where it would go if nothing but thin parts
-# of the product moved, before a whole one corrects all else.
-NEAR_SLACK, NEAR_MOST = 2.0, 0.1
+# of the product moved, before a whole one corrects all else. With a tenth of the plan
+# hops between 1985 and 1919 cells ended in another optimum than POT's iterations do.
+NEAR_SLACK, NEAR_MOST = 2.0, 0.03
 
 
 class PlanProducts:
