@@ -3,9 +3,8 @@
 
 The point at which the steps of a linear G vanish is found whether G contracts there or
 not, so it may be a saddle that the iteration is about to leave. Depth one goes forwards
-only, further where the iteration goes anyway: of plans in float32 more depth saved one
-iteration in ten. Greater depths go where they lead only if the steps say that G
-contracts; where that is slow, as on sums over plans in float64, they save most.
+only, further where the iteration goes anyway. Greater depths go where they lead only if
+the steps say that G contracts; where that is slow they save most.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@ to take that back: a state machine of three states.
 
 - idle: steps are watched until extrapolation looks safe;
 - trial: the state was extrapolated, and the next step shows whether that was any good;
-- cooldown: it was not, for twice as many iterations as the last time.
+- cooldown: it was not, and nothing is extrapolated for some iterations.
 """
 
 from typing import NamedTuple
@@ -20,13 +20,13 @@ MAX_CHANGE = 0.05
 # saddle; extrapolation would settle there before that shows.
 CONTRACTING, MIN_INFORMATION = 0.75, 0.2
 # Contracting: the change below which steps are trusted, and the largest factor by which
-# the change may grow after an extrapolation. Deepening: the same of the change, of
-# states that are sums over plans; it takes as many steps with 5e-3, and on the bundled
-# words up to a third more with 1e-3 or 3e-2.
+# the change may grow after an extrapolation. Deepening: the same of the change. States
+# that are sums over plans take as many steps with 5e-3, and on the bundled words up to
+# a third more with 1e-3 or 3e-2; plans in float32 about as many with 5e-2.
 MAX_DEEP_CHANGE, MAX_GROWTH = 1e-3, 1.5
 MAX_DEEPENING_CHANGE = 1e-2
-# Iterations of the first cooldown. The next is twice as long, and half as long again
-# after an extrapolation that paid: saddles are no reason to do without later on.
+# Iterations of the first cooldown. Each is twice as long as the last one, and half of
+# that for every extrapolation that paid: saddles are no reason to do without later on.
 FIRST_COOLDOWN = 2
 # Deepening: the factor by which the change has to fall for another extrapolation, and
 # the largest error of marginals, as a fraction of the change.

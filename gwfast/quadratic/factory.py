@@ -6,7 +6,7 @@ from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
-from . import factored, truncated
+from . import dense, factored, truncated
 from .methods import PGD
 from .placement import placed
 
@@ -61,7 +61,9 @@ def linearize(
     if is_factored(problem, method):
         return factored.Factored(problem, n_threads, tier)
     kind = dict(precision=precision, method=method, deadline=deadline)
-    return truncated.TruncatedDense(problem, n_threads, **kind)
+    if truncated.suits(problem, problem.shape, method):
+        return truncated.TruncatedDense(problem, n_threads, **kind)
+    return dense.Dense(problem, n_threads, **kind)
 
 
 def work(problem, *, method=PGD, itemsize=4):

@@ -40,8 +40,8 @@ class KeptProduct:
 
     def export(self):
         """A tree from which `restore` takes what is kept."""
-        parts = [part and part.export() for part in self._parts[-self.n_known :]]
-        return dict(rest=self.rest, parts=parts if self.n_known else [])
+        known = self._parts if self.n_known else []
+        return dict(rest=self.rest, parts=[one and one.export() for one in known])
 
     def restore(self, saved, shape, dtype, as_part):
         """Take what another kept, of this shape and dtype; `as_part` makes a part of

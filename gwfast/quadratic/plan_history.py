@@ -21,7 +21,7 @@ class PlanHistory:
     combined, and the plan that they would belong to, (n, m), is never made but for
     about `max_rows` of its rows, or fewer where these are long. For `depth` see
     `Anderson`; with 0 nothing is kept. The products are by default kept here, or by
-    `products`, which keep the last.
+    `products`.
     """
 
     def __init__(self, n, m, depth, max_rows, products=None):

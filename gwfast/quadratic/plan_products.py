@@ -31,9 +31,9 @@ class PlanProducts:
     leading : LeadingParts or None, default=None
         Of the same matrices; by default found when they are needed.
     keeps_last : bool, default=False
-        Whether the last product is kept, when that is asked for, for extrapolation.
+        Whether the last products are kept, when that is asked for, for extrapolation.
     kept : KeptProduct or None, default=None
-        Where that is, and what thin products lack.
+        Where these are, and what thin products lack.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class PlanProducts:
             thin.forget() if part is None else thin.referred(plan)
 
     def write_last(self, out):
-        """Write the product that was kept; that of the last `fill` is forgotten."""
+        """Write the last one that was kept; that of the last `fill` is forgotten."""
         self._pending = None
         self._kept.write(out)
 

@@ -24,8 +24,8 @@ CHOICES = ((1e-30, FEW), (1e-24, FEW), (1e-16, FEW), (1e-12, FEW), (1e-9, MORE))
 BYTES_KEPT = 64
 # Entries of a plan below which an iteration takes the time of choosing a part of it.
 MIN_ENTRIES = 1 << 19
-# Fraction of the change at a choice from a thin product, wrong by a part of that, down
-# to which it serves.
+# Fraction of the change at a choice from a thin product down to which it serves: what
+# that is wrong by may move the plan as much.
 SERVES = 0.5
 # Fraction of the change below which to go on where a part did not last for a step.
 FAILED = 0.1
@@ -36,7 +36,8 @@ MAX_MOVED = 0.01
 
 
 class TruncatedDense(dense.Dense):
-    """`Dense`, and where the plan has few entries in every row, of these only.
+    """`Dense` of a problem that `suits`, and where the plan has few entries in every
+    row, of these only.
 
     Then the state is a `TruncatedPlan`, and a matrix only where one is asked for.
     """
@@ -85,7 +86,6 @@ class TruncatedDense(dense.Dense):
             self._change <= self._truncate_below
             and not self._whole_next
             and not self._history.is_extrapolated
-            and suits(self.problem, self.problem.shape, self.method)
             and self.precision.itemsize == 4
             and (self._part or concentrated(self.problem, self._state, self._most()))
         )
