@@ -7,6 +7,7 @@ the matrices themselves to say.
 """
 
 import numpy as np
+import scipy.linalg
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
@@ -83,7 +84,9 @@ def leading_eigenpairs(matrix, rank, n_threads):
     for _ in range(2):
         basis = _times(matrix, basis, n_threads)
         basis /= np.maximum(np.linalg.norm(basis, axis=0), TINY)
-    basis, _ = np.linalg.qr(basis)
+    # In float32, as NumPy's does not.
+    given = dict(mode="economic", overwrite_a=True, check_finite=False)
+    basis, _ = scipy.linalg.qr(basis, **given)
     core = basis.T @ _times(matrix, basis, n_threads)
     values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
     return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values
