@@ -2,10 +2,13 @@
 (D. G. Anderson, J. ACM 1965).
 
 The point at which the steps of a linear G vanish is found whether G contracts there or
-not, so it may be a saddle that the iteration is about to leave. Depth one goes forwards
-only, further where the iteration goes anyway. Greater depths go where they lead only if
-the steps say that G contracts; where that is slow they save most.
+not, so it may be a saddle that the iteration is about to leave. Depth one goes there
+only if that is forwards. Greater depths go there only if the steps say that G
+contracts; where that is slow they save most. Where neither does, but the last two steps
+are alike, as past saddles for tens of iterations, some more of them are gone at once.
 """
+
+import enum
 
 import numpy as np
 from scipy.linalg import lapack
@@ -13,8 +16,15 @@ from scipy.linalg import lapack
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.trees import as_saved
 
-# Extrapolation of depth one by more than this many times the last step is not trusted.
-MAX_WEIGHT = 4.0
+# Depth one: the largest factor from one step to the next at which the end is in sight,
+# and how many times the last step it may be away.
+CONTRACTING, MAX_WEIGHT = 0.75, 4.0
+# Least cosine between steps that are alike, and how many more of them are gone at once.
+# What else there is of a step, and becomes r times as large in the next, must not grow
+# meanwhile: it does not for r above 1/2 with 3, above 5/7 with 6, which saves no more.
+# Of 96 descents of words past saddles 7 ended elsewhere than without all extrapolation
+# before there was this, 12 do with 0.99 (11 lower), 20 with 0.9 (16 lower).
+ALIKE, FURTHER = 0.99, 3.0
 # Steps that deep extrapolation looks at, beside the last.
 DEPTH = 5
 # Largest eigenvalue of what is known of G's derivative at which a deep extrapolation is
@@ -24,13 +34,28 @@ MAX_EIGENVALUE, MAX_COEFFICIENTS = 0.99, 100.0
 SINGULAR = 1e-12
 
 
+class Lead(enum.IntEnum):
+    """What extrapolation has followed the last steps to."""
+
+    NOWHERE = 0
+    END = 1  # where they vanish
+    AHEAD = 2  # further where they go anyway
+
+
 class Anderson:
     """The last steps of the iteration ``after = G(before)``, `depth` and one.
 
     Parameters
     ----------
     depth : int
+
+    Attributes
+    ----------
+    lead : Lead
+        Of the last `coefficients`.
     """
+
+    lead = Lead.NOWHERE
 
     def __init__(self, depth=1):
         self.depth, self._steps = depth, []
@@ -70,35 +95,35 @@ class Anderson:
         """The `after` of the step before the last."""
         return self._steps[-2][1]
 
-    def weight(self):
-        """How many times the difference of the last two `after` to go on by, so that
-        what is left of the steps is smallest if G is linear; 0.0 where nothing can be
-        said.
+    def weights(self):
+        """How many times the difference of the last two `after` to go on by: to the
+        end, where what is left of the steps is smallest if G is linear, and further
+        ahead; 0.0 where that is not in sight.
         """
         if len(self._steps) < 2:
-            return 0.0
-        last = self._steps[-2:]
-        flat = [(np.ravel(before), np.ravel(after)) for before, after in last]
-        size = along = 0.0
-        for part in row_blocks(flat[0][0].size, 2, CACHED_BYTES):
-            early, late = (
-                np.subtract(after[part], before[part], dtype=np.float64)
-                for before, after in flat
-            )
-            shrunk = early - late
-            size += np.vdot(shrunk, shrunk)
-            along += np.vdot(shrunk, late)
-        weight = along / size if size > 0 else 0.0
-        return float(weight) if 0.0 < weight <= MAX_WEIGHT else 0.0
+            return 0.0, 0.0
+        moved, before, both, last = _of_two(self._steps[-2:])
+        shrunk = before - 2 * both + last
+        weight = (both - last) / shrunk if shrunk > 0 else 0.0
+        if last <= CONTRACTING**2 * before:
+            return (weight if 0.0 < weight <= MAX_WEIGHT else 0.0), 0.0
+        if not moved > 0 or both < ALIKE * np.sqrt(before * last):
+            return 0.0, 0.0
+        further = FURTHER * np.sqrt(last / moved)
+        return 0.0, float(min(weight, further) if weight > 0 else further)
 
     def coefficients(self, most=DEPTH + 1):
         """What to multiply the last `after` by, of so many at most, oldest first, to
         get where they lead; empty where nothing can be said.
         """
-        if self.depth > 1:
-            return self._deep_coefficients(most)
-        weight = self.weight()
-        return [-weight, 1.0 + weight] if weight else []
+        deep = self._deep_coefficients(most) if self.depth > 1 else []
+        end, ahead = (0.0, 0.0) if deep else self.weights()
+        weight = ahead if self.depth > 1 else end or ahead
+        if not deep and not weight:
+            self.lead = Lead.NOWHERE
+            return []
+        self.lead = Lead.AHEAD if ahead else Lead.END
+        return deep or [-weight, 1.0 + weight]
 
     def leads(self):
         """Where the last steps lead, or None where nothing can be said."""
@@ -145,6 +170,23 @@ class Anderson:
         coefficients[-1] += 1.0
         fits = np.abs(coefficients).sum() <= MAX_COEFFICIENTS
         return coefficients.tolist() if fits else []
+
+
+def _of_two(steps):
+    """Of two steps: the squared distance between where they led, and the inner products
+    of the first with itself, of both, and of the second with itself.
+    """
+    made = np.zeros(4)
+    flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
+    for part in row_blocks(flat[0][0].size, 2, CACHED_BYTES):
+        early, late = (
+            np.subtract(after[part], before[part], dtype=np.float64)
+            for before, after in flat
+        )
+        moved = np.subtract(flat[1][1][part], flat[0][1][part], dtype=np.float64)
+        pairs = (moved, moved), (early, early), (early, late), (late, late)
+        made += [one @ other for one, other in pairs]
+    return made.tolist()
 
 
 def _inner_products(steps):

@@ -31,7 +31,7 @@ class ExtrapolatedPlans(ResumableDense):
         made = self._history.extrapolate(*given)
         if made is not None:
             self._move(made)
-        return made is not None
+        return self._history.lead
 
     def retract(self):
         self._move(self._history.last_product(self._buffer.array))

@@ -10,15 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .anderson import Lead
 from .information import mutual_information
 
 # Relative change of an outer iteration below which the next ones are extrapolated.
 MAX_CHANGE = 0.05
-# Guarded: the largest factor from one change to the next, and the smallest fraction of
-# the mutual information that a plan could have, at which extrapolation is tried. Where
-# steps do not become smaller, or the plan says little yet, it may be about to leave a
-# saddle; extrapolation would settle there before that shows.
-CONTRACTING, MIN_INFORMATION = 0.75, 0.2
+# Guarded: the smallest fraction of the mutual information that a plan could have at
+# which extrapolation is tried. Where the plan says little yet it may be about to leave
+# a saddle; extrapolation would settle there before that shows.
+MIN_INFORMATION = 0.2
+# The largest factor by which the change may grow after going further ahead: steps that
+# leave a saddle do.
+AHEAD_GROWTH = 2.0
 # Contracting: the change below which steps are trusted, and the largest factor by which
 # the change may grow after an extrapolation. Deepening: the same of the change. States
 # that are sums over plans take as many steps with 5e-3, and on the bundled words up to
@@ -35,12 +38,21 @@ PAYS, CLEAR = 1.0, 0.5
 
 class Trial(NamedTuple):
     """What was known before the state was extrapolated: the change of the last
-    iteration, and the regularized objective with its uncertainty, where looked at.
+    iteration, and the regularized objective with its uncertainty, where looked at; and
+    what the state has followed the steps to.
     """
 
     change: float
     reg_cost: float = np.nan
     slack: float = np.nan
+    lead: float = Lead.END
+
+    def has_grown(self, change, most):
+        """Whether a change is this many times as large, or is too large for a state
+        that went further ahead.
+        """
+        most = AHEAD_GROWTH if self.lead == Lead.AHEAD else most
+        return change > most * self.change
 
 
 class Extrapolation:
@@ -70,7 +82,7 @@ class Extrapolation:
             self._linearization.forget()
         self.trial = None
 
-    def advance(self, stepped, epsilon, change_before, rounding, further):
+    def advance(self, stepped, epsilon, rounding, further):
         """Judge the trial, if there is one, and if all is well begin another.
 
         Parameters
@@ -79,8 +91,6 @@ class Extrapolation:
             The last iteration.
         epsilon : float
             Its regularization, in units of cost.
-        change_before : float
-            Relative change of the iteration before it.
         rounding : float
             Of the objective.
         further : bool
@@ -94,7 +104,7 @@ class Extrapolation:
         if self.trial is None and not stepped.update.change <= MAX_CHANGE:
             self.reset()
             return None
-        return self._judge(stepped, epsilon, change_before, rounding, further)
+        return self._judge(stepped, epsilon, rounding, further)
 
     def _judge(self, *_):
         self.reset()
@@ -105,7 +115,8 @@ class Extrapolation:
         if not tried or self._cooldown:
             self.reset()
         else:
-            self.trial = trial if self._linearization.extrapolate() else None
+            lead = self._linearization.extrapolate()
+            self.trial = trial._replace(lead=lead) if lead else None
 
     def _retract(self):
         failed, self.trial = self.trial, None
@@ -122,7 +133,7 @@ class Extrapolation:
 class Guarded(Extrapolation):
     """Extrapolates by the last two steps, guarded by the regularized objective."""
 
-    def _judge(self, stepped, epsilon, change_before, rounding, further):
+    def _judge(self, stepped, epsilon, rounding, further):
         update, trial = stepped.update, self.trial
         change, gw_cost = update.change, update.gw_cost
         entropy = self._linearization.entropy(stepped.kernel, stepped.solution, update)
@@ -132,12 +143,12 @@ class Guarded(Extrapolation):
         slack = stepped.error * abs(gw_cost) + rounding
         if trial is not None:
             most = trial.reg_cost + slack + trial.slack
-            if change > trial.change or reg_cost > most:
+            if trial.has_grown(change, 1.0) or reg_cost > most:
                 return self._retract()
         known, knowable = mutual_information(*marginals, entropy)
-        contracts = change <= min(CONTRACTING * change_before, MAX_CHANGE)
         informed = known / (knowable or 1.0) >= MIN_INFORMATION
-        self._next(Trial(change, reg_cost, slack), contracts and informed and further)
+        tried = change <= MAX_CHANGE and informed and further
+        self._next(Trial(change, reg_cost, slack), tried)
         return None
 
 
@@ -147,10 +158,10 @@ class Contracting(Extrapolation):
     def _is_deep(self, change):
         return change <= MAX_DEEP_CHANGE
 
-    def _judge(self, stepped, epsilon, change_before, rounding, further):
+    def _judge(self, stepped, epsilon, rounding, further):
         change, trial = stepped.update.change, self.trial
         if trial is not None:
-            if change > MAX_GROWTH * trial.change:
+            if trial.has_grown(change, MAX_GROWTH):
                 return self._retract()
             if change < PAYS * trial.change:
                 self._next_cooldown = max(self._next_cooldown // 2, FIRST_COOLDOWN)
@@ -167,16 +178,15 @@ class Deepening(Guarded, Contracting):
     def _is_deep(self, change):
         return change <= MAX_DEEPENING_CHANGE
 
-    def _judge(self, stepped, epsilon, change_before, rounding, further):
+    def _judge(self, stepped, epsilon, rounding, further):
         change, trial = stepped.update.change, self.trial
-        others = epsilon, change_before, rounding
         if not self._is_deep(change):
-            return Guarded._judge(self, stepped, *others, further)
-        slow = trial is not None and PAYS * trial.change < change
-        if slow and change <= MAX_GROWTH * trial.change:
-            self._pause()
+            return Guarded._judge(self, stepped, epsilon, rounding, further)
+        if trial is not None and trial.lead != Lead.AHEAD:
+            if PAYS * trial.change < change <= MAX_GROWTH * trial.change:
+                self._pause()
         clear = stepped.error <= CLEAR * change
-        return Contracting._judge(self, stepped, *others, further and clear)
+        return Contracting._judge(self, stepped, epsilon, rounding, further and clear)
 
 
 KINDS = {

@@ -221,7 +221,7 @@ class Factored(ResumableFactored):
     def extrapolate(self):
         led = self._anderson.leads()
         self.state = self.state if led is None else led
-        return led is not None
+        return self._anderson.lead
 
     def retract(self):
         self.state = self._anderson.penultimate

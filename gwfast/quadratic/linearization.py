@@ -160,7 +160,7 @@ class Linearization:
 
     def extrapolate(self):
         """Move the state from the last plan to where the last plans lead (Anderson's
-        acceleration); returns whether they say.
+        acceleration); returns the `Lead`.
         """
 
     def retract(self):

@@ -156,7 +156,7 @@ class OuterLoop(ResumableLoop):
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
                 failed = self._extrapolation.advance(
-                    stepped, epsilon, change_before, rounding, further
+                    stepped, epsilon, rounding, further
                 )
                 if failed is not None:
                     self.gw_cost, self.change = gw_before, failed.change

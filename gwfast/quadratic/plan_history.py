@@ -5,7 +5,7 @@ rows, and all of their products.
 import numpy as np
 
 from ..utils.trees import as_saved
-from .anderson import DEPTH, Anderson
+from .anderson import DEPTH, Anderson, Lead
 
 # Entries of plans that are looked at, at most, but for so many rows.
 SAMPLE_ENTRIES, SAMPLE_ROWS = 1 << 18, 32
@@ -22,7 +22,14 @@ class PlanHistory:
     about `max_rows` of its rows, or fewer where these are long. For `depth` see
     `Anderson`; with 0 nothing is kept. The products are by default kept here, or by
     `products`.
+
+    Attributes
+    ----------
+    lead : Lead
+        Of the last extrapolation.
     """
+
+    lead = Lead.NOWHERE
 
     def __init__(self, n, m, depth, max_rows, products=None):
         max_rows = min(max_rows, max(SAMPLE_ENTRIES // m, SAMPLE_ROWS))
@@ -117,6 +124,7 @@ class PlanHistory:
         known = min(self._products.n_known, n_alike)
         coefficients = self._anderson.coefficients(known + 1) if known else ()
         self._products.settle(product, coefficients)
+        self.lead = self._anderson.lead if coefficients else Lead.NOWHERE
         if not coefficients:
             return None
         rows = self._anderson.combined(coefficients)

@@ -7,6 +7,7 @@ from ..linear.gibbs_kernel import KeptKernel
 from ..linear.truncation import MAX_BOUND, MAX_PEAK, Support
 from ..utils.deadline import NEVER
 from . import dense
+from .anderson import Lead
 from .dense_terms import copies_costs
 from .linearization import Update, not_negative
 from .methods import PGD
@@ -195,7 +196,7 @@ class TruncatedDense(dense.Dense):
         if self._part is None:
             # A part is chosen at a plan, not at where the last ones lead.
             waits = not self._refused and self._may_truncate()
-            return not waits and super().extrapolate()
+            return Lead.NOWHERE if waits else super().extrapolate()
         return self._part.extrapolate()
 
     def retract(self):

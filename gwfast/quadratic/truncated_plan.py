@@ -271,11 +271,11 @@ class TruncatedPlan:
         return _kernels.entropy(self.values[None], self.term.n_threads)
 
     def extrapolate(self):
-        """Move the cost to where the last plans lead; returns whether they say."""
+        """Move the cost to where the last plans lead; returns the `Lead`."""
         self._led = self._anderson.leads()
         if self._led is not None:
             self._move(self._led)
-        return self._led is not None
+        return self._anderson.lead
 
     def retract(self):
         """Go back to the plan before the last."""

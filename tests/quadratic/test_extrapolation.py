@@ -6,13 +6,13 @@ from helpers.marks import mostly_slow
 
 import gwfast
 from gwfast import PointCloud
-from gwfast.quadratic import extrapolation, factored
-from gwfast.quadratic.anderson import Anderson
+from gwfast.quadratic import anderson, extrapolation, factored
+from gwfast.quadratic.anderson import CONTRACTING, FURTHER, Anderson, Lead
 from gwfast.quadratic.dense import Dense
 from gwfast.quadratic.factored import Factored
 from gwfast.words import load_sample
 
-RATE = 0.8
+RATE = 0.7
 
 
 def follow(matrix, start, n_steps):
@@ -26,20 +26,48 @@ def follow(matrix, start, n_steps):
 
 def test_one_direction_is_solved_in_one_extrapolation():
     trail = follow(RATE * np.eye(3), np.array([1.0, -2.0, 0.5]), 2)
-    weight = trail.weight()
-    assert weight == pytest.approx(RATE / (1 - RATE))
+    assert trail.weights() == pytest.approx((RATE / (1 - RATE), 0.0))
     np.testing.assert_allclose(trail.combined(trail.coefficients()), 0, atol=1e-12)
+    assert trail.lead == Lead.END
 
 
-@pytest.mark.parametrize("rate", [1.2, -0.5, 1.0, 0.999])
-def test_what_does_not_contract_or_too_slowly_is_left_alone(rate):
+@pytest.mark.parametrize("rate", [1.2, 1.01, 0.999, 0.9])
+def test_steps_that_are_alike_are_followed_further(rate):
     """Backwards would be towards a point that the iteration leaves."""
-    assert follow(rate * np.eye(2), np.ones(2), 2).weight() == 0.0
+    trail = follow(rate * np.eye(2), np.ones(2), 2)
+    before, after = trail.last
+    further = after + FURTHER * (after - before)
+    np.testing.assert_allclose(trail.combined(trail.coefficients()), further)
+    assert trail.lead == Lead.AHEAD
+
+
+def test_nobody_goes_further_than_where_steps_contract_to():
+    for rate in np.linspace(CONTRACTING + 1e-6, 0.99, 20):
+        trail = follow(rate * np.eye(2), np.ones(2), 2)
+        assert (trail.combined(trail.coefficients()) >= -1e-12).all()
+
+
+def test_steps_after_an_extrapolation_count_as_much():
+    """Further ahead is so many steps, however far the last plans are apart."""
+    trail = Anderson()
+    trail.add(np.array([0.0]), np.array([1.0]))
+    trail.add(np.array([4.0]), np.array([5.0]))
+    np.testing.assert_allclose(trail.combined(trail.coefficients()), 5.0 + FURTHER)
+
+
+TURNED = np.array([[0.8, -0.6], [0.6, 0.8]])
+
+
+@pytest.mark.parametrize("matrix", [-0.5 * np.eye(2), -1.1 * np.eye(2), TURNED])
+def test_what_turns_or_goes_back_is_left_alone(matrix):
+    trail = follow(matrix, np.ones(2), 2)
+    assert trail.coefficients() == [] and trail.lead == Lead.NOWHERE
 
 
 def test_nothing_is_said_of_one_step_or_of_none_left():
-    assert follow(RATE * np.eye(2), np.ones(2), 1).weight() == 0.0
-    assert follow(RATE * np.eye(2), np.zeros(2), 2).weight() == 0.0
+    for start, n_steps in ((np.ones(2), 1), (np.zeros(2), 2)):
+        trail = follow(RATE * np.eye(2), start, n_steps)
+        assert trail.coefficients() == [] and trail.lead == Lead.NOWHERE
 
 
 def problem(kind):
@@ -76,7 +104,11 @@ def test_a_bad_extrapolation_is_taken_back(kind, cls, monkeypatch):
     good = gwfast.gromov_wasserstein(*problem(kind), **solve)
     retracted = []
     retract = cls.retract
-    monkeypatch.setattr(Anderson, "weight", lambda self: 15.0 * (len(self._steps) > 1))
+
+    def wild(self):
+        return 15.0 * (len(self._steps) > 1), 0.0
+
+    monkeypatch.setattr(Anderson, "weights", wild)
     monkeypatch.setattr(
         cls, "retract", lambda self: (retracted.append(1), retract(self))[1]
     )
@@ -94,8 +126,12 @@ def test_more_steps_save_iterations_where_contraction_is_slow(monkeypatch):
     assert deep.converged and deep.n_outer <= 34
     monkeypatch.setattr(extrapolation, "MAX_DEEPENING_CHANGE", 0.0)
     monkeypatch.setattr(factored, "MAX_DEEPENING_CHANGE", 0.0)
+    further = gwfast.align(*sides, n_words=2000).gw
+    assert further.n_outer > deep.n_outer
+    monkeypatch.setattr(anderson, "ALIKE", 2.0)
     plain = gwfast.align(*sides, n_words=2000).gw
     assert plain.converged and plain.n_outer > 2 * deep.n_outer
+    assert plain.n_outer > 1.5 * further.n_outer
     assert deep.gw_cost <= plain.gw_cost * (1 + 1e-6)
 
 
