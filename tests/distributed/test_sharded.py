@@ -92,19 +92,17 @@ def test_workers_may_die(tier, relative):
     assert found.gw_cost == expected.gw_cost
 
 
-def tried(result):
-    """What was tried; of a start and the same one made afresh, once they have met,
-    rounding says which is better.
-    """
-    return [(row[0].removeprefix("fresh "), *row[1:3]) for row in result.candidates]
-
-
 def test_the_search_is_the_same(monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 60)
     monkeypatch.setattr(levels, "GROWTH", 2)
-    problem, engine = clouds(), Workers(dying=0.01)
+    problem, engine = clouds(seed=5), Workers(dying=0.01)
     here, there = solve(problem, init="auto"), solve(problem, engine, init="auto")
-    assert tried(there) == tried(here)
+    # Of starts that meet rounding says which is better, so not who goes on.
+    first, last = (
+        {(row.start, row.n_points) for row in found.candidates if row.n_points < 100}
+        for found in (here, there)
+    )
+    assert first == last and len(first) > 10
     assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5)
     assert engine.died > 0 and "logsumexp_of_rows" in engine.asked
 
