@@ -29,9 +29,10 @@ from . import matrix_products
 from .anderson import DEPTH
 from .kept_product import KeptProduct
 
-# Eigenvectors, at most one for so many points, but for the bounds: of 3000 points as
-# many products were made whole with 93 as with 200 (6 of 11), and with 32 9 of 13.
-POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 80
+# Eigenvectors, at most one for so many points, but for the bounds: with many points
+# they take little of the time that they save of whole products. Of 5000 words these
+# were 16 with 80, 11 with 128 and 4 with 312, which took longer in all.
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 16, 64, 128
 # Rows that are measured: so many evenly spread, and as many of those that the leading
 # eigenvectors leave out most of.
 MEASURED = 8

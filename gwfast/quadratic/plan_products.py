@@ -10,15 +10,17 @@ from .kept_product import KeptProduct
 from .low_rank_products import LeadingParts, LowRankProducts, suits
 from .mixed_precision import Increments
 
-# What thin products may move the next plan by, as a fraction of the last change; and
-# what they may be wrong by in any case, in units of the last digit: a whole one is as
-# much. The last but one is made whole.
-THIN_SLACK, ROUNDED = 0.2, 0.5
-# What they may move it by where products are kept, as a fraction of the last change,
-# and as one of the plan: the plan gets near where it would go if nothing but thin parts
-# of the product moved, before a whole one corrects all else. With a tenth of the plan
-# hops between 1985 and 1919 cells ended in another optimum than POT's iterations do.
-NEAR_SLACK, NEAR_MOST = 2.0, 0.03
+# What thin products may move the next plan by, as a fraction of the last change; more
+# where products are kept: the plan then gets near where it would go if nothing but thin
+# parts of the product moved, before a whole one corrects all else.
+THIN_SLACK, NEAR_SLACK = 0.2, 2.0
+# The same as a fraction of the plan, which says more while that moves far: hops between
+# cells, in two problems of four, ended in another optimum than POT's iterations do with
+# a tenth, or without a limit, and in none, at any number of eigenvectors, with this.
+MOST = 0.03
+# What thin products may be wrong by in any case, in units of the last digit: a whole
+# one is as much. The last but one is made whole.
+ROUNDED = 0.5
 
 
 class PlanProducts:
@@ -120,9 +122,7 @@ class PlanProducts:
 
     def _slack(self, change):
         """What thin products may move the next plan by."""
-        least = THIN_SLACK * change
-        near = min(NEAR_SLACK * change, NEAR_MOST) if self.keeps_last else 0.0
-        return max(least, near)
+        return min((NEAR_SLACK if self.keeps_last else THIN_SLACK) * change, MOST)
 
     @property
     def n_known(self):
