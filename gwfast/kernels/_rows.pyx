@@ -38,7 +38,7 @@ cdef object FLOAT16 = np.dtype(np.float16)
 cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Floats of a strip of rows that are made when asked for, at most, and its rows, at
 # least: fewer, and reading the right factor anew for every strip shows.
-cdef ptrdiff_t STRIP_FLOATS = 1 << 20
+cdef ptrdiff_t STRIP_FLOATS = 1 << 19
 cdef ptrdiff_t LEAST_STRIP = 64
 # Columns whose partial sums are added by one thread at a time (4 KB of each chunk).
 cdef ptrdiff_t COLUMN_STRIPE = 512
