@@ -38,7 +38,7 @@ cdef object FLOAT16 = np.dtype(np.float16)
 cdef object FLOAT32 = np.dtype(np.float32), FLOAT64 = np.dtype(np.float64)
 # Floats of a strip of rows that are made when asked for, at most, and its rows, at
 # least: fewer, and reading the right factor anew for every strip shows.
-cdef ptrdiff_t STRIP_FLOATS = 1 << 19
+cdef ptrdiff_t STRIP_FLOATS = 1 << 20
 cdef ptrdiff_t LEAST_STRIP = 64
 # Columns whose partial sums are added by one thread at a time (4 KB of each chunk).
 cdef ptrdiff_t COLUMN_STRIPE = 512
@@ -328,7 +328,8 @@ cdef class Shifted(Rows):
         check("columns of matrix", self.m, max(self.m, 1))
         self.itemsize, self.is_float64 = dtype.itemsize, False
         self.content = matrix.view(np.uint8)
-        self.strip = strip_for(self.m)
+        # Such matrices are taken where there is little room, and cost little to make.
+        self.strip = max(strip_for(self.m) // 16 * 8, LEAST_STRIP)
 
     def __len__(self):
         return self.n
