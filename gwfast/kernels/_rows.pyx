@@ -328,8 +328,7 @@ cdef class Shifted(Rows):
         check("columns of matrix", self.m, max(self.m, 1))
         self.itemsize, self.is_float64 = dtype.itemsize, False
         self.content = matrix.view(np.uint8)
-        # Such matrices are taken where there is little room, and cost little to make.
-        self.strip = max(strip_for(self.m) // 16 * 8, LEAST_STRIP)
+        self.strip = strip_for(self.m)
 
     def __len__(self):
         return self.n
