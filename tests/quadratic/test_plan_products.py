@@ -15,7 +15,12 @@ import gwfast
 from gwfast.quadratic import low_rank_products, plan_products
 from gwfast.quadratic.dense_terms import BilinearTerm
 from gwfast.quadratic.low_rank_products import LeadingParts, LowRankProducts
-from gwfast.quadratic.plan_products import PlanProducts
+from gwfast.quadratic.plan_products import (
+    MOST,
+    NEAR_SLACK,
+    THIN_SLACK,
+    PlanProducts,
+)
 
 N, M = 640, 610
 
@@ -221,6 +226,25 @@ def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
         )
         objective = gwfast.verify(problem, thin).objective
         assert objective.value <= objective.bound
+
+
+@pytest.mark.parametrize("keeps_last, slack", [(True, NEAR_SLACK), (False, THIN_SLACK)])
+def test_plans_that_move_far_may_not_be_wrong_as_far(
+    keeps_last, slack, costs, monkeypatch
+):
+    """Early iterations decide where the descent ends."""
+    bilinear, _ = products(costs, np.float32)
+    made, epsilon, allowed = PlanProducts(bilinear, 2, keeps_last=keeps_last), 0.01, []
+
+    def refused(self, plan, out, max_error, over):
+        allowed.append(max_error / epsilon)
+        return False
+
+    monkeypatch.setattr(LowRankProducts, "fill", refused)
+    plan, out = plan_of(2).astype(np.float32), np.empty((N, M), np.float32)
+    for change in (1.0, 0.5, 1e-3):
+        made.fill(plan, out, change, epsilon)
+    assert allowed == pytest.approx([MOST, MOST, slack * 1e-3])
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
