@@ -1,7 +1,7 @@
 """Time, memory, accuracy of gwfast and of its peers: ``python -m benchmarks.report``.
 
-Prints Markdown tables of the parts that are named, by default of all but ``tiled``,
-which takes long. What is going on is told on the standard error.
+Prints Markdown tables of the parts that are named, by default of all but ``tiled`` and
+``large_graphs``, which take long. What is going on is told on the standard error.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from .common import settings
 from .common.processes import ROOT, command
 from .kernels import tables as kernel_tables
 from .solvers import jobs, tables
-from .solvers.parts import PARTS, Runner
+from .solvers.parts import LONG, PARTS, Runner
 
 KERNELS = "kernels"
 CHOICES = (KERNELS, *PARTS)
-DEFAULT = [name for name in CHOICES if name != "tiled"]
+DEFAULT = [name for name in CHOICES if name not in LONG]
 TABLES = {"growth": tables.grown, "threads": tables.threaded}
 
 

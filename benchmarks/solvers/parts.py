@@ -21,6 +21,10 @@ GROWING += ["TorchGW"]
 FEW = 2
 # Seconds that this may take, which has no peers to wait for.
 TILED_LIMIT = 24 * 3600
+# Points of a graph from which a solve is not repeated.
+FEW_ROUNDS = 3000
+# Parts that take long, and are made where they are named.
+LONG = ("large_graphs", "tiled")
 
 
 class Runner:
@@ -93,6 +97,15 @@ def growth(runner):
                 break
 
 
+def large_graphs(runner):
+    """Matrices of costs of ever more words; a solve of thousands is not repeated."""
+    for n in settings.GRAPHS:
+        problem = {"kind": "graph", "pair": LARGE["pair"], "n": n}
+        rounds = None if n < FEW_ROUNDS else 1
+        for name in runner.wanted(FAST):
+            yield runner.solve(problem, name, rounds=rounds)
+
+
 def threads(runner):
     """gwfast with 1, 2, 4, ... threads and with all."""
     most = os.cpu_count() or 1
@@ -121,6 +134,7 @@ PARTS = {
     "large": large,
     "graphs": graphs,
     "growth": growth,
+    "large_graphs": large_graphs,
     "threads": threads,
     "big": big,
     "tiled": tiled,
