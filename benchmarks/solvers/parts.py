@@ -59,12 +59,12 @@ class Runner:
                 result["few"] = short["runs"][0]
         return result
 
-    def compare(self, problem, names):
+    def compare(self, problem, names, rounds=None):
         """Results of all of them, or of the first only, if that could not even load
         the problem.
         """
         for name in self.wanted(names):
-            result = self.solve(problem, name)
+            result = self.solve(problem, name, rounds=rounds)
             yield result
             if name == REFERENCE and "name" not in result:
                 return
@@ -101,9 +101,7 @@ def large_graphs(runner):
     """Matrices of costs of ever more words; a solve of thousands is not repeated."""
     for n in settings.GRAPHS:
         problem = {"kind": "graph", "pair": LARGE["pair"], "n": n}
-        rounds = None if n < FEW_ROUNDS else 1
-        for name in runner.wanted(FAST):
-            yield runner.solve(problem, name, rounds=rounds)
+        yield from runner.compare(problem, FAST, None if n < FEW_ROUNDS else 1)
 
 
 def threads(runner):

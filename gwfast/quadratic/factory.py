@@ -60,10 +60,10 @@ def linearize(
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
         return factored.Factored(problem, n_threads, tier)
+    suits = truncated.suits(problem, problem.shape, method)
+    made = truncated.TruncatedDense if suits else dense.Dense
     kind = dict(precision=precision, method=method, deadline=deadline)
-    if truncated.suits(problem, problem.shape, method):
-        return truncated.TruncatedDense(problem, n_threads, **kind)
-    return dense.Dense(problem, n_threads, **kind)
+    return made(problem, n_threads, **kind)
 
 
 def work(problem, *, method=PGD, itemsize=4):
