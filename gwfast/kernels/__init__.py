@@ -6,6 +6,7 @@ in `control_groups`.
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
     _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
+    _outer_steps.pyx iterates       -> small problems, many outer iterations in a call
     _transport.pyx, _frank_wolfe.pyx
                      keep state     -> of problems without entropy, from step to step
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
@@ -33,7 +34,8 @@ To add a kernel, in this order:
 8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
    counted by, if solves spend time in it.
 
-What keeps state is a class, whose twin has the arguments of its constructor and its
+``_outer_steps.pyx`` calls the arithmetic of all others, on one thread, and has a test
+file of its own. What keeps state is a class, whose twin has the arguments of its constructor and its
 methods, and a test file of its own. ``_transport.pyx`` owns the tree of a network
 simplex (``csrc/network_simplex.c``, compiled once: its loop over a row is the slot
 ``least_of_row``), ``_frank_wolfe.pyx`` a plan and its gradient.

@@ -225,6 +225,6 @@ cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
 cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
-                 real[::1] low) noexcept
+                 real[::1] low) noexcept nogil
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
 cdef rounded_off(const double[::1] g, centered_g, double epsilon)

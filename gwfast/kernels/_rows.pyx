@@ -536,7 +536,7 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
 
 
 cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
-                 real[::1] low) noexcept:
+                 real[::1] low) noexcept nogil:
     """Write what `centered` makes."""
     cdef ptrdiff_t i, j
     cdef double shift = middle(g), less

@@ -15,7 +15,7 @@ from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.methods import BAPG, as_method
-from ..quadratic.stopping import Limits, RelativeChange
+from ..quadratic.stopping import LOOK_EVERY, Limits, RelativeChange
 from ..results.status import Status
 from ..solvers.diagnosis import missed_rows
 from ..solvers.options import SolveOptions
@@ -24,9 +24,6 @@ from ..solvers.starts import Given, Product
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 
-# POT looks at the change of a plan in the first iteration and every tenth after it.
-# What is about to leave a saddle moves little for a while, and has left by then.
-CHECKED_EVERY = 10
 # Iterations to the next look from which on it may pay to find out whether that is not
 # needed.
 WORTH_A_LOOK = 2
@@ -41,8 +38,9 @@ class FrobeniusChange(RelativeChange):
     """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
     objective does.
 
-    It is looked at in the first iteration and in each `CHECKED_EVERY`-th after it, in
-    any where steps are sure to contract. Nothing is extrapolated before the second.
+    As in POT it is looked at in the first iteration and in each `LOOK_EVERY`-th after
+    it: what is about to leave a saddle moves little for a while, and has left by then.
+    In any where steps are sure to contract. Nothing is extrapolated before the second.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -50,16 +48,19 @@ class FrobeniusChange(RelativeChange):
         exact = super().inner_tol(tol, rough, precision)
         return max(precision.inner_tol, min(exact, rough))
 
+    def may_end_at(self, tol):
+        return 0.0, tol
+
     def judge(self, seen):
         settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor
         # What moves that little is left to show whether it grows.
-        hidden = settled or seen.iteration <= CHECKED_EVERY
-        since = (seen.iteration - 1) % CHECKED_EVERY
+        hidden = settled or seen.iteration <= LOOK_EVERY
+        since = (seen.iteration - 1) % LOOK_EVERY
         grows = seen.moved_before < seen.moved > seen.precision.inner_tol
         if not settled or grows or seen.confirming or since == 0:
             return settled and not grows, hidden
         # To find out takes about as long as an iteration.
-        waits = CHECKED_EVERY - since
+        waits = LOOK_EVERY - since
         return waits >= WORTH_A_LOOK and seen.contracts(), hidden
 
 

@@ -15,12 +15,13 @@ from ..results.coupling import ArrayCoupling
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from . import low_rank_products, matrix_products
+from .advancing_plans import AdvancingPlans
 from .anderson import DEPTH
 from .contraction import contraction
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
 from .extrapolation import MAX_DEEPENING_CHANGE
-from .linearization import Update, not_negative
+from .linearization import Update
 from .methods import PGD
 from .plan_products import PlanProducts
 
@@ -31,7 +32,7 @@ FEW_POINTS = 256
 NEAR_END = 2
 
 
-class Dense(ExtrapolatedPlans):
+class Dense(AdvancingPlans, ExtrapolatedPlans):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
@@ -135,7 +136,10 @@ class Dense(ExtrapolatedPlans):
                 np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
-        return self._objective(rows, cols, self._deadline)[0]
+        gw_cost = self._objective(rows, cols, self._deadline)[0]
+        if plan is None:
+            self._started_at = gw_cost
+        return gw_cost
 
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -232,12 +236,9 @@ class Dense(ExtrapolatedPlans):
             self._separate(rows, cols)
         separable = float(rows.dot(self.row_cost)) + float(cols.dot(self.col_cost))
         bilinear = self.cost_scale * self.products.value(self.state, out)
-        if fused is None:
-            return not_negative(separable, bilinear) + penalty, bilinear
-        # Of the linear term, not half of it.
-        half = fused.half(self.state)
-        total = separable + bilinear + half + fused.separable * rows.sum()
-        return float(total) + penalty, bilinear - half
+        half = 0.0 if fused is None else fused.half(self.state)
+        total = self._total(separable, bilinear, half, float(rows.sum()))
+        return total + penalty, bilinear - half
 
 
 def _extrapolates(problem, method):

@@ -35,6 +35,13 @@ class InnerSchedule:
             tol, max_iter = max(tol, rough), min(self._limit, max_iter)
         return dict(tol=tol, max_iter=max_iter)
 
+    def bounds(self, limits):
+        """That tolerance as a fraction of the change, its largest and least, and the
+        limit, of linear problems whose plans are not the last.
+        """
+        least = self.options(limits, 0.0, False)
+        return self._fraction, self._precision.rough, least["tol"], least["max_iter"]
+
     def adapt(self, error, change, rose):
         """Go on after an iteration with these errors, by whether the objective rose."""
         if error > change:

@@ -72,14 +72,18 @@ class Linearization:
     extrapolation : {None, "guarded", "contracting", "deepening"}
         How plans can be extrapolated, see extrapolation.py; None where the state does
         not move linearly with the plan.
+    is_small : bool
+        Whether it may `advance` by more than one iteration at a time.
     precision : FloatPrecision
     method : Method
     """
 
-    extrapolation = "guarded"
+    extrapolation, is_small = "guarded", False
     # The `row_cost` that `magnitude` was last asked for, and what it was: only where a
     # marginal is free are there others in the next iteration.
     _magnitude = None, 0.0
+    # Objective of the product plan with its penalty, once that was the state.
+    _started_at = None
 
     def __init__(self, problem, n_threads, precision=SINGLE):
         self.problem, self.n_threads = problem, n_threads
@@ -145,6 +149,33 @@ class Linearization:
         """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
         return 0.0
 
+    def advance(self, most, epsilon, potentials, *, change, value, **options):
+        """Make up to so many iterations from the state, where that `is_small`.
+
+        Parameters
+        ----------
+        most : int
+        epsilon : float
+            In units of `cost_scale`, as all that is an objective.
+        potentials : Potentials
+            To begin with.
+        change : float
+            By the last iteration, relatively.
+        value : float
+            What this returned of the iteration before; infinite of none.
+        options
+            Those of `kernels._outer_steps`.
+
+        Returns
+        -------
+        list of Stepped
+            Potentials and marginals are those of the last, of each.
+        int
+            MORE, DECIDE or OTHERWISE, see there.
+        float
+            The objective, as it is there.
+        """
+
     def drop_truncation(self):
         """Do without the part of the kernel that turned out to be too small."""
 
@@ -174,8 +205,9 @@ class Linearization:
         """Objective of the product plan, which is the mean linearized cost there; 0.0
         where it is nothing but rounding.
         """
-        rule = self.problem.rule
-        cost = self.fork().start() - rule.penalty(*rule.product())
+        rule, known = self.problem.rule, self._started_at
+        cost = self.fork().start() if known is None else known
+        cost -= rule.penalty(*rule.product())
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
 
     def fork(self):

@@ -12,16 +12,15 @@ import time
 import numpy as np
 
 from ..linear.sinkhorn_solver import in_units
-from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
 from .circles import Circles
 from .contraction import Contraction
 from .extrapolation import extrapolation_of
 from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
-from .resuming import ResumableLoop
+from .short_steps import ShortLoop, ShortSteps
 from .solution import Solution
-from .stopping import Seen, has_stalled
+from .stopping import LOOK_EVERY, Seen, has_stalled
 
 # Largest change of a plan that may be rounding and still counts as none.
 MAX_ROUNDED = 0.01
@@ -31,7 +30,7 @@ MAX_ROUNDED = 0.01
 UNSTABLE = 1e-3
 
 
-class OuterLoop(ResumableLoop):
+class OuterLoop(ShortLoop):
     """Outer iterations from one start. A loop can be paused, and taken up again with
     other limits; loops whose linearizations share buffers must take turns.
 
@@ -83,6 +82,7 @@ class OuterLoop(ResumableLoop):
             self.history, self._moves = [*after.history], [*after.moves]
         self._step = step_of(method, linearization)
         self._schedule, self._circles = InnerSchedule(linearization), Circles()
+        self._short_steps = ShortSteps(linearization, self._schedule)
         self._extrapolation = extrapolation_of(linearization)
         self._contraction = Contraction(linearization, epsilons.last)
         # Whether the last iteration had settled, whether it lacked but a last look, and
@@ -106,8 +106,13 @@ class OuterLoop(ResumableLoop):
         Solution
         """
         began, status = time.perf_counter() - self.seconds, None
+        at_once = LOOK_EVERY if callback is None and save is None else 1
         while status is None:
-            stepped, status = self._iterate(limits, began, callback)
+            stepped = self._take_short_steps(limits, began, at_once)
+            if stepped is None:
+                stepped, status = self._iterate(limits, began, callback)
+            elif callback is not None and self._stops(callback, stepped):
+                status = Status.STOPPED
             if save is not None and status is None:
                 save()
         self.seconds = time.perf_counter() - began
@@ -163,23 +168,6 @@ class OuterLoop(ResumableLoop):
             else:
                 self._extrapolation.reset()
         return stepped, status
-
-    def _record(self, stepped, epsilon, began):
-        update, self._potentials = stepped.update, stepped.solution.potentials
-        self.gw_cost, self.change = update.gw_cost, update.change
-        self._seconds = stepped.seconds
-        self._moves.append(update.moved)
-        self.history.append(
-            OuterStep(
-                iteration=len(self.history) + 1,
-                gw_cost=update.gw_cost,
-                epsilon=epsilon,
-                change=update.change,
-                marginal_error=stepped.marginal_error,
-                n_inner=stepped.n_inner,
-                seconds=time.perf_counter() - began,
-            )
-        )
 
     def _look(self, limits, gw_before, floor, rounding):
         """What a rule is to judge."""
@@ -238,7 +226,7 @@ class OuterLoop(ResumableLoop):
         settled = self._settled and not self._confirming
         precision, linearization = self.linearization.precision, self.linearization
         if callback is not None:
-            if _stops(callback, self.history[-1], linearization, stepped):
+            if self._stops(callback, stepped):
                 return Status.STOPPED
         if settled and stepped.error <= limits.marginal_tol:
             # What rounding excuses has not converged where it is most of the plan;
@@ -260,16 +248,3 @@ class OuterLoop(ResumableLoop):
         if len(self.history) >= limits.max_outer:
             return Status.MAX_OUTER
         return None
-
-
-def _stops(callback, step, linearization, stepped):
-    """Whether what a callback returns of an `OuterStep` ends the loop."""
-    live = LiveStep.of(
-        step,
-        lambda: linearization.snapshot(stepped.kernel, stepped.solution),
-        stepped.update.moved,
-    )
-    try:
-        return bool(callback(live))
-    finally:
-        live.expire()

@@ -73,6 +73,12 @@ class PlanProducts:
         kept = self._kept.fork()
         return PlanProducts(*given, keeps_last=self.keeps_last, kept=kept)
 
+    @property
+    def is_plain(self):
+        """Whether all are made of symmetric matrices themselves."""
+        thin = self._thin is not None or self._increments is not None
+        return self.bilinear.symmetric and not thin
+
     def use_increments(self, products, made):
         """Make products near whole ones by those of a lower precision, which are taken,
         to an array that nothing else needs.

@@ -45,6 +45,7 @@ class ResumableLoop:
         self._extrapolation.restore(saved["extrapolation"])
         self._circles.restore(saved["circles"], shape)
         self._contraction.restore(saved)
+        self._short_steps.restore(saved["short_steps"])
 
     def export(self):
         """Where the loop stands after an iteration: a tree of arrays, numbers and
@@ -65,6 +66,7 @@ class ResumableLoop:
             extrapolation=self._extrapolation.export(),
             circles=self._circles.export(),
             contraction=self._contraction.bound,
+            short_steps=self._short_steps.export(),
         )
 
     @property

@@ -11,6 +11,9 @@ from ..utils.validation import as_count, as_positive
 
 # Outer iterations without a smaller change that count as standing still.
 STALLED_AFTER = 20
+# Of small problems the first iteration is looked at, and each of so many after it at
+# least; POT looks at these, and at no others.
+LOOK_EVERY = 10
 
 
 class Seen(NamedTuple):
@@ -42,6 +45,12 @@ class RelativeChange:
         # the next.
         return max(3 * tol, precision.inner_tol)
 
+    def may_end_at(self, tol):
+        """Relative change of the plan, and Frobenius norm of that, at which a loop may
+        have settled.
+        """
+        return tol, 0.0
+
     def judge(self, seen):
         """Whether the loop has settled, and whether extrapolation would hide it."""
         still = abs(seen.gw_cost - seen.gw_before) <= seen.cost_tol
@@ -55,6 +64,9 @@ class Unjudged(RelativeChange):
 
     def inner_tol(self, tol, rough, precision):
         return rough
+
+    def may_end_at(self, tol):
+        return 0.0, 0.0
 
     def judge(self, seen):
         return seen.change <= seen.precision.inner_tol, False

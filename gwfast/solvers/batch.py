@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.losses import LossName
@@ -20,6 +20,7 @@ from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
+from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import Dtype
 from ..utils.progress import ProgressEvent, reporting
@@ -82,7 +83,8 @@ def gromov_wasserstein_batch(
         Seconds for all problems together. Of one that has not begun by then the product
         plan is returned, `status` "time_limit" and `n_outer` 0.
     n_threads : int or None, default=None
-        Problems solved at a time; None is one a core.
+        Problems solved at a time; None is one a core, or one where problems of up to
+        100 x 100 points begin at a plan: threads would wait for one another.
     progress : bool or callable, default=False
         As in `gromov_wasserstein`.
 
@@ -111,6 +113,7 @@ def gromov_wasserstein_batch(
     ['converged', 'converged', 'converged']
     """
     deadline = Deadline.after(time_limit)
+    memory_limit = as_memory_limit(memory_limit)  # once: the system takes time to say
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
@@ -128,7 +131,7 @@ def gromov_wasserstein_batch(
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
     made = [_as_problem(k, one, given) for k, one in enumerate(problems)]
-    at_once = resolve_n_threads(n_threads, team=False)
+    at_once = options.at_once(n_threads, [problem.shape for problem in made])
     with single_threaded_blas(), reporting(progress) as report:
         results = _solve_all(made, options, at_once, report)
     total = len(results)
@@ -169,9 +172,7 @@ def _solve_all(problems, options, at_once, report):
 
 
 def _one_by_one(problems, options, order, report):
-    """The same in this thread: for short problems, handing the interpreter from one
-    thread to another and back takes as long as they do.
-    """
+    """The same in this thread."""
     total, results = len(problems), {}
     for done, k in enumerate(order):
         report(ProgressEvent("solve", "solving", done + 1, done, total))

@@ -15,13 +15,16 @@ from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, one_of
 from .checkpoint import Checkpoint, as_checkpoint
-from .starts import MakesPlan, Start
+from .starts import Given, MakesPlan, Product, Start, is_start
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
 InitLike = str | ArrayLike | MakesPlan
 Search: TypeAlias = Literal["fast", "thorough"]
 SEARCHES: tuple[Search, ...] = get_args(Search)
+# Entries of a plan up to which solving a problem from there is a matter of calls from
+# Python, of which one thread makes as many as several.
+SHORT = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +82,21 @@ class SolveOptions:
         if self.dtype is None:
             return DOUBLE if self.is_exact else SINGLE
         return as_precision(self.dtype)
+
+    def at_once(self, n_threads, shapes):
+        """How many problems of these shapes are solved at a time, in threads: by
+        default one a core; one of short ones, between which handing the interpreter
+        over takes longer than they do.
+        """
+        init, searches = self.init, not isinstance(self.init, Product | Given)
+        if isinstance(init, str):
+            searches = init != Product.name
+        elif not is_start(init):
+            searches = False  # a plan
+        few = all(n * m <= SHORT for n, m in shapes)
+        if n_threads is None and few and not (searches or self.is_exact):
+            return 1
+        return resolve_n_threads(n_threads, team=False)
 
     def threads(self, problem):
         """How many threads the problem is worth."""

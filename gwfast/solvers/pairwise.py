@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import single_threaded_blas
 from ..linear.marginals import Balanced
 from ..problems.bounds import lower_bounds, signature
 from ..problems.epsilon import EpsilonLike
@@ -101,7 +101,8 @@ def pairwise_gromov_wasserstein(
     time_limit : float or None, default=None
         Seconds after which no further pair is begun; costs of those left are NaN.
     n_threads : int or None, default=None
-        Pairs solved at a time in this process; None is one a core.
+        Pairs solved at a time in this process; None is one a core, or with entropy one
+        where no space has more than 100 points: threads would wait for one another.
     n_jobs : int or None, default=None
         If given, pairs are shared out by joblib over so many workers instead, of the
         backend that ``joblib.parallel_config`` chooses (processes by default; Dask).
@@ -326,7 +327,8 @@ class _Workers(contextlib.ExitStack):
         super().__init__()
         self._given, self._n_jobs = (spaces, options, plans), n_jobs
         self._solver = _Solver(*self._given)
-        self._at_once = resolve_n_threads(n_threads, team=False)
+        n = max((one.n for one in spaces.geometries), default=0)
+        self._at_once = options.at_once(n_threads, [(n, n)])
 
     def solve(self, pairs):
         """Yields parts of the pairs and what was found of them, as they are there."""

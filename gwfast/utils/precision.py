@@ -78,6 +78,8 @@ _OF_DTYPE = {precision.dtype: precision for precision in (SINGLE, DOUBLE)}
 
 def as_precision(dtype):
     """The `FloatPrecision` of a name or of what NumPy takes for one."""
+    if isinstance(dtype, str) and dtype in PRECISIONS:
+        return PRECISIONS[dtype]
     if isinstance(dtype, np.dtype) and dtype in _OF_DTYPE:
         return _OF_DTYPE[dtype]
     try:
