@@ -82,8 +82,8 @@ def outer_steps(
     The last is the first after which there is something to decide: the plan has changed
     by at most `least_change`, or `least_moved`; by less than its marginals are wrong
     by; or the objective has grown by more than `tol` of it and `rounding`. One that
-    would take more than `most_inner` Sinkhorn iterations, exponents above `peak` or logarithms of
-    scalings beyond `drift` is not made: all is left as it was before.
+    would take more than `most_inner` Sinkhorn iterations, exponents above `peak` or
+    logarithms of scalings beyond `drift` is not made: all is left as it was before.
 
     Parameters
     ----------

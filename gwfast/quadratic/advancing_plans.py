@@ -57,6 +57,7 @@ class AdvancingPlans(Linearization):
         """What a row of `steps` says, with potentials and marginals of the last."""
         separable, product, half = (self.cost_scale * one for one in step[:3])
         change, moved, error, n_inner = step[3:]
+        # Where marginals are fixed the mass is one.
         gw_cost = self._total(separable, product, half, 1.0)
         update = Update(gw_cost, change, rows, cols, moved, bilinear=product - half)
         solution = LinearSolution(potentials, None, int(n_inner))
