@@ -108,11 +108,9 @@ class OuterLoop(ShortLoop):
         began, status = time.perf_counter() - self.seconds, None
         at_once = LOOK_EVERY if callback is None and save is None else 1
         while status is None:
-            stepped = self._take_short_steps(limits, began, at_once)
+            stepped, status = self._take_short_steps(limits, began, callback, at_once)
             if stepped is None:
                 stepped, status = self._iterate(limits, began, callback)
-            elif callback is not None and self._stops(callback, stepped):
-                status = Status.STOPPED
             if save is not None and status is None:
                 save()
         self.seconds = time.perf_counter() - began
@@ -128,19 +126,30 @@ class OuterLoop(ShortLoop):
 
     def _iterate(self, limits, began, callback):
         """One iteration; returns what it did, and a status if it was the last."""
-        linearization, precision = self.linearization, self.linearization.precision
+        linearization, gw_before = self.linearization, self.gw_cost
         epsilon = self.epsilons.at(len(self.history))
-        inner_epsilon = in_units(epsilon, linearization.cost_scale, precision)
-        gw_before, change_before = self.gw_cost, self.change
+        given = linearization.cost_scale, linearization.precision
         # The last plan that the limit allows has to keep its marginals too.
         thorough = self._settled or self._circling
         thorough = thorough or len(self.history) + 1 >= limits.max_outer
-        options = self._schedule.options(limits, change_before, thorough)
+        options = self._schedule.options(limits, self.change, thorough)
         options |= limits.clock(1, self._seconds)
-        stepped = self._step(inner_epsilon, self._potentials, **options)
+        stepped = self._step(in_units(epsilon, *given), self._potentials, **options)
         # Of a linear problem that was cut short nothing may go on.
         late = limits.late(max(self._seconds, stepped.seconds))
         self._record(stepped, epsilon, began)
+        how = dict(thorough=thorough, late=late)
+        return stepped, self._judge(stepped, limits, gw_before, callback, **how)
+
+    def _judge(
+        self, stepped, limits, gw_before, callback, *, thorough, late, alone=True
+    ):
+        """See whether the last iteration ends the loop, and why, and go on from where
+        the last ones lead if each was made `alone`.
+        """
+        linearization, precision = self.linearization, self.linearization.precision
+        epsilon = self.history[-1].epsilon
+        inner_epsilon = in_units(epsilon, linearization.cost_scale, precision)
         # Rounding the linearized cost moves its plan by about this much, and the
         # product that makes it, by up to four times as much.
         floor = precision.rounding / inner_epsilon
@@ -157,7 +166,7 @@ class OuterLoop(ShortLoop):
             status = Status.CIRCLE
         if status is None:
             self._watch(limits, inner_epsilon)
-            if final and not self._confirming and not hidden:
+            if final and alone and not self._confirming and not hidden:
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
                 failed = self._extrapolation.advance(
@@ -167,7 +176,7 @@ class OuterLoop(ShortLoop):
                     self.gw_cost, self.change = gw_before, failed.change
             else:
                 self._extrapolation.reset()
-        return stepped, status
+        return status
 
     def _look(self, limits, gw_before, floor, rounding):
         """What a rule is to judge."""

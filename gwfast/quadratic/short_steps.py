@@ -1,7 +1,7 @@
 """Outer iterations of small problems between which there is nothing to decide, made
 many in one call (kernels/_outer_steps.pyx): calls from Python for each would take
-longer than all that they do. The outer loop makes the others, the first and the last
-among them.
+longer than all that they do. The outer loop makes the others, the first among them, and
+looks at the last of each row.
 """
 
 import time
@@ -9,6 +9,7 @@ import time
 from ..kernels._outer_steps import DECIDE, MORE, OTHERWISE
 from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..results.result import LiveStep, OuterStep
+from ..results.status import Status
 from .circles import Circles
 from .extrapolation import MAX_CHANGE
 from .resuming import ResumableLoop
@@ -33,7 +34,7 @@ class ShortSteps:
 
     def __init__(self, linearization, schedule):
         self._linearization, self._schedule = linearization, schedule
-        # Whether rows pay, and whether the next iteration is to be looked at.
+        # Whether rows pay, and whether the next iteration is to be made otherwise.
         self._pays, self._due = linearization.is_small, False
         # Whether since the last regular look a row has ended for one, in vain.
         self._looked = False
@@ -75,13 +76,15 @@ class ShortSteps:
         -------
         list of Stepped
             None where the next iteration is to be made otherwise.
+        bool
+            Whether the last is one to be looked at.
         """
         since = (done - 1) % LOOK_EVERY
         most = min(LOOK_EVERY - 1 - since, limits.max_outer - done - 1)
         due, self._due = self._due, False
         if due or not (self._pays and done) or most < 1 or limits.deadline.passed():
             self._begun = None
-            return []
+            return [], False
         if self._begun is None:
             self._begun, self._value = (done, change), float("inf")
             self._looked = self._looked and since > 0
@@ -97,12 +100,12 @@ class ShortSteps:
         )
         if status != MORE or len(steps) == most:
             self._end(done, steps, status)
-        return steps
+        return steps, status == DECIDE
 
     def _end(self, done, steps, status):
         """End the row with these steps, before which there were so many."""
         (before, change), self._begun = self._begun, None
-        self._due = status != MORE and bool(steps)
+        self._due = status == OTHERWISE and bool(steps)
         self._looked = self._looked or status == DECIDE
         # A linear problem that takes another solver, as the next ones will.
         self._pays = status != OTHERWISE
@@ -132,23 +135,30 @@ class ShortSteps:
 class ShortLoop(ResumableLoop):
     """An outer loop's part in that, and what it does with iterations however made."""
 
-    def _take_short_steps(self, limits, began, at_once):
-        """Make iterations that need no look, so many at once at most; returns what the
-        last did, or None where there are none.
+    def _take_short_steps(self, limits, began, callback, at_once):
+        """Make iterations up to the first that is to be looked at, so many at once at
+        most; returns what the last did, or None where there are none, and a status if
+        it was the last of all.
         """
         n_done = len(self.history)
         epsilon = self.epsilons.at(n_done)
         judging = self._settled or self._extrapolation.trial is not None
         if judging or epsilon != self.epsilons.last:
-            return None
+            return None, None
         given = n_done, limits, epsilon, self._potentials, self.change, at_once
-        steps = self._short_steps.take(*given)
+        steps, decides = self._short_steps.take(*given)
         for stepped in steps:
             self._record(stepped, epsilon, began)
-        if steps:
-            self._extrapolation.reset()
-            self._circles, self._circling = Circles(), False
-        return steps[-1] if steps else None
+        if not steps:
+            return None, None
+        self._extrapolation.reset()
+        self._circles, self._circling = Circles(), False
+        if decides:
+            known = limits, self.history[-2].gw_cost, callback
+            how = dict(thorough=False, late=False, alone=False)
+            return steps[-1], self._judge(steps[-1], *known, **how)
+        stops = callback is not None and self._stops(callback, steps[-1])
+        return steps[-1], Status.STOPPED if stops else None
 
     def _record(self, stepped, epsilon, began):
         update, self._potentials = stepped.update, stepped.solution.potentials

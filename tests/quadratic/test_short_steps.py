@@ -84,8 +84,7 @@ def test_the_same_plan(seed, relative, options, one_by_one):
 def test_most_iterations_need_no_look(looked_at):
     result = solve(relative=0.2)
     assert result.status == Status.CONVERGED and result.n_outer > 8
-    assert looked_at[0] == 1 and looked_at[-1] == result.n_outer
-    assert len(looked_at) <= result.n_outer / 2
+    assert looked_at[0] == 1 and len(looked_at) <= result.n_outer / 2
 
 
 def test_the_last_iteration_allowed_is_looked_at(looked_at):
