@@ -43,6 +43,8 @@ class TruncatedDense(dense.Dense):
     Then the state is a `TruncatedPlan`, and a matrix only where one is asked for.
     """
 
+    # Problems that suit never are.
+    is_small = False
     # The plan that was before a part was given up, until the next kernel.
     _part = _state = _behind = None
     # Whether the last kernel was of a part, the next one is to be whole, and another
