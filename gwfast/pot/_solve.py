@@ -38,9 +38,10 @@ class FrobeniusChange(RelativeChange):
     """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
     objective does.
 
-    As in POT it is looked at in the first iteration and in each `LOOK_EVERY`-th after
-    it: what is about to leave a saddle moves little for a while, and has left by then.
-    In any where steps are sure to contract. Nothing is extrapolated before the second.
+    It is looked at in the first iteration and in each `LOOK_EVERY`-th after it, as in
+    POT: what is about to leave a saddle moves little for a while, and has left by then.
+    Where steps are sure to contract it is in any. Nothing is extrapolated before the
+    second look.
     """
 
     def inner_tol(self, tol, rough, precision):

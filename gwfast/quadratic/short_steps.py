@@ -34,8 +34,7 @@ class ShortSteps:
 
     def __init__(self, linearization, schedule):
         self._linearization, self._schedule = linearization, schedule
-        # Whether rows pay, and whether the next iteration is to be made otherwise.
-        self._pays, self._due = linearization.is_small, False
+        self._pays = linearization.is_small
         # Whether since the last regular look a row has ended for one, in vain.
         self._looked = False
         # Of the row that has begun, if one has: iterations and change before it, and
@@ -44,12 +43,12 @@ class ShortSteps:
 
     def export(self):
         """A tree from which `restore` takes where they stand."""
-        flags = self._pays, self._due, self._looked
+        flags = self._pays, self._looked
         return dict(flags=flags, begun=self._begun, value=self._value)
 
     def restore(self, saved):
         """Go on from where another exported."""
-        pays, self._due, self._looked = map(bool, saved["flags"])
+        pays, self._looked = map(bool, saved["flags"])
         self._pays = pays and self._linearization.is_small
         begun = saved["begun"]
         self._begun = None if begun is None else (int(begun[0]), float(begun[1]))
@@ -81,8 +80,7 @@ class ShortSteps:
         """
         since = (done - 1) % LOOK_EVERY
         most = min(LOOK_EVERY - 1 - since, limits.max_outer - done - 1)
-        due, self._due = self._due, False
-        if due or not (self._pays and done) or most < 1 or limits.deadline.passed():
+        if not (self._pays and done) or most < 1 or limits.deadline.passed():
             self._begun = None
             return [], False
         if self._begun is None:
@@ -105,7 +103,6 @@ class ShortSteps:
     def _end(self, done, steps, status):
         """End the row with these steps, before which there were so many."""
         (before, change), self._begun = self._begun, None
-        self._due = status == OTHERWISE and bool(steps)
         self._looked = self._looked or status == DECIDE
         # A linear problem that takes another solver, as the next ones will.
         self._pays = status != OTHERWISE
