@@ -22,6 +22,7 @@ from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
 from .extrapolation import MAX_DEEPENING_CHANGE
 from .linearization import Update
+from .low_rank_products import Made
 from .methods import PGD
 from .plan_products import PlanProducts
 
@@ -78,7 +79,7 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         shape, dtype = self.problem.shape, self.precision.dtype
         self.products = products
         self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
-        self._was_thin, self._confirms = False, True
+        self._was_whole, self._confirms = True, True
         self._epsilon, self._change = 0.0, 1.0
         self.extrapolation, self._depth = None, 0
         if _extrapolates(self.problem, self.method):
@@ -108,7 +109,7 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         return other
 
     def use_full_kernel(self):
-        wanted = self._was_thin and self._confirms
+        wanted = self._confirms and not self._was_whole
         if wanted:
             self.products.want_whole()
             self._turn = None
@@ -122,7 +123,8 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         unit = -self.method.marginal_terms / self.cost_scale
         return Potentials(self.row_cost * unit, self.col_cost * unit)
 
-    def start(self, plan=None, *, takes=False):
+    def start(self, plan=None, *, takes=False, epsilon=0.0):
+        self._epsilon = epsilon
         problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
         takes = takes and plan.dtype == dtype and plan.flags.carray
@@ -159,7 +161,7 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         return StoredKernel(*given, holds=holds)
 
     def update(self, kernel, solution):
-        before, self._was_thin = self.state, self.products.is_thin
+        before, self._was_whole = self.state, self.products.made == Made.WHOLE
         start, extrapolated = self._history.begin(before)
         rows, cols = kernel.scale(solution.scalings)
         self.state, self._buffer.array = kernel.rows, before

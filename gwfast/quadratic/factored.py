@@ -75,7 +75,7 @@ class Factored(ResumableFactored):
         if self._tier == "dense":
             self._buffer = Buffer(aligned_empty(self.problem.shape))
 
-    def start(self, plan=None, *, takes=False):
+    def start(self, plan=None, *, takes=False, epsilon=0.0):
         """Set the state; None is the product plan, which needs no matrix."""
         problem = self.problem
         if plan is None:

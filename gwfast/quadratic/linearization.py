@@ -89,9 +89,11 @@ class Linearization:
         self.problem, self.n_threads = problem, n_threads
         self.precision = precision
 
-    def start(self, plan=None, *, takes=False):
+    def start(self, plan=None, *, takes=False, epsilon=0.0):
         """Set the state, by default to the product plan; returns the objective. It
-        `takes` a plan that nobody else needs, whose array may become the state's.
+        `takes` a plan that nobody else needs, whose array may become the state's. With
+        an `epsilon`, that of the first linear problem in units of its costs, the
+        objective and these may be known as well as that problem needs them only.
         """
 
     def scratch(self):

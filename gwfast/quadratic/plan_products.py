@@ -1,5 +1,6 @@
 """The product ``left @ plan @ right`` of a plan that changes, by what is cheapest for
-how well it has to be known: thin products, float32 ones of its change, or whole.
+how well it has to be known: thin products, sampled ones, float32 ones of its change, or
+whole ones.
 """
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
 from .kept_product import KeptProduct
-from .low_rank_products import LeadingParts, LowRankProducts, suits
+from .low_rank_products import LeadingParts, LowRankProducts, Made, suits
 from .mixed_precision import Increments
 
 # What thin products may move the next plan by, as a fraction of the last change; more
@@ -40,8 +41,8 @@ class PlanProducts:
 
     Attributes
     ----------
-    is_thin : bool
-        Whether the last product was.
+    made : Made
+        How the last product was.
     keeps_last : bool
     """
 
@@ -58,7 +59,7 @@ class PlanProducts:
         if self._leading is not None:
             given = bilinear, self._leading, n_threads, self._kept
             self._thin = LowRankProducts(*given)
-        self.is_thin, self._n_whole, self._outer = False, 0, None
+        self.made, self._n_whole, self._outer = Made.WHOLE, 0, None
         # Products from the last whole one after a thin one on.
         self._n_alike = 0
 
@@ -95,37 +96,49 @@ class PlanProducts:
         default that of the matrices. OutOfTime after the deadline.
         """
         outer, self._outer = self._outer, None
-        self._pending, was_thin = None, self.is_thin
+        self._pending, before = None, self.made
         if outer is None:
             multiply = multiply or self.bilinear.multiply
             self._fill(plan, out, change, epsilon, deadline, over, multiply)
         else:
-            self.is_thin = False
+            self.made = Made.WHOLE
             self.bilinear.multiply_outer(*outer, out)
-        corrects = was_thin and not self.is_thin
+        corrects = self.made != Made.THIN and {before, self.made} != {Made.WHOLE}
         self._n_alike = 0 if corrects else self._n_alike + 1
 
     def _fill(self, plan, out, change, epsilon, deadline, over, multiply):
-        near, thin, is_whole = self._increments, self._thin, self._n_whole > 0
+        thin, is_whole = self._thin, self._n_whole > 0
         self._n_whole = max(self._n_whole - 1, 0)
         least = 0.0 if is_whole else self._slack(change) * epsilon
         if thin is not None and thin.is_fresh and not is_whole:
             least = max(least, ROUNDED * float(np.finfo(out.dtype).eps))
         over = plan if over is None else over
-        self.is_thin = thin is not None and thin.fill(plan, out, least, over)
+        self.made = Made.WHOLE
+        if thin is not None:
+            self.made = thin.fill(plan, out, least, over, deadline)
+        is_thin = self.made == Made.THIN
         if self.keeps_last:
-            self._pending = plan, self.is_thin, self.is_thin and thin.has_reference
-        if self.is_thin:
+            self._pending = plan, is_thin, is_thin and thin.has_reference
+        if is_thin:
             return
+        if self.made == Made.WHOLE:
+            given = plan, out, change, epsilon, is_whole
+            self._make_whole(*given, deadline, multiply)
+        if thin is not None and not self.keeps_last:
+            thin.refer(plan, out)
+
+    def _make_whole(self, plan, out, change, epsilon, is_whole, deadline, multiply):
+        """Write the product of the matrices, or that of what the plan has changed by in
+        a lower precision.
+        """
+        near = self._increments
         if near is None:
             multiply(plan, out, deadline)
         elif near.fill(plan, out, change, epsilon, is_whole):
-            self.is_thin = near.products.is_thin
+            self.made = near.products.made
         else:
             multiply(plan, out, deadline)
             near.refer(plan, out)
-        if thin is not None and not self.keeps_last:
-            thin.refer(plan, out)
 
     def _slack(self, change):
         """What thin products may move the next plan by."""
@@ -181,7 +194,7 @@ class PlanProducts:
         what was added to that since.
         """
         value = _kernels.dot(plan, product, self._n_threads)
-        corrects = self.is_thin and self._thin is not None
+        corrects = self._thin is not None and self.made != Made.WHOLE
         return value + self._thin.correction(plan) if corrects else value
 
     def want_whole(self):
@@ -202,7 +215,7 @@ class PlanProducts:
             increments=near and near.export(),
             thin=thin and thin.export(),
             kept=self._kept.export(),
-            is_thin=self.is_thin,
+            made=str(self.made),
             n_whole=self._n_whole,
             n_alike=self._n_alike,
         )
@@ -215,6 +228,6 @@ class PlanProducts:
             self._thin.restore(saved["thin"])
         as_part = None if self._thin is None else self._thin.as_part
         self._kept.restore(saved["kept"], shape, dtype, as_part)
-        self.is_thin = bool(saved["is_thin"])
+        self.made = Made(saved["made"])
         self._n_whole = int(saved["n_whole"])
         self._n_alike = int(saved["n_alike"])

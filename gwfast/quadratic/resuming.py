@@ -96,7 +96,7 @@ class ResumableDense(Linearization):
             change=self._change,
             history=self._history.export(),
             products=self.products.export(),
-            was_thin=self._was_thin,
+            was_whole=self._was_whole,
         )
 
     def restore(self, saved):
@@ -117,7 +117,7 @@ class ResumableDense(Linearization):
         self.forget()
         self._history.restore(saved["history"], *kind)
         self.products.restore(saved["products"], *kind)
-        self._was_thin = bool(saved["was_thin"])
+        self._was_whole = bool(saved["was_whole"])
 
 
 class ResumableFactored(Linearization):

@@ -10,6 +10,7 @@ from . import dense
 from .anderson import Lead
 from .dense_terms import copies_costs
 from .linearization import Update, not_negative
+from .low_rank_products import Made
 from .methods import PGD
 from .truncated_plan import PARTS, SymmetricTerm, TruncatedPlan
 
@@ -96,7 +97,7 @@ class TruncatedDense(dense.Dense):
     def _most(self):
         """The largest fraction of the entries that may be kept."""
         most = most_kept(self.problem, self.problem.shape, self.method)
-        return min(most, FEW) if self.products.is_thin else most
+        return most if self.products.made == Made.WHOLE else min(most, FEW)
 
     def _truncate(self, kernel, solver, potentials, epsilon):
         """Go on with a part of the plan, if that pays: where the kernel of the
@@ -126,7 +127,8 @@ class TruncatedDense(dense.Dense):
             if self._part is None:
                 self.forget()
             self._part, self._state, self._stale, self._turn = part, None, False, None
-            self._serves = SERVES * self._change if self.products.is_thin else 0.0
+            exact = self.products.made == Made.WHOLE
+            self._serves = 0.0 if exact else SERVES * self._change
         return holds
 
     def _holds(self, values, epsilon):
@@ -161,7 +163,7 @@ class TruncatedDense(dense.Dense):
         else:
             self.state, self._behind = self.state, part
             return super().update(kernel, solution)
-        self._was_thin, taken = False, part.take(values)
+        self._was_whole, taken = True, part.take(values)
         self._change, rows, cols = taken.change, taken.rows, taken.cols
         self._stale = self._stale or self._change < self._serves
         if failed:

@@ -5,6 +5,7 @@ the largest eigenvalues of the costs, then float32.
 import dataclasses
 import time
 
+from ..linear.sinkhorn_solver import in_units
 from ..problems.low_rank import low_rank_problem
 from ..quadratic.factory import is_factored, linearize, work
 from ..quadratic.methods import PGD
@@ -129,7 +130,12 @@ def _loop(linearization, epsilons, start, after, checkpoint, stage, method=PGD):
         with checkpoint.restoring():
             return OuterLoop.restored(linearization, saved["loop"], method=method)
     began = time.perf_counter()
-    gw_cost = linearization.start(start, takes=after is not None)
+    known = {}
+    if after is not None:
+        given = linearization.cost_scale, linearization.precision
+        epsilon = in_units(epsilons.at(len(after.history)), *given)
+        known = dict(takes=True, epsilon=epsilon)
+    gw_cost = linearization.start(start, **known)
     # What this has made an update makes.
     seconds = time.perf_counter() - began
     kind = dict(method=method, after=after, update_seconds=seconds)

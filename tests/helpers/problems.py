@@ -1,6 +1,8 @@
 """Small problems and slow, plain computations that tests compare with."""
 
 import numpy as np
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
 
 
 def cloud(n, d, seed):
@@ -20,6 +22,16 @@ def random_cost(n, seed, *, symmetric=True):
 
 def distances(x):
     return np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(axis=2))
+
+
+def hops(x, k=6):
+    """Steps in the graph of nearest neighbors, at most one."""
+    _, near = cKDTree(x).query(x, k + 1)
+    graph = np.zeros((len(x), len(x)))
+    np.put_along_axis(graph, near[:, 1:], 1.0, axis=1)
+    steps = csgraph.shortest_path(graph, directed=False, unweighted=True)
+    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max()
+    return steps / steps.max()
 
 
 def orthogonal(d, seed):

@@ -14,7 +14,7 @@ from helpers.problems import (
 import gwfast
 from gwfast.quadratic import low_rank_products, plan_products
 from gwfast.quadratic.dense_terms import BilinearTerm
-from gwfast.quadratic.low_rank_products import LeadingParts, LowRankProducts
+from gwfast.quadratic.low_rank_products import LeadingParts, LowRankProducts, Made
 from gwfast.quadratic.plan_products import (
     MOST,
     NEAR_SLACK,
@@ -60,20 +60,20 @@ def test_near_a_reference_they_are_right_to_their_promise(costs, dtype):
     plan = plan_of(2).astype(dtype)
     whole = costs[0] @ plan @ costs[1]
     out = np.full((N, M), 7, dtype)
-    assert not thin.fill(plan, out, 0.0, plan)
+    assert thin.fill(plan, out, 0.0, plan) == Made.WHOLE
     assert (out == 7).all()
     thin.refer(plan, whole.astype(dtype))
     for size in (1e-3, 1e-1):
         other = near(plan, size).astype(dtype)
         expected = costs[0] @ other.astype(float) @ costs[1]
-        assert thin.fill(other, out, np.inf, other)
+        assert thin.fill(other, out, np.inf, other) == Made.THIN
         found = weighted_error(out - expected, other)
         rounding = 1e-5 if dtype == np.float32 else 1e-13
         # Sixteen rows are measured: half of the truth at least.
-        assert thin.fill(other, out, 2 * found + rounding, other)
+        assert thin.fill(other, out, 2 * found + rounding, other) == Made.THIN
         out[:] = 7
         if found > rounding:
-            assert not thin.fill(other, out, found / 2, other)
+            assert thin.fill(other, out, found / 2, other) == Made.WHOLE
             assert (out == 7).all()
 
 
@@ -86,7 +86,7 @@ def test_the_value_is_right_to_second_order(costs, dtype):
     out, missed = np.empty_like(plan), []
     for size in (0.2, 0.02):
         other = near(plan, size).astype(dtype)
-        assert thin.fill(other, out, np.inf, other)
+        assert thin.fill(other, out, np.inf, other) == Made.THIN
         value = np.vdot(other, costs[0] @ other.astype(float) @ costs[1])
         corrected = np.vdot(other.astype(float), out) + thin.correction(other)
         missed.append(abs(corrected - value) / value)
@@ -100,7 +100,7 @@ def test_costs_of_low_rank_need_no_reference():
     costs = [one @ one.T / 20 for one in basis]
     _, thin = products(costs, np.float64)
     plan, out = plan_of(6), np.empty((N, M))
-    assert thin.fill(plan, out, 1e-5, plan)
+    assert thin.fill(plan, out, 1e-5, plan) == Made.THIN
     np.testing.assert_allclose(out, costs[0] @ plan @ costs[1], atol=1e-5)
     assert thin.correction(plan) == 0.0
 
@@ -111,8 +111,8 @@ def test_rows_without_mass_and_empty_plans_are_no_error(costs):
     plan[::2] = 0
     out = np.empty_like(plan)
     assert np.isfinite(thin._parts.of(thin._bilinear).begin(plan)[1]).all()
-    assert thin.fill(plan, out, np.inf, plan)
-    assert thin.fill(0 * plan, out, 1e-30, 0 * plan)
+    assert thin.fill(plan, out, np.inf, plan) == Made.THIN
+    assert thin.fill(0 * plan, out, 1e-30, 0 * plan) == Made.THIN
     assert (out == 0).all()
 
 
@@ -124,16 +124,16 @@ def test_a_chain_makes_whole_what_is_wanted_whole(costs):
     assert chain.value(plan, out) == pytest.approx(np.vdot(plan, expected), rel=1e-3)
     other = near(plan, 1e-6)
     chain.fill(other, out, 1.0, 1.0)
-    assert chain.is_thin
+    assert chain.made == Made.THIN
     chain.want_whole()
     chain.fill(other, out, 1.0, 1.0)
-    assert not chain.is_thin
+    assert chain.made == Made.WHOLE
     np.testing.assert_allclose(out, costs[0] @ other @ costs[1], rtol=1e-12)
     chain.fill(near(plan, 2e-6), out, 1.0, 1.0)
-    assert chain.is_thin
+    assert chain.made == Made.THIN
     other = chain.fork()
     other.fill(plan, out, 0.0, 1.0)
-    assert not other.is_thin
+    assert other.made == Made.WHOLE
     np.testing.assert_allclose(out, expected, rtol=1e-12)
 
 
@@ -146,7 +146,7 @@ def test_rounding_alone_makes_no_second_product_whole(costs):
     kinds = []
     for plan in (plans[0], *plans):
         chain.fill(plan, out, 0.0, 1.0)
-        kinds.append(chain.is_thin)
+        kinds.append(chain.made == Made.THIN)
         expected = costs[0] @ plan.astype(np.float64) @ costs[1]
         np.testing.assert_allclose(out, expected, atol=1e-6)
     assert kinds == [False, True, False, True]
@@ -158,7 +158,7 @@ def test_few_points_and_asymmetric_costs_have_no_thin_products():
         chain = PlanProducts(BilinearTerm(cost, cost, symmetric, 1), 1)
         plan = np.full((n, n), 1 / n**2, np.float32)
         chain.fill(plan, np.empty_like(plan), np.inf, 1.0)
-        assert not chain.is_thin
+        assert chain.made == Made.WHOLE
 
 
 # --- In the solver ----------------------------------------------------------------
@@ -196,8 +196,9 @@ def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
     count = []
 
     def counted(self, *args):
-        count.append(fill(self, *args))
-        return count[-1]
+        made = fill(self, *args)
+        count.append(made != Made.WHOLE)
+        return made
 
     fill = LowRankProducts.fill
     monkeypatch.setattr(LowRankProducts, "fill", counted)
@@ -236,9 +237,9 @@ def test_plans_that_move_far_may_not_be_wrong_as_far(
     bilinear, _ = products(costs, np.float32)
     made, epsilon, allowed = PlanProducts(bilinear, 2, keeps_last=keeps_last), 0.01, []
 
-    def refused(self, plan, out, max_error, over):
+    def refused(self, plan, out, max_error, over, deadline):
         allowed.append(max_error / epsilon)
-        return False
+        return Made.WHOLE
 
     monkeypatch.setattr(LowRankProducts, "fill", refused)
     plan, out = plan_of(2).astype(np.float32), np.empty((N, M), np.float32)

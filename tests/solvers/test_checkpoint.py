@@ -7,13 +7,14 @@ import random
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow
-from helpers.problems import distances, masses, random_cost, rotated_pair
+from helpers.problems import distances, hops, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import Epsilon, PointCloud
 from gwfast.linear import truncation
 from gwfast.problems import low_rank
 from gwfast.quadratic import low_rank_products, truncated
+from gwfast.quadratic.low_rank_products import LowRankProducts, Made
 from gwfast.quadratic.truncated_plan import TruncatedPlan
 from gwfast.solvers import checkpoint, levels, stages, starts
 from gwfast.utils import atomic_files, trees
@@ -157,6 +158,29 @@ def test_one_killed_between_thin_products_ends_at_the_same_bits(
     problem = [cost + 0.1 for cost in metric(300, 290)]
     solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
     plain = solve()
+    result, n_killed = killed(solve, every)
+    assert told(result) == told(plain)
+    assert n_killed >= (plain.n_outer - 2) // every > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [1, 4])
+def test_one_killed_after_a_sampled_product_ends_at_the_same_bits(
+    every, killed, monkeypatch
+):
+    monkeypatch.setattr(low_rank_products, "MIN_POINTS", 200)
+    monkeypatch.setattr(low_rank_products, "LEAST_RANK", 16)
+    monkeypatch.setattr(low_rank_products, "SAMPLED_POINTS", 200)
+    kinds, fill = [], LowRankProducts.fill
+    monkeypatch.setattr(
+        LowRankProducts, "fill", lambda *given: kinds.append(fill(*given)) or kinds[-1]
+    )
+    x, y, _ = rotated_pair(300, 3, 10, noise=0.05)
+    options = dict(epsilon=Epsilon(relative=0.01), init="product")
+    given = hops(x), hops(y[:290])
+    solve = functools.partial(gwfast.gromov_wasserstein, *given, **options)
+    plain = solve()
+    assert kinds.count(Made.SAMPLED) >= 2
     result, n_killed = killed(solve, every)
     assert told(result) == told(plain)
     assert n_killed >= (plain.n_outer - 2) // every > 0

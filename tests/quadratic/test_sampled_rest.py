@@ -1,0 +1,185 @@
+"""Sampled products: what thin ones leave out, made where plans have their mass; as
+right as they promise, and without a trace in where solves end."""
+
+import numpy as np
+import pytest
+from helpers.problems import distances, hops, masses, rotated_pair
+
+import gwfast
+from gwfast.problems.geometry import DenseCost
+from gwfast.quadratic import low_rank_products, sampled_rest
+from gwfast.quadratic.dense_terms import BilinearTerm
+from gwfast.quadratic.low_rank_products import LeadingParts, LowRankProducts, Made
+from gwfast.quadratic.sampled_rest import SampledRest, fraction_for
+from gwfast.utils.deadline import Deadline, OutOfTime
+
+N, M = 640, 611
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    x, y, _ = rotated_pair(N, 3, 10, noise=0.05)
+    return x, y[:M]
+
+
+@pytest.fixture(scope="module")
+def costs(spaces):
+    return tuple(map(hops, spaces))
+
+
+@pytest.fixture(scope="module")
+def plan(spaces):
+    """Concentrated, with uneven marginals, and rows and columns without mass."""
+    x, _ = spaces
+    near = np.exp(-(distances(np.sort(x, axis=0))[:, :M] ** 2) / 0.02)
+    plan = near * np.outer(masses(N, 0), masses(M, 1))
+    plan[7] = plan[:, 9] = 0.0
+    return (plan / plan.sum()).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def few_points(monkeypatch):
+    monkeypatch.setattr(low_rank_products, "SAMPLED_POINTS", 100)
+
+
+def bilinear_of(costs, n_threads=2):
+    return BilinearTerm(*(cost.astype(np.float32) for cost in costs), True, n_threads)
+
+
+def left_out(factors, matrix, costs):
+    """``A @ matrix @ B`` in float64."""
+    vectors, others = factors.rows[: factors.rank].T, factors._others
+    a = costs[0] - factors._vectors.astype(float) @ vectors.T
+    b = costs[1] - (others.astype(float) * factors._weights) @ others.T
+    return a @ matrix.astype(float) @ b
+
+
+@pytest.mark.parametrize("share", [0.3, 0.02])
+def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkeypatch):
+    monkeypatch.setattr(sampled_rest, "MOST", 0.5)
+    factors = LeadingParts(2).of(bilinear_of(costs))
+    fraction = fraction_for(plan, share)
+    least = np.minimum.outer(plan.sum(axis=1), plan.sum(axis=0))
+    kept = (plan >= fraction * least) & (least > 0)
+    assert plan[~kept].sum() == pytest.approx(share, rel=0.3)
+    expected = left_out(factors, np.where(kept, plan, 0), costs)
+    before = np.random.default_rng(3).random((N, M), dtype=np.float32)
+    some = factors.measured
+    made = {}
+    for n_threads in (1, 2):
+        rest = SampledRest(plan, fraction, factors, n_threads)
+        size = np.abs(expected).max()
+        rows = rest.measured(before[some].copy())
+        np.testing.assert_allclose(
+            rows, np.where(kept, expected, before)[some], rtol=0, atol=1e-4 * size
+        )
+        values = rest.make(np.full((N, M), np.nan, np.float32))
+        np.testing.assert_allclose(values, expected[kept], rtol=0, atol=1e-4 * size)
+        out = 2 * before
+        missing = rest.place(values, before, out)
+        assert missing == pytest.approx(-np.vdot(plan[kept], before[kept]), rel=1e-5)
+        np.testing.assert_allclose(
+            out, before + np.where(kept, expected, before), rtol=0, atol=2e-6
+        )
+        made[n_threads] = out
+    np.testing.assert_array_equal(made[1], made[2])
+
+
+def test_blocks_of_rows_make_the_same(costs, plan, monkeypatch):
+    factors = LeadingParts(2).of(bilinear_of(costs))
+    rest = SampledRest(plan, fraction_for(plan, 0.3), factors, 2)
+    whole = rest.make(np.empty((N, M), np.float32))
+    monkeypatch.setattr(sampled_rest, "MULTIPLICATIONS", 10**6)
+    parts = rest.make(np.empty((N, M), np.float32))
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5 * np.abs(whole).max())
+    over = Deadline(-np.inf)
+    with pytest.raises(OutOfTime):
+        rest.make(np.empty((N, M), np.float32), over)
+
+
+def test_costs_in_float16_are_read_as_they_are(costs, plan):
+    sides = [DenseCost(cost.astype(np.float16)).shifted(0.25, 2.0) for cost in costs]
+    arrays = [2 * (cost.astype(np.float16).astype(float) - 0.25) for cost in costs]
+    factors = LeadingParts(2).of(BilinearTerm(*sides, True, 2))
+    fraction = fraction_for(plan, 0.3)
+    least = np.minimum.outer(plan.sum(axis=1), plan.sum(axis=0))
+    kept = (plan >= fraction * least) & (least > 0)
+    expected = left_out(factors, np.where(kept, plan, 0), arrays)
+    made = SampledRest(plan, fraction, factors, 2).make(np.empty((N, M), np.float32))
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(made, expected[kept], rtol=0, atol=1e-4 * size)
+
+
+def test_plans_without_few_large_entries_are_not_sampled(plan):
+    even = np.full((N, M), 1 / (N * M), np.float32)
+    assert fraction_for(even, 0.3) is None
+    assert fraction_for(plan, 0.3) is not None
+    assert fraction_for(np.zeros_like(plan), 0.3) is not None
+
+
+def weighted_error(wrong, plan):
+    """Mean over rows with mass, beside what is the same all over a row."""
+    some = plan.sum(axis=1) > 0
+    wrong, plan = wrong[some], plan[some].astype(float)
+    weights = plan / plan.sum(axis=1, keepdims=True)
+    wrong = wrong - (weights * wrong).sum(axis=1, keepdims=True)
+    return (weights * np.abs(wrong)).sum(axis=1).mean()
+
+
+def test_products_keep_their_promise(costs, plan):
+    """Without a reference, and near one; so does the value."""
+    thin = LowRankProducts(bilinear_of(costs), LeadingParts(2), 2)
+    product = costs[0] @ plan.astype(float) @ costs[1]
+    out = np.full((N, M), np.nan, np.float32)
+    assert thin.fill(plan, out, np.inf, plan) == Made.THIN
+    found = weighted_error(out - product, plan)
+    asked = found / 5
+    assert thin.fill(plan, out, asked, plan) == Made.SAMPLED
+    # Sixteen rows are measured.
+    assert weighted_error(out - product, plan) <= 2 * asked
+    thin.refer(plan, out)
+    assert not thin.is_fresh
+    other = np.ascontiguousarray(0.9 * plan + 0.1 * np.roll(plan, 1, axis=1))
+    product = costs[0] @ other.astype(float) @ costs[1]
+    value = np.vdot(other.astype(float), product)
+    for made in (Made.THIN, Made.SAMPLED):
+        assert thin.fill(other, out, asked, other) == made
+        assert weighted_error(out - product, other) <= 2 * asked
+        corrected = np.vdot(other.astype(float), out) + thin.correction(other)
+        assert corrected == pytest.approx(value, rel=1e-4)
+        asked /= 4
+    # What it leaves out is not made for plans of another precision, nor differences.
+    wide = LowRankProducts(bilinear_of(costs), LeadingParts(2), 2)
+    assert wide.fill(plan, out, asked, plan.copy()) == Made.WHOLE
+
+
+def solve(costs, monkeypatch, **options):
+    kinds = []
+
+    def counted(self, *args):
+        kinds.append(fill(self, *args))
+        return kinds[-1]
+
+    fill = LowRankProducts.fill
+    with monkeypatch.context() as patch:
+        patch.setattr(LowRankProducts, "fill", counted)
+        epsilon = gwfast.Epsilon(relative=0.005)
+        given = dict(epsilon=epsilon, init="product", n_threads=2) | options
+        return gwfast.gromov_wasserstein(*costs, **given), kinds
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_solves_end_where_they_would_without(dtype, costs, monkeypatch):
+    sampled, kinds = solve(costs, monkeypatch, dtype=dtype)
+    assert Made.SAMPLED in kinds
+    alone, _ = solve(costs, monkeypatch, dtype=dtype, n_threads=1)
+    np.testing.assert_array_equal(alone.plan, sampled.plan)
+    monkeypatch.setattr(low_rank_products, "SAMPLED_POINTS", 10**6)
+    plain, kinds = solve(costs, monkeypatch, dtype=dtype)
+    assert Made.SAMPLED not in kinds
+    assert sampled.status == plain.status == "converged"
+    assert sampled.gw_cost == pytest.approx(plain.gw_cost, rel=1e-4)
+    assert np.abs(sampled.plan - plain.plan).sum() <= 1e-2
+    # The objective is that of the plan.
+    objective = gwfast.verify(gwfast.QuadraticProblem(*costs), sampled).objective
+    assert objective.value <= objective.bound
