@@ -28,7 +28,7 @@ from ..problems.low_rank import (
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 from ..utils.trees import as_saved
-from . import matrix_products
+from . import matrix_products, sampled_rest
 from .anderson import DEPTH
 from .kept_product import KeptProduct
 from .sampled_rest import SampledRest, fraction_for
@@ -56,7 +56,7 @@ SAMPLED_POINTS = 1000
 FINISHED_BYTES = 1 << 24
 
 
-class Made(enum.StrEnum):
+class Made(enum.Enum):
     """How a product was made: of few eigenvectors; with what these leave out where the
     plan has most of its mass; or of the matrices.
     """
@@ -265,7 +265,7 @@ class LowRankProducts:
         counts = self._run, self._pause, self._next_pause
         known = self.has_reference
         flags = known, self._stale
-        kinds = str(self._made), str(self._reference)
+        kinds = self._made.value, self._reference.value
         values = self._offset, self._missing
         return dict(flags=flags, kinds=kinds, values=values, counts=counts)
 
@@ -347,12 +347,7 @@ class LowRankProducts:
         known = np.zeros_like(whole) if rest is None else rest[factors.measured]
         if not self._error(plan, whole - sampled.measured(known)) <= max_error:
             return False
-        values = sampled.make(out, deadline)
-        self._part.finish(out)
-        if rest is not None:
-            out += rest
-            self._missing = _kernels.dot(plan, rest, self._n_threads)
-        self._missing += sampled.place(values, rest, out)
+        self._missing = sampled.fill(self._part, rest, out, deadline)
         return True
 
     def take_part(self):
@@ -407,4 +402,10 @@ def nbytes(shape, itemsize):
     n, m = shape
     # Eigenvectors as they were found, as factors, and what they are multiplied to, of
     # the last plans too.
-    return itemsize * (8 + DEPTH) * (rank_for(shape) + 2 * MEASURED) * (n + m)
+    size = itemsize * (8 + DEPTH) * (rank_for(shape) + 2 * MEASURED) * (n + m)
+    return size + sampled_nbytes(shape)
+
+
+def sampled_nbytes(shape):
+    """Those that sampled ones take of them."""
+    return sampled_rest.nbytes(shape) if min(shape) >= SAMPLED_POINTS else 0

@@ -215,7 +215,7 @@ class PlanProducts:
             increments=near and near.export(),
             thin=thin and thin.export(),
             kept=self._kept.export(),
-            made=str(self.made),
+            made=self.made.value,
             n_whole=self._n_whole,
             n_alike=self._n_alike,
         )

@@ -10,15 +10,17 @@ the time of a whole product.
 import numpy as np
 from scipy import sparse
 
-from ..kernels import _sparse
+from ..kernels import _kernels, _sparse
 from ..kernels._rows import ColumnSums, aligned_empty
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 
-# The largest fraction of the entries that are kept.
-MOST = 0.08
-# Of a product, between two looks at a deadline: half a second. Each reads the right
-# factor once more.
+# The largest fraction of the entries that are kept, and their number, for memory.
+MOST, MOST_KEPT = 0.08, 1 << 22
+# Bytes for each of them.
+BYTES_KEPT = 32
+# Of either product, between two looks at a deadline: half a second. What is between
+# reads the right factor once.
 MULTIPLICATIONS = 3 * 10**10
 # Rows of a plan by which it is told which entries these are.
 LOOKED_AT = 64
@@ -40,14 +42,12 @@ class SampledRest:
     """
 
     def __init__(self, plan, fraction, factors, n_threads):
-        self._factors, self._n_threads = factors, n_threads
+        self._plan, self._factors, self._n_threads = plan, factors, n_threads
         self._start, self._index = _largest(plan, fraction, n_threads)
-        self._values = np.concatenate(
-            [plan[rows].reshape(-1)[at] for rows, _, at in self._blocks(plan.shape)]
-        )
-        turned = sparse.csr_array(
-            (self._values, self._index, self._start), shape=plan.shape
-        ).tocsc()
+        blocks = self._blocks(slice(0, len(plan)))
+        values = np.concatenate([_flat(plan, rows)[at] for rows, _, at in blocks])
+        given = values, self._index, self._start
+        turned = sparse.csr_array(given, shape=plan.shape).tocsc()
         start, index = turned.indptr.astype(np.int64), turned.indices.astype(np.int32)
         self._columns = start, index, turned.data
         self._projected = self._gathered(factors.rows)
@@ -62,45 +62,58 @@ class SampledRest:
             before[row, at] = made[row, at]
         return before
 
-    def make(self, scratch, deadline=NEVER):
-        """Values of what thin products leave out, where the entries are; `scratch` is a
-        matrix of the size of the plan, which is overwritten. OutOfTime after the
-        deadline.
+    def fill(self, part, rest, out, deadline=NEVER):
+        """Write a product of the plan: its thin `part`, and what that leaves out, made
+        of the entries where they are, and of another plan, the `rest`, elsewhere; that
+        is nothing where it is None. OutOfTime after the deadline.
+
+        Returns
+        -------
+        float
+            What the plan gives of the rest elsewhere.
         """
-        made, n = np.zeros_like(self._values), len(scratch)
-        step = max(n * MULTIPLICATIONS // (n * len(made) + 1), 1)
+        n, write, elsewhere = len(out), part.writer(), 0.0
+        step = max(MULTIPLICATIONS // max(len(self._index), 1), 1)
         for i in range(0, n, step):
             deadline.check()
             rows = slice(i, min(i + step, n))
-            start = self._start[rows.start : rows.stop + 1]
-            part = slice(start[0], start[-1])
-            at = start - start[0], self._index[part]
-            self._make_rows(rows, at, scratch[rows], made[part])
-        return made
+            made, product = self._make(rows, out[rows]), out[rows]
+            write(rows, product)
+            if rest is not None:
+                product += rest[rows]
+                given = self._plan[rows], rest[rows], self._n_threads
+                elsewhere += _kernels.dot(*given)
+            elsewhere -= self._place(rows, made, rest, out)
+        return elsewhere
 
-    def _make_rows(self, rows, at, half, made):
+    def _make(self, rows, half):
+        """Some rows of ``A S B``, where the entries are; `half` is scratch."""
         factors, threads = self._factors, self._n_threads
         left, right = factors.matrices
+        start = self._start[rows.start : rows.stop + 1]
+        at = start - start[0], self._index[start[0] : start[-1]]
+        made = np.zeros(len(at[1]), np.float32)
         _sparse.gather(left[rows], *self._columns, half, threads)
         factors.subtract_leading(rows, self._projected, half)
         _sparse.add_samples(*at, half, right, made, threads)
         inner, others = factors.leading_of(half)
         _sparse.add_samples(*at, np.negative(inner, out=inner), others, made, threads)
+        return made
 
-    def place(self, values, rest, out):
-        """Add the values to `out`, in which there is the `rest` of another plan, or
-        none, in place of that; returns what the plan gives of that elsewhere.
+    def _place(self, rows, made, rest, out):
+        """Add what was made of some rows in place of the rest there; returns what the
+        plan gives of that.
         """
-        missing = 0.0
-        for rows, part, at in self._blocks(out.shape):
-            some = values[part]
+        there, first = 0.0, self._start[rows.start]
+        for some, part, at in self._blocks(rows):
+            values = made[part.start - first : part.stop - first]
             if rest is not None:
-                before = rest[rows].reshape(-1)[at]
-                some = some - before
-                had = before, self._values[part]
-                missing -= float(np.einsum("i,i->", *had, dtype=np.float64))
-            out[rows].reshape(-1)[at] += some
-        return missing
+                before = _flat(rest, some)[at]
+                values = values - before
+                given = before, _flat(self._plan, some)[at]
+                there += float(np.einsum("i,i->", *given, dtype=np.float64))
+            _flat(out, some)[at] += values
+        return there
 
     def _gathered(self, rows):
         """``rows @ S``."""
@@ -108,15 +121,21 @@ class SampledRest:
         _sparse.gather(rows, *self._columns, out, self._n_threads)
         return out
 
-    def _blocks(self, shape):
-        """Of blocks of rows a slice of these, a slice of their entries, and where these
-        are in the block, counted row by row.
+    def _blocks(self, rows):
+        """Of blocks of some rows: which they are, which entries these have, and where
+        they are among all of the block.
         """
-        for rows in row_blocks(*shape):
-            start = self._start[rows.start : rows.stop + 1]
+        m = self._plan.shape[1]
+        for block in row_blocks(rows.stop - rows.start, m):
+            some = slice(rows.start + block.start, rows.start + block.stop)
+            start = self._start[some.start : some.stop + 1]
             part = slice(start[0], start[-1])
-            at = np.repeat(np.arange(len(start) - 1) * shape[1], np.diff(start))
-            yield rows, part, at + self._index[part]
+            at = np.repeat(np.arange(0, m * (len(start) - 1), m), np.diff(start))
+            yield some, part, at + self._index[part]
+
+
+def _flat(matrix, rows):
+    return matrix[rows].reshape(-1)
 
 
 def fraction_for(plan, left_out):
@@ -130,7 +149,7 @@ def fraction_for(plan, left_out):
     order = np.argsort(-ratios, axis=None)
     mass = np.cumsum(few.reshape(-1)[order], dtype=np.float64)
     last = np.searchsorted(mass, (1 - left_out) * mass[-1])
-    if last > MOST * len(order):
+    if last > min(MOST, MOST_KEPT / plan.size) * len(order):
         return None
     return max(float(ratios.reshape(-1)[order[last]]), TINY)
 
@@ -150,3 +169,8 @@ def _largest(plan, fraction, n_threads):
     index = np.empty(start[-1], np.int32)
     _sparse.select(*entries, start, index, n_threads)
     return start, index
+
+
+def nbytes(shape):
+    """Bytes that it takes of plans of that many points."""
+    return BYTES_KEPT * min(MOST * shape[0] * shape[1], MOST_KEPT)

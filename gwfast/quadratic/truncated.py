@@ -6,7 +6,7 @@ from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import KeptKernel
 from ..linear.truncation import MAX_BOUND, MAX_PEAK, Support
 from ..utils.deadline import NEVER
-from . import dense
+from . import dense, low_rank_products
 from .anderson import Lead
 from .dense_terms import copies_costs
 from .linearization import Update, not_negative
@@ -262,7 +262,8 @@ def nbytes(problem, shape, itemsize, method, n_states):
     """See that of `dense`."""
     size = dense.nbytes(problem, shape, itemsize, method, n_states)
     if suits(problem, shape, method):
-        # And some rows of a product.
-        size += BYTES_KEPT * most_kept(problem, shape, method) * shape[0] * shape[1]
-        size += 4 * shape[0] * shape[1] / PARTS
+        # And some rows of a product; sampled ones are made before or after.
+        more = BYTES_KEPT * most_kept(problem, shape, method) * shape[0] * shape[1]
+        more += 4 * shape[0] * shape[1] / PARTS
+        size += max(more - low_rank_products.sampled_nbytes(shape), 0)
     return size

@@ -54,6 +54,12 @@ def left_out(factors, matrix, costs):
     return a @ matrix.astype(float) @ b
 
 
+def nothing(factors):
+    """A thin part that is zero."""
+    rank, dtype = factors.rank, np.float32
+    return factors.part(np.zeros((N, rank), dtype), np.zeros((rank, M), dtype))
+
+
 @pytest.mark.parametrize("share", [0.3, 0.02])
 def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkeypatch):
     monkeypatch.setattr(sampled_rest, "MOST", 0.5)
@@ -63,24 +69,22 @@ def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkey
     kept = (plan >= fraction * least) & (least > 0)
     assert plan[~kept].sum() == pytest.approx(share, rel=0.3)
     expected = left_out(factors, np.where(kept, plan, 0), costs)
-    before = np.random.default_rng(3).random((N, M), dtype=np.float32)
-    some = factors.measured
-    made = {}
+    some, made, size = factors.measured, {}, np.abs(expected).max()
+    before = (size * np.random.default_rng(3).random((N, M))).astype(np.float32)
     for n_threads in (1, 2):
         rest = SampledRest(plan, fraction, factors, n_threads)
-        size = np.abs(expected).max()
         rows = rest.measured(before[some].copy())
         np.testing.assert_allclose(
             rows, np.where(kept, expected, before)[some], rtol=0, atol=1e-4 * size
         )
-        values = rest.make(np.full((N, M), np.nan, np.float32))
-        np.testing.assert_allclose(values, expected[kept], rtol=0, atol=1e-4 * size)
-        out = 2 * before
-        missing = rest.place(values, before, out)
-        assert missing == pytest.approx(-np.vdot(plan[kept], before[kept]), rel=1e-5)
-        np.testing.assert_allclose(
-            out, before + np.where(kept, expected, before), rtol=0, atol=2e-6
-        )
+        for other in (None, before):
+            elsewhere = np.where(kept, 0, 0 if other is None else other)
+            out = np.full((N, M), np.nan, np.float32)
+            missing = rest.fill(nothing(factors), other, out)
+            assert missing == pytest.approx(np.vdot(plan, elsewhere), rel=1e-5)
+            np.testing.assert_allclose(
+                out, elsewhere + np.where(kept, expected, 0), rtol=0, atol=1e-4 * size
+            )
         made[n_threads] = out
     np.testing.assert_array_equal(made[1], made[2])
 
@@ -88,13 +92,15 @@ def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkey
 def test_blocks_of_rows_make_the_same(costs, plan, monkeypatch):
     factors = LeadingParts(2).of(bilinear_of(costs))
     rest = SampledRest(plan, fraction_for(plan, 0.3), factors, 2)
-    whole = rest.make(np.empty((N, M), np.float32))
+    before = np.random.default_rng(3).random((N, M), dtype=np.float32)
+    whole, parts = np.empty((2, N, M), np.float32)
+    given = nothing(factors), before
+    missing = rest.fill(*given, whole)
     monkeypatch.setattr(sampled_rest, "MULTIPLICATIONS", 10**6)
-    parts = rest.make(np.empty((N, M), np.float32))
-    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5 * np.abs(whole).max())
-    over = Deadline(-np.inf)
+    assert rest.fill(*given, parts) == pytest.approx(missing, rel=1e-6)
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-6)
     with pytest.raises(OutOfTime):
-        rest.make(np.empty((N, M), np.float32), over)
+        rest.fill(*given, parts, Deadline(-np.inf))
 
 
 def test_costs_in_float16_are_read_as_they_are(costs, plan):
@@ -105,15 +111,19 @@ def test_costs_in_float16_are_read_as_they_are(costs, plan):
     least = np.minimum.outer(plan.sum(axis=1), plan.sum(axis=0))
     kept = (plan >= fraction * least) & (least > 0)
     expected = left_out(factors, np.where(kept, plan, 0), arrays)
-    made = SampledRest(plan, fraction, factors, 2).make(np.empty((N, M), np.float32))
-    size = np.abs(expected).max()
-    np.testing.assert_allclose(made, expected[kept], rtol=0, atol=1e-4 * size)
+    made, size = np.empty((N, M), np.float32), np.abs(expected).max()
+    SampledRest(plan, fraction, factors, 2).fill(nothing(factors), None, made)
+    expected[~kept] = 0
+    np.testing.assert_allclose(made, expected, rtol=0, atol=1e-4 * size)
 
 
-def test_plans_without_few_large_entries_are_not_sampled(plan):
+def test_plans_without_few_large_entries_are_not_sampled(plan, monkeypatch):
     even = np.full((N, M), 1 / (N * M), np.float32)
     assert fraction_for(even, 0.3) is None
     assert fraction_for(plan, 0.3) is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(sampled_rest, "MOST_KEPT", 100)
+        assert fraction_for(plan, 0.3) is None
     assert fraction_for(np.zeros_like(plan), 0.3) is not None
 
 
