@@ -193,3 +193,22 @@ def test_solves_end_where_they_would_without(dtype, costs, monkeypatch):
     # The objective is that of the plan.
     objective = gwfast.verify(gwfast.QuadraticProblem(*costs), sampled).objective
     assert objective.value <= objective.bound
+
+
+RULES = {
+    "kl": dict(loss="kl"),
+    "fused": dict(alpha=0.6, linear_cost=np.random.default_rng(0).random((N, M))),
+    "unbalanced": dict(marginals="unbalanced", rho=(0.5, 0.8)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_other_problems_end_where_they_would_without(rule, costs, monkeypatch):
+    positive = [cost + 0.1 for cost in costs]
+    sampled, kinds = solve(positive, monkeypatch, **RULES[rule])
+    assert Made.SAMPLED in kinds
+    monkeypatch.setattr(low_rank_products, "SAMPLED_POINTS", 10**6)
+    plain, _ = solve(positive, monkeypatch, **RULES[rule])
+    assert sampled.status == plain.status == "converged"
+    assert sampled.gw_cost == pytest.approx(plain.gw_cost, rel=1e-4)
