@@ -31,7 +31,7 @@ from ..utils.trees import as_saved
 from . import matrix_products, sampled_rest
 from .anderson import DEPTH
 from .kept_product import KeptProduct
-from .sampled_rest import SampledRest, fraction_for
+from .sampled_rest import SampledRest, least_kept
 
 # Eigenvectors, at most one for so many points, but for the bounds: with many points
 # they save more time than they take. Of 5000 words 16 products were whole with 80, 13
@@ -339,11 +339,11 @@ class LowRankProducts:
         its mass; returns whether that does.
         """
         left_out = max_error / (SAFETY * self._error(plan, whole) or np.inf)
-        fraction = fraction_for(plan, left_out)
-        if fraction is None:
+        least = least_kept(plan, left_out)
+        if least is None:
             return False
         factors = self._parts.of(self._bilinear)
-        sampled = SampledRest(plan, fraction, factors, self._n_threads)
+        sampled = SampledRest(plan, least, factors, self._n_threads)
         known = np.zeros_like(whole) if rest is None else rest[factors.measured]
         if not self._error(plan, whole - sampled.measured(known)) <= max_error:
             return False

@@ -10,7 +10,7 @@ from gwfast.problems.geometry import DenseCost
 from gwfast.quadratic import low_rank_products, sampled_rest
 from gwfast.quadratic.dense_terms import BilinearTerm
 from gwfast.quadratic.low_rank_products import LeadingParts, LowRankProducts, Made
-from gwfast.quadratic.sampled_rest import SampledRest, fraction_for
+from gwfast.quadratic.sampled_rest import SampledRest, least_kept
 from gwfast.utils.deadline import Deadline, OutOfTime
 
 N, M = 640, 611
@@ -64,15 +64,15 @@ def nothing(factors):
 def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkeypatch):
     monkeypatch.setattr(sampled_rest, "MOST", 0.5)
     factors = LeadingParts(2).of(bilinear_of(costs))
-    fraction = fraction_for(plan, share)
-    least = np.minimum.outer(plan.sum(axis=1), plan.sum(axis=0))
-    kept = (plan >= fraction * least) & (least > 0)
+    least = least_kept(plan, share)
+    kept = plan >= np.minimum.outer(*least)
+    assert not kept[7].any() and not kept[:, 9].any()
     assert plan[~kept].sum() == pytest.approx(share, rel=0.3)
     expected = left_out(factors, np.where(kept, plan, 0), costs)
     some, made, size = factors.measured, {}, np.abs(expected).max()
     before = (size * np.random.default_rng(3).random((N, M))).astype(np.float32)
     for n_threads in (1, 2):
-        rest = SampledRest(plan, fraction, factors, n_threads)
+        rest = SampledRest(plan, least, factors, n_threads)
         rows = rest.measured(before[some].copy())
         np.testing.assert_allclose(
             rows, np.where(kept, expected, before)[some], rtol=0, atol=1e-4 * size
@@ -91,7 +91,7 @@ def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkey
 
 def test_blocks_of_rows_make_the_same(costs, plan, monkeypatch):
     factors = LeadingParts(2).of(bilinear_of(costs))
-    rest = SampledRest(plan, fraction_for(plan, 0.3), factors, 2)
+    rest = SampledRest(plan, least_kept(plan, 0.3), factors, 2)
     before = np.random.default_rng(3).random((N, M), dtype=np.float32)
     whole, parts = np.empty((2, N, M), np.float32)
     given = nothing(factors), before
@@ -107,24 +107,23 @@ def test_costs_in_float16_are_read_as_they_are(costs, plan):
     sides = [DenseCost(cost.astype(np.float16)).shifted(0.25, 2.0) for cost in costs]
     arrays = [2 * (cost.astype(np.float16).astype(float) - 0.25) for cost in costs]
     factors = LeadingParts(2).of(BilinearTerm(*sides, True, 2))
-    fraction = fraction_for(plan, 0.3)
-    least = np.minimum.outer(plan.sum(axis=1), plan.sum(axis=0))
-    kept = (plan >= fraction * least) & (least > 0)
+    least = least_kept(plan, 0.3)
+    kept = plan >= np.minimum.outer(*least)
     expected = left_out(factors, np.where(kept, plan, 0), arrays)
     made, size = np.empty((N, M), np.float32), np.abs(expected).max()
-    SampledRest(plan, fraction, factors, 2).fill(nothing(factors), None, made)
+    SampledRest(plan, least, factors, 2).fill(nothing(factors), None, made)
     expected[~kept] = 0
     np.testing.assert_allclose(made, expected, rtol=0, atol=1e-4 * size)
 
 
 def test_plans_without_few_large_entries_are_not_sampled(plan, monkeypatch):
     even = np.full((N, M), 1 / (N * M), np.float32)
-    assert fraction_for(even, 0.3) is None
-    assert fraction_for(plan, 0.3) is not None
+    assert least_kept(even, 0.3) is None
+    assert least_kept(plan, 0.3) is not None
     with monkeypatch.context() as patch:
         patch.setattr(sampled_rest, "MOST_KEPT", 100)
-        assert fraction_for(plan, 0.3) is None
-    assert fraction_for(np.zeros_like(plan), 0.3) is not None
+        assert least_kept(plan, 0.3) is None
+    assert least_kept(np.zeros_like(plan), 0.3) is not None
 
 
 def weighted_error(wrong, plan):
