@@ -38,6 +38,9 @@ class ExtrapolatedPlans(ResumableDense):
         self._turn = self._buffer.take()
         self.forget()
 
+    def tighten(self):
+        self.products.tighten()
+
     def _beside(self):
         """What moves with the product; the entropy nearly does."""
         if self.problem.is_balanced:

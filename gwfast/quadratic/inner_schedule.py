@@ -10,6 +10,7 @@ class InnerSchedule:
     """Tolerance and limit of the inner iterations, by the change of the outer ones."""
 
     def __init__(self, linearization):
+        self._linearization = linearization
         self._precision = linearization.precision
         self._limit = linearization.inner_limit
         self._fraction = linearization.inner_fraction
@@ -42,12 +43,16 @@ class InnerSchedule:
         least = self.options(limits, 0.0, False)
         return self._fraction, self._precision.rough, least["tol"], least["max_iter"]
 
-    def adapt(self, error, change, rose):
-        """Go on after an iteration with these errors, by whether the objective rose."""
+    def adapt(self, error, change, rose, stands=False):
+        """Go on after an iteration with these errors, by whether the objective rose,
+        and whether the loop stands still.
+        """
+        if stands:
+            self._linearization.tighten()
         if error > change:
             # The plan now moves because its marginals are still settling.
             self._limit *= 2
-        elif rose:
+        elif rose or stands:
             # So does the objective, or rough inner solutions have made the outer
             # iterations cycle, which exact ones cannot (for concave objectives).
             # What cycles nevertheless is not worth unlimited iterations.

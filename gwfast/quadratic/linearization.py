@@ -185,6 +185,9 @@ class Linearization:
         """Make kernels whole from now on; returns whether they were not."""
         return False
 
+    def tighten(self):
+        """Make what is made to a tolerance to a tighter one from now on."""
+
     def contraction(self, epsilon):
         """A bound on the factor by which a step at the state, with that epsilon in the
         units of kernels, multiplies small changes; infinite where none is known.

@@ -20,7 +20,7 @@ from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
 from .short_steps import ShortLoop, ShortSteps
 from .solution import Solution
-from .stopping import LOOK_EVERY, Seen, has_stalled
+from .stopping import LOOK_EVERY, Seen, has_stalled, stands_still
 
 # Largest change of a plan that may be rounding and still counts as none.
 MAX_ROUNDED = 0.01
@@ -158,7 +158,8 @@ class OuterLoop(ShortLoop):
         rounding = precision.cost_rounding * linearization.magnitude
         seen = self._look(limits, gw_before, floor, rounding)
         rose = self.gw_cost > gw_before + seen.cost_tol
-        self._schedule.adapt(stepped.error, self.change, rose)
+        stands = stands_still(self.history, seen.cost_tol)
+        self._schedule.adapt(stepped.error, self.change, rose, stands)
         final = epsilon == self.epsilons.last
         hidden = self._settle(seen, limits.rule, final)
         status = self._status(stepped, limits, thorough, late, final, floor, callback)

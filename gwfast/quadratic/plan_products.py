@@ -20,6 +20,8 @@ THIN_SLACK, NEAR_SLACK = 0.2, 2.0
 # another optimum than POT's iterations do with a tenth, a second one, with half of
 # these numbers, without a limit; none does with this.
 MOST = 0.03
+# By how much these become less, and to what fraction at most, where plans go round.
+TIGHTER, LEAST_FRACTION = 4, 2**-8
 # What thin products may be wrong by in any case, in units of the last digit: a whole
 # one is as much. The last but one is made whole.
 ROUNDED = 0.5
@@ -60,6 +62,7 @@ class PlanProducts:
             given = bilinear, self._leading, n_threads, self._kept
             self._thin = LowRankProducts(*given)
         self.made, self._n_whole, self._outer = Made.WHOLE, 0, None
+        self._fraction = 1.0
         # Products from the last whole one after a thin one on.
         self._n_alike = 0
 
@@ -142,7 +145,14 @@ class PlanProducts:
 
     def _slack(self, change):
         """What thin products may move the next plan by."""
-        return min((NEAR_SLACK if self.keeps_last else THIN_SLACK) * change, MOST)
+        slack = NEAR_SLACK if self.keeps_last else THIN_SLACK
+        return min(self._fraction * slack * change, MOST)
+
+    def tighten(self):
+        """Have what is not whole wrong by less from now on."""
+        self._fraction = max(self._fraction / TIGHTER, LEAST_FRACTION)
+        if self._increments is not None:
+            self._increments.products.tighten()
 
     @property
     def n_known(self):
@@ -216,6 +226,7 @@ class PlanProducts:
             thin=thin and thin.export(),
             kept=self._kept.export(),
             made=self.made.value,
+            fraction=self._fraction,
             n_whole=self._n_whole,
             n_alike=self._n_alike,
         )
@@ -229,5 +240,6 @@ class PlanProducts:
         as_part = None if self._thin is None else self._thin.as_part
         self._kept.restore(saved["kept"], shape, dtype, as_part)
         self.made = Made(saved["made"])
+        self._fraction = float(saved["fraction"])
         self._n_whole = int(saved["n_whole"])
         self._n_alike = int(saved["n_alike"])

@@ -11,6 +11,8 @@ from ..utils.validation import as_count, as_positive
 
 # Outer iterations without a smaller change that count as standing still.
 STALLED_AFTER = 20
+# Factor by which a change is clearly smaller than another.
+CLEARLY = 0.8
 # Of small problems the first iteration is looked at, and each of so many after it at
 # least; POT looks at these, and at no others.
 LOOK_EVERY = 10
@@ -131,3 +133,22 @@ def has_stalled(history, floor):
     # each more than the one before: rounding does not grow.
     grows = all(early <= late for early, late in itertools.pairwise(recent))
     return before <= min(recent) and max(recent) < floor and not grows
+
+
+def stands_still(history, cost_tol):
+    """Whether, where that is looked at, neither the change nor the objective of the
+    last iterations was lower, even once, than of as many before them, at one epsilon.
+    """
+    steps, half = history[-2 * STALLED_AFTER :], STALLED_AFTER
+    if len(history) % half or len(steps) < 2 * half:
+        return False
+    if steps[0].epsilon != steps[-1].epsilon or steps[half].epsilon != steps[0].epsilon:
+        return False
+    early, late = (min(step.change for step in some) for some in _halves(steps))
+    before, after = (min(step.gw_cost for step in some) for some in _halves(steps))
+    return late > CLEARLY * early and after > before - cost_tol
+
+
+def _halves(steps):
+    half = len(steps) // 2
+    return steps[:half], steps[half:]

@@ -382,7 +382,7 @@ def _finished(standing, prune, limits, report, checkpoint):
     if prune:
         most = limits.max_outer - 1, limits.before(UPDATES)
         standing = successive_halving(standing, *most, report, checkpoint)
-    return finish(standing, limits, None, report, checkpoint)
+    return finish(standing, limits, None, report, checkpoint, prune=prune)
 
 
 def _as_starts(starts, problem, seed):

@@ -79,8 +79,8 @@ KEPT_ENTRIES = 1 << 20
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
 # Fraction of the points of a level that are most of them.
 MOST = 0.5
-# What becomes of the best of all.
-WON = "won"
+# What becomes of the best of all, and before it of all that come to the end.
+WON, THERE = "won", "at the end"
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -374,30 +374,48 @@ def _merged(standing, most, limits, checkpoint, behind):
     return standing.dropping(left, ended)
 
 
-def finish(standing, limits, callback, report, checkpoint=NOT_KEPT):
-    """The `Standing` when those left have come to the end, the best first."""
+def finish(standing, limits, callback, report, checkpoint=NOT_KEPT, *, prune=True):
+    """The `Standing` when those left have come to the end, the best first; with `prune`
+    some have not, but are behind after as many iterations as took the best there.
+    """
     if len(standing.left) > 1 and standing.left[0].outcome != WON:
         # All but one iteration: the plan in the common buffer has to be the best one's.
-        before = dataclasses.replace(limits, max_outer=max(limits.max_outer - 1, 1))
-        before = before.before(UPDATES)
-
-        def advance(now, k):
-            one = now.left[k]
-            # A checkpoint may have some that have come there already.
-            if one.outcome != AHEAD:
-                return now
-            report(ProgressEvent("solve", f"solving from {one.label}"))
-            if one.n_outer < limits.max_outer - 1:
-                now = now.advance(k, before, checkpoint)
-            return now.with_one(k, now.left[k].ended("at the end"))
-
-        standing = standing.in_turn(advance)
+        given = limits.max_outer - 1, limits.before(UPDATES), report, checkpoint
+        standing = _went_to_the_end(standing, *given, prune)
         standing = standing.dropping(sorted(standing.left, key=_rank), [])
     best = standing.left[0].ended(WON)
     report(ProgressEvent("solve", f"solving from {best.label}"))
     standing = standing.with_one(0, best).advance(0, limits, checkpoint, callback)
     best, *others = standing.left
     return standing.dropping([best, *(_compared(one, best) for one in others)], [])
+
+
+def _went_to_the_end(standing, max_outer, limits, report, checkpoint, prune):
+    """The `Standing` when all left have come to the limits, or made so many iterations;
+    with `prune` in rounds, each as long as all before, until the best is there.
+    """
+
+    def advance(now, k):
+        one = now.left[k]
+        # A race ends at rougher tolerances: what moved no more may do so now.
+        if one.n_outer >= most or one.outcome == THERE:
+            return now
+        report(ProgressEvent("solve", f"solving from {one.label}"))
+        now = now.advance(k, dataclasses.replace(limits, max_outer=most), checkpoint)
+        one = now.left[k]
+        return now if one.is_moving else now.with_one(k, one.ended(THERE))
+
+    longest = 2 * ROUNDS[-1] if prune else max_outer
+    while True:
+        # A checkpoint may have some that are in a later round.
+        while longest < max(one.n_outer for one in standing.left):
+            longest *= 2
+        most = min(longest, max_outer)
+        standing = standing.in_turn(advance)
+        is_over = most == max_outer or standing.is_late
+        if is_over or min(standing.left, key=_rank).outcome == THERE:
+            return standing
+        longest *= 2
 
 
 def is_tie(standing):

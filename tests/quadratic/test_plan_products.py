@@ -16,9 +16,11 @@ from gwfast.quadratic import low_rank_products, plan_products
 from gwfast.quadratic.dense_terms import BilinearTerm
 from gwfast.quadratic.low_rank_products import LeadingParts, LowRankProducts, Made
 from gwfast.quadratic.plan_products import (
+    LEAST_FRACTION,
     MOST,
     NEAR_SLACK,
     THIN_SLACK,
+    TIGHTER,
     PlanProducts,
 )
 
@@ -135,6 +137,26 @@ def test_a_chain_makes_whole_what_is_wanted_whole(costs):
     other.fill(plan, out, 0.0, 1.0)
     assert other.made == Made.WHOLE
     np.testing.assert_allclose(out, expected, rtol=1e-12)
+
+
+def test_tighter_ones_may_be_wrong_by_less(costs):
+    """So they need a larger epsilon."""
+    bilinear, _ = products(costs, np.float64)
+    plan, leading, out = plan_of(2), LeadingParts(2), np.empty((N, M))
+
+    def least_epsilon(times):
+        for epsilon in 2.0 ** np.arange(-30, 10):
+            chain = PlanProducts(bilinear, 2, leading)
+            for _ in range(times):
+                chain.tighten()
+            chain.want_whole()
+            chain.fill(plan, out, 0.1, epsilon)
+            chain.fill(near(plan, 1e-2), out, 0.1, epsilon)
+            if chain.made == Made.THIN:
+                return epsilon
+
+    assert least_epsilon(1) == TIGHTER * least_epsilon(0)
+    assert least_epsilon(9) == least_epsilon(0) / LEAST_FRACTION
 
 
 def test_rounding_alone_makes_no_second_product_whole(costs):

@@ -1,8 +1,12 @@
 """When an outer loop ends."""
 
 import pytest
+from helpers.problems import cloud, distances
 
-from gwfast.quadratic.stopping import STALLED_AFTER, has_stalled
+import gwfast
+from gwfast.quadratic import outer_loop
+from gwfast.quadratic.dense import Dense
+from gwfast.quadratic.stopping import STALLED_AFTER, has_stalled, stands_still
 from gwfast.results.result import OuterStep
 
 FLOOR = 1e-3
@@ -32,3 +36,48 @@ def test_standing_still_is_told_from_leaving_a_saddle(recent, stalled):
     before = [0.5, FLOOR / 4]
     assert has_stalled(steps([*before, *recent]), FLOOR) is stalled
     assert not has_stalled(steps(recent), FLOOR)
+
+
+def rows(changes, gw_costs, epsilons=(0.1, 0.1)):
+    """Two rows of iterations, each going round a circle of three."""
+    return [
+        OuterStep(k + 1, cost + 1e-7 * (k % 3), epsilon, change * (1 + k % 3), 0, 1, 0)
+        for change, cost, epsilon in zip(changes, gw_costs, epsilons, strict=True)
+        for k in range(STALLED_AFTER)
+    ]
+
+
+@pytest.mark.parametrize(
+    "history, stands",
+    [
+        (rows((0.01, 0.01), (1.0, 1.0)), True),
+        (rows((0.01, 0.02), (1.0, 1.1)), True),
+        (rows((0.01, 0.005), (1.0, 1.0)), False),
+        # Past a saddle changes grow, and the objective falls.
+        (rows((0.01, 0.02), (1.0, 0.9)), False),
+        (rows((0.01, 0.01), (1.0, 1.0), (0.2, 0.1)), False),
+    ],
+    ids=["a circle", "worse", "getting on", "falling", "another epsilon"],
+)
+def test_going_round_is_told_from_getting_on(history, stands):
+    assert stands_still(history, 1e-6) is stands
+    # Looked at once in a row, and only where there is one before it.
+    assert not stands_still(history[:-1], 1e-6)
+    assert not stands_still(history[STALLED_AFTER:], 1e-6)
+
+
+def test_what_goes_round_is_made_to_tighter_tolerances(monkeypatch):
+    costs, told = [distances(cloud(300, 3, seed)) for seed in (0, 1)], []
+
+    def errors(stands):
+        monkeypatch.setattr(outer_loop, "stands_still", lambda *_: stands)
+        monkeypatch.setattr(Dense, "tighten", lambda self: told.append(self))
+        given = dict(init="product", tol=1e-3, epsilon=gwfast.Epsilon(relative=0.01))
+        result = gwfast.gromov_wasserstein(*costs, **given)
+        # Of all plans but the last, which is as good as asked for anyway.
+        return [step.marginal_error / step.change for step in result.history[3:-2]]
+
+    before = errors(False)
+    assert not told
+    after = errors(True)
+    assert told and max(after) < 0.3 * max(before)

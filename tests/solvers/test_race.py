@@ -394,6 +394,22 @@ def test_progress_is_told_and_checked(small_races, capsys):
     assert "solving" in capsys.readouterr().err
 
 
+def test_who_is_behind_goes_on_as_long_as_the_best_does(monkeypatch):
+    """To its own end only where nobody asked to have any dropped."""
+    monkeypatch.setattr(race, "ROUNDS", (1, 2, 3, 4))
+    monkeypatch.setattr(race, "CLOSE", np.inf)
+    costs = [distances(cloud(40, 3, seed)) for seed in (0, 1)]
+    given = dict(starts=["product", "random"], epsilon=gwfast.Epsilon(relative=0.01))
+    made = {}
+    for prune in (True, False):
+        result = gwfast.multistart(*costs, prune=prune, **given)
+        won, lost = result.candidates
+        assert (won.fate, lost.fate) == ("won", "lost") and result.converged
+        made[prune] = won.n_outer, lost.n_outer
+    assert made[True][0] < made[True][1] == 16
+    assert made[False][1] > 32
+
+
 # --- Statuses -------------------------------------------------------------------------
 
 
