@@ -2,7 +2,8 @@
 the tolerance that was asked for. It does not move where the outer loop ends.
 """
 
-# How much tighter inner solutions may get because the objective rose.
+# How much tighter inner solutions may get because the objective rose or the loop stands
+# still.
 MAX_TIGHTENING = 16
 
 

@@ -20,7 +20,8 @@ THIN_SLACK, NEAR_SLACK = 0.2, 2.0
 # another optimum than POT's iterations do with a tenth, a second one, with half of
 # these numbers, without a limit; none does with this.
 MOST = 0.03
-# By how much these become less, and to what fraction at most, where plans go round.
+# By how many times all of these become less at a time where plans go round, and the
+# least that becomes of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
 # What thin products may be wrong by in any case, in units of the last digit: a whole
 # one is as much. The last but one is made whole.
@@ -146,7 +147,7 @@ class PlanProducts:
     def _slack(self, change):
         """What thin products may move the next plan by."""
         slack = NEAR_SLACK if self.keeps_last else THIN_SLACK
-        return min(self._fraction * slack * change, MOST)
+        return self._fraction * min(slack * change, MOST)
 
     def tighten(self):
         """Have what is not whole wrong by less from now on."""

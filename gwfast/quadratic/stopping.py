@@ -136,8 +136,8 @@ def has_stalled(history, floor):
 
 
 def stands_still(history, cost_tol):
-    """Whether, where that is looked at, neither the change nor the objective of the
-    last iterations was lower, even once, than of as many before them, at one epsilon.
+    """Whether, once in a row of iterations, neither the change nor the objective of the
+    row was ever clearly lower than in the row before it, at one epsilon.
     """
     steps, half = history[-2 * STALLED_AFTER :], STALLED_AFTER
     if len(history) % half or len(steps) < 2 * half:

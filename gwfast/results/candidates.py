@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
         ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by
         `gw_cost`, or one of more than two that are as good), ``"same as ..."`` (on the
         way to the same optimum), ``"tie"`` (another optimum, as good as the winner's),
-        ``"lost"`` (at the end), ``"out of time"``.
+        ``"lost"`` (at the end, or behind when the winner converged), ``"out of time"``.
 
     Examples
     --------

@@ -92,8 +92,8 @@ def multistart(
     epsilon : float, "auto" or Epsilon, default="auto"
     prune : bool, default=True
         Drop those that follow another into the same optimum, and the worse half of the
-        others after 8, 20, 40 and 80 outer iterations. False takes all of them to the
-        end.
+        others after 8, 20, 40 and 80 outer iterations; what is left takes turns until
+        the best has converged. False takes all of them to the end.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, checkpoint, progress
         See `gromov_wasserstein`.
     time_limit : float or None, default=None

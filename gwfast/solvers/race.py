@@ -79,7 +79,8 @@ KEPT_ENTRIES = 1 << 20
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
 # Fraction of the points of a level that are most of them.
 MOST = 0.5
-# What becomes of the best of all, and before it of all that come to the end.
+# What becomes of the best of all, and before it of those that converge, or move no
+# more.
 WON, THERE = "won", "at the end"
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
@@ -419,7 +420,7 @@ def _went_to_the_end(standing, max_outer, limits, report, checkpoint, prune):
 
 
 def is_tie(standing):
-    """Whether one ended in another optimum that is as good as the best."""
+    """Whether one came to another optimum, or near it, that is as good as the best."""
     return any(one.outcome == "tie" for one in standing.left)
 
 

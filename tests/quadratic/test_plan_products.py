@@ -139,7 +139,8 @@ def test_a_chain_makes_whole_what_is_wanted_whole(costs):
     np.testing.assert_allclose(out, expected, rtol=1e-12)
 
 
-def test_tighter_ones_may_be_wrong_by_less(costs):
+@pytest.mark.parametrize("change", [0.1, 1.0])
+def test_tighter_ones_may_be_wrong_by_less(costs, change):
     """So they need a larger epsilon."""
     bilinear, _ = products(costs, np.float64)
     plan, leading, out = plan_of(2), LeadingParts(2), np.empty((N, M))
@@ -150,8 +151,8 @@ def test_tighter_ones_may_be_wrong_by_less(costs):
             for _ in range(times):
                 chain.tighten()
             chain.want_whole()
-            chain.fill(plan, out, 0.1, epsilon)
-            chain.fill(near(plan, 1e-2), out, 0.1, epsilon)
+            chain.fill(plan, out, change, epsilon)
+            chain.fill(near(plan, 1e-2), out, change, epsilon)
             if chain.made == Made.THIN:
                 return epsilon
 
