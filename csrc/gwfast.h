@@ -64,6 +64,9 @@ typedef struct {
                                    const float *k, const double *p, float *u,
                                    const float *v, float omega, float *block,
                                    ptrdiff_t rows);
+    void (*sparse_normal_rows)(const int64_t *start, const int32_t *index,
+                               const float *k, const double *weights, const float *x,
+                               double *sums, float *block, ptrdiff_t rows);
     void (*sparse_product_rows)(const int64_t *start, const int32_t *index,
                                 const float *k, const float *v, const float *y,
                                 ptrdiff_t d, float *moved, double *sums,

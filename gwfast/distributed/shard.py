@@ -81,6 +81,13 @@ class Shard(Points):
         error, _ = kernel.iterate(p, q, scalings, omega, 1, 0.0)
         return scalings.sums.values.copy(), scalings.u.copy(), error
 
+    def normal_product(self, number, weights, x):
+        """Column sums (m,) and row sums, see `Kernel.normal_product`."""
+        kernel, scalings = self._kernel_of(number), self._solver.scalings
+        row_sums = np.empty(len(weights))
+        kernel.normal_product(np.array(weights), np.array(x), row_sums, scalings)
+        return scalings.sums.values.copy(), row_sums
+
     def contract(self, number, u, v):
         """``x' T y``, and the row sums of the plan."""
         kernel, scalings = self._kernel_of(number), self._scaled(u, v)

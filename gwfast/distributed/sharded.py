@@ -119,6 +119,14 @@ class ShardedKernel(Kernel):
             error, done = sum(errors), done + 1
         return error, done
 
+    def normal_product(self, weights, x, row_sums, scalings):
+        x = x.astype(scalings.v.dtype, copy=False)
+        given = [(self._number, weights[rows], x) for rows in self.team.rows]
+        answers = self.team.ask("normal_product", given, told=self._told)
+        sums, rows = zip(*answers, strict=True)
+        row_sums[:] = np.concatenate(rows)
+        scalings.sums.values[:] = sum(sums)
+
     def ask_scaled(self, method, scalings, *args):
         """Ask all shards something about the kernel as it was made, with scalings."""
         u, v = scalings.u, scalings.v

@@ -18,6 +18,14 @@ def sinkhorn_passes(
     *,
     cap: float = ...,
 ) -> tuple[float, int]: ...
+def normal_product(
+    kernel: FloatArray | Rows,
+    weights: Float64Array,
+    x: FloatArray,
+    row_sums: Float64Array,
+    work: ColumnSums,
+    n_threads: int = 1,
+) -> None: ...
 def rescale_columns(
     v: FloatArray, q: Float64Array, work: ColumnSums, omega: float = 1.0
 ) -> None: ...

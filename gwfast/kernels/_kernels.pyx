@@ -155,6 +155,56 @@ cdef double pass_chunk(
     return error
 
 
+def normal_product(
+    kernel,                   # IN (n, m)
+    const double[::1] weights,  # IN (n,)
+    x,                        # IN (m,)
+    double[::1] row_sums,     # OUT (n,)
+    ColumnSums work not None,
+    int n_threads=1,
+):
+    """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in `work`, in one read of the
+    kernel.
+    """
+    cdef Rows source = as_rows(kernel)
+    if source.is_float64:
+        normal_of[double](source, weights, x, row_sums, work, n_threads)
+    else:
+        normal_of[float](source, weights, x, row_sums, work, n_threads)
+
+
+cdef normal_of(
+    Rows source, const double[::1] weights, const real[::1] x, double[::1] row_sums,
+    ColumnSums work, int n_threads,
+):
+    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, end, rows
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef ptrdiff_t strip = strip_of(source, size)
+    if real is float:
+        table = isa.f32
+    else:
+        table = isa.f64
+    check("weights", weights.shape[0], n)
+    check("x", x.shape[0], m)
+    check("row_sums", row_sums.shape[0], n)
+    work.check(n, m, real is double)
+    cdef float[:, ::1] scratch = source.scratch(n_threads)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
+            work.totals[chunk, :] = 0.0
+            i = chunk * size
+            end = min(i + size, n)
+            while i < end:
+                rows = min(strip, end - i)
+                table.normal_rows(
+                    <const real *>source.at(i, rows, &scratch[threadid(), 0]),
+                    &weights[i], &x[0], &row_sums[i],
+                    <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0], rows, m)
+                i = i + rows
+        work.reduce(n_threads)
+
+
 def rescale_columns(
     v,                    # IN/OUT (m,)
     const double[::1] q,  # IN (m,)

@@ -21,6 +21,8 @@ cdef extern from "gwfast.h" nogil:
         double (*sinkhorn_rows)(const float *, const double *, float *, const float *,
                                 float, double, float *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
+        void (*normal_rows)(const float *, const double *, const float *, double *,
+                            float *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*rescale)(float *, const double *, const double *, float, double,
                         ptrdiff_t) noexcept nogil
         void (*plan_rows)(float *, const float *, const float *, double *, float *,
@@ -58,6 +60,8 @@ cdef extern from "gwfast.h" nogil:
         double (*sinkhorn_rows)(const double *, const double *, double *,
                                 const double *, double, double, double *, double *,
                                 ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*normal_rows)(const double *, const double *, const double *, double *,
+                            double *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*rescale)(double *, const double *, const double *, double, double,
                         ptrdiff_t) noexcept nogil
         void (*plan_rows)(double *, const double *, const double *, double *,
@@ -103,6 +107,9 @@ cdef extern from "gwfast.h" nogil:
         double (*sparse_sinkhorn_rows)(const int64_t *, const int32_t *, const float *,
                                        const double *, float *, const float *, float,
                                        float *, ptrdiff_t) noexcept nogil
+        void (*sparse_normal_rows)(const int64_t *, const int32_t *, const float *,
+                                   const double *, const float *, double *, float *,
+                                   ptrdiff_t) noexcept nogil
         void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *,
                                     const float *, const float *, ptrdiff_t, float *,
                                     double *, ptrdiff_t) noexcept nogil

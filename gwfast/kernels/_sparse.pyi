@@ -53,6 +53,16 @@ def sinkhorn_passes(
     tol: float = 0.0,
     n_threads: int = 1,
 ) -> tuple[float, int]: ...
+def normal_product(
+    start: NDArray[int64],
+    index: NDArray[int32],
+    kernel: Float32Array,
+    weights: Float64Array,
+    x: Float32Array,
+    row_sums: Float64Array,
+    work: ColumnSums,
+    n_threads: int = 1,
+) -> None: ...
 def product(
     start: NDArray[int64],
     index: NDArray[int32],

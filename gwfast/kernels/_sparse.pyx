@@ -205,6 +205,38 @@ def sinkhorn_passes(
     return total, done
 
 
+def normal_product(
+    const int64_t[::1] start,   # IN (n + 1,)
+    const int32_t[::1] index,   # IN (nnz,)
+    const float[::1] kernel,    # IN (nnz,)
+    const double[::1] weights,  # IN (n,)
+    const float[::1] x,         # IN (m,)
+    double[::1] row_sums,       # OUT (n,)
+    ColumnSums work not None,
+    int n_threads=1,
+):
+    """As that of _kernels.pyx."""
+    cdef ptrdiff_t n = weights.shape[0], m = x.shape[0], chunk, i
+    cdef ptrdiff_t size = sparse_chunk(n, m, kernel.shape[0])
+    cdef ptrdiff_t chunks = count_chunks(n, size)
+    check_kept(start, index, kernel, n)
+    check("row_sums", row_sums.shape[0], n)
+    work.check(n, m, False)
+    cdef const int32_t *columns = columns_of(index)
+    cdef const float *values = values_of(kernel)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            work.totals[chunk, :] = 0.0
+            work.blocks[chunk, :] = 0
+            isa.sparse_normal_rows(
+                &start[i], columns, values, &weights[i], &x[0], &row_sums[i],
+                <float *>&work.blocks[chunk, 0], min(size, n - i))
+            isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+        work.reduce(n_threads, chunks)
+
+
 def product(
     const int64_t[::1] start,  # IN (n + 1,)
     const int32_t[::1] index,  # IN (nnz,)

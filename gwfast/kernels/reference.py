@@ -104,6 +104,12 @@ def sinkhorn_passes(
     return error, done
 
 
+def normal_product(kernel, weights, x, row_sums, work, n_threads=1):
+    kernel = kernel.astype(np.float64)
+    row_sums[:] = kernel @ x
+    work.values[:] = kernel.T @ (weights * row_sums)
+
+
 def rescale_columns(v, q, work, omega=1.0):
     most = np.finfo(v.dtype).max
     v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most)
@@ -208,6 +214,13 @@ def sparse_sinkhorn_passes(
 ):
     kernel = _dense(start, index, kernel, len(q)).astype(np.float32)
     return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol)
+
+
+def sparse_normal_product(
+    start, index, kernel, weights, x, row_sums, work, n_threads=1
+):
+    kernel = _dense(start, index, kernel, len(x))
+    normal_product(kernel, weights, x, row_sums, work)
 
 
 def sparse_product(start, index, kernel, v, y, out, sums, n_threads=1):

@@ -109,6 +109,12 @@ class Kernel:
             self.rows, p, q, u, v, sums, omega, max_iter, tol, self.n_threads
         )
 
+    def normal_product(self, weights, x, row_sums, scalings):
+        """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in ``scalings.sums``."""
+        x = x.astype(scalings.v.dtype, copy=False)
+        given = weights, x, row_sums, scalings.sums
+        _kernels.normal_product(self.rows, *given, self.n_threads)
+
     def contract(self, x, y, scalings):
         """``x' T y`` and the row sums of the plan T."""
         return contract(x, self.rows, y, scalings.u, scalings.v, self.n_threads)
@@ -241,6 +247,11 @@ class KeptKernel(Kernel):
     def iterate(self, p, q, scalings, omega, max_iter, tol):
         given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol
         return _sparse.sinkhorn_passes(*self._kept, self.rows, *given, self.n_threads)
+
+    def normal_product(self, weights, x, row_sums, scalings):
+        x = x.astype(np.float32, copy=False)
+        given = weights, x, row_sums, scalings.sums, self.n_threads
+        _sparse.normal_product(*self._kept, self.rows, *given)
 
     def coupling(self, solution):
         start, index = self._kept

@@ -5,63 +5,178 @@ The marginals of a plan depend on the logarithms of its scalings with the deriva
     [diag(r)  T     ]
     [T'       diag(c)]
 
-(r and c the sums of T), of which one side is eliminated. A step costs what some dozens
-of Sinkhorn iterations do on small problems, hundreds on large ones, and two or three of
-them reach the rounding of float64 from wherever Sinkhorn has become linear (Brauer,
-Clason, Lorenz and Wirth, arXiv:1710.06635).
+(r and c the sums of T), of which one side is eliminated. From wherever Sinkhorn has
+become linear two or three steps reach the rounding of float64 (Brauer, Clason, Lorenz
+and Wirth, arXiv:1710.06635). What is left of the linear system is solved
+
+- by conjugate gradients: each reads the kernel once, as a Sinkhorn iteration does, and
+  where few modes of that are slow few of them are needed;
+- by a Cholesky factor of the matrix, which costs what some dozens of iterations do on
+  small problems and hundreds on large ones: on small ones, or where modes are many.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
+from ..utils.deadline import NEVER, Deadline
 from ..utils.precision import DOUBLE
 
-# A step that moves the logarithm of a scaling further is not trusted.
-FARTHEST = 3.0
+# A step that moves the logarithm of a scaling further is not trusted; conjugate
+# gradients go so far and no further. They lead where plans move little: of blocks that
+# have hardly any mass in common all scalings move, and no marginal.
+FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
 # Added to the diagonal of a damped step, as a fraction of the largest mass.
 TINY = 1e-18
-# What a step costs, in Sinkhorn iterations: to begin with, and for each point of the
-# smaller side.
-PRICE, PRICE_A_POINT = 30.0, 0.3
+# What a factored step costs, in Sinkhorn iterations: to begin with, and for each point
+# of the smaller side; and what one by conjugate gradients does, about.
+PRICE, PRICE_A_POINT, PRICE_ITERATED = 30.0, 0.3, 80.0
+# Points of the smaller side from which on conjugate gradients are tried: with fewer,
+# calls take longer than factors. How many of them a step takes at most.
+ITERATED_FROM, MOST = 200, 80
+# What conjugate gradients may leave, of the tolerance or of what Newton's step itself
+# is wrong by.
+LEFT = 0.02
+# Twice what a step may be wrong by, as a multiple of the error before it, where nothing
+# of what is of second order cancels: most of it does.
+MAX_WRONG = 4.0
 # Error of the marginals below which steps are tried, and the fraction of it that one
 # has to leave at most for another. A damped one leaves e^-1 where blocks of the plan
-# fall apart: there errors fall like those of ``exp(-x) = 0``.
-TRIED_BELOW, MAX_FACTOR, MAX_DAMPED_FACTOR = 0.1, 0.3, 0.7
+# fall apart: there errors fall like those of ``exp(-x) = 0``. Conjugate gradients may
+# end early, and the next go on from there.
+TRIED_BELOW, MAX_FACTOR, MAX_DAMPED_FACTOR, MAX_ITERATED_FACTOR = 0.1, 0.3, 0.7, 0.9
+
+
+class StepLimits(NamedTuple):
+    """What ends a step: iterations that are left, the error of the marginals that is
+    aimed at, and a deadline, `spare` seconds before it has passed.
+    """
+
+    n_iter: int
+    tol: float
+    deadline: Deadline = NEVER
+    spare: float = 0.0
 
 
 class NewtonSteps:
     """Steps in between the Sinkhorn iterations of one solve."""
 
     def __init__(self, shape, precision):
-        # Iterations that take the time of a step, about.
-        self.price = PRICE + PRICE_A_POINT * min(shape)
-        # Scalings in float32 are no better for them.
-        self._on, self._error, self._damped = precision is DOUBLE, np.inf, False
+        self._factored_price = PRICE + PRICE_A_POINT * min(shape)
+        self._iterated = min(shape) >= ITERATED_FROM
+        # Scalings in float32 are no better for factors.
+        self._factored = precision is DOUBLE
+        self._error, self._damped = np.inf, False
 
-    def pays(self, error, rate, tol):
-        """Whether a step is cheaper than the iterations that are left at this rate."""
-        if not self._on or not error < TRIED_BELOW:
+    @property
+    def price(self):
+        """Iterations that take the time of the next step, about."""
+        return PRICE_ITERATED if self._iterated else self._factored_price
+
+    def pays(self, error, rate, pace, limits):
+        """Whether a step is cheaper than the iterations that are left, where errors
+        fall by this rate in each of them, which takes `pace` seconds.
+        """
+        if not error < TRIED_BELOW or limits.n_iter < 2:
             return False
-        factor = MAX_DAMPED_FACTOR if self._damped else MAX_FACTOR
-        if not error <= factor * self._error:
-            self._on = False
+        if not error <= self._max_factor() * self._error:
+            if not self._factored:
+                return False
+            # Where conjugate gradients did not lead, factors may.
+            self._factored, self._iterated = self._iterated, False
+            self._error = np.inf
+        if not (self._iterated or self._factored):
+            return False
+        if limits.deadline.passed(limits.spare + self.price * pace):
             return False
         if not 0.0 < rate < 1.0:
             return rate >= 1.0
-        return np.log(tol / error) / np.log(rate) > self.price
+        return np.log(limits.tol / error) / np.log(rate) > self.price
 
-    def take(self, kernel, p, q, scalings, error):
-        """Take one from scalings with this error; returns how many iterations it stands
-        for.
+    def _max_factor(self):
+        if self._iterated:
+            return MAX_ITERATED_FACTOR
+        return MAX_DAMPED_FACTOR if self._damped else MAX_FACTOR
+
+    def take(self, kernel, p, q, scalings, error, limits):
+        """Take one from scalings with this error, within limits; returns how many
+        iterations it stands for.
         """
-        given = kernel, p, q, scalings.u, scalings.v
+        self._error = error
+        if self._iterated:
+            return iterated_step(kernel, p, q, scalings, limits)
+        given = kernel.rows, p, q, scalings.u, scalings.v
         made = None if self._damped else step(*given)
         if made is None:
             self._damped, made = True, step(*given, damped=True)
-        self._on, self._error = made is not None, error
-        if self._on:
+        self._factored = made is not None
+        if self._factored:
             scalings.u[:], scalings.v[:] = made
         return 1
+
+
+def iterated_step(kernel, p, q, scalings, limits):
+    """Take a step by conjugate gradients; returns how many times the kernel was read.
+
+    They end as near to Newton's step as that is to the solution, or as the tolerance
+    asks; or where they go too far: what is made until then leads there (Steihaug, SIAM
+    Journal on Numerical Analysis 1983). `u` is left for the next iteration to make.
+    """
+    v = scalings.v.astype(np.float64)
+    kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
+    # The plan of this `u` and the `v` from before has the rows `p`, and these columns.
+    sums, work = np.empty(len(p)), scalings.sums
+    cols = v * work.values
+    weights = _quotient(scalings.u.astype(np.float64) ** 2, p)
+    lacking, moved, n_reads = _balanced(q - cols, cols), np.zeros_like(v), 1
+    left, direction, slope = lacking, np.zeros_like(v), np.inf
+    most = min(MOST, limits.n_iter)
+    while n_reads < most and not limits.deadline.passed(limits.spare):
+        scaled = _quotient(left, cols)
+        before, slope = slope, _dot(left, scaled)
+        direction = scaled + (slope / before) * direction
+        kernel.normal_product(weights, v * direction, sums, scalings)
+        n_reads += 1
+        image = _balanced(cols * direction - v * work.values, cols)
+        curvature = _dot(direction, image)
+        if not curvature > 0.0:
+            break  # of rounding only
+        length = min(slope / curvature, _room(moved, direction))
+        moved = moved + length * direction
+        left = left - length * image
+        wrong = max(limits.tol, 0.5 * _dot(moved, lacking))
+        if length < slope / curvature or np.abs(left).sum() <= LEFT * wrong:
+            break
+    gain, most = _dot(moved, lacking), MAX_WRONG * np.abs(lacking).sum()
+    if gain > most:
+        moved *= most / gain
+    scalings.v[:] = v * np.exp(moved)
+    return n_reads
+
+
+def _balanced(masses, cols):
+    """Without what rounding has left of a sum that is nothing: of what is added to all
+    potentials of a side, which moves no plan, it would make a lot.
+    """
+    return masses - (masses.sum() / cols.sum()) * cols
+
+
+def _room(moved, direction):
+    """How far along a direction nothing has moved further than is trusted."""
+    with np.errstate(divide="ignore"):
+        room = (FARTHEST_ITERATED - np.sign(direction) * moved) / np.abs(direction)
+    return room.min()
+
+
+def _quotient(a, b):
+    """``a / b``, 0 where `b` is."""
+    return np.divide(a, b, out=np.zeros_like(b), where=b > 0)
+
+
+def _dot(a, b):
+    """The same, whatever the number of threads."""
+    return float(np.einsum("i,i->", a, b))
 
 
 def step(kernel, p, q, u, v, damped=False):

@@ -21,7 +21,7 @@ from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from .gibbs_kernel import Scalings
 from .log_domain import LogDomain, Potentials
-from .newton import NewtonSteps
+from .newton import NewtonSteps, StepLimits
 from .over_relaxation import OverRelaxation
 
 # Iterations between two looks at the scalings and at how fast the error falls.
@@ -143,10 +143,10 @@ class SinkhornSolver:
                     continue
                 rate = relaxation.rate(error, LOOK_EVERY)
                 newton = newton or NewtonSteps(kernel.shape, self.precision)
-                if newton.pays(error, rate, aim) and not deadline.passed(
-                    spare + newton.price * pace
-                ):
-                    n_iter += newton.take(kernel.rows, p, q, scalings, error)
+                # Two iterations are left for the plan after a step to have its columns.
+                limits = StepLimits(max_iter - n_iter - 2, aim, deadline, spare)
+                if newton.pays(error, rate, pace, limits):
+                    n_iter += newton.take(kernel, p, q, scalings, error, limits)
                     relaxation.reset()
                     continue
                 if error < self.precision.standstill and rate > STALLED_RATE:

@@ -49,6 +49,7 @@ TOLERANCES = {
     "sinkhorn_passes-capped": (6e-7, 1e-7),
     "sinkhorn_passes-relaxed": (5e-6, 0),
     "sinkhorn_passes-many": (6e-7, 1e-7),
+    "normal_product": (6e-7, 0),
     "rescale_columns": (6e-7, 0),
     "rescale_columns-relaxed": (5e-6, 0),
     "drift": (1e-15, 0),
@@ -72,6 +73,7 @@ TOLERANCES = {
     "sparse_gibbs": (1.5e-5, 1.2e-38),
     "sparse_sinkhorn_passes": (1e-6, 0),
     "sparse_sinkhorn_passes-many": (1e-6, 4e-7),
+    "sparse_normal_product": (1e-6, 0),
     "sparse_product": (2e-6, 0),
     "sparse_gather": (1e-6, 0),
     "sparse_add_samples": (1e-6, 0),
@@ -92,6 +94,7 @@ WIDE_TOLERANCES = {
     "sinkhorn_passes-relaxed": (2e-14, 0),
     "sinkhorn_passes-many": (4e-15, 1e-15),
     "sinkhorn_passes-capped": (4e-15, 1e-15),
+    "normal_product": (4e-15, 0),
     "rescale_columns": (1e-15, 0),
     "rescale_columns-relaxed": (2e-14, 0),
     "drift": (1e-15, 0),
@@ -291,6 +294,16 @@ CASES = {
         ),
         ["u", "v", "work"],
     ),
+    "normal_product": (
+        lambda n, m, rng: {
+            "kernel": matrix(rng, n, m),
+            "weights": masses(n, rng),
+            "x": matrix(rng, 1, m)[0],
+            "row_sums": buffer(n, dtype=float),
+            **work(n, m),
+        },
+        ["row_sums", "work"],
+    ),
     "rescale_columns": (
         lambda n, m, rng: {
             "v": matrix(rng, 1, m)[0],
@@ -448,6 +461,16 @@ CASES = {
             CASES["sparse_sinkhorn_passes"][0](n, m, rng) | {"most": 3, "tol": -1.0}
         ),
         ["u", "v", "work"],
+    ),
+    "sparse_normal_product": (
+        lambda n, m, rng: {
+            **kept_kernel(rng, n, m),
+            "weights": masses(n, rng),
+            "x": matrix(rng, 1, m)[0],
+            "row_sums": buffer(n, dtype=float),
+            **work(n, m),
+        },
+        ["row_sums", "work"],
     ),
     "sparse_product": (
         lambda n, m, rng: {

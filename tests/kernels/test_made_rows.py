@@ -35,6 +35,7 @@ TAKERS = {
     "logsumexp_cols": "cost",
     "sinkhorn_passes": "kernel",
     "sinkhorn_passes-many": "kernel",
+    "normal_product": "kernel",
     "matmul": "a",
     "matmul-dots": "a",
     "entropy": "plan",
