@@ -95,7 +95,7 @@ cdef class FrankWolfe:
     cdef int64_t[:, ::1] entry_flows
     cdef int64_t[::1] units, row_units, col_units, changed_by
     cdef ptrdiff_t[::1] changed, touched
-    cdef double[:, ::1] weights, gathered, strips
+    cdef double[:, ::1] weights, gathered
     cdef unsigned char[::1] packed
     cdef double[::1] zeros, peaks, shift
     cdef int n_threads
@@ -150,7 +150,6 @@ cdef class FrankWolfe:
         self.gathered = np.empty((n, most))
         size = most * ((m + lanes - 1) // lanes * lanes) * sizeof(double)
         self.packed = aligned_empty(size, np.uint8)
-        self.strips = aligned_empty((max(n_threads, 1), STRIP * m), np.float64)
         self.product, self.gradient_ = np.zeros((n, m)), np.empty((n, m))
         self.plan_, self.zeros = np.empty((n, m)), np.zeros(max(n, m))
         self.peaks = np.zeros(count_chunks(n, chunk_rows(n)))
@@ -384,17 +383,14 @@ cdef class FrankWolfe:
         for chunk in prange(chunks, num_threads=team(threads, chunks),
                             schedule="dynamic"):
             self.multiply_rows(chunk * size, min(chunk * size + size, n), changed, k,
-                               first, inner, rows, threadid(),
-                               begin > 0 or self.has_product)
+                               first, inner, rows, begin > 0 or self.has_product)
 
     cdef void multiply_rows(
         self, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t *changed, ptrdiff_t k,
-        ptrdiff_t first, ptrdiff_t inner, double *gathered, int thread, bint adds,
+        ptrdiff_t first, ptrdiff_t inner, double *gathered, bint adds,
     ) noexcept nogil:
         cdef ptrdiff_t i, r, j, at, rows, m = self.m
         cdef double *row
-        cdef double *out
-        cdef double *into
         at = begin
         while at < end:
             rows = min(STRIP, end - at)
@@ -415,17 +411,9 @@ cdef class FrankWolfe:
                     j = j + 1
                 if first < inner and self.col_losses is not None:
                     row[j] = 1.0
-            out = &self.strips[thread, 0]
-            isa.f64.product_rows(gathered + at * inner,
-                                 <const double *>&self.packed[0], inner, out, m, rows,
-                                 m)
-            into = &self.product[at, 0]
-            if adds:
-                for j in range(rows * m):
-                    into[j] += out[j]
-            else:
-                for j in range(rows * m):
-                    into[j] = out[j]
+            isa.f64.product_rows(gathered + at * inner, inner,
+                                 <const double *>&self.packed[0], inner,
+                                 &self.product[at, 0], m, rows, m, adds)
             at = at + rows
 
     cdef void weigh(

@@ -269,13 +269,13 @@ cdef void multiply(
         table = isa.f32
     else:
         table = isa.f64
-    table.product_rows(&plan[0, 0], <const real *>&right.packed[0], m, &half[0, 0], m,
-                       n, m)
+    table.product_rows(&plan[0, 0], m, <const real *>&right.packed[0], m, &half[0, 0],
+                       m, n, m, False)
     for panel in range(count_chunks(m, table.panel)):
         j = panel * table.panel
         table.pack_panel(&half[0, j], m, 1, NULL, n, min(table.panel, m - j),
                          &packed[j * n])
-    table.product_rows(&left[0, 0], &packed[0], n, &out[0, 0], m, n, m)
+    table.product_rows(&left[0, 0], n, &packed[0], n, &out[0, 0], m, n, m, False)
 
 
 cdef void add(const real[:, ::1] some, real[:, ::1] to) noexcept nogil:

@@ -7,6 +7,14 @@ def matmul(
     out: FloatArray,
     x: FloatArray | None = None,
     dots: Float64Array | None = None,
+    plus: FloatArray | None = None,
+    n_threads: int = 1,
+) -> None: ...
+def matmul_few(
+    a: FloatArray,
+    b: FloatArray | Rows,
+    out: FloatArray,
+    transposed: bool = False,
     n_threads: int = 1,
 ) -> None: ...
 def gibbs_product(

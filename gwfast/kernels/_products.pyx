@@ -11,6 +11,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
+from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport sgemm
 
 from ._rows cimport (
@@ -34,12 +35,21 @@ from ._rows cimport (
 
 import numpy as np
 
+from ._rows import aligned_empty
+
 # Rows of a product made at a time: as many as with a panel of the right factor stay in
-# the second cache; and at least as many a chunk, or reading the right factor shows,
-# the more so where it comes from memory each time.
+# the second cache; fewer, and reading the right factor anew for each would show.
 cdef ptrdiff_t PRODUCT_ROWS = 128
-cdef ptrdiff_t LEAST_PRODUCT_ROWS = 32
-cdef ptrdiff_t CACHED_BYTES = 1 << 22
+# Columns made at a time, for all rows: what is read of the right factor for so many, and
+# the sums of PRODUCT_ROWS, stay in the second cache. All of the right factor for them, so
+# many bytes at most, stays in the third.
+cdef ptrdiff_t PRODUCT_COLUMNS = 256, CACHED_BYTES = 1 << 23
+# Parts of a product that each thread makes, at least, so that all end at about the same
+# time; and panels of each of these, where rows are too few to share out.
+cdef ptrdiff_t PARTS_A_THREAD = 4, LEAST_PANELS = 2
+# Rows of a right factor that are packed where they are read, a multiple of those that
+# are summed at a time (csrc/product_kernels.inc).
+cdef ptrdiff_t PACKED_DEPTH = 384
 # Multiplications that `matmul` does between two looks at whether the process was
 # interrupted: a twentieth of a second with sixteen threads, half a second with one.
 cdef double UNINTERRUPTED = 1e10
@@ -53,34 +63,32 @@ def matmul(
     out,                     # OUT (n, m), not `a`; may be columns of a matrix
     x=None,                  # IN (k,)
     double[::1] dots=None,   # OUT (n,), given with `x`
+    plus=None,               # IN (n, m)
     int n_threads=1,
 ):
-    """``out = a @ b``, and ``dots = a @ x`` in the same read of `a`."""
+    """``out = a @ b``, ``+ plus`` where that is given, and ``dots = a @ x`` in the same
+    read of `a`.
+    """
     if b.is_float64:
-        multiply[double](as_rows(a), b, out, x, dots, n_threads)
+        multiply[double](as_rows(a), b, out, x, dots, plus, n_threads)
     else:
-        multiply[float](as_rows(a), b, out, x, dots, n_threads)
+        multiply[float](as_rows(a), b, out, x, dots, plus, n_threads)
 
 
 cdef multiply(
     Rows source, Panels b, real[:, :] out, const real[::1] x, double[::1] dots,
-    int n_threads,
+    const real[:, :] plus, int n_threads,
 ):
-    cdef ptrdiff_t n = source.n, k = source.m, m = b.m, chunk, i, end, rows
-    cdef ptrdiff_t size = max(chunk_rows(n), LEAST_PRODUCT_ROWS), chunks
+    cdef ptrdiff_t n = source.n, k = source.m, m = b.m, i, j, r, end, rows, cols
     cdef ptrdiff_t strip = source.strip if source.strip else PRODUCT_ROWS
     cdef const real *made
     cdef const real *right = <const real *>&b.packed[0]
-    cdef bint with_dots = x is not None
+    cdef bint with_dots = x is not None, adds = plus is not None
     cdef ptrdiff_t stride = row_stride[real](out)
     if real is float:
         table = isa.f32
     else:
         table = isa.f64
-    if k * m * <ptrdiff_t>sizeof(real) > CACHED_BYTES:
-        # No row depends on what is in its chunk, which may so depend on the threads.
-        size = max(size, min(PRODUCT_ROWS, (n + n_threads - 1) // n_threads))
-    chunks = count_chunks(n, size)
     b.check(source.is_float64)
     check("inner side of b", b.k, k)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
@@ -89,26 +97,124 @@ cdef multiply(
     if with_dots:
         check("x", x.shape[0], k)
         check("dots", dots.shape[0], n)
+    if adds:
+        row_stride[real](plus)
+        check_matrix("plus", plus.shape[0], plus.shape[1], n, m)
+    # No number of a product depends on the part that it is made in.
+    cdef ptrdiff_t size = min(PRODUCT_ROWS, (n + 7) // 8 * 8)
+    cdef ptrdiff_t chunks = count_chunks(n, size)
+    # Rows that are made when they are read are made once.
+    cdef ptrdiff_t width = m if source.strip else block_columns(
+        k, m, table.panel, sizeof(real), PARTS_A_THREAD * n_threads, chunks)
+    cdef ptrdiff_t part, parts = chunks * count_chunks(m, width)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
-    cdef ptrdiff_t first = 0, last, most = chunks
+    cdef ptrdiff_t first = 0, last, most = parts
     if <double>n * k * m > UNINTERRUPTED:
-        most = max(<ptrdiff_t>(UNINTERRUPTED / (<double>size * k * m)), n_threads)
-    while first < chunks:
-        last = min(first + most, chunks)
+        most = max(<ptrdiff_t>(UNINTERRUPTED / (<double>size * k * width)), n_threads)
+    while first < parts:
+        last = min(first + most, parts)
         with nogil:
-            for chunk in prange(first, last, num_threads=team(n_threads, last - first),
-                                schedule="dynamic"):
-                end = min(chunk * size + size, n)
-                i = chunk * size
+            for part in prange(first, last, num_threads=team(n_threads, last - first),
+                               schedule="dynamic"):
+                i = part % chunks * size
+                end = min(i + size, n)
+                j = part // chunks * width
+                cols = min(width, m - j)
                 while i < end:
                     rows = min(strip, end - i)
                     made = <const real *>source.at(i, rows, &scratch[threadid(), 0])
-                    table.product_rows(made, right, k, &out[i, 0], stride, rows, m)
-                    if with_dots:
+                    if adds:
+                        for r in range(i, i + rows):
+                            memcpy(&out[r, j], &plus[r, j], cols * sizeof(real))
+                    table.product_rows(made, k, right + j * k, k, &out[i, j], stride,
+                                       rows, cols, adds)
+                    if with_dots and j == 0:
                         table.dot_each_row(made, &x[0], &dots[i], rows, k)
                     i = i + strip
         first = last
         PyErr_CheckSignals()
+
+
+cdef ptrdiff_t block_columns(
+    ptrdiff_t k, ptrdiff_t m, ptrdiff_t panel, ptrdiff_t itemsize, ptrdiff_t parts,
+    ptrdiff_t chunks,
+) noexcept:
+    """Columns that are made at a time, whole panels: no more than stay in the caches,
+    and few enough to make so many parts with the chunks of rows.
+    """
+    cdef ptrdiff_t panels = count_chunks(m, panel)
+    cdef ptrdiff_t most = min(PRODUCT_COLUMNS * sizeof(float), CACHED_BYTES // k)
+    cdef ptrdiff_t cached = max(most // (itemsize * panel), 1)
+    cdef ptrdiff_t shared = count_chunks(panels, count_chunks(parts, chunks))
+    most = min(cached, max(shared, LEAST_PANELS))
+    return count_chunks(panels, count_chunks(panels, most)) * panel
+
+
+def matmul_few(
+    a,                     # IN (n, k)
+    b,                     # IN (k, m), or (m, k) if `transposed`
+    out,                   # OUT (n, m), neither `a` nor `b`
+    bint transposed=False,
+    int n_threads=1,
+):
+    """``out = a @ b`` of a few rows, to the last bit that of `matmul`: the right factor
+    is packed where it is read, and not kept. Rows that are made when asked for have to
+    be `transposed`.
+    """
+    cdef Rows right = as_rows(b)
+    if right.is_float64:
+        multiply_few[double](a, right, out, transposed, n_threads)
+    else:
+        multiply_few[float](a, right, out, transposed, n_threads)
+
+
+cdef multiply_few(
+    const real[:, ::1] a, Rows b, real[:, :] out, bint transposed, int n_threads
+):
+    cdef ptrdiff_t n = a.shape[0], k = b.m if transposed else b.n
+    cdef ptrdiff_t m = b.n if transposed else b.m
+    cdef ptrdiff_t row = 1 if transposed else m, col = k if transposed else 1
+    cdef ptrdiff_t j, l, at, depth, cols, part, stride = row_stride[real](out)
+    cdef const real *made
+    cdef real *panels
+    if real is float:
+        table = isa.f32
+    else:
+        table = isa.f64
+    check("columns of a", a.shape[1], k)
+    check_matrix("out", out.shape[0], out.shape[1], n, m)
+    if b.strip and not transposed:
+        raise ValueError("b must be transposed where its rows are made when asked for")
+    cdef ptrdiff_t width = block_columns(
+        k, m, table.panel, sizeof(real), PARTS_A_THREAD * n_threads, 1)
+    if b.strip:
+        width = min(width, b.strip // table.panel * table.panel)
+    cdef ptrdiff_t parts = count_chunks(m, width)
+    cdef float[:, ::1] scratch = b.scratch(n_threads)
+    cdef unsigned char[:, ::1] packed = aligned_empty(
+        (max(n_threads, 1), PACKED_DEPTH * width * sizeof(real)), np.uint8)
+    with nogil:
+        for part in prange(parts, num_threads=team(n_threads, parts),
+                           schedule="dynamic"):
+            j = part * width
+            cols = min(width, m - j)
+            panels = <real *>&packed[threadid(), 0]
+            if transposed:
+                made = <const real *>b.at(j, cols, &scratch[threadid(), 0])
+            else:
+                made = <const real *>b.at(0, k, NULL) + j
+            l = 0
+            while l < k:
+                depth = min(PACKED_DEPTH, k - l)
+                at = 0
+                while at < cols:
+                    table.pack_panel(made + l * row + at * col, row, col, NULL, depth,
+                                     min(table.panel, cols - at), panels + at * depth)
+                    at = at + table.panel
+                table.product_rows(&a[0, l], k, panels, depth, &out[0, j], stride, n,
+                                   cols, l > 0)
+                l = l + depth
+    PyErr_CheckSignals()
 
 
 def gibbs_product(

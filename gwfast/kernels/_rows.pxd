@@ -43,8 +43,9 @@ cdef extern from "gwfast.h" nogil:
         ptrdiff_t panel, lanes
         void (*pack_panel)(const float *, ptrdiff_t, ptrdiff_t, const float *,
                            ptrdiff_t, ptrdiff_t, float *) noexcept nogil
-        void (*product_rows)(const float *, const float *, ptrdiff_t, float *,
-                             ptrdiff_t, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*product_rows)(const float *, ptrdiff_t, const float *, ptrdiff_t,
+                             float *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
+                             int) noexcept nogil
         void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
 
@@ -82,8 +83,9 @@ cdef extern from "gwfast.h" nogil:
         ptrdiff_t panel, lanes
         void (*pack_panel)(const double *, ptrdiff_t, ptrdiff_t, const double *,
                            ptrdiff_t, ptrdiff_t, double *) noexcept nogil
-        void (*product_rows)(const double *, const double *, ptrdiff_t, double *,
-                             ptrdiff_t, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*product_rows)(const double *, ptrdiff_t, const double *, ptrdiff_t,
+                             double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
+                             int) noexcept nogil
         void (*dot_each_row)(const double *, const double *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
 

@@ -374,8 +374,9 @@ cdef class Product(Rows):
     cdef const void *at(
         self, ptrdiff_t i, ptrdiff_t rows, float *scratch
     ) noexcept nogil:
-        isa.f32.product_rows(&self.left[i, 0], <const float *>&self.right.packed[0],
-                             self.k, scratch, self.m, rows, self.m)
+        isa.f32.product_rows(&self.left[i, 0], self.k,
+                             <const float *>&self.right.packed[0], self.k, scratch,
+                             self.m, rows, self.m, False)
         return scratch
 
     cdef int ready(self) except -1:

@@ -161,10 +161,14 @@ def topk_rows(x, indices, values, n_threads=1):
     values[:] = np.take_along_axis(x, indices, axis=1)
 
 
-def matmul(a, b, out, x=None, dots=None, n_threads=1):
-    out[:] = a.astype(np.float64) @ b
+def matmul(a, b, out, x=None, dots=None, plus=None, n_threads=1):
+    out[:] = a.astype(np.float64) @ b + (0.0 if plus is None else plus)
     if x is not None:
         dots[:] = a.astype(np.float64) @ x.astype(np.float64)
+
+
+def matmul_few(a, b, out, transposed=False, n_threads=1):
+    out[:] = a.astype(np.float64) @ (b.T if transposed else b).astype(np.float64)
 
 
 def gibbs_product(a, b, f, g, epsilon, out, work, n_threads=1):

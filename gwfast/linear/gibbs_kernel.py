@@ -127,7 +127,7 @@ def contract(x, rows, y, u, v, n_threads):
     """``x' T y`` and the row sums of ``T = diag(u) rows diag(v)``, rows read once."""
     moved, sums = aligned_empty((len(x), y.shape[1])), np.empty(len(x))
     panels = Panels(y, False, v, n_threads)
-    _products.matmul(rows, panels, moved, v, sums, n_threads)
+    _products.matmul(rows, panels, moved, v, sums, n_threads=n_threads)
     moved *= u[:, None]
     state = np.empty((x.shape[1], y.shape[1]))
     _products.gram(x, moved, state, n_threads)

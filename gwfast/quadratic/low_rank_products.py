@@ -37,8 +37,9 @@ from .sampled_rest import SampledRest, least_kept
 # they save more time than they take. Of 5000 words 16 products were whole with 80, 13
 # with 112, 11 with 128 and 4 with 312, which took longer in all; and what is kept of
 # each of the last plans takes as much room as these. Hops between 1985 and 1919 cells
-# took as long with 64 as with 112, or less.
-POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK = 32, 64, 104
+# took as long with 64 as with 112, or less. Whole panels of them: a part of one takes
+# as long to multiply by.
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK, PANEL = 32, 64, 96, 32
 # Rows that are measured: so many evenly spread, and as many of those that the leading
 # eigenvectors leave out most of.
 MEASURED = 8
@@ -73,7 +74,8 @@ def suits(shape, symmetric):
 
 def rank_for(shape):
     """Number of eigenvectors."""
-    return int(np.clip(min(shape) // POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK))
+    rank = min(shape) // POINTS_PER_VECTOR // PANEL * PANEL
+    return int(np.clip(rank, LEAST_RANK, MAX_RANK))
 
 
 class LeadingParts:
@@ -202,21 +204,24 @@ class ThinPart(NamedTuple):
         return parts[-1]._replace(left=left, right=right)
 
     def writer(self):
-        """A function that writes some rows, a slice, of it."""
+        """A function that writes some rows, a slice, of it, and of a matrix (n, m) that
+        it is added to, unless that is None.
+        """
         right = np.concatenate([self.right, self.others.T])
         packed = Panels(right, n_threads=self.n_threads)
 
-        def write(rows, out):
+        def write(rows, out, plus=None):
             left = np.concatenate([self.vectors[rows], self.left[rows]], axis=1)
-            _products.matmul(left, packed, out, n_threads=self.n_threads)
+            given = dict(plus=None if plus is None else plus[rows])
+            _products.matmul(left, packed, out, **given, n_threads=self.n_threads)
 
         return write
 
-    def finish(self, out):
-        """Write all of it."""
+    def finish(self, out, plus=None):
+        """Write all of it, and of a matrix (n, m) that it is added to."""
         write, width = self.writer(), 2 * self.left.shape[1]
         for rows in row_blocks(len(out), width, FINISHED_BYTES):
-            write(rows, out[rows])
+            write(rows, out[rows], plus)
 
     def rows(self, some):
         """A few of its rows."""
@@ -310,9 +315,7 @@ class LowRankProducts:
         known = 0.0 if rest is None else rest[factors.measured]
         if self._error(over, whole - known) <= max_error:
             self._run += 1
-            self._part.finish(out)
-            if rest is not None:
-                out += rest
+            self._part.finish(out, rest)
             return Made.THIN
         given = plan, out, whole, rest, max_error, deadline
         if plan is over and self._may_sample(plan) and self._sample(*given):

@@ -9,6 +9,9 @@ from ..utils.deadline import NEVER
 # Bytes of a right factor that are packed at a time, at most: the left one is read anew
 # for each such part. And its columns at least.
 PACKED_BYTES, LEAST_COLUMNS = 8 << 20, 64
+# Rows of a left factor, at most, for which the right one is packed where it is read: they
+# are read anew for each few of its columns.
+FEW_ROWS = 256
 # Of a product, between two looks at a deadline: a tenth of a second, or half of one on
 # one thread. Rows of a product do not depend on those made with them.
 MULTIPLICATIONS = 10**10
@@ -28,6 +31,12 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
     n_threads : int
     deadline : Deadline, default=NEVER
     """
+    packed = isinstance(b, Panels) or out is b
+    if not packed and isinstance(a, np.ndarray) and len(a) <= FEW_ROWS:
+        deadline.check()
+        transposed = isinstance(b, Shifted)  # symmetric, its columns are rows
+        _products.matmul_few(a, b, out, transposed, n_threads=n_threads)
+        return
     if isinstance(b, np.ndarray) and b.nbytes <= PACKED_BYTES:
         b = Panels(b, n_threads=n_threads)
     if isinstance(b, Panels) and (size := len(a) * b.k * b.m) <= MULTIPLICATIONS:

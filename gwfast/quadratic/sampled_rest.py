@@ -77,10 +77,9 @@ class SampledRest:
         for i in range(0, n, step):
             deadline.check()
             rows = slice(i, min(i + step, n))
-            made, product = self._make(rows, out[rows]), out[rows]
-            write(rows, product)
+            made = self._make(rows, out[rows])
+            write(rows, out[rows], rest)
             if rest is not None:
-                product += rest[rows]
                 given = self._plan[rows], rest[rows], self._n_threads
                 elsewhere += _kernels.dot(*given)
             elsewhere -= self._place(rows, made, rest, out)

@@ -330,7 +330,7 @@ def _multiply(rows, y, n_threads):
     panels = Panels(y, n_threads=n_threads)
     n = rows.n if hasattr(rows, "n") else len(rows)
     moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
-    _products.matmul(rows, panels, moved, ones, sums, n_threads)
+    _products.matmul(rows, panels, moved, ones, sums, n_threads=n_threads)
     return moved, sums
 
 

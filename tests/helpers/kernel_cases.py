@@ -59,6 +59,9 @@ TOLERANCES = {
     "matmul-transposed": (5e-7, 0),
     "matmul-scaled": (5e-7, 0),
     "matmul-dots": (2e-6, 0),
+    "matmul-plus": (5e-7, 0),
+    "matmul_few": (5e-7, 0),
+    "matmul_few-transposed": (5e-7, 0),
     "gibbs_product": (1.5e-5, 1.2e-38),
     "gram": (1e-6, 0),
     "dot": (5e-7, 0),
@@ -104,6 +107,9 @@ WIDE_TOLERANCES = {
     "matmul-transposed": (2e-15, 0),
     "matmul-scaled": (2e-15, 0),
     "matmul-dots": (4e-15, 0),
+    "matmul-plus": (2e-15, 0),
+    "matmul_few": (2e-15, 0),
+    "matmul_few-transposed": (2e-15, 0),
     "dot": (2e-15, 0),
     "distance": (2e-15, 0),
     "deviation": (1e-13, 0),
@@ -370,6 +376,25 @@ CASES = {
             "dots": buffer(n, dtype=float),
         },
         ["out", "dots"],
+    ),
+    "matmul-plus": (
+        lambda n, m, rng: CASES["matmul"][0](n, m, rng) | {"plus": matrix(rng, n, m)},
+        ["out"],
+    ),
+    "matmul_few": (
+        lambda n, m, rng: {
+            "a": matrix(rng, n, WIDTH),
+            "b": matrix(rng, WIDTH, m),
+            "out": buffer(n, m),
+        },
+        ["out"],
+    ),
+    "matmul_few-transposed": (
+        lambda n, m, rng: (
+            CASES["matmul_few"][0](n, m, rng)
+            | {"b": matrix(rng, m, WIDTH), "transposed": True}
+        ),
+        ["out"],
     ),
     "gibbs_product": (
         lambda n, m, rng: {

@@ -117,7 +117,7 @@ def read(rows, n_threads):
     _exponentials.logsumexp_cols(rows, **given, out=by_col, n_threads=n_threads)
     out, dots, b = buffer(n, 3), np.empty(n), matrix(rng, 3, m)
     panels = _rows.Panels(b, transposed=True)
-    _products.matmul(rows, panels, out, b[0], dots, n_threads)
+    _products.matmul(rows, panels, out, b[0], dots, n_threads=n_threads)
     top = np.empty((n, 2), dtype=np.intp), buffer(n, 2)
     _kernels.topk_rows(rows, *top, n_threads)
     p, q, u, v = masses(n, rng), masses(m, rng), buffer(n), buffer(m)

@@ -75,6 +75,55 @@ def test_panels_are_the_same_on_any_number_of_threads(transposed, n_threads, isa
     np.testing.assert_array_equal(together, alone)
 
 
+# So many that they are made in parts: of rows, of columns that stay in cache (256 of
+# float32), of few columns for each thread, and of the inner side where it is packed
+# (384).
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("n", "k", "m"), [(3, 385, 1100), (64, 900, 70), (137, 384, 290), (300, 40, 1100)]
+)
+def test_products_do_not_depend_on_their_parts(n, k, m, dtype, isa, seed):
+    rng = np.random.default_rng(seed)
+    a, b, plus = (rng.normal(size=s).astype(dtype) for s in ((n, k), (k, m), (n, m)))
+    size, alone = np.abs(a) @ np.abs(b), np.empty((n, m), dtype)
+    _products.matmul(a, _rows.Panels(b), alone)
+    few = 4 * np.finfo(dtype).eps * k**0.5
+    assert (np.abs(alone - a.astype(float) @ b.astype(float)) <= few * size).all()
+    added = np.empty((n, m), dtype)
+    _products.matmul(a, _rows.Panels(b), added, plus=plus)
+    assert (np.abs(added - alone - plus) <= few * (size + np.abs(plus))).all()
+    for n_threads in (1, 2, 3, 16):
+        given = dict(n_threads=n_threads)
+        together = np.empty((n, m), dtype)
+        _products.matmul(a, _rows.Panels(b), together, **given)
+        np.testing.assert_array_equal(together, alone)
+        _products.matmul(a, _rows.Panels(b), together, plus=plus, **given)
+        np.testing.assert_array_equal(together, added)
+        together, around = np.empty((n, m + 9), dtype)[:, 4:-5], together
+        _products.matmul_few(a, b, together, **given)
+        np.testing.assert_array_equal(together, alone)
+        _products.matmul_few(a, np.ascontiguousarray(b.T), around, True, **given)
+        np.testing.assert_array_equal(around, alone)
+    if dtype == np.float32:
+        rows = _rows.Shifted(np.ascontiguousarray(b.T), 0.25, 3.0)
+        _products.matmul(a, _rows.Panels(rows, True), alone)
+        _products.matmul_few(a, rows, around, True, n_threads=2)
+        np.testing.assert_array_equal(around, alone)
+
+
+def test_products_of_few_rows_refuse_what_they_cannot_read():
+    a, b = np.ones((2, 5), np.float32), np.ones((5, 7), np.float32)
+    out = np.empty((2, 7), np.float32)
+    with pytest.raises(ValueError, match="columns of a"):
+        _products.matmul_few(a, b, out, True)
+    with pytest.raises(ValueError, match="out must have shape"):
+        _products.matmul_few(a, b, out[:, :6])
+    with pytest.raises(ValueError, match="transposed"):
+        _products.matmul_few(a, _rows.Shifted(b), out)
+    with pytest.raises(ValueError, match="plus must have shape"):
+        _products.matmul(a, _rows.Panels(b), out, plus=out[:1])
+
+
 def test_gram_of_many_columns_agrees_with_its_twin(seed):
     """Where its partial products are so large that there are but four of them."""
     rng = np.random.default_rng(seed)
