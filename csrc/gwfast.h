@@ -106,6 +106,16 @@ typedef struct {
  * thousand rows stay in the second cache, and their sum is worth adding up lanes. */
 #define GWF_SAMPLED 128
 
+/* Rows of a panel (`pack_panel`) that a product sums in registers before the sum goes
+ * to memory, at most: 28 KB at the widest vectors, which first caches of 32 KB hold. */
+#define GWF_DEPTH 224
+/* The same of k rows, evenly: the sum of a short rest takes as long to read and write
+ * as any. */
+static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
+    const ptrdiff_t parts = (k + GWF_DEPTH - 1) / GWF_DEPTH;
+    return (k + parts - 1) / parts;
+}
+
 /* Finite stand-in for infinity: differences of two of them stay finite. */
 #define GWF_HUGE 1e37f
 

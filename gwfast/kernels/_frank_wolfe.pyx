@@ -9,7 +9,7 @@ part of the mass moves, or each row by itself. A vertex has fewer than n + m ent
 and the next one shares most of them: only rows that changed go through the product, and
 everything else that a step needs is a sum over entries of a vertex.
 """
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport prange
 from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t

@@ -26,6 +26,7 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
+    gwf_depth,
     isa,
     real,
     rounded_off,
@@ -40,16 +41,13 @@ from ._rows import aligned_empty
 # Rows of a product made at a time: as many as with a panel of the right factor stay in
 # the second cache; fewer, and reading the right factor anew for each would show.
 cdef ptrdiff_t PRODUCT_ROWS = 128
-# Columns made at a time, for all rows: what is read of the right factor for so many, and
-# the sums of PRODUCT_ROWS, stay in the second cache. All of the right factor for them, so
-# many bytes at most, stays in the third.
+# Columns made at a time, for all rows: what is read of the right factor for so many,
+# and the sums of PRODUCT_ROWS, stay in the second cache. All of the right factor for
+# them, so many bytes at most, stays in the third.
 cdef ptrdiff_t PRODUCT_COLUMNS = 256, CACHED_BYTES = 1 << 23
 # Parts of a product that each thread makes, at least, so that all end at about the same
 # time; and panels of each of these, where rows are too few to share out.
 cdef ptrdiff_t PARTS_A_THREAD = 4, LEAST_PANELS = 2
-# Rows of a right factor that are packed where they are read, a multiple of those that
-# are summed at a time (csrc/product_kernels.inc).
-cdef ptrdiff_t PACKED_DEPTH = 384
 # Multiplications that `matmul` does between two looks at whether the process was
 # interrupted: a twentieth of a second with sixteen threads, half a second with one.
 cdef double UNINTERRUPTED = 1e10
@@ -174,7 +172,7 @@ cdef multiply_few(
     cdef ptrdiff_t n = a.shape[0], k = b.m if transposed else b.n
     cdef ptrdiff_t m = b.n if transposed else b.m
     cdef ptrdiff_t row = 1 if transposed else m, col = k if transposed else 1
-    cdef ptrdiff_t j, l, at, depth, cols, part, stride = row_stride[real](out)
+    cdef ptrdiff_t i, j, at, depth, cols, part, stride = row_stride[real](out)
     cdef const real *made
     cdef real *panels
     if real is float:
@@ -189,10 +187,11 @@ cdef multiply_few(
         k, m, table.panel, sizeof(real), PARTS_A_THREAD * n_threads, 1)
     if b.strip:
         width = min(width, b.strip // table.panel * table.panel)
-    cdef ptrdiff_t parts = count_chunks(m, width)
+    # Packed are the rows that are summed at a time, for the same sums as of `matmul`.
+    cdef ptrdiff_t parts = count_chunks(m, width), most = gwf_depth(k)
     cdef float[:, ::1] scratch = b.scratch(n_threads)
     cdef unsigned char[:, ::1] packed = aligned_empty(
-        (max(n_threads, 1), PACKED_DEPTH * width * sizeof(real)), np.uint8)
+        (max(n_threads, 1), most * width * sizeof(real)), np.uint8)
     with nogil:
         for part in prange(parts, num_threads=team(n_threads, parts),
                            schedule="dynamic"):
@@ -203,17 +202,17 @@ cdef multiply_few(
                 made = <const real *>b.at(j, cols, &scratch[threadid(), 0])
             else:
                 made = <const real *>b.at(0, k, NULL) + j
-            l = 0
-            while l < k:
-                depth = min(PACKED_DEPTH, k - l)
+            i = 0
+            while i < k:
+                depth = min(most, k - i)
                 at = 0
                 while at < cols:
-                    table.pack_panel(made + l * row + at * col, row, col, NULL, depth,
+                    table.pack_panel(made + i * row + at * col, row, col, NULL, depth,
                                      min(table.panel, cols - at), panels + at * depth)
                     at = at + table.panel
-                table.product_rows(&a[0, l], k, panels, depth, &out[0, j], stride, n,
-                                   cols, l > 0)
-                l = l + depth
+                table.product_rows(&a[0, i], k, panels, depth, &out[0, j], stride, n,
+                                   cols, i > 0)
+                i = i + depth
     PyErr_CheckSignals()
 
 

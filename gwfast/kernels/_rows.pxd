@@ -132,6 +132,7 @@ cdef extern from "gwfast.h" nogil:
                           ptrdiff_t) noexcept nogil
         void (*fold)(float *, double *, ptrdiff_t) noexcept nogil
     const gwf_isa *gwf_supported_isa(int)
+    ptrdiff_t gwf_depth(ptrdiff_t)
     float GWF_HUGE
     ptrdiff_t GWF_SAMPLED
 

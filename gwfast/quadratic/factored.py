@@ -232,7 +232,17 @@ class Factored(ResumableFactored):
 
     def _core(self, state=None):
         state = self.state if state is None else state
-        return self.problem.x.signature @ state @ self.problem.y.signature
+        left, right = self.problem.x.signature, self.problem.y.signature
+        return left @ state @ right if self._signs is None else self._signs * state
+
+    @functools.cached_property
+    def _signs(self):
+        """What signatures without coupled features multiply a state by, or None."""
+        sides = self.problem.x.signature, self.problem.y.signature
+        diagonals = [np.diagonal(side) for side in sides]
+        if any((np.diag(d) != s).any() for d, s in zip(diagonals, sides, strict=True)):
+            return None
+        return np.multiply.outer(*diagonals)
 
     def _objective(self, rows, cols):
         separable = rows @ self.row_cost + cols @ self.col_cost

@@ -342,7 +342,7 @@ class LowRankProducts:
         its mass; returns whether that does.
         """
         left_out = max_error / (SAFETY * self._error(plan, whole) or np.inf)
-        least = least_kept(plan, left_out)
+        least = least_kept(plan, left_out, self._n_threads)
         if least is None:
             return False
         factors = self._parts.of(self._bilinear)

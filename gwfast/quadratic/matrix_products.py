@@ -9,8 +9,8 @@ from ..utils.deadline import NEVER
 # Bytes of a right factor that are packed at a time, at most: the left one is read anew
 # for each such part. And its columns at least.
 PACKED_BYTES, LEAST_COLUMNS = 8 << 20, 64
-# Rows of a left factor, at most, for which the right one is packed where it is read: they
-# are read anew for each few of its columns.
+# Rows of a left factor, at most, for which the right one is packed where it is read:
+# they are read anew for each few of its columns.
 FEW_ROWS = 256
 # Of a product, between two looks at a deadline: a tenth of a second, or half of one on
 # one thread. Rows of a product do not depend on those made with them.

@@ -24,6 +24,9 @@ BYTES_KEPT = 32
 MULTIPLICATIONS = 3 * 10**10
 # Rows of a plan by which it is told which entries these are.
 LOOKED_AT = 64
+# Last bits of a fraction that do not count where fractions are counted: a bin is less
+# than one percent wide.
+BIN_BITS = 16
 # In place of a fraction of nothing.
 TINY = float(np.finfo(np.float32).tiny)
 
@@ -137,21 +140,26 @@ def _flat(matrix, rows):
     return matrix[rows].reshape(-1)
 
 
-def least_kept(plan, left_out):
+def least_kept(plan, left_out, n_threads):
     """What an entry has at least, by its row or by its column, a fraction of their
     masses, for the others to have this share of the mass; None if too many would be
     kept.
     """
-    masses = plan.sum(axis=1), plan.sum(axis=0)
+    masses = tuple(map(np.empty, plan.shape))
+    _kernels.marginals(plan, *masses, ColumnSums(*plan.shape), n_threads)
     some = slice(None, None, max(len(plan) // LOOKED_AT, 1))
     few, less = plan[some], np.minimum.outer(masses[0][some], masses[1])
-    ratios = np.divide(few, less, out=np.zeros_like(few), where=less > 0)
-    order = np.argsort(-ratios, axis=None)
-    mass = np.cumsum(few.reshape(-1)[order], dtype=np.float64)
-    last = np.searchsorted(mass, (1 - left_out) * mass[-1])
-    if last > min(MOST, MOST_KEPT / plan.size) * len(order):
+    ratios = np.zeros_like(few)
+    np.divide(few, less, out=ratios, where=less > 0, casting="same_kind")
+    # Which of them is the last is told by a histogram, not by their order.
+    bins = (ratios.view(np.int32) >> BIN_BITS).reshape(-1)
+    mass = np.cumsum(np.bincount(bins, few.reshape(-1))[::-1])
+    last = len(mass) - 1 - int(np.searchsorted(mass, (1 - left_out) * mass[-1]))
+    kept = np.count_nonzero(bins >= max(last, 1))  # the first is of nothing
+    if kept > min(MOST, MOST_KEPT / plan.size) * len(bins):
         return None
-    fraction = max(float(ratios.reshape(-1)[order[last]]), TINY)
+    fraction = np.array(last << BIN_BITS, np.int32).view(np.float32)
+    fraction = max(float(fraction), TINY)
     return tuple(
         np.where(one > 0, fraction * one, np.inf).astype(np.float32) for one in masses
     )

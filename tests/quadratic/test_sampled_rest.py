@@ -64,7 +64,7 @@ def nothing(factors):
 def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkeypatch):
     monkeypatch.setattr(sampled_rest, "MOST", 0.5)
     factors = LeadingParts(2).of(bilinear_of(costs))
-    least = least_kept(plan, share)
+    least = least_kept(plan, share, 2)
     kept = plan >= np.minimum.outer(*least)
     assert not kept[7].any() and not kept[:, 9].any()
     assert plan[~kept].sum() == pytest.approx(share, rel=0.3)
@@ -91,7 +91,7 @@ def test_the_rest_is_made_where_the_plan_has_its_mass(share, costs, plan, monkey
 
 def test_blocks_of_rows_make_the_same(costs, plan, monkeypatch):
     factors = LeadingParts(2).of(bilinear_of(costs))
-    rest = SampledRest(plan, least_kept(plan, 0.3), factors, 2)
+    rest = SampledRest(plan, least_kept(plan, 0.3, 2), factors, 2)
     before = np.random.default_rng(3).random((N, M), dtype=np.float32)
     whole, parts = np.empty((2, N, M), np.float32)
     given = nothing(factors), before
@@ -107,7 +107,7 @@ def test_costs_in_float16_are_read_as_they_are(costs, plan):
     sides = [DenseCost(cost.astype(np.float16)).shifted(0.25, 2.0) for cost in costs]
     arrays = [2 * (cost.astype(np.float16).astype(float) - 0.25) for cost in costs]
     factors = LeadingParts(2).of(BilinearTerm(*sides, True, 2))
-    least = least_kept(plan, 0.3)
+    least = least_kept(plan, 0.3, 2)
     kept = plan >= np.minimum.outer(*least)
     expected = left_out(factors, np.where(kept, plan, 0), arrays)
     made, size = np.empty((N, M), np.float32), np.abs(expected).max()
@@ -118,12 +118,12 @@ def test_costs_in_float16_are_read_as_they_are(costs, plan):
 
 def test_plans_without_few_large_entries_are_not_sampled(plan, monkeypatch):
     even = np.full((N, M), 1 / (N * M), np.float32)
-    assert least_kept(even, 0.3) is None
-    assert least_kept(plan, 0.3) is not None
+    assert least_kept(even, 0.3, 2) is None
+    assert least_kept(plan, 0.3, 2) is not None
     with monkeypatch.context() as patch:
         patch.setattr(sampled_rest, "MOST_KEPT", 100)
-        assert least_kept(plan, 0.3) is None
-    assert least_kept(np.zeros_like(plan), 0.3) is not None
+        assert least_kept(plan, 0.3, 2) is None
+    assert least_kept(np.zeros_like(plan), 0.3, 2) is not None
 
 
 def weighted_error(wrong, plan):
