@@ -159,6 +159,12 @@ class PointCloud:
     def has_factors(self) -> bool:
         return self.metric != "euclidean"
 
+    @functools.cached_property
+    def signs(self) -> Float64Array | None:
+        """The diagonal (r,) of the signature; None if that couples features."""
+        diagonal = np.diagonal(self.signature).copy()
+        return diagonal if (np.diag(diagonal) == self.signature).all() else None
+
     @property
     def identity(self) -> tuple[Any, ...]:
         """What tells these points from others."""
@@ -362,6 +368,11 @@ class DenseCost:
         """The least and the largest cost."""
         return float(self.matrix.min()), float(self.matrix.max())
 
+    @functools.cached_property
+    def mean(self) -> float:
+        """The mean cost."""
+        return float(self.matrix.sum(dtype=np.float64)) / self.n**2
+
     @property
     def is_constant(self) -> bool:
         """Whether all costs are one number, up to rounding."""
@@ -392,7 +403,8 @@ class DenseCost:
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
         part.n = len(part.matrix)
-        vars(part).pop("extremes", None)
+        for known in ("extremes", "mean"):
+            vars(part).pop(known, None)
         return part
 
     def to_dense(self) -> DenseCost:

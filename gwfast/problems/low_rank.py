@@ -6,6 +6,8 @@ leading eigenvectors; distances have few that matter. Where a problem ends is th
 the matrices themselves to say.
 """
 
+import weakref
+
 import numpy as np
 import scipy.linalg
 
@@ -34,15 +36,59 @@ class LeadingCost(LowRankCost):
 
     def __init__(self, cost, shift, n_threads):
         self.n = cost.n
-        low, high = cost.extremes
-        unit = max(high - shift, shift - low) or 1.0
-        matrix = cost.shifted(shift, 1.0 / unit)
-        vectors, values = leading_eigenpairs(matrix, RANK, n_threads)
-        size = np.sqrt(square_lengths(matrix, n_threads).sum())
+        span = leading_span(cost, n_threads)
+        vectors, values, size = span.eigenpairs(shift)
         found = np.sqrt(values @ values)
         self.left_out = np.sqrt(max(1.0 - (found / size) ** 2, 0.0)) if size else 0.0
         self._set_eigenpairs(vectors, values)
-        self.scale *= unit
+        self.scale *= span.unit
+
+
+class LeadingSpan:
+    """What the leading eigenvectors of symmetric costs span, and the vector of ones:
+    of the costs less any number.
+
+    Attributes
+    ----------
+    unit : float
+        Of the costs.
+    """
+
+    def __init__(self, cost, n_threads):
+        mean, (low, high) = cost.mean, cost.extremes
+        self.unit, self._mean = max(high - mean, mean - low) or 1.0, mean
+        matrix = cost.shifted(mean, 1.0 / self.unit)
+        basis = _random_basis(matrix, RANK - 1, n_threads)
+        vectors, values = _eigenpairs_in(_with_ones(basis), matrix, n_threads)
+        order = np.argsort(-np.abs(values), kind="stable")
+        self._vectors, self._values = vectors[:, order], values[order]
+        self._square = square_lengths(matrix, n_threads).sum()
+
+    def eigenpairs(self, shift):
+        """Those of the costs less `shift`, in their unit: float32 vectors (n, RANK) and
+        float64 values (RANK,); and the Frobenius norm of all.
+        """
+        more = (self._mean - shift) / self.unit
+        ones = self._vectors.sum(axis=0, dtype=np.float64)
+        core = np.diag(self._values) + more * np.outer(ones, ones)
+        values, vectors = np.linalg.eigh(core)
+        size = np.sqrt(self._square + (len(self._vectors) * more) ** 2)
+        return self._vectors @ vectors.astype(np.float32), values, size
+
+    def basis(self, rank):
+        """Orthonormal columns (n, rank) of ones and of the largest eigenvectors."""
+        return _with_ones(self._vectors[:, : rank - 1])
+
+
+# The spans of costs, as long as these are there.
+_SPANS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def leading_span(cost, n_threads):
+    """The `LeadingSpan` of a symmetric `DenseCost`, which is made once."""
+    if cost not in _SPANS:
+        _SPANS[cost] = LeadingSpan(cost, n_threads)
+    return _SPANS[cost]
 
 
 def has_low_rank(problem, shape):
@@ -63,7 +109,7 @@ def low_rank_problem(problem, n_threads):
         return None
     if any(side.is_constant for side in sides):
         return None
-    shift = sum(float(side.matrix.mean(dtype=np.float64)) for side in sides) / 2
+    shift = sum(side.mean for side in sides) / 2
     made = []
     for side in sides:
         made.append(LeadingCost(side, shift, n_threads))
@@ -72,21 +118,45 @@ def low_rank_problem(problem, n_threads):
     return problem.with_geometries(*made)
 
 
-def leading_eigenpairs(matrix, rank, n_threads):
+def leading_eigenpairs(matrix, rank, n_threads, span=None):
     """Float32 vectors (n, rank) and float64 values (rank,), about the largest of a
-    symmetric matrix with entries of order one, an array or `Shifted`, by a power of it
-    on random vectors (Halko, Martinsson and Tropp, SIAM Review 2011).
+    symmetric matrix with entries of order one, an array or `Shifted`: of those that the
+    `LeadingSpan` of the same costs, in whatever units, has, if that is given.
     """
     if not isinstance(matrix, Shifted):
         matrix = np.asarray(matrix, np.float32)
+    if span is None:
+        basis = _orthonormal(_random_basis(matrix, rank, n_threads))
+    else:
+        basis = span.basis(rank)
+    return _eigenpairs_in(basis, matrix, n_threads)
+
+
+def _random_basis(matrix, rank, n_threads):
+    """Columns that about span so many leading eigenvectors: a power of the matrix on
+    random ones (Halko, Martinsson and Tropp, SIAM Review 2011).
+    """
     rng = np.random.default_rng(0)
     basis = rng.standard_normal((len(matrix), rank), dtype=np.float32)
     for _ in range(2):
         basis = _times(matrix, basis, n_threads)
         basis /= np.maximum(np.linalg.norm(basis, axis=0), TINY)
+    return basis
+
+
+def _with_ones(basis):
+    """Orthonormal columns that span these and ones, which come first."""
+    return _orthonormal(np.hstack([np.ones((len(basis), 1), np.float32), basis]))
+
+
+def _orthonormal(basis):
     # In float32, as NumPy's does not.
     given = dict(mode="economic", overwrite_a=True, check_finite=False)
-    basis, _ = scipy.linalg.qr(basis, **given)
+    return np.ascontiguousarray(scipy.linalg.qr(basis, **given)[0])
+
+
+def _eigenpairs_in(basis, matrix, n_threads):
+    """The best that orthonormal columns span (Rayleigh and Ritz)."""
     core = basis.T @ _times(matrix, basis, n_threads)
     values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
     return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values

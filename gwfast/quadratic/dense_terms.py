@@ -7,6 +7,7 @@ import numpy as np
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..problems.losses import LOSSES
+from ..problems.low_rank import has_low_rank, leading_eigenpairs, leading_span
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
 from .matrix_products import multiply
@@ -74,8 +75,9 @@ class MatrixTerms:
             self.cost_scale = self.fused.cost_scale
         # The sign of the term, and its weight, are taken care of once.
         left.weigh(-self._alpha * left.scale * right.scale / self.cost_scale)
-        symmetric = x.symmetric and y.symmetric
-        self.bilinear = BilinearTerm(left.matrix, right.matrix, symmetric, n_threads)
+        given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
+        sides = (x, y) if has_low_rank(problem, problem.shape) else None
+        self.bilinear = BilinearTerm(*given, sides)
 
     def separable(self, rows, cols):
         """Those of the marginals of a plan, (n,) and (m,), in units of cost."""
@@ -182,11 +184,12 @@ class TransformedCost:
 class BilinearTerm:
     """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
     both symmetric `Shifted`; the mean of that and of the same with their transposes
-    unless both are symmetric.
+    unless both are symmetric. Where these are costs of two `sides`, but for a shift and
+    a factor, and their leading eigenvectors are needed elsewhere too, they are given.
     """
 
-    def __init__(self, left, right, symmetric, n_threads):
-        self.matrices, self.symmetric = (left, right), symmetric
+    def __init__(self, left, right, symmetric, n_threads, sides=None):
+        self.matrices, self.symmetric, self._sides = (left, right), symmetric, sides
         self._n_threads = n_threads
         if not isinstance(right, Shifted):
             right = Panels(right, True, n_threads=n_threads)
@@ -211,7 +214,17 @@ class BilinearTerm:
     def astype(self, dtype):
         """The same in another precision, with room of its own."""
         left, right = (matrix.astype(dtype) for matrix in self.matrices)
-        return BilinearTerm(left, right, self.symmetric, self._n_threads)
+        return BilinearTerm(left, right, self.symmetric, self._n_threads, self._sides)
+
+    def leading_eigenpairs(self, rank):
+        """Those of both matrices, see low_rank.py."""
+        spans = None, None
+        if self._sides is not None:
+            spans = [leading_span(side, self._n_threads) for side in self._sides]
+        return [
+            leading_eigenpairs(matrix, rank, self._n_threads, span)
+            for matrix, span in zip(self.matrices, spans, strict=True)
+        ]
 
     def multiply(self, plan, out, deadline=NEVER):
         """Write the term of a plan to `out`, which is returned; OutOfTime, and neither
@@ -307,8 +320,7 @@ def common_shift(x, y, fixed):
     large offsets out of the squares. Costs whose marginals are not fixed keep theirs
     where they differ by as much.
     """
-    sums = (side.matrix.sum(dtype=np.float64) / side.n**2 for side in (x, y))
-    shift = float(sum(sums)) / 2
+    shift = (x.mean + y.mean) / 2
     ranges = [high - low for low, high in (x.extremes, y.extremes)]
     if fixed or abs(shift) > max(ranges):
         return shift

@@ -231,18 +231,11 @@ class Factored(ResumableFactored):
         self._anderson = Anderson()
 
     def _core(self, state=None):
+        x, y = self.problem.x, self.problem.y
         state = self.state if state is None else state
-        left, right = self.problem.x.signature, self.problem.y.signature
-        return left @ state @ right if self._signs is None else self._signs * state
-
-    @functools.cached_property
-    def _signs(self):
-        """What signatures without coupled features multiply a state by, or None."""
-        sides = self.problem.x.signature, self.problem.y.signature
-        diagonals = [np.diagonal(side) for side in sides]
-        if any((np.diag(d) != s).any() for d, s in zip(diagonals, sides, strict=True)):
-            return None
-        return np.multiply.outer(*diagonals)
+        if x.signs is None or y.signs is None:
+            return x.signature @ state @ y.signature
+        return x.signs[:, None] * state * y.signs
 
     def _objective(self, rows, cols):
         separable = rows @ self.row_cost + cols @ self.col_cost

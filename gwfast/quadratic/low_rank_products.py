@@ -19,12 +19,7 @@ import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, aligned_empty
-from ..problems.low_rank import (
-    MIN_POINTS,
-    leading_eigenpairs,
-    square_lengths,
-    stored,
-)
+from ..problems.low_rank import MIN_POINTS, square_lengths, stored
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 from ..utils.trees import as_saved
@@ -88,14 +83,11 @@ class LeadingParts:
 
     def of(self, bilinear):
         """The `ThinFactors` of the matrices, in their precision."""
-        left, right = bilinear.matrices
+        left, _ = bilinear.matrices
         if left.dtype in self._made:
             return self._made[left.dtype]
         if self._pairs is None:
-            rank = rank_for(bilinear.shape)
-            self._pairs = [
-                leading_eigenpairs(one, rank, self._n_threads) for one in (left, right)
-            ]
+            self._pairs = bilinear.leading_eigenpairs(rank_for(bilinear.shape))
         made = ThinFactors(bilinear, self._pairs, self._n_threads)
         self._made[left.dtype] = made
         if left.dtype == np.float32:

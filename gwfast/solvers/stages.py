@@ -18,7 +18,7 @@ from .starts import Shared, start_plan
 
 # Limits of the low-rank warm start: it is left once the plan moves by what it cannot
 # tell.
-LOW_RANK_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=0.01, marginal_tol=0.01)
+LOW_RANK_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=0.005, marginal_tol=0.01)
 # Limits of the float32 warm start, and entries of a float64 plan from which on it pays.
 FLOAT32_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 MIN_FLOAT32_ENTRIES = 1 << 16
