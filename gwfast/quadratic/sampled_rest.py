@@ -16,9 +16,9 @@ from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 
 # The largest fraction of the entries that are kept, and their number, for memory.
-MOST, MOST_KEPT = 0.08, 1 << 22
+MOST, MOST_KEPT = 0.08, 3 << 20
 # Bytes for each of them.
-BYTES_KEPT = 32
+BYTES_KEPT = 24
 # Of either product, between two looks at a deadline: half a second. What is between
 # reads the right factor once.
 MULTIPLICATIONS = 3 * 10**10
@@ -49,10 +49,10 @@ class SampledRest:
         self._start, self._index = _largest(plan, least, n_threads)
         blocks = self._blocks(slice(0, len(plan)))
         values = np.concatenate([_flat(plan, rows)[at] for rows, _, at in blocks])
-        given = values, self._index, self._start
+        # With starts of 64 bits the numbers of columns would be copied to as many.
+        given = values, self._index, self._start.astype(np.int32)
         turned = sparse.csr_array(given, shape=plan.shape).tocsc()
-        start, index = turned.indptr.astype(np.int64), turned.indices.astype(np.int32)
-        self._columns = start, index, turned.data
+        self._columns = turned.indptr.astype(np.int64), turned.indices, turned.data
         self._projected = self._gathered(factors.rows)
 
     def measured(self, before):
