@@ -150,7 +150,9 @@ def least_kept(plan, left_out, n_threads):
     some = slice(None, None, max(len(plan) // LOOKED_AT, 1))
     few, less = plan[some], np.minimum.outer(masses[0][some], masses[1])
     ratios = np.zeros_like(few)
-    np.divide(few, less, out=ratios, where=less > 0, casting="same_kind")
+    # What was put together of parts of a plan may be less than nothing here and there.
+    wanted = (less > 0) & (few > 0)
+    np.divide(few, less, out=ratios, where=wanted, casting="same_kind")
     # Which of them is the last is told by a histogram, not by their order.
     bins = (ratios.view(np.int32) >> BIN_BITS).reshape(-1)
     mass = np.cumsum(np.bincount(bins, few.reshape(-1))[::-1])

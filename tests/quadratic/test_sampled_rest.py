@@ -126,6 +126,17 @@ def test_plans_without_few_large_entries_are_not_sampled(plan, monkeypatch):
     assert least_kept(np.zeros_like(plan), 0.3, 2) is not None
 
 
+def test_less_than_nothing_is_not_kept(plan):
+    """As in plans that were put together of what another left out, and what it did not."""
+    given = plan.copy()
+    given[::50, ::7] = -0.0
+    given[1::50, ::7] *= -1e-3
+    for one in least_kept(given, 0.3, 2):
+        assert (one > 0).all()
+    kept = given >= np.minimum.outer(*least_kept(given, 0.3, 2))
+    assert (given[kept] > 0).all() and kept.any()
+
+
 def weighted_error(wrong, plan):
     """Mean over rows with mass, beside what is the same all over a row."""
     some = plan.sum(axis=1) > 0
