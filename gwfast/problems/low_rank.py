@@ -79,6 +79,15 @@ class LeadingSpan:
         """Orthonormal columns (n, rank) of ones and of the largest eigenvectors."""
         return _with_ones(self._vectors[:, : rank - 1])
 
+    def centered(self):
+        """Float64 values (RANK,) and float32 vectors (n, RANK) of the costs centered
+        along both axes.
+        """
+        ones = self._vectors.sum(axis=0, dtype=np.float64) / len(self._vectors) ** 0.5
+        away = np.eye(len(ones)) - np.outer(ones, ones)
+        values, vectors = np.linalg.eigh(away @ (self._values[:, None] * away))
+        return values * self.unit, self._vectors @ vectors.astype(np.float32)
+
 
 # The spans of costs, as long as these are there.
 _SPANS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

@@ -222,7 +222,7 @@ def candidates_from_starts(
     are `shared_profiles` of the problem.
     """
     problem, n_threads = linearization.problem, linearization.n_threads
-    profiles, made = profiles or shared_profiles(problem, deadline), []
+    profiles, made = profiles or shared_profiles(problem, n_threads, deadline), []
     for k, start in enumerate(starts, start=1):
         label = str(start)
         report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))

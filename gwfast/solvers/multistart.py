@@ -263,7 +263,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     threads = options.threads(problem)
     deadline, profiles = limits.deadline, None
     if len(epsilons) > 1:
-        profiles = shared_profiles(problem, deadline)
+        profiles = shared_profiles(problem, threads, deadline)
     kept = dict(races=False, n_states=len(starts) + 1)
     choose(problem, "dense", as_memory_limit(None), threads, **kept)  # or refuse
     candidates, best, lowest, last = [], None, np.inf, None

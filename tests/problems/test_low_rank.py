@@ -12,6 +12,8 @@ from gwfast.problems.low_rank import (
     MIN_POINTS,
     RANK,
     LeadingCost,
+    leading_eigenpairs,
+    leading_span,
     low_rank_problem,
 )
 from gwfast.problems.quadratic import QuadraticProblem
@@ -55,6 +57,46 @@ def test_they_are_the_largest(kind, shift):
     missed = np.linalg.norm(reconstructed(side) - matrix) / size
     assert missed <= 1.5 * best + 2e-3
     assert side.n == len(cost)
+
+
+@pytest.mark.parametrize("kind", ["distances", "similarities", "few eigenvalues"])
+def test_a_span_is_of_the_costs_less_any_number(kind):
+    """And of the costs centered, and of a few of its eigenvectors."""
+    cost = MATRICES[kind]()
+    cost = (cost + cost.T) / 2
+    span, n = leading_span(DenseCost(cost), 1), len(cost)
+    size = np.abs(cost - cost.mean()).max() * n
+
+    def is_best(vectors, values, matrix):
+        eigenvalues = np.sort(np.abs(np.linalg.eigvalsh(matrix)))[::-1]
+        error = np.linalg.norm((vectors * values) @ vectors.T - matrix)
+        # Powers in float32 lose what is a ten-thousandth.
+        rounding = 2e-4 * np.linalg.norm(matrix)
+        return error <= 1.5 * np.linalg.norm(eigenvalues[RANK:]) + rounding
+
+    for shift in (0.0, float(cost.mean()), 7.0):
+        vectors, values, norm = span.eigenpairs(shift)
+        assert is_best(vectors, span.unit * values, cost - shift)
+        assert span.unit * norm == pytest.approx(np.linalg.norm(cost - shift), rel=1e-5)
+    values, vectors = span.centered()
+    assert np.abs(vectors[:, np.abs(values) > 1e-4 * size].sum(axis=0)).max() < 1e-2
+    away = np.eye(n) - 1 / n
+    assert is_best(vectors, values, away @ cost @ away)
+    basis = span.basis(9)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(9), atol=1e-5)
+    np.testing.assert_allclose(np.abs(basis[:, 0]), n**-0.5, rtol=1e-4)
+    _, their_values = leading_eigenpairs(cost / size * n, 9, 1, span)
+    best = np.sort(np.abs(np.linalg.eigvalsh(cost / size * n)))[::-1][:8]
+    found = np.sort(np.abs(their_values))[::-1][:8]
+    np.testing.assert_allclose(found, best, atol=0.02 * best[0])
+
+
+def test_spans_are_made_once_and_not_of_fewer_points():
+    cost = DenseCost(distances(cloud(200, 3, 0)))
+    assert leading_span(cost, 1) is leading_span(cost, 2)
+    part = cost.take(np.arange(150))
+    assert leading_span(part, 1).basis(3).shape == (150, 3)
+    assert part.mean == pytest.approx(part.matrix.mean()) != cost.mean
 
 
 def test_they_do_not_depend_on_the_number_of_threads():

@@ -127,7 +127,7 @@ def test_plans_without_few_large_entries_are_not_sampled(plan, monkeypatch):
 
 
 def test_less_than_nothing_is_not_kept(plan):
-    """As in plans that were put together of what another left out, and what it did not."""
+    """As in plans that were put together of two others."""
     given = plan.copy()
     given[::50, ::7] = -0.0
     given[1::50, ::7] *= -1e-3
