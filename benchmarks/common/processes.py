@@ -1,6 +1,7 @@
 """Processes of their own for measurements."""
 
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,3 +18,10 @@ def command(module, *arguments):
         f" runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     )
     return [sys.executable, "-c", start, *map(str, arguments)]
+
+
+def let_threads_sleep():
+    """Wait as long as threads of a BLAS go on looking for work after a product: what
+    runs next would share its cores with those of what ran before.
+    """
+    time.sleep(0.1)

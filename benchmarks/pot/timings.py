@@ -8,6 +8,7 @@ from scipy.spatial.distance import cdist
 
 from ..common import pairs
 from ..common.markdown import show
+from ..common.processes import let_threads_sleep
 from .calls import OURS, marginal_error, solved
 from .random_problems import TOL, difference, shortest_paths
 
@@ -19,6 +20,8 @@ SMALL_EPSILONS = (1.0, 0.5, 0.2, 0.1, 0.05)
 MAX_ITER = 1000  # POT's default
 # Seconds after which calls take no more turns, and turns that there are at least.
 BUDGET, TURNS = 60, 5
+# Seconds of a call that may have had threads of BLAS.
+LONG = 0.02
 # Of the cells that `compared` makes.
 HEADS = (
     "ms, POT, median [min]", f"ms, {OURS}, median [min]", "ratio", "turns",
@@ -86,6 +89,8 @@ def in_turns(functions):
             results.append(function())
             some.append(time.perf_counter() - began)
             spent += some[-1]
+            if some[-1] > LONG:
+                let_threads_sleep()
     if len(seconds[0]) > 1:
         seconds = [some[1:] for some in seconds]
     return seconds, results

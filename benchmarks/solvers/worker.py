@@ -19,6 +19,7 @@ from gwfast.utils import memory
 
 from ..common import machine
 from ..common.footprint import Footprint
+from ..common.processes import let_threads_sleep
 from . import contenders, problems, tiled
 
 # Seconds after which a solver is not run once more.
@@ -87,6 +88,7 @@ def solve(job, tell):
         tell(peak=footprint.above, process=footprint.process)
         del plan
         gc.collect()
+        let_threads_sleep()
         if spent > budget:
             break
         footprint.begin()
