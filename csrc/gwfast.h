@@ -113,7 +113,7 @@ typedef struct {
  * as any. */
 static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
     const ptrdiff_t parts = (k + GWF_DEPTH - 1) / GWF_DEPTH;
-    return (k + parts - 1) / parts;
+    return k > 0 ? (k + parts - 1) / parts : 1;
 }
 
 /* Finite stand-in for infinity: differences of two of them stay finite. */

@@ -232,6 +232,16 @@ def test_matmul(measure, d):
 
 
 @with_dimensions
+def test_few_rows(measure, d):
+    """2 d operations: of d rows and a matrix, as thin products make them."""
+
+    def arguments(n, lib):
+        return _matrix(d, n, seed=1), _matrix(n), _rows.aligned_empty((d, n))
+
+    measure("matmul_few", arguments, f"matmul_few d={d}", flops=2 * d)
+
+
+@with_dimensions
 def test_gibbs_product(measure, d):
     """2 d operations: the linearized cost and the kernel of it in one, of which the
     exponential and the column sums are not counted.

@@ -48,6 +48,8 @@ cdef ptrdiff_t PRODUCT_COLUMNS = 256, CACHED_BYTES = 1 << 23
 # Parts of a product that each thread makes, at least, so that all end at about the same
 # time; and panels of each of these, where rows are too few to share out.
 cdef ptrdiff_t PARTS_A_THREAD = 4, LEAST_PANELS = 2
+# Rows that are made when they are read, at least, or reading the right factor shows.
+cdef ptrdiff_t LEAST_MADE = 32
 # Multiplications that `matmul` does between two looks at whether the process was
 # interrupted: a twentieth of a second with sixteen threads, half a second with one.
 cdef double UNINTERRUPTED = 1e10
@@ -98,12 +100,15 @@ cdef multiply(
     if adds:
         row_stride[real](plus)
         check_matrix("plus", plus.shape[0], plus.shape[1], n, m)
-    # No number of a product depends on the part that it is made in.
-    cdef ptrdiff_t size = min(PRODUCT_ROWS, (n + 7) // 8 * 8)
+    # No number of a product depends on the part that it is made in. Rows that are made
+    # when they are read are made once, and shared out alone.
+    cdef ptrdiff_t wanted = PARTS_A_THREAD * n_threads, size = PRODUCT_ROWS
+    if source.strip:
+        size = min(size, max(count_chunks(n, wanted), LEAST_MADE))
+    size = min((size + 7) // 8 * 8, (n + 7) // 8 * 8)
     cdef ptrdiff_t chunks = count_chunks(n, size)
-    # Rows that are made when they are read are made once.
     cdef ptrdiff_t width = m if source.strip else block_columns(
-        k, m, table.panel, sizeof(real), PARTS_A_THREAD * n_threads, chunks)
+        k, m, table.panel, sizeof(real), wanted, chunks)
     cdef ptrdiff_t part, parts = chunks * count_chunks(m, width)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     cdef ptrdiff_t first = 0, last, most = parts
