@@ -23,9 +23,10 @@ MOST = 0.03
 # By how many times all of these become less at a time where plans go round, and the
 # least that becomes of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
-# What thin products may be wrong by in any case, in units of the last digit: a whole
-# one is as much. The last but one is made whole.
-ROUNDED = 0.5
+# What thin products may be wrong by in any case, in units of the last digit, as it is
+# measured: what is measured, the reference and the thin product each round by up to a
+# quarter (random costs of 600 points, .5 in all). The last but one is made whole.
+ROUNDED = 0.6
 
 
 class PlanProducts:
