@@ -212,7 +212,11 @@ def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
         options["linear_cost"] = np.random.default_rng(0).random((n, n))
     # Proximal steps are small where they end.
     tol = 1e-4 if dtype == "float32" or rule == "ppa" else 1e-6
-    if rule != "ppa":
+    if rule == "ppa":
+        # From some hundred iterations on the change is that at which rounding shows, and
+        # which iteration is the last is a matter of that.
+        options["max_outer"] = 300
+    else:
         options["tol"] = tol
     costs = [cost + 0.1 for cost in (distances(x), distances(y))]
     given = *costs, masses(n, 11), None if rule == "semirelaxed" else masses(n, 12)
