@@ -405,8 +405,8 @@ def _root_factors(geometry, n_threads):
         return factor, factor, np.sqrt(geometry.scale)
     if geometry.symmetric and geometry.n >= MIN_POINTS:
         # What is left out is the least of the costs, if not of their roots: of 76 races
-        # on graphs of 700 to 2000 words, with noise, and cells 68 ended at the objective
-        # that all eigenvectors led to, six lower and two higher (1 and 8 %).
+        # on graphs of 700 to 2000 words, with noise, and cells 68 ended at the
+        # objective that all eigenvectors led to, six lower, two higher (1 and 8 %).
         values, vectors = leading_span(geometry, n_threads).centered()
     else:
         values, vectors = _centered_eigh(geometry)

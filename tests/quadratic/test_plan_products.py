@@ -213,8 +213,8 @@ def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
     # Proximal steps are small where they end.
     tol = 1e-4 if dtype == "float32" or rule == "ppa" else 1e-6
     if rule == "ppa":
-        # From some hundred iterations on the change is that at which rounding shows, and
-        # which iteration is the last is a matter of that.
+        # From some hundred iterations on the change is that at which rounding shows,
+        # and which iteration is the last is a matter of that.
         options["max_outer"] = 300
     else:
         options["tol"] = tol

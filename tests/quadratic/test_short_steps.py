@@ -66,8 +66,8 @@ def looked_at(monkeypatch):
     return made
 
 
-# With 0.05 one of the fused problems comes by a saddle, which rounding leaves to one side
-# or the other: on one processor alike, on another not.
+# With 0.05 one of the fused problems comes by a saddle, which rounding leaves to one
+# side or the other: on one processor alike, on another not.
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("relative", [0.3, 0.1])
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
