@@ -15,9 +15,11 @@
 #include <omp.h>
 static int gwf_openmp(void) { return _OPENMP; }
 static int gwf_max_threads(void) { return omp_get_max_threads(); }
+static double gwf_seconds(void) { return omp_get_wtime(); }
 #else
 static int gwf_openmp(void) { return 0; }
 static int gwf_max_threads(void) { return 1; }
+static double gwf_seconds(void) { return 0.0; }
 #endif
 
 #if defined(_OPENMP) && !defined(_WIN32)

@@ -30,6 +30,7 @@ from ._rows cimport (
     holds_float64,
     isa,
     real,
+    seconds,
     strip_of,
     team,
 )
@@ -98,7 +99,8 @@ cdef passes_of(
     cdef ptrdiff_t chunks = count_chunks(n, chunk_rows(n))
     cdef int threads = team(n_threads, chunks)
     cdef real relaxation = <real>omega
-    cdef double total = INFINITY
+    cdef double total = INFINITY, began
+    cdef bint one
     if real is float:
         table = isa.f32
     else:
@@ -112,7 +114,8 @@ cdef passes_of(
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     with nogil:
         while done < most and not total <= tol:
-            if threads == 1:
+            one, began = threads == 1 or work.prefers_one(), seconds()
+            if one:
                 # A team of one takes as long to make as a thousand entries to read.
                 for chunk in range(chunks):
                     error[chunk] = pass_chunk[real](
@@ -129,6 +132,7 @@ cdef passes_of(
             for chunk in range(chunks):
                 total += error[chunk]
             done += 1
+            work.took(one, seconds() - began)
     return total, done
 
 
@@ -189,9 +193,9 @@ cdef normal_of(
     check("row_sums", row_sums.shape[0], n)
     work.check(n, m, real is double)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
+    cdef int threads = 1 if work.prefers_one() else team(n_threads, chunks)
     with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
+        for chunk in prange(chunks, num_threads=threads, schedule="static"):
             work.totals[chunk, :] = 0.0
             i = chunk * size
             end = min(i + size, n)

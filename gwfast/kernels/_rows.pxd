@@ -1,4 +1,5 @@
 """What the OpenMP loops share: see _rows.pyx."""
+cimport cython
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint16_t
 
@@ -209,16 +210,24 @@ cdef class Gibbs(Product):
     cdef float inv_epsilon
 
 
+@cython.final
 cdef class ColumnSums:
     cdef readonly ptrdiff_t n, m
     cdef readonly bint is_float64
     cdef double[:, ::1] totals
     cdef unsigned char[:, ::1] blocks
+    cdef ptrdiff_t n_passes
+    cdef double[2] spent
+    cpdef bint prefers_one(self) noexcept nogil
+    cpdef void took(self, bint one, double seconds) noexcept nogil
     cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1
     cdef void reduce(self, int n_threads, ptrdiff_t chunks=*) noexcept nogil
     cdef void add_up(
         self, ptrdiff_t first, ptrdiff_t last, ptrdiff_t chunks
     ) noexcept nogil
+
+
+cdef double seconds() noexcept nogil
 
 
 cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:

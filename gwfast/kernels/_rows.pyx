@@ -27,6 +27,7 @@ cdef extern from "teams.h" nogil:
     int gwf_is_orphan()
     int gwf_team_of(int)
     int gwf_blas_team_of(int)
+    double gwf_seconds()
 
 isa = gwf_supported_isa(0)
 
@@ -43,6 +44,16 @@ cdef ptrdiff_t LEAST_STRIP = 64
 # Columns whose partial sums are added by one thread at a time (4 KB of each chunk).
 cdef ptrdiff_t COLUMN_STRIPE = 512
 cdef ptrdiff_t SERIAL_COLUMNS = 4096
+# Entries of a matrix below which passes find out whether one thread is faster than a
+# team: one reads as many in a tenth of a millisecond. Threads wait for each other after
+# each pass, for microseconds or, where other work has taken a core, for milliseconds:
+# 300 x 300 entries took two threads 10 to 90 microseconds a pass on idle virtual
+# machines and one thread 13, and beside other work solves took ten times as long.
+cdef ptrdiff_t COMPARED_BELOW = 1 << 20
+# Passes by a team, then by one thread, that are compared; and from one such comparison
+# to the next.
+cdef ptrdiff_t COMPARED, COMPARED_EVERY
+COMPARED, COMPARED_EVERY = 4, 256
 # The room of threads that need none, a row each: to make it anew takes as long as a
 # pass over few points.
 cdef float[:, ::1] NOT_WRITTEN = np.empty((256, 1), dtype=np.float32)
@@ -109,6 +120,11 @@ cdef int team(int n_threads, ptrdiff_t chunks) noexcept nogil:
 
 cdef int blas_team(int n_threads, ptrdiff_t chunks) noexcept nogil:
     return gwf_blas_team_of(<int>max(min(<ptrdiff_t>n_threads, chunks), 1))
+
+
+cdef double seconds() noexcept nogil:
+    """The time by a clock that always runs; 0 without OpenMP."""
+    return gwf_seconds()
 
 
 def supported_isas():
@@ -414,7 +430,7 @@ cdef class ColumnSums:
 
     Every chunk of rows adds into a row of the type of the matrix for a few rows at a
     time and folds it into its float64 row; `reduce` adds these up in the order of the
-    chunks.
+    chunks. It also knows what passes took lately, by a team and by one thread.
 
     Parameters
     ----------
@@ -447,6 +463,22 @@ cdef class ColumnSums:
             expected, came = _of(is_float64), _of(self.is_float64)
             raise ValueError(f"work must be for {expected}, got {came}")
         return 0
+
+    cpdef bint prefers_one(self) noexcept nogil:
+        """Whether one thread makes the next pass, rather than a team."""
+        cdef ptrdiff_t turn = self.n_passes % COMPARED_EVERY
+        if self.n * self.m >= COMPARED_BELOW or turn < COMPARED:
+            return False
+        return turn < 2 * COMPARED or self.spent[1] < self.spent[0]
+
+    cpdef void took(self, bint one, double seconds) noexcept nogil:
+        """Note what a pass took."""
+        cdef ptrdiff_t turn = self.n_passes % COMPARED_EVERY
+        if turn == 0:
+            self.spent[0] = self.spent[1] = 0.0
+        if turn < 2 * COMPARED:
+            self.spent[one] += seconds
+        self.n_passes += 1
 
     cdef void reduce(self, int n_threads, ptrdiff_t chunks=-1) noexcept nogil:
         """Leave the sums over so many chunks, by default all, in ``totals[0]``."""
