@@ -6,9 +6,14 @@ Both live in processes of their own and get the same problems; the ratios are of
 of solves next to one another, so that a machine whose speed drifts harms both. Every
 round has new processes: where arrays happen to lie is worth a tenth for the whole life
 of one. That the objectives are the same is printed beside them.
+
+``--list`` takes the problems of `ablation.problems` instead, those with all of some
+words in their names, and ends with the geometric mean and the worst ratio of each
+class, and the objectives that are higher than the other tree's by over a thousandth.
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -66,6 +71,19 @@ PROBLEMS = {
 }
 
 
+def listed():
+    """The problems of the list by name. What it imports takes in gwfast, which the
+    processes of both trees must find first.
+    """
+    from .ablation.problems import PROBLEMS, solver
+
+    return {name: functools.partial(solver, name) for name, *_ in PROBLEMS}
+
+
+# Fraction by which an objective that is higher is another one.
+WORSE = 1e-3
+
+
 def _solver(path, x, y, cloud=False, **options):
     """A function that solves, and returns the objective."""
     import gwfast
@@ -100,18 +118,20 @@ def serve(tree):
 
     assert gwfast.__file__.startswith(tree), gwfast.__file__
     warnings.simplefilter("ignore")
+    problems = PROBLEMS | listed()
     run, stream = None, os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
         name = json.loads(line)
         if name is not None:
-            run, answer = PROBLEMS[name](), None
+            run, answer = problems[name](), None
         else:
             footprint, began = Footprint(), time.perf_counter()
             gw_cost = run()
             seconds = time.perf_counter() - began
             footprint.look()
-            answer = seconds, footprint.above, float(gw_cost)
+            gw_cost = float(getattr(gw_cost, "gw_cost", gw_cost))
+            answer = seconds, footprint.above, gw_cost
         print(json.dumps(answer), file=stream, flush=True)
 
 
@@ -167,22 +187,53 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="benchmarks.compare", description=__doc__)
     parser.add_argument("other", help="folder of the other source tree")
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(PROBLEMS)}")
+    parser.add_argument("--list", action="store_true", help="take the long list")
     parser.add_argument("--runs", type=int, default=3, help="solves a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
     if options.serve:
         serve(options.other)
         return
-    folders, rows = (ROOT, os.path.abspath(options.other)), []
-    for name in options.problems or PROBLEMS:
+    names = options.problems or PROBLEMS
+    if options.list:
+        asked = set(options.problems)
+        names = [name for name in listed() if asked <= set(name.split())]
+    folders, rows, found = (ROOT, os.path.abspath(options.other)), [], {}
+    for name in names:
         turns = []
         for _ in range(options.rounds):
             turns += turns_of(name, folders, options.threads, options.runs)
+        found[name] = turns
         rows.append(row_of(name, turns))
-        print(rows[-1][0], *rows[-1][1:], file=sys.stderr, flush=True)
+        print(*rows[-1], file=sys.stderr, flush=True)
     markdown.show(f"{ROOT.name} against {options.other}", TITLES, rows)
+    if options.list:
+        titles = "class", "problems", "mean ratio", "worst", "higher objectives"
+        markdown.show("by class", titles, summary(found))
+
+
+def summary(found):
+    """A row for each class and one for all, of what `turns_of` found by name."""
+    classes = {name.split()[0]: [] for name in found}
+    for name in found:
+        classes[name.split()[0]].append(name)
+    rows = []
+    for kind, names in [*classes.items(), ("all", list(found))]:
+        ratios = {
+            name: statistics.median(a[0] / b[0] for a, b in found[name])
+            for name in names
+        }
+        worst = max(ratios, key=ratios.get)
+        mean = statistics.geometric_mean(ratios.values())
+        higher = [
+            name for name in names
+            if found[name][0][0][2] > found[name][0][1][2] * (1 + WORSE)
+        ]  # fmt: skip
+        row = kind, str(len(names)), f"{mean:.3f}", f"{ratios[worst]:.2f} ({worst})"
+        rows.append((*row, ", ".join(higher) or "none"))
+    return rows
 
 
 if __name__ == "__main__":
