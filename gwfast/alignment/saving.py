@@ -29,9 +29,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
-from ..utils.archives import default_budget, read_array, shortened
+from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.validation import as_count, as_matrix, one_of
 from .normalize import STEPS, Normalizer
@@ -73,7 +72,7 @@ def read_alignment(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = os.fspath(path)
     with open(path, "rb") as stream:
         try:
-            with NpzFile(stream, allow_pickle=False) as archive:
+            with open_archive(stream) as archive:
                 budget = default_budget(os.path.getsize(path))
                 read = functools.partial(read_array, archive, budget=budget)
                 version = int(read("gwfast_alignment").item())

@@ -83,6 +83,9 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
             stream.reconfigure(errors="replace")
+    if sys.stdout is None:  # closed by the caller, as >&- does
+        click.echo("gwfast: error: standard output is closed", err=True)
+        return 1
     try:
         return cli.main(argv, prog_name="gwfast", standalone_mode=False) or 0
     except click.Abort:  # click's name for Ctrl-C

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...utils.archives import open_array, read_array, refuse_more, shortened
+from ...utils.archives import (
+    open_archive,
+    open_array,
+    read_array,
+    refuse_more,
+    shortened,
+)
 from .. import embeddings
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK
@@ -26,7 +32,7 @@ def read_npz(source, options):
     """
     path = source.path
     with open(path, "rb") as stream, readable(path):
-        with np.load(stream, allow_pickle=False) as arrays, refused(path):
+        with open_archive(stream) as arrays, refused(path):
             if not {"words", "vectors"}.issubset(arrays.files):
                 names = shortened(", ".join(arrays.files[:10]))
                 raise ValueError(
@@ -40,7 +46,9 @@ def _from_archive(arrays, budget, options):
         shape, in_columns, dtype = header
         words = _words(read_array(arrays, "words", budget), *shape[:1])
         if in_columns or len(shape) != 2:
-            return embeddings.from_arrays(words, arrays["vectors"], options)
+            return embeddings.from_arrays(
+                words, read_array(arrays, "vectors", budget), options
+            )
         embeddings.check_shapes(words, shape, dtype)
         vocabulary, rows = embeddings.select(words, options)
         blocks = _blocks(member, shape[1], dtype)
