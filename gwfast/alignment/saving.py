@@ -25,6 +25,7 @@ name that it had in files without ``gwfast_alignment``.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ import numpy as np
 
 from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
+from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, one_of
 from .normalize import STEPS, Normalizer
 from .refine import RefineStep
@@ -43,9 +45,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 
 
-def write_alignment(
-    spaces: MappedSpaces, path: str | os.PathLike[str], *, rows: bool
-) -> None:
+def write_alignment(spaces: MappedSpaces, path: PathLike, *, rows: bool) -> None:
     """Write the file, with all rows or with the maps alone."""
     arrays: dict[str, Any] = {
         "gwfast_alignment": FORMAT,
@@ -66,10 +66,10 @@ def write_alignment(
         np.savez(stream, **arrays)
 
 
-def read_alignment(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_alignment(path: PathLike) -> dict[str, Any]:
     """What `AlignedSpaces` is made of, but for `n_threads`; errors as of
     `load_alignment`."""
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     with open(path, "rb") as stream:
         try:
             with open_archive(stream) as archive:
@@ -123,12 +123,16 @@ def _from_arrays(read, names):
     if "target_mapping" in names:
         target_mapping = matrix("target_mapping", columns=n_target)
         n_target = len(target_mapping)
-    n_source, n_other = read("n_words").tolist()
+    source, target = normalizer("source", len(mapping)), normalizer("target", n_target)
+    n_words = tuple(as_count(n, "n_words") for n in read("n_words").tolist())
+    sizes = len(source.rows), len(target.rows)
+    if len(n_words) != 2 or (has_rows and not all(map(operator.le, n_words, sizes))):
+        raise ValueError(f"n_words must be at most the rows, {sizes}, got {n_words}")
     return {
         "mapping": mapping,
-        "source": normalizer("source", len(mapping)),
-        "target": normalizer("target", n_target),
-        "n_words": (as_count(n_source, "n_words"), as_count(n_other, "n_words")),
+        "source": source,
+        "target": target,
+        "n_words": n_words,
         "target_mapping": target_mapping,
         "refinement": tuple(
             RefineStep(int(iteration), int(n_pairs), *map(float, others))

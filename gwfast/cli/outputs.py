@@ -11,7 +11,7 @@ import numpy as np
 
 from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
-from ..utils.atomic_files import temporary_folder
+from ..utils.atomic_files import naming, temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
 from .wording import METHOD_LABELS
@@ -52,10 +52,10 @@ def staged(output):
     if output is None:
         yield None
         return
-    output = output.absolute()
+    given, output = output, output.absolute()
     # Within an existing folder, as it may be a mount point of its own.
     holder = output if output.is_dir() else output.parent
-    with temporary_folder(holder) as folder:
+    with naming(given), temporary_folder(holder) as folder:
         stage = folder / "results"  # has the permissions of any new folder
         stage.mkdir()
         yield stage

@@ -211,7 +211,8 @@ default="balanced"
         written after outer iterations as often as takes 5 % of the time, whole or not
         at all, without pickles; it takes up to a few times the plan's memory for dense
         costs, far less for point clouds. It stays when the solve has ended: the same
-        call then repeats the last iterations only. The file of another problem, of
+        call then repeats the last iterations only. One that cannot be written is a
+        warning, and the solve goes on. The file of another problem, of
         other options (but for `time_limit`, which is that of each call, `n_threads`,
         `memory_limit`, `callback` and `progress`) or of another version of gwfast is a
         ValueError.

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
+
+from .types import PathLike
 
 # No more than this is unpacked of a file of `n` bytes, unless a reader is told to:
 # vectors and word lists shrink to a tenth at best, zeros and ones in text to a 50th.
@@ -52,7 +53,7 @@ def shortened(text: object) -> str:
 
 
 @contextmanager
-def open_archive(file: str | os.PathLike[str] | BinaryIO) -> Iterator[NpzFile]:
+def open_archive(file: PathLike | BinaryIO) -> Iterator[NpzFile]:
     """An archive of arrays; a ValueError for what is none, and for one in which two
     members go by one name.
 

@@ -1,6 +1,7 @@
 """Aligned spaces without a plan: kept in files, made from pairs."""
 
 import io
+import os
 
 import numpy as np
 import pytest
@@ -102,6 +103,10 @@ def stored_array(_):
             "damaged, or no file.*allow_pickle",
         ),
         (
+            lambda content: changed(content, n_words=np.array([80, 10**9])),
+            r"n_words must be at most the rows, \(120, 120\), got \(80, 1000000000\)",
+        ),
+        (
             lambda content: changed(content, gwfast_alignment=FORMAT + 1),
             rf"later version of gwfast, in format {FORMAT + 1}; .* up to {FORMAT}$",
         ),
@@ -115,6 +120,15 @@ def test_other_files_are_refused_by_name(result, tmp_path, damage, message):
         gwfast.load_alignment(path)
     with pytest.raises(FileNotFoundError):
         gwfast.load_alignment(tmp_path / "none")
+
+
+def test_paths_of_bytes(result, tmp_path):
+    path = os.fsencode(tmp_path / "a.npz")
+    result.save(path)
+    kept = gwfast.load_alignment(path)
+    np.testing.assert_array_equal(kept.mapping, result.mapping)
+    with open(path, "wb"), pytest.raises(ValueError, match=f"^{tmp_path}/a.npz: dama"):
+        gwfast.load_alignment(path)
 
 
 def test_a_file_is_written_whole_or_not_at_all(result, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ Vectors are read in blocks, and only as far as there are words to keep, so that 
 a conversion nor dropped rows take a second array.
 """
 
+import os
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -95,7 +96,8 @@ def read_npy(source, words, options):
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     if vectors.nbytes > source.budget:
         raise refuse_more(source.budget)
-    lines = _word_list(Source.of(Path(words), source.max_bytes), len(vectors))
+    beside = Source.of(Path(os.fsdecode(words)), source.max_bytes)
+    lines = _word_list(beside, len(vectors))
     return embeddings.from_arrays(lines, vectors, options, words)
 
 
