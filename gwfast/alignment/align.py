@@ -216,7 +216,7 @@ def align(
         Intra-space cost, see `PointCloud`.
     normalize : sequence of {"unit", "center"}, default=("unit", "center", "unit")
         Steps applied to each side, over all its rows.
-    epsilon : float, "auto" or Epsilon, default="auto"
+    epsilon : float, str or Epsilon, default="auto"
     init : str, start or array-like of shape (n_words, n_words), default="auto"
     loss : {"square", "kl"}, default="square"
     refine : Refinement, int or None, default=None

@@ -103,15 +103,16 @@ def gromov_wasserstein(
         Masses, non-negative with sum one (of unbalanced problems with any); None is
         uniform. Those below 1e-30 of the largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
-    epsilon : float, "auto" or Epsilon, default="auto"
+    epsilon : float, str or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
         linearized cost, *half* the gradient of the objective. POT passes the whole
         gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
-        product plan; `Epsilon` says other fractions, and annealing. 0 is the exact
-        problem, by conditional gradient (Vayer et al., ICML 2019): the plan is mostly
-        sparse (`GWResult.sparse_plan`), `tol` is of the gap of Frank and Wolfe as a
-        fraction of the objective (`GWResult.gap`), and `init` "auto" begins with the
-        best plan of a search with entropy, or of many starts where problems are small.
+        product plan; other fractions are a text such as "2%", or an `Epsilon`, which
+        also anneals. 0 is the exact problem, by conditional gradient (Vayer et al.,
+        ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol` is of the
+        gap of Frank and Wolfe as a fraction of the objective (`GWResult.gap`), and
+        `init` "auto" begins with the best plan of a search with entropy, or of many
+        starts where problems are small.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m) or None, default=None
