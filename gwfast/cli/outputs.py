@@ -11,6 +11,7 @@ import numpy as np
 
 from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
+from ..results.coupling import shares_of
 from ..utils.atomic_files import naming, temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
@@ -33,7 +34,7 @@ FILES = (
 )
 # The columns of ``translations.tsv``.
 TRANSLATIONS = (
-    "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+    "source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual",
 )  # fmt: skip
 _SEPARATORS = re.compile("[\t\r\n]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -77,7 +78,8 @@ def write(outcome, folder):
     - ``mapping.npz`` holds what maps new vectors: what ``AlignmentResult.save`` writes
       without rows, see `gwfast.alignment.saving`.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
-      words that took part, the plan. In lines of rank 1, `mutual` says whether the
+      words that took part, the plan: the words that most of their mass goes to, and
+      which share of it. In lines of rank 1, `mutual` says whether the
       word is in turn CSLS' best for its translation ("yes" or "no"). Control
       characters, line separators, backslashes and spaces at the ends of words are
       written as in Python (``\\t``, ``\\x1b``, ``\\u2028``, ``\\\\``), and
@@ -159,6 +161,7 @@ def _write_translations(outcome, x, y, path):
     x, y = ([field(word) for word in words] for words in (x, y))
     csls, coupling = outcome.csls, outcome.coupling
     n, k = coupling.indices.shape
+    shares = shares_of(outcome.result.gw.coupling, coupling)
     with open(path, "w", encoding="utf-8", newline="\n") as stream:
         stream.write("\t".join(TRANSLATIONS) + "\n")
         for row, (targets, scores) in enumerate(
@@ -168,8 +171,8 @@ def _write_translations(outcome, x, y, path):
             for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
                 other = "\t"
                 if row < n and rank < k:
-                    mass = coupling.scores[row, rank]
-                    other = f"{y[coupling.indices[row, rank]]}\t{mass:.4g}"
+                    share = shares[row, rank]
+                    other = f"{y[coupling.indices[row, rank]]}\t{share:.4g}"
                 stream.write(
                     f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{other}"
                     f"\t{'' if rank else mutual}\n"

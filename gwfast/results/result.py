@@ -14,7 +14,7 @@ from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, one_of
 from .candidates import Candidates
-from .coupling import Coupling
+from .coupling import Coupling, shares_of
 from .status import Status
 from .tables import as_labels, as_names, frame, of_tuples
 
@@ -463,10 +463,7 @@ class GWResult:
         """
         n, m = self.coupling.shape
         found = self.coupling.topk(k)
-        masses = self.coupling.marginals[0][:, None]
-        shares = np.divide(
-            found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0
-        )
+        shares = shares_of(self.coupling, found)
         return frame(
             {
                 "source": np.repeat(as_names(source, "source", n), shares.shape[1]),

@@ -115,7 +115,7 @@ def test_output(run, files):
     header, *lines = (folder / "translations.tsv").read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
     assert header.split("\t") == [
-        "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+        "source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual",
     ]  # fmt: skip
     assert len(rows) == 60 * 10
     words = read_embeddings(files / "a.vec").words

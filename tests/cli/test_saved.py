@@ -51,7 +51,18 @@ def test_translations_as_json(run, saved):
     assert list(found) == ["[bold]", "s9"]
     assert len(found["s9"]["csls"]) == 5 and found["s9"]["mutual"] is True
     assert found["[bold]"]["csls"][0]["word"] == "t0"
-    assert found["[bold]"]["coupling"][0]["mass"] > 0
+    # The cloud and its rotated copy match one to one, and the plan is sharp.
+    assert 0.5 < found["[bold]"]["coupling"][0]["share"] <= 1.0
+
+
+def test_tables_of_masses_are_told_as_such(run, saved):
+    """Those that earlier versions wrote."""
+    table = saved / "translations.tsv"
+    text = table.read_text("utf-8")
+    table.write_text(text.replace("coupling_share", "coupling_score"), "utf-8")
+    out = run("translate", "saved", "s9", "--json")[1]
+    assert list(json.loads(out)["s9"]["coupling"][0]) == ["word", "mass"]
+    assert "\tcoupling_score\t" in run("translate", "saved", "s9")[1]
 
 
 def test_words_that_are_not_there_are_told(run, saved):
