@@ -34,7 +34,7 @@ from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
 from .retrieval import METHODS, Retrieval, nearest_neighbors
-from .spaces import AlignedSpaces, as_rows
+from .spaces import AlignedSpaces
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,7 +60,7 @@ class AlignmentResult(AlignedSpaces):
 
     Attributes
     ----------
-    mapping, target_mapping, source, target, n_words, refinement, n_threads
+    mapping, target_mapping, source, target, n_words, refinement, words, n_threads
         See `AlignedSpaces`.
     gw : GWResult
         The Gromov-Wasserstein solution with its history.
@@ -117,12 +117,14 @@ class AlignmentResult(AlignedSpaces):
         method: Ranking = "csls",
         k: int = 10,
     ) -> Neighbors:
-        """The best target rows of source rows.
+        """The best target rows of source rows, or of other vectors.
 
         Parameters
         ----------
-        rows : array-like of int or None, default=None
-            Numbers of source rows; None is all that the method can tell about.
+        rows : array-like of int, str or float, or None, default=None
+            Numbers of source rows, words where there are `words`, or vectors, see
+            `AlignedSpaces.translate`; by the plan no vectors. None is all that the
+            method can tell about.
         method : {"csls", "nn", "inverted_softmax", "coupling", "barycentric"}, \
                 default="csls"
             "coupling" ranks by the plan, among the rows that took part.
@@ -140,7 +142,7 @@ class AlignmentResult(AlignedSpaces):
         if method != "coupling" and method != "barycentric":
             return super().translate(rows, method=method, k=k)
         k, coupling = as_count(k, "k"), self.gw.coupling
-        rows = as_rows(rows, coupling.shape[0], method)
+        rows = self._as_rows(rows, coupling.shape[0], method)
         if method == "coupling":
             return coupling.topk(k, rows)
         target = self.target.rows

@@ -11,6 +11,9 @@ without pickles:
   float64;
 - ``source_rows`` and ``target_rows``: all rows, normalized, float32; neither is there
   in a file of the maps alone;
+- where rows have words, ``source_words`` and ``target_words``: UTF-8, one word after
+  the other, as uint8, and ``source_word_ends`` and ``target_word_ends``: where in it
+  each of them ends, int64;
 - ``n_words``: rows of each side that took part;
 - ``refinement``: a row for each `RefineStep`.
 
@@ -18,8 +21,8 @@ New vectors `x` of the source are mapped by hand as follows: "unit" divides each
 its length, each "center" subtracts the next row of ``source_means``, then comes ``@
 mapping``. Those of the target likewise, with ``@ target_mapping`` if there is one.
 
-A file of the maps alone has ``normalize`` as well, which is ``source_steps`` under the
-name that it had in files without ``gwfast_alignment``.
+There is ``normalize`` as well, which is ``source_steps`` under the name that it had in
+files without ``gwfast_alignment``.
 """
 
 from __future__ import annotations
@@ -43,6 +46,10 @@ if TYPE_CHECKING:
 
 # One more whenever older readers would go wrong.
 FORMAT = 2
+# What such a file is called in a folder that the command line writes.
+IN_FOLDER = "mapping.npz"
+# Of words, which may have half of a surrogate pair.
+_ENCODING = "utf-8", "surrogatepass"
 
 
 def write_alignment(spaces: MappedSpaces, path: PathLike, *, rows: bool) -> None:
@@ -52,6 +59,7 @@ def write_alignment(spaces: MappedSpaces, path: PathLike, *, rows: bool) -> None
         "mapping": spaces.mapping,
         "n_words": spaces.n_words,
         "refinement": np.reshape(spaces.refinement, (-1, len(RefineStep._fields))),
+        "normalize": np.array(spaces.source.steps, dtype=str),
     }
     if spaces.target_mapping is not None:
         arrays["target_mapping"] = spaces.target_mapping
@@ -60,8 +68,12 @@ def write_alignment(spaces: MappedSpaces, path: PathLike, *, rows: bool) -> None
             arrays[f"{name}_rows"] = side.rows
         arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
         arrays[f"{name}_means"] = np.reshape(side.means, (-1, side.rows.shape[1]))
-    if not rows:
-        arrays["normalize"] = arrays["source_steps"]
+    if rows and spaces.words is not None:
+        for name, words in zip(("source", "target"), spaces.words, strict=True):
+            encoded = [word.encode(*_ENCODING) for word in words]
+            arrays[f"{name}_words"] = np.frombuffer(b"".join(encoded), np.uint8)
+            ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+            arrays[f"{name}_word_ends"] = ends
     with replacing(path) as stream:
         np.savez(stream, **arrays)
 
@@ -70,6 +82,13 @@ def read_alignment(path: PathLike) -> dict[str, Any]:
     """What `AlignedSpaces` is made of, but for `n_threads`; errors as of
     `load_alignment`."""
     path = os.fsdecode(path)
+    if os.path.isdir(path):
+        folder, path = path, os.path.join(path, IN_FOLDER)
+        if not os.path.isfile(path):
+            raise ValueError(
+                "expected a folder that gwfast align --output wrote, got "
+                f"{folder} without {IN_FOLDER}"
+            )
     with open(path, "rb") as stream:
         try:
             with open_archive(stream) as archive:
@@ -128,14 +147,34 @@ def _from_arrays(read, names):
     sizes = len(source.rows), len(target.rows)
     if len(n_words) != 2 or (has_rows and not all(map(operator.le, n_words, sizes))):
         raise ValueError(f"n_words must be at most the rows, {sizes}, got {n_words}")
+    words = None
+    if "source_words" in names:
+        sides = zip(("source", "target"), sizes, strict=True)
+        words = tuple(_words(read, name, size) for name, size in sides)
     return {
         "mapping": mapping,
         "source": source,
         "target": target,
         "n_words": n_words,
+        "words": words,
         "target_mapping": target_mapping,
         "refinement": tuple(
             RefineStep(int(iteration), int(n_pairs), *map(float, others))
             for iteration, n_pairs, *others in read("refinement").tolist()
         ),
     }
+
+
+def _words(read, name, n_rows):
+    """The words of as many rows."""
+    text, ends = read(f"{name}_words").tobytes(), read(f"{name}_word_ends")
+    lengths = np.diff(ends, prepend=0)
+    if ends.shape != (n_rows,) or lengths.min() < 0 or ends[-1] != len(text):
+        raise ValueError(
+            f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes"
+        )
+    starts = (ends - lengths).tolist()
+    return tuple(
+        text[start:end].decode(*_ENCODING)
+        for start, end in zip(starts, ends.tolist(), strict=True)
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..alignment.saving import IN_FOLDER
 from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
 from ..results.coupling import shares_of
@@ -20,7 +21,7 @@ from .wording import METHOD_LABELS
 VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
 # All that may be written; the vectors only where they are asked for.
 FILES = (
-    "mapping.npz",
+    IN_FOLDER,
     "translations.tsv",
     "dictionary.txt",
     "result.json",
@@ -75,8 +76,8 @@ def staged(output):
 def write(outcome, folder):
     """Write the files.
 
-    - ``mapping.npz`` holds what maps new vectors: what ``AlignmentResult.save`` writes
-      without rows, see `gwfast.alignment.saving`.
+    - ``mapping.npz`` holds what maps and translates: what ``AlignmentResult.save``
+      writes, with all rows and words, see `gwfast.alignment.saving`.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
       words that took part, the plan: the words that most of their mass goes to, and
       which share of it. In lines of rank 1, `mutual` says whether the
@@ -96,8 +97,8 @@ def write(outcome, folder):
     `rows` of the outcome are all source rows.
     """
     result = outcome.result
-    result.save(folder / "mapping.npz", rows=False)
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
+    result.with_words(x, y).save(folder / IN_FOLDER)
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
     kind = outcome.settings.write_vectors

@@ -40,7 +40,13 @@ def translate(folder, asked, k, as_json):
     the word's mass that goes there, and whether the first one is mutual. A word that
     was not there is told on stderr, and the exit status is 1.
     """
-    names, found, alike = _look_up(_inside(folder, "translations.tsv"), asked)
+    path = folder / "translations.tsv"
+    if not path.is_file():
+        raise click.UsageError(
+            "DIR must be what gwfast align --output wrote, got "
+            f"{folder} without {path.name}"
+        )
+    names, found, alike = _look_up(path, asked)
     for word in asked:
         if word not in found:
             more = f"; there is {alike[word]!r}" if word in alike else ""
@@ -52,16 +58,6 @@ def translate(folder, asked, k, as_json):
     elif chosen:
         _show(chosen, names)
     return int(len(chosen) < len(set(asked)))
-
-
-def _inside(folder, name):
-    """A file of a folder of results."""
-    path = folder / name
-    if not path.is_file():
-        raise click.UsageError(
-            f"DIR must be what gwfast align --output wrote, got {folder} without {name}"
-        )
-    return path
 
 
 def _look_up(path, asked):
@@ -168,8 +164,7 @@ def map_vectors(
         raise click.UsageError("--json needs --output")
     if output is not None:
         check_target(output, force, "--output")
-    path = folder if folder.is_file() else _inside(folder, "mapping.npz")
-    spaces = load_alignment(path)
+    spaces = load_alignment(folder)
     embeddings = read(source, max_vocab, lower, encoding_errors, max_bytes)
     mapped = spaces.transform if side == "source" else spaces.transform_target
     try:

@@ -97,6 +97,19 @@ def test_hard_words(run, tmp_path, monkeypatch, terminal):
     assert {row["word"] for one in found.values() for row in one["csls"]} <= words
 
 
+def test_a_folder_is_loaded(run, files, saved, monkeypatch):
+    """It maps and translates, words and vectors, in Python as on the command line."""
+    spaces = gwfast.load_alignment("saved")
+    x = read_embeddings(files / "a.vec")
+    assert spaces.words[0] == x.words
+    for asked in (["s7", "%"], x.vectors[[7, 2]]):
+        best = spaces.translate(asked, k=1).indices[:, 0]
+        assert [spaces.words[1][row] for row in best] == ["t7", "t2"]
+    (files / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"got empty without mapping\.npz"):
+        gwfast.load_alignment("empty")
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_new_vectors_are_mapped(run, files, saved, side):
     name = {"source": "a.vec", "target": "b.vec"}[side]
