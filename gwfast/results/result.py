@@ -16,7 +16,7 @@ from ..utils.validation import as_array, one_of
 from .candidates import Candidates
 from .coupling import Coupling, shares_of
 from .status import Status
-from .tables import as_labels, as_names, frame, of_tuples
+from .tables import as_labels, frame, named, names, of_tuples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -289,6 +289,9 @@ class GWResult:
         tried, as a table; empty for any other start.
     seconds : float
         For all of it.
+    labels : tuple of two, each a tuple or None
+        What the points of either side are called: the nodes of a graph of networkx, in
+        its order; None for other costs.
 
     Examples
     --------
@@ -327,6 +330,7 @@ class GWResult:
     p: Float64Array | None = None
     q: Float64Array | None = None
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
+    labels: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] = (None, None)
 
     @property
     def plan(self) -> FloatArray:
@@ -348,6 +352,15 @@ class GWResult:
         (n,) int64 ndarray
         """
         return self.coupling.topk(1).indices[:, 0]
+
+    def match_labels(self) -> dict[Any, Any]:
+        """Best target of every source, as `match` has it, by their `labels`: which node
+        of a graph of networkx is matched with which of another. Points of a side
+        without labels go by their numbers.
+        """
+        best, (source, target) = self.match(), self.labels
+        ours = named(source, np.arange(len(best)))
+        return dict(zip(ours, named(target, best), strict=True))
 
     def transform(
         self, y: ArrayLike, *, projection: Projection = "barycentric"
@@ -453,7 +466,8 @@ class GWResult:
         k : int, default=1
             Matches of each source point.
         source, target : array-like of shape (n,) and (m,) or None, default=None
-            Names of the points; None numbers them.
+            Names of the points; None takes their `labels`, and numbers them where there
+            are none.
 
         Returns
         -------
@@ -464,10 +478,11 @@ class GWResult:
         n, m = self.coupling.shape
         found = self.coupling.topk(k)
         shares = shares_of(self.coupling, found)
+        rows, columns = np.indices(shares.shape)[0].ravel(), found.indices.ravel()
         return frame(
             {
-                "source": np.repeat(as_names(source, "source", n), shares.shape[1]),
-                "target": as_names(target, "target", m)[found.indices.ravel()],
+                "source": names("source", source, n, self.labels[0], rows),
+                "target": names("target", target, m, self.labels[1], columns),
                 "mass": found.scores.ravel(),
                 "share": shares.ravel(),
             }

@@ -316,6 +316,7 @@ def solve(problem, options):
     return dataclasses.replace(
         result,
         coupling=result.coupling.with_limit(limit),
+        labels=problem.labels,
         seconds=checkpoint.seconds + time.perf_counter() - began,
     )
 
@@ -333,7 +334,9 @@ def _solve_exact(problem, options, began):
             result = dataclasses.replace(result, method="cg", gap=np.inf)
     coupling = result.coupling.with_limit(limit)
     seconds = time.perf_counter() - began
-    return dataclasses.replace(result, coupling=coupling, seconds=seconds)
+    return dataclasses.replace(
+        result, coupling=coupling, labels=problem.labels, seconds=seconds
+    )
 
 
 def _solve(problem, start, options, report):

@@ -303,6 +303,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     best = dataclasses.replace(
         best,
         candidates=Candidates(candidates),
+        labels=problem.labels,
         seconds=checkpoint.seconds + time.perf_counter() - began,
     )
     warn_of(best, limits)
