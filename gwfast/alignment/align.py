@@ -298,11 +298,21 @@ def align(
         callback=callback,
         progress=progress,
     )
-    gw = solve(_warned_of(problem), options)
-    warn_of(gw, options.limits)
-    result = _result(source, target, gw, resolve_n_threads(n_threads), began)
+    gw, before = _solved(_warned_of(problem), options)
+    result = _result(source, target, gw, resolve_n_threads(n_threads), began - before)
     result = result if refine is None else result._refined(refine, progress, deadline)
     return _logged(result)
+
+
+def _solved(problem, options):
+    """The `GWResult`, and the seconds of earlier calls, from whose checkpoint it went
+    on.
+    """
+    began = time.perf_counter()
+    gw = solve(problem, options)
+    before = max(0.0, gw.seconds - (time.perf_counter() - began))
+    warn_of(gw, options.limits)
+    return gw, before
 
 
 def _warned_of(problem):

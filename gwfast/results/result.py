@@ -475,18 +475,7 @@ class GWResult:
             With columns "source", "target", "mass", and "share", the part of the mass
             of the source point.
         """
-        n, m = self.coupling.shape
-        found = self.coupling.topk(k)
-        shares = shares_of(self.coupling, found)
-        rows, columns = np.indices(shares.shape)[0].ravel(), found.indices.ravel()
-        return frame(
-            {
-                "source": names("source", source, n, self.labels[0], rows),
-                "target": names("target", target, m, self.labels[1], columns),
-                "mass": found.scores.ravel(),
-                "share": shares.ravel(),
-            }
-        )
+        return frame(_matches(self.coupling, k, self.labels, (source, target)))
 
     def history_frame(self) -> pd.DataFrame:
         """The history as a table of pandas, a row for each outer iteration."""
@@ -510,6 +499,20 @@ class GWResult:
             f"marginal_error={self.marginal_error:.1e}, n_outer={self.n_outer}, "
             f"n_inner={self.n_inner}, seconds={self.seconds:.2f})"
         )
+
+
+def _matches(coupling, k, labels, given):
+    """The columns of `GWResult.to_frame`."""
+    found = coupling.topk(k)
+    shares = shares_of(coupling, found)
+    rows, columns = np.indices(shares.shape)[0].ravel(), found.indices.ravel()
+    (n, m), (source, target) = coupling.shape, given
+    return {
+        "source": names("source", source, n, labels[0], rows),
+        "target": names("target", target, m, labels[1], columns),
+        "mass": found.scores.ravel(),
+        "share": shares.ravel(),
+    }
 
 
 def _project(coupling, points, name, projection):
