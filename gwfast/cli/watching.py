@@ -23,6 +23,7 @@ class Watch:
     def __init__(self, tol: float, total: int | None) -> None:
         self._tol, self._total = tol, total
         self._steps: deque[OuterStep] = deque(maxlen=WINDOW)
+        self._shown: set[str] = set()
         self._began = self._printed = time.monotonic()
 
     def event(self, step):
@@ -34,9 +35,9 @@ class Watch:
         self._steps.append(step)
         left = seconds_left(self._steps, self._tol)
         text = (
-            f"outer {step.iteration}: change {step.change:.1e}"
+            f"outer {step.iteration}: gw_cost {step.gw_cost:.6g}"
             f"{'' if left is None else f', about {duration(left)} left'}"
-            f", gw_cost {step.gw_cost:.6g}, marginal error {step.marginal_error:.1e}"
+            f", change {step.change:.1e}, marginal error {step.marginal_error:.1e}"
         )
         at = step.iteration
         return ProgressEvent("iteration", text, at, at, self._total)
@@ -44,11 +45,13 @@ class Watch:
     def line(self, event):
         """What is printed of an event where no bar fits, if anything."""
         now = time.monotonic()
+        # Of starts, candidates and iterations the first, or there would be dozens.
         detail = event.stage in ("start", "round", "iteration")
-        # The first start, candidate and iteration, or there would be dozens of lines.
-        if detail and event.number > 1 and now - self._printed < LINE_EVERY:
+        later = event.number > 1 and event.stage in self._shown
+        if detail and later and now - self._printed < LINE_EVERY:
             return None
         self._printed = now
+        self._shown.add(event.stage)
         return f"{event.text} ({duration(now - self._began)})"
 
 
