@@ -28,6 +28,7 @@ files without ``gwfast_alignment``.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import os
 from typing import TYPE_CHECKING, Any
@@ -168,13 +169,14 @@ def _from_arrays(read, names):
 def _words(read, name, n_rows):
     """The words of as many rows."""
     text, ends = read(f"{name}_words").tobytes(), read(f"{name}_word_ends")
-    lengths = np.diff(ends, prepend=0)
-    if ends.shape != (n_rows,) or lengths.min() < 0 or ends[-1] != len(text):
+    ordered = ends.shape == (n_rows,) and ends.dtype == np.int64
+    # Differences could overflow.
+    ordered = ordered and ends[0] >= 0 and not (ends[1:] < ends[:-1]).any()
+    if not ordered or ends[-1] != len(text):
         raise ValueError(
             f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes"
         )
-    starts = (ends - lengths).tolist()
     return tuple(
         text[start:end].decode(*_ENCODING)
-        for start, end in zip(starts, ends.tolist(), strict=True)
+        for start, end in itertools.pairwise([0, *ends.tolist()])
     )

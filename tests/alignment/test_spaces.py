@@ -161,7 +161,11 @@ def test_words_are_one_for_each_row(result, tmp_path):
     result.with_words(*WORDS).save(tmp_path / "a")
     content = (tmp_path / "a").read_bytes()
     ends = np.load(tmp_path / "a")["source_word_ends"]
-    for damaged in (ends[:-1], ends[::-1], ends + 1, np.minimum(ends, 9)):
+    wrapped = np.where(np.arange(120) == 60, -2, ends)
+    for damaged in (
+        ends[:-1], ends[::-1], ends + 1, np.minimum(ends, 9), wrapped,
+        wrapped.astype(np.uint64),
+    ):  # fmt: skip
         (tmp_path / "a").write_bytes(changed(content, source_word_ends=damaged))
         with pytest.raises(ValueError, match="source_word_ends must be where"):
             gwfast.load_alignment(tmp_path / "a")
