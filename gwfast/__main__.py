@@ -15,7 +15,7 @@ def main(argv=None):
     Returns
     -------
     int
-        Exit status: 0; 1 for a closed pipe; 2 for bad input; 130 after Ctrl-C.
+        Exit status: 0; 1 for closed output; 2 for bad input; 130 after Ctrl-C.
     """
     needed = ("click", "rich", "matplotlib", "jinja2", "joblib")
     missing = [name for name in needed if find_spec(name) is None]

@@ -34,7 +34,7 @@ from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
 from .retrieval import METHODS, Retrieval, nearest_neighbors
-from .spaces import AlignedSpaces, as_rows
+from .spaces import AlignedSpaces
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -60,7 +60,7 @@ class AlignmentResult(AlignedSpaces):
 
     Attributes
     ----------
-    mapping, target_mapping, source, target, n_words, refinement, n_threads
+    mapping, target_mapping, source, target, n_words, refinement, words, n_threads
         See `AlignedSpaces`.
     gw : GWResult
         The Gromov-Wasserstein solution with its history.
@@ -117,12 +117,14 @@ class AlignmentResult(AlignedSpaces):
         method: Ranking = "csls",
         k: int = 10,
     ) -> Neighbors:
-        """The best target rows of source rows.
+        """The best target rows of source rows, or of other vectors.
 
         Parameters
         ----------
-        rows : array-like of int or None, default=None
-            Numbers of source rows; None is all that the method can tell about.
+        rows : array-like of int, str or float, or None, default=None
+            Numbers of source rows, words where there are `words`, or vectors, see
+            `AlignedSpaces.translate`; by the plan no vectors. None is all that the
+            method can tell about.
         method : {"csls", "nn", "inverted_softmax", "coupling", "barycentric"}, \
                 default="csls"
             "coupling" ranks by the plan, among the rows that took part.
@@ -140,7 +142,7 @@ class AlignmentResult(AlignedSpaces):
         if method != "coupling" and method != "barycentric":
             return super().translate(rows, method=method, k=k)
         k, coupling = as_count(k, "k"), self.gw.coupling
-        rows = as_rows(rows, coupling.shape[0], method)
+        rows = self._as_rows(rows, coupling.shape[0], method)
         if method == "coupling":
             return coupling.topk(k, rows)
         target = self.target.rows
@@ -216,7 +218,7 @@ def align(
         Intra-space cost, see `PointCloud`.
     normalize : sequence of {"unit", "center"}, default=("unit", "center", "unit")
         Steps applied to each side, over all its rows.
-    epsilon : float, "auto" or Epsilon, default="auto"
+    epsilon : float, str or Epsilon, default="auto"
     init : str, start or array-like of shape (n_words, n_words), default="auto"
     loss : {"square", "kl"}, default="square"
     refine : Refinement, int or None, default=None
@@ -296,11 +298,21 @@ def align(
         callback=callback,
         progress=progress,
     )
-    gw = solve(_warned_of(problem), options)
-    warn_of(gw, options.limits)
-    result = _result(source, target, gw, resolve_n_threads(n_threads), began)
+    gw, before = _solved(_warned_of(problem), options)
+    result = _result(source, target, gw, resolve_n_threads(n_threads), began - before)
     result = result if refine is None else result._refined(refine, progress, deadline)
     return _logged(result)
+
+
+def _solved(problem, options):
+    """The `GWResult`, and the seconds of earlier calls, from whose checkpoint it went
+    on.
+    """
+    began = time.perf_counter()
+    gw = solve(problem, options)
+    before = max(0.0, gw.seconds - (time.perf_counter() - began))
+    warn_of(gw, options.limits)
+    return gw, before
 
 
 def _warned_of(problem):

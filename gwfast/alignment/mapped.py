@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
@@ -12,6 +14,9 @@ from ..utils.validation import as_matrix
 from .normalize import Normalizer
 from .refine import RefineStep
 from .saving import write_alignment
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -28,6 +33,7 @@ class MappedSpaces:
     n_threads: int
     target_mapping: Float32Array | None = None
     refinement: tuple[RefineStep, ...] = ()
+    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def transform(self, x: ArrayLike) -> Float32Array:
         """Map vectors of the source space into the target space.
@@ -71,19 +77,47 @@ class MappedSpaces:
     def _map_target(self, y):
         return y if self.target_mapping is None else y @ self.target_mapping
 
-    def save(self, path: PathLike, *, rows: bool = True) -> None:
-        """Write a file from which `load` makes this again.
+    def with_words(self, source: Sequence[str], target: Sequence[str]) -> Self:
+        """The same with words for all rows of both sides, for `translate` and `save`.
 
-        It is there whole or not at all. It holds no words, and of an `AlignmentResult`
-        neither the plan nor anything else of the solve.
+        Parameters
+        ----------
+        source, target : sequence of str
+            In the order of the rows; of equal ones `translate` takes the first.
+
+        Returns
+        -------
+        AlignedSpaces or AlignmentResult
+            What this is, with `words`.
+        """
+        words = tuple(source), tuple(target)
+        sizes = len(self.source.rows), len(self.target.rows)
+        for name, own, n in zip(("source", "target"), words, sizes, strict=True):
+            if len(own) != n:
+                raise ValueError(
+                    f"{name} must have {n} words, one for each row, got {len(own)}"
+                )
+            for word in own:
+                if not isinstance(word, str):
+                    came = type(word).__name__
+                    raise TypeError(f"{name} must have words that are str, got {came}")
+        return dataclasses.replace(self, words=words)
+
+    def save(self, path: PathLike, *, rows: bool = True) -> None:
+        """Write a file from which `load` makes an `AlignedSpaces`.
+
+        It is there whole or not at all. Of `AlignedSpaces` it keeps all but
+        `n_threads`. Of an `AlignmentResult` it lacks what is of the solve: `gw` (the
+        plan, its status, its history), `seconds`, and with these `plan`, `match` and
+        the methods "coupling" and "barycentric" of `translate`.
 
         Parameters
         ----------
         path : path-like
             Taken as it is, whatever its name ends in.
         rows : bool, default=True
-            Keep all normalized rows, which are most of the file. Without them it maps
-            vectors, and there is nothing in it to translate.
+            Keep all normalized rows, which are most of the file, and their words.
+            Without them it maps vectors, and there is nothing in it to translate.
 
         Notes
         -----
@@ -91,8 +125,9 @@ class MappedSpaces:
         ``gwfast_alignment`` (the format, 2), ``mapping``, ``target_mapping`` where the
         target is mapped as well, ``source_steps`` and ``target_steps`` (of
         `normalize`), ``source_means`` and ``target_means`` (a row for each "center"),
-        ``source_rows`` and ``target_rows``, ``n_words``, and ``refinement`` (a row for
-        each `RefineStep`).
+        ``source_rows`` and ``target_rows``, ``n_words``, ``refinement`` (a row for each
+        `RefineStep`), and of words ``source_words`` (UTF-8, one after the other) and
+        ``source_word_ends``, and the same of the target.
         """
         write_alignment(self, path, rows=rows)
 

@@ -11,6 +11,9 @@ without pickles:
   float64;
 - ``source_rows`` and ``target_rows``: all rows, normalized, float32; neither is there
   in a file of the maps alone;
+- where rows have words, ``source_words`` and ``target_words``: UTF-8, one word after
+  the other, as uint8, and ``source_word_ends`` and ``target_word_ends``: where in it
+  each of them ends, int64;
 - ``n_words``: rows of each side that took part;
 - ``refinement``: a row for each `RefineStep`.
 
@@ -18,21 +21,23 @@ New vectors `x` of the source are mapped by hand as follows: "unit" divides each
 its length, each "center" subtracts the next row of ``source_means``, then comes ``@
 mapping``. Those of the target likewise, with ``@ target_mapping`` if there is one.
 
-A file of the maps alone has ``normalize`` as well, which is ``source_steps`` under the
-name that it had in files without ``gwfast_alignment``.
+There is ``normalize`` as well, which is ``source_steps`` under the name that it had in
+files without ``gwfast_alignment``.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
-from ..utils.archives import default_budget, read_array, shortened
+from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
+from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, one_of
 from .normalize import STEPS, Normalizer
 from .refine import RefineStep
@@ -42,17 +47,20 @@ if TYPE_CHECKING:
 
 # One more whenever older readers would go wrong.
 FORMAT = 2
+# What such a file is called in a folder that the command line writes.
+IN_FOLDER = "mapping.npz"
+# Of words, which may have half of a surrogate pair.
+_ENCODING = "utf-8", "surrogatepass"
 
 
-def write_alignment(
-    spaces: MappedSpaces, path: str | os.PathLike[str], *, rows: bool
-) -> None:
+def write_alignment(spaces: MappedSpaces, path: PathLike, *, rows: bool) -> None:
     """Write the file, with all rows or with the maps alone."""
     arrays: dict[str, Any] = {
         "gwfast_alignment": FORMAT,
         "mapping": spaces.mapping,
         "n_words": spaces.n_words,
         "refinement": np.reshape(spaces.refinement, (-1, len(RefineStep._fields))),
+        "normalize": np.array(spaces.source.steps, dtype=str),
     }
     if spaces.target_mapping is not None:
         arrays["target_mapping"] = spaces.target_mapping
@@ -61,19 +69,30 @@ def write_alignment(
             arrays[f"{name}_rows"] = side.rows
         arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
         arrays[f"{name}_means"] = np.reshape(side.means, (-1, side.rows.shape[1]))
-    if not rows:
-        arrays["normalize"] = arrays["source_steps"]
+    if rows and spaces.words is not None:
+        for name, words in zip(("source", "target"), spaces.words, strict=True):
+            encoded = [word.encode(*_ENCODING) for word in words]
+            arrays[f"{name}_words"] = np.frombuffer(b"".join(encoded), np.uint8)
+            ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+            arrays[f"{name}_word_ends"] = ends
     with replacing(path) as stream:
         np.savez(stream, **arrays)
 
 
-def read_alignment(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_alignment(path: PathLike) -> dict[str, Any]:
     """What `AlignedSpaces` is made of, but for `n_threads`; errors as of
     `load_alignment`."""
-    path = os.fspath(path)
+    path = os.fsdecode(path)
+    if os.path.isdir(path):
+        folder, path = path, os.path.join(path, IN_FOLDER)
+        if not os.path.isfile(path):
+            raise ValueError(
+                "expected a folder that gwfast align --output wrote, got "
+                f"{folder} without {IN_FOLDER}"
+            )
     with open(path, "rb") as stream:
         try:
-            with NpzFile(stream, allow_pickle=False) as archive:
+            with open_archive(stream) as archive:
                 budget = default_budget(os.path.getsize(path))
                 read = functools.partial(read_array, archive, budget=budget)
                 version = int(read("gwfast_alignment").item())
@@ -124,15 +143,40 @@ def _from_arrays(read, names):
     if "target_mapping" in names:
         target_mapping = matrix("target_mapping", columns=n_target)
         n_target = len(target_mapping)
-    n_source, n_other = read("n_words").tolist()
+    source, target = normalizer("source", len(mapping)), normalizer("target", n_target)
+    n_words = tuple(as_count(n, "n_words") for n in read("n_words").tolist())
+    sizes = len(source.rows), len(target.rows)
+    if len(n_words) != 2 or (has_rows and not all(map(operator.le, n_words, sizes))):
+        raise ValueError(f"n_words must be at most the rows, {sizes}, got {n_words}")
+    words = None
+    if "source_words" in names:
+        sides = zip(("source", "target"), sizes, strict=True)
+        words = tuple(_words(read, name, size) for name, size in sides)
     return {
         "mapping": mapping,
-        "source": normalizer("source", len(mapping)),
-        "target": normalizer("target", n_target),
-        "n_words": (as_count(n_source, "n_words"), as_count(n_other, "n_words")),
+        "source": source,
+        "target": target,
+        "n_words": n_words,
+        "words": words,
         "target_mapping": target_mapping,
         "refinement": tuple(
             RefineStep(int(iteration), int(n_pairs), *map(float, others))
             for iteration, n_pairs, *others in read("refinement").tolist()
         ),
     }
+
+
+def _words(read, name, n_rows):
+    """The words of as many rows."""
+    text, ends = read(f"{name}_words").tobytes(), read(f"{name}_word_ends")
+    ordered = ends.shape == (n_rows,) and ends.dtype == np.int64
+    # Differences could overflow.
+    ordered = ordered and ends[0] >= 0 and not (ends[1:] < ends[:-1]).any()
+    if not ordered or ends[-1] != len(text):
+        raise ValueError(
+            f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes"
+        )
+    return tuple(
+        text[start:end].decode(*_ENCODING)
+        for start, end in itertools.pairwise([0, *ends.tolist()])
+    )

@@ -43,6 +43,8 @@ class AlignedSpaces(MappedSpaces):
         Rows of each side, the first, that took part when the mapping was made.
     refinement : tuple of RefineStep
         What was done to the mapping since; empty for the first one.
+    words : tuple of two tuples of str, or None
+        Of all rows of either side, see `with_words`.
     n_threads : int
 
     Examples
@@ -108,12 +110,14 @@ class AlignedSpaces(MappedSpaces):
         method: retrieval.Retrieval = "csls",
         k: int = 10,
     ) -> Neighbors:
-        """The best target rows of source rows.
+        """The best target rows of source rows, or of other vectors.
 
         Parameters
         ----------
-        rows : array-like of int or None, default=None
-            Numbers of source rows; None is all.
+        rows : array-like of int, str or float, or None, default=None
+            Numbers of source rows; words of the source, where there are `words`; or
+            vectors of the source space, of shape (n, d), as they were given to
+            `align`. None is all rows.
         method : {"csls", "nn", "inverted_softmax"}, default="csls"
             How the angles to the mapped vector rank, see `nearest_neighbors`.
         k : int, default=10
@@ -121,14 +125,20 @@ class AlignedSpaces(MappedSpaces):
         Returns
         -------
         Neighbors
-            Of shape (len(rows), min(k, number of targets)).
+            Of shape (len(rows), min(k, number of targets)); the words of its
+            `indices` are in ``words[1]``.
         """
         one_of(method, "method", retrieval.METHODS)
         self._check_rows()
         k = as_count(k, "k")
-        rows = as_rows(rows, len(self.source.rows), method)
+        if np.ndim(rows) == 2:  # type: ignore[arg-type]
+            mapped = self.transform(rows)  # type: ignore[arg-type]
+        else:
+            mapped = self.mapped_source[
+                self._as_rows(rows, len(self.source.rows), method)
+            ]
         return retrieval.nearest_neighbors(
-            self.mapped_source[rows],
+            mapped,
             self.mapped_target,
             method=method,
             k=k,
@@ -157,6 +167,22 @@ class AlignedSpaces(MappedSpaces):
             penalty=self._hubness("csls"),
             n_threads=self.n_threads,
         )
+
+    def _as_rows(self, rows: ArrayLike | None, n: int, method: str) -> IntArray:
+        """Numbers of some of the first `n` rows, which may be given as words."""
+        if self.words is None or np.asarray(rows).dtype.kind != "U":
+            return as_rows(rows, n, method)
+        numbers, asked = self._row_of_word, np.atleast_1d(np.asarray(rows)).tolist()
+        for word in asked:
+            if word not in numbers:
+                raise ValueError(f"rows must be words of the source, got {word!r}")
+        return as_rows([numbers[word] for word in asked], n, method)
+
+    @functools.cached_property
+    def _row_of_word(self) -> dict[str, int]:
+        # Of equal words the first stays.
+        words = self.words[0]  # type: ignore[index]
+        return {word: row for row, word in reversed([*enumerate(words)])}
 
     @functools.cached_property
     def _known_hubness(self) -> dict[retrieval.Retrieval, Float32Array]:
@@ -192,13 +218,15 @@ def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSp
     Parameters
     ----------
     path : path-like
+        The file, or a folder that ``gwfast align --output`` wrote.
     n_threads : int or None, default=None
         To work with; None is one a core.
 
     Returns
     -------
     AlignedSpaces
-        Without the plan, of which nothing was kept.
+        Without the solve, of which nothing was kept: `AlignmentResult.save` says what
+        that is.
 
     Raises
     ------
@@ -218,10 +246,11 @@ def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSp
     >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "es-fr.npz")
-    ...     result.save(path)
+    ...     result.with_words(spanish.words, french.words).save(path)
     ...     loaded = gwfast.load_alignment(path)
-    >>> bool((loaded.mapping == result.mapping).all())
-    True
+    >>> found = loaded.translate(["casa"], k=1)
+    >>> [loaded.words[1][row] for row in found.indices[:, 0]]
+    ['chez']
     """
     n_threads = resolve_n_threads(n_threads)
     return AlignedSpaces(**read_alignment(path), n_threads=n_threads)
@@ -234,7 +263,9 @@ def as_rows(rows: ArrayLike | None, n: int, method: str) -> IntArray:
     try:
         rows = np.atleast_1d(as_array(rows, "rows"))
     except TypeError as error:
-        raise TypeError(f"{error}; that of a word is words.index(word)") from None
+        raise TypeError(
+            f"{error}; that of a word is words.index(word), or see with_words"
+        ) from None
     if rows.size == 0:
         raise ValueError("rows must not be empty")
     if rows.ndim != 1 or rows.dtype.kind not in "iu":

@@ -83,10 +83,14 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
             stream.reconfigure(errors="replace")
+    if sys.stdout is None:  # closed by the caller, as >&- does
+        click.echo("gwfast: error: standard output is closed", err=True)
+        return 1
     try:
         return cli.main(argv, prog_name="gwfast", standalone_mode=False) or 0
-    except click.Abort:  # click's name for Ctrl-C
-        click.echo("gwfast: interrupted", err=True)
+    except click.Abort as error:  # click's name for Ctrl-C
+        why = f"; {error.__cause__}" if str(error.__cause__ or "") else ""
+        click.echo(f"gwfast: interrupted{why}", err=True)
         return 130
     except click.ClickException as error:
         message = error.format_message()

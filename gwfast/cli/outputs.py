@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ..alignment.saving import IN_FOLDER
 from ..experiments.rises import COMPARED, rise_to_the_end
 from ..experiments.store import write_json
-from ..utils.atomic_files import temporary_folder
+from ..results.coupling import shares_of
+from ..utils.atomic_files import naming, temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
 from .wording import METHOD_LABELS
@@ -19,7 +21,7 @@ from .wording import METHOD_LABELS
 VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
 # All that may be written; the vectors only where they are asked for.
 FILES = (
-    "mapping.npz",
+    IN_FOLDER,
     "translations.tsv",
     "dictionary.txt",
     "result.json",
@@ -33,7 +35,7 @@ FILES = (
 )
 # The columns of ``translations.tsv``.
 TRANSLATIONS = (
-    "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+    "source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual",
 )  # fmt: skip
 _SEPARATORS = re.compile("[\t\r\n]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -52,10 +54,10 @@ def staged(output):
     if output is None:
         yield None
         return
-    output = output.absolute()
+    given, output = output, output.absolute()
     # Within an existing folder, as it may be a mount point of its own.
     holder = output if output.is_dir() else output.parent
-    with temporary_folder(holder) as folder:
+    with naming(given), temporary_folder(holder) as folder:
         stage = folder / "results"  # has the permissions of any new folder
         stage.mkdir()
         yield stage
@@ -74,10 +76,11 @@ def staged(output):
 def write(outcome, folder):
     """Write the files.
 
-    - ``mapping.npz`` holds what maps new vectors: what ``AlignmentResult.save`` writes
-      without rows, see `gwfast.alignment.saving`.
+    - ``mapping.npz`` holds what maps and translates: what ``AlignmentResult.save``
+      writes, with all rows and words, see `gwfast.alignment.saving`.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
-      words that took part, the plan. In lines of rank 1, `mutual` says whether the
+      words that took part, the plan: the words that most of their mass goes to, and
+      which share of it. In lines of rank 1, `mutual` says whether the
       word is in turn CSLS' best for its translation ("yes" or "no"). Control
       characters, line separators, backslashes and spaces at the ends of words are
       written as in Python (``\\t``, ``\\x1b``, ``\\u2028``, ``\\\\``), and
@@ -94,8 +97,8 @@ def write(outcome, folder):
     `rows` of the outcome are all source rows.
     """
     result = outcome.result
-    result.save(folder / "mapping.npz", rows=False)
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
+    result.with_words(x, y).save(folder / IN_FOLDER)
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
     kind = outcome.settings.write_vectors
@@ -159,6 +162,7 @@ def _write_translations(outcome, x, y, path):
     x, y = ([field(word) for word in words] for words in (x, y))
     csls, coupling = outcome.csls, outcome.coupling
     n, k = coupling.indices.shape
+    shares = shares_of(outcome.result.gw.coupling, coupling)
     with open(path, "w", encoding="utf-8", newline="\n") as stream:
         stream.write("\t".join(TRANSLATIONS) + "\n")
         for row, (targets, scores) in enumerate(
@@ -168,8 +172,8 @@ def _write_translations(outcome, x, y, path):
             for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
                 other = "\t"
                 if row < n and rank < k:
-                    mass = coupling.scores[row, rank]
-                    other = f"{y[coupling.indices[row, rank]]}\t{mass:.4g}"
+                    share = shares[row, rank]
+                    other = f"{y[coupling.indices[row, rank]]}\t{share:.4g}"
                 stream.write(
                     f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{other}"
                     f"\t{'' if rank else mutual}\n"

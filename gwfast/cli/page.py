@@ -18,6 +18,7 @@ from .._version import __version__
 from ..experiments.rises import COMPARED, rise_to_the_end
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
+from ..results.coupling import shares_of
 from ..results.status import Status
 from .wording import METHOD_LABELS, printable, right_translations
 
@@ -163,8 +164,7 @@ def _translations(outcome):
         _thinned(listed, _N_LISTED),
         _thinned(np.arange(len(rows)), _N_OTHERS + _N_LISTED * (not right_of)),
     ).astype(np.int64)
-    plan = outcome.result.gw.coupling
-    masses = plan.apply(np.ones(plan.shape[1], dtype=np.float32))
+    shares = shares_of(outcome.result.gw.coupling, coupling)[:, 0]
     made = []
     for i in chosen.tolist():
         row, targets = int(rows[i]), csls.indices[i].tolist()
@@ -181,9 +181,8 @@ def _translations(outcome):
             "right_at": None,
             "expected": (),
         }
-        if row < len(masses) and masses[row] > 0:
-            fraction = float(coupling.scores[row, 0] / masses[row])
-            entry["plan"] = (y[coupling.indices[row, 0]], fraction)
+        if row < len(shares) and shares[row] > 0:
+            entry["plan"] = (y[coupling.indices[row, 0]], float(shares[row]))
         if right is not None:
             hits = [k for k, target in enumerate(targets, 1) if target in right]
             entry["verdict"] = "right" if hits[:1] == [1] else "wrong"

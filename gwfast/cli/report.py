@@ -4,8 +4,7 @@
 and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 """
 
-import functools
-import itertools
+import contextlib
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -20,22 +19,18 @@ import gwfast
 from ..experiments.store import as_json
 from ..solvers.seeds import alike, known_pairs
 from ..utils.atomic_files import check_folder
-from ..utils.progress import (
-    ProgressEvent,
-    ProgressListener,
-    console,
-    reporting_on_terminal,
-)
+from ..utils.progress import ProgressListener, console, reporting_on_terminal
 from ..words import Embeddings, GoldStandard, Precision, evaluate
 from ..words.evaluation import ConventionLike
 from .coverage import doubts_of, looked_up
 from .outputs import FILES, staged, summary, write
 from .scheduler import connected
 from .terminal import show
+from .watching import Watch
 
 _K = 10  # translations per word
 _N_SHOWN = 20
-_PLAIN_EVERY = 5  # outer iterations between progress lines where no bar fits
+_TOL = 1e-5  # of `align`, where none is asked for
 _NOT_WRITTEN = "nothing was written: --output DIR keeps translations, maps and a report"
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
@@ -246,17 +241,14 @@ def _solve(x, y, settings, init):
     refine = gwfast.Refinement(
         n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
     )
-    line = functools.partial(_line, iterations=itertools.count())
-    with reporting_on_terminal(line, quiet=settings.quiet) as report_progress:
+    watch = Watch(settings.tol or _TOL, settings.max_outer)
+    with (
+        _kept_at_interrupts(settings.checkpoint),
+        reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress,
+    ):
 
-        def report_iteration(state):
-            text = (
-                f"outer {state.iteration}: gw_cost {state.gw_cost:.6g},"
-                f" marginal error {state.marginal_error:.1e}"
-            )
-            at = state.iteration
-            event = ProgressEvent("iteration", text, at, at, settings.max_outer)
-            report_progress(event)
+        def report_iteration(step):
+            report_progress(watch.event(step))
 
         return gwfast.align(
             x.vectors,
@@ -272,16 +264,20 @@ def _solve(x, y, settings, init):
         )
 
 
+@contextlib.contextmanager
+def _kept_at_interrupts(checkpoint):
+    """Ctrl-C inside says where the solve is kept, if it is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoint.is_file():
+            raise
+        raise KeyboardInterrupt(
+            f"kept in {checkpoint}: the same command goes on from there"
+        ) from None
+
+
 def _spread(rows):
     """At most `_N_SHOWN` of the rows, evenly over their whole range."""
     count = min(_N_SHOWN, len(rows))
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
-
-
-def _line(event, iterations):
-    """What is printed of an event where no bar fits, if anything."""
-    if event.stage == "iteration":
-        return None if next(iterations) % _PLAIN_EVERY else event.text
-    # The first start and candidate only, or there would be dozens of lines.
-    first_only = event.stage in ("start", "round")
-    return None if first_only and event.number > 1 else event.text

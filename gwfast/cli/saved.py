@@ -18,6 +18,10 @@ from .reading import check_target, read, report_file
 from .terminal import literal, print_fields, translations_table
 
 _FOLDER = click.Path(exists=True, path_type=Path)
+# What the plan says of a pair of words, by the columns of a table: the share of the
+# word's mass, or the mass in tables that earlier versions wrote.
+_FORMER = tuple(name.replace("_share", "_score") for name in TRANSLATIONS)
+_OF_PLAN = {TRANSLATIONS: "share", _FORMER: "mass"}
 
 
 @cli.command()
@@ -32,11 +36,17 @@ def translate(folder, asked, k, as_json):
     """Translate words of the source by a saved result.
 
     DIR is what `gwfast align --output` wrote; what it holds of each WORD is shown: the
-    best translations by CSLS with their scores, those of the plan with the masses
-    moved, and whether the first one is mutual. A word that was not there is told on
-    stderr, and the exit status is 1.
+    best translations by CSLS with their scores, those of the plan with the share of
+    the word's mass that goes there, and whether the first one is mutual. A word that
+    was not there is told on stderr, and the exit status is 1.
     """
-    found, alike = _look_up(_inside(folder, "translations.tsv"), asked)
+    path = folder / "translations.tsv"
+    if not path.is_file():
+        raise click.UsageError(
+            "DIR must be what gwfast align --output wrote, got "
+            f"{folder} without {path.name}"
+        )
+    names, found, alike = _look_up(path, asked)
     for word in asked:
         if word not in found:
             more = f"; there is {alike[word]!r}" if word in alike else ""
@@ -44,33 +54,23 @@ def translate(folder, asked, k, as_json):
             click.echo(message, err=True)
     chosen = {word: found[word][:k] for word in asked if word in found}
     if as_json:
-        click.echo(json_line(_as_object(chosen)))
+        click.echo(json_line(_as_object(chosen, _OF_PLAN[names])))
     elif chosen:
-        _show(chosen)
+        _show(chosen, names)
     return int(len(chosen) < len(set(asked)))
 
 
-def _inside(folder, name):
-    """A file of a folder of results."""
-    path = folder / name
-    if not path.is_file():
-        raise click.UsageError(
-            f"DIR must be what gwfast align --output wrote, got {folder} without {name}"
-        )
-    return path
-
-
 def _look_up(path, asked):
-    """Rows of the table by word, and words that differ by case only from others that
-    were asked for."""
+    """The names of the columns, rows of the table by word, and words that differ by
+    case only from others that were asked for."""
     wanted = {field(word): word for word in asked}
     folded = {}
     for key, word in wanted.items():
         folded.setdefault(key.casefold(), []).append(word)
     found, alike = {}, {}
     with open(path, encoding="utf-8", newline="\n") as stream:
-        header = stream.readline().rstrip("\n").split("\t")
-        if header != list(TRANSLATIONS):
+        header = tuple(stream.readline().rstrip("\n").split("\t"))
+        if header not in _OF_PLAN:
             raise click.UsageError(
                 f"{path} must begin with the columns {', '.join(TRANSLATIONS)}"
             )
@@ -83,11 +83,11 @@ def _look_up(path, asked):
                 found.setdefault(wanted[key], []).append(row)
             for word in folded.get(key.casefold(), ()):
                 alike.setdefault(word, word_of(key))
-    return found, alike
+    return header, found, alike
 
 
-def _as_object(chosen):
-    """Of each word, in JSON's types."""
+def _as_object(chosen, of_plan):
+    """Of each word, in JSON's types; `of_plan` is what the plan says of a pair."""
     return {
         word: {
             "mutual": rows[0][6] == "yes",
@@ -95,7 +95,7 @@ def _as_object(chosen):
                 {"word": word_of(row[2]), "score": json.loads(row[3])} for row in rows
             ],
             "coupling": [
-                {"word": word_of(row[4]), "mass": json.loads(row[5])}
+                {"word": word_of(row[4]), of_plan: json.loads(row[5])}
                 for row in rows
                 if row[4]
             ],
@@ -104,17 +104,21 @@ def _as_object(chosen):
     }
 
 
-def _show(chosen):
+def _show(chosen, names):
     out = console()
     if not out.is_terminal:
         lines = (row for rows in chosen.values() for row in rows)
-        print_fields(out, [TRANSLATIONS, *lines])
+        print_fields(out, [names, *lines])
         return
+
+    def share(row):
+        return f" {float(row[5]):.2f}" if _OF_PLAN[names] == "share" else ""
+
     cells = [
         (
             literal(rows[0][0]),
             ", ".join(f"{literal(row[2])} {float(row[3]):.2f}" for row in rows),
-            ", ".join(literal(row[4]) for row in rows if row[4]),
+            ", ".join(f"{literal(row[4])}{share(row)}" for row in rows if row[4]),
             rows[0][6],
         )
         for rows in chosen.values()
@@ -160,8 +164,7 @@ def map_vectors(
         raise click.UsageError("--json needs --output")
     if output is not None:
         check_target(output, force, "--output")
-    path = folder if folder.is_file() else _inside(folder, "mapping.npz")
-    spaces = load_alignment(path)
+    spaces = load_alignment(folder)
     embeddings = read(source, max_vocab, lower, encoding_errors, max_bytes)
     mapped = spaces.transform if side == "source" else spaces.transform_target
     try:

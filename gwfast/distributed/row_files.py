@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..utils.archives import open_array
+from ..utils.archives import open_archive, open_array
 from ..words.files._text import parse_rows
 
 # Bytes of a text file that are looked through at a time for where lines begin, and
@@ -93,9 +93,19 @@ class TextRows(NamedTuple):
 
 @contextlib.contextmanager
 def _member(path, name):
-    with np.load(path, allow_pickle=False) as archive:
-        with open_array(archive, name, math.inf) as found:
-            yield found
+    with _archive(path) as archive, open_array(archive, name, math.inf) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _archive(path):
+    """`open_archive`, whose errors then name the file."""
+    try:
+        with open_archive(path) as archive:
+            yield archive
+    except ValueError as error:
+        named = str(error).startswith(path)
+        raise ValueError(str(error) if named else f"{path}: {error}") from error
 
 
 Rows: TypeAlias = ArrayRows | MemberRows | TextRows
@@ -115,7 +125,7 @@ def open_rows(path, over):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         return ArrayRows(path, *_checked(path, array.shape, False, array.dtype))
     if path.endswith(".npz"):
-        with np.load(path, allow_pickle=False) as archive:
+        with _archive(path) as archive:
             names = archive.files
         name = names[0] if len(names) == 1 else "vectors"
         if name not in names:

@@ -1,5 +1,7 @@
 """What all pictures share: colors, frames, text that is taken literally, files."""
 
+import os
+
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
@@ -33,7 +35,9 @@ def start(figure, size):
 def finish(figure, path):
     """Write the file that was asked for; returns the figure."""
     if path is not None:
-        figure.figure.savefig(path, dpi=150)  # of a subfigure, all it is in
+        # Of a subfigure, all it is in.
+        path = os.fsdecode(path) if isinstance(path, bytes) else path
+        figure.figure.savefig(path, dpi=150)
     return figure
 
 

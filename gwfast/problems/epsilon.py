@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from ..utils.validation import as_positive
 
@@ -85,7 +85,7 @@ class Epsilon:
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 
-EpsilonLike: TypeAlias = float | Literal["auto"] | Epsilon
+EpsilonLike: TypeAlias = float | str | Epsilon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,18 +112,21 @@ class Schedule:
 
 
 def as_epsilon(epsilon: EpsilonLike, *, zero: bool = False) -> Epsilon:
-    """`Epsilon` of a number, which may be 0 with `zero`, "auto" or an `Epsilon`."""
+    """`Epsilon` of a number, which may be 0 with `zero`, a text or an `Epsilon`."""
     if isinstance(epsilon, Epsilon):
         if epsilon.is_zero and not zero:
             raise ValueError("epsilon must be positive here, got Epsilon(value=0)")
         return epsilon
     if isinstance(epsilon, str):
-        if epsilon != "auto":
+        if epsilon == "auto":
+            return Epsilon(relative=AUTO_RELATIVE)
+        try:
+            return as_epsilon(parse_epsilon(epsilon))
+        except ValueError as error:
             raise ValueError(
-                'epsilon must be a number, "auto" or an Epsilon, such as '
-                f"Epsilon(relative=0.02) for 2 %, got {epsilon!r}"
-            )
-        return Epsilon(relative=AUTO_RELATIVE)
+                'epsilon must be a number, "auto" or an Epsilon, or a text such as '
+                f'"2%" for Epsilon(relative=0.02): {error}'
+            ) from None
     return Epsilon(value=as_positive(epsilon, "epsilon", zero=zero))
 
 

@@ -316,6 +316,8 @@ class DenseCost:
         is mapped from a file.
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
+    labels : tuple or None
+        What the points are called, for `GraphCost` of a graph of networkx.
 
     Examples
     --------
@@ -327,6 +329,7 @@ class DenseCost:
     n: int
     matrix: NDArray[np.floating[Any]]
     symmetric: bool
+    labels: tuple[Any, ...] | None = None
 
     def __init__(
         self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None

@@ -60,6 +60,8 @@ class GraphCost(DenseCost):
     ----------
     n, matrix, symmetric
         See `DenseCost`.
+    labels : tuple or None
+        The nodes of a graph of networkx, in the order of rows.
 
     Raises
     ------
@@ -115,6 +117,7 @@ class GraphCost(DenseCost):
             far = longest if disconnected == "largest" else disconnected
             cost[np.isinf(cost)] = far
         super().__init__(cost, name, symmetric=not directed)
+        self.labels = tuple(graph.nodes) if _is_networkx(graph) else None
 
 
 CostLike: TypeAlias = Geometry | ArrayLike | Graph

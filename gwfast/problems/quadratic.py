@@ -163,6 +163,12 @@ default="balanced"
         return self.rule.q
 
     @property
+    def labels(self) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
+        """Of both sides the nodes, where the costs are of a graph of networkx."""
+        labels_x, labels_y = (getattr(one, "labels", None) for one in (self.x, self.y))
+        return labels_x, labels_y
+
+    @property
     def mass(self) -> float:
         """Of a plan, to begin with."""
         return self.rule.mass

@@ -317,6 +317,16 @@ class SparseCoupling(Coupling):
         return self.csr @ y, self.marginals[0]
 
 
+def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:
+    """What `topk` found for all rows of a plan, as shares of the mass of each row; 0
+    where a row has none.
+    """
+    masses = coupling.marginals[0][:, None]
+    return np.divide(
+        found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0
+    )
+
+
 def _as_fraction(left_out):
     left_out = float(left_out)
     if not 0 <= left_out < 1:

@@ -14,9 +14,9 @@ from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, one_of
 from .candidates import Candidates
-from .coupling import Coupling
+from .coupling import Coupling, shares_of
 from .status import Status
-from .tables import as_labels, as_names, frame, of_tuples
+from .tables import as_labels, frame, named, names, of_tuples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -289,6 +289,9 @@ class GWResult:
         tried, as a table; empty for any other start.
     seconds : float
         For all of it.
+    labels : tuple of two, each a tuple or None
+        What the points of either side are called: the nodes of a graph of networkx, in
+        its order; None for other costs.
 
     Examples
     --------
@@ -327,6 +330,7 @@ class GWResult:
     p: Float64Array | None = None
     q: Float64Array | None = None
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
+    labels: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] = (None, None)
 
     @property
     def plan(self) -> FloatArray:
@@ -348,6 +352,15 @@ class GWResult:
         (n,) int64 ndarray
         """
         return self.coupling.topk(1).indices[:, 0]
+
+    def match_labels(self) -> dict[Any, Any]:
+        """Best target of every source, as `match` has it, by their `labels`: which node
+        of a graph of networkx is matched with which of another. Points of a side
+        without labels go by their numbers.
+        """
+        best, (source, target) = self.match(), self.labels
+        ours = named(source, np.arange(len(best)))
+        return dict(zip(ours, named(target, best), strict=True))
 
     def transform(
         self, y: ArrayLike, *, projection: Projection = "barycentric"
@@ -453,7 +466,8 @@ class GWResult:
         k : int, default=1
             Matches of each source point.
         source, target : array-like of shape (n,) and (m,) or None, default=None
-            Names of the points; None numbers them.
+            Names of the points; None takes their `labels`, and numbers them where there
+            are none.
 
         Returns
         -------
@@ -461,20 +475,7 @@ class GWResult:
             With columns "source", "target", "mass", and "share", the part of the mass
             of the source point.
         """
-        n, m = self.coupling.shape
-        found = self.coupling.topk(k)
-        masses = self.coupling.marginals[0][:, None]
-        shares = np.divide(
-            found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0
-        )
-        return frame(
-            {
-                "source": np.repeat(as_names(source, "source", n), shares.shape[1]),
-                "target": as_names(target, "target", m)[found.indices.ravel()],
-                "mass": found.scores.ravel(),
-                "share": shares.ravel(),
-            }
-        )
+        return frame(_matches(self.coupling, k, self.labels, (source, target)))
 
     def history_frame(self) -> pd.DataFrame:
         """The history as a table of pandas, a row for each outer iteration."""
@@ -498,6 +499,20 @@ class GWResult:
             f"marginal_error={self.marginal_error:.1e}, n_outer={self.n_outer}, "
             f"n_inner={self.n_inner}, seconds={self.seconds:.2f})"
         )
+
+
+def _matches(coupling, k, labels, given):
+    """The columns of `GWResult.to_frame`."""
+    found = coupling.topk(k)
+    shares = shares_of(coupling, found)
+    rows, columns = np.indices(shares.shape)[0].ravel(), found.indices.ravel()
+    (n, m), (source, target) = coupling.shape, given
+    return {
+        "source": names("source", source, n, labels[0], rows),
+        "target": names("target", target, m, labels[1], columns),
+        "mass": found.scores.ravel(),
+        "share": shares.ravel(),
+    }
 
 
 def _project(coupling, points, name, projection):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +43,27 @@ def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
     if made.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {made.shape}")
     return made
+
+
+def named(labels: Sequence[Any] | None, numbers: NDArray[Any]) -> list[Any]:
+    """What points of these numbers are called; their numbers without labels."""
+    found = numbers.tolist()
+    return found if labels is None else [labels[number] for number in found]
+
+
+def names(
+    name: str,
+    given: ArrayLike | None,
+    size: int,
+    labels: Sequence[Any] | None,
+    numbers: NDArray[Any],
+) -> Any:
+    """Names of the points of these numbers among so many: those that a caller has given
+    as the argument `name`, or else their labels.
+    """
+    if given is None:
+        return named(labels, numbers)
+    return as_names(given, name, size)[numbers]
 
 
 def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:

@@ -115,9 +115,6 @@ class Checkpoint:
         try:
             write_tree(self.path, KIND, FORMAT, tree)
         except OSError as error:
-            # At first there is little to lose; later, all that it is for.
-            if self._ended == -np.inf:
-                raise
             text = f"{self.path}: the checkpoint cannot be written, and the solve "
             warnings.warn(f"{text}goes on without ({error})", stacklevel=2)
         self._ended = time.perf_counter()

@@ -103,15 +103,16 @@ def gromov_wasserstein(
         Masses, non-negative with sum one (of unbalanced problems with any); None is
         uniform. Those below 1e-30 of the largest count as zero, exactly.
     q : array-like of shape (m,) or None, default=None
-    epsilon : float, "auto" or Epsilon, default="auto"
+    epsilon : float, str or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
         linearized cost, *half* the gradient of the objective. POT passes the whole
         gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
-        product plan; `Epsilon` says other fractions, and annealing. 0 is the exact
-        problem, by conditional gradient (Vayer et al., ICML 2019): the plan is mostly
-        sparse (`GWResult.sparse_plan`), `tol` is of the gap of Frank and Wolfe as a
-        fraction of the objective (`GWResult.gap`), and `init` "auto" begins with the
-        best plan of a search with entropy, or of many starts where problems are small.
+        product plan; other fractions are a text such as "2%", or an `Epsilon`, which
+        also anneals. 0 is the exact problem, by conditional gradient (Vayer et al.,
+        ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol` is of the
+        gap of Frank and Wolfe as a fraction of the objective (`GWResult.gap`), and
+        `init` "auto" begins with the best plan of a search with entropy, or of many
+        starts where problems are small.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m) or None, default=None
@@ -211,7 +212,8 @@ default="balanced"
         written after outer iterations as often as takes 5 % of the time, whole or not
         at all, without pickles; it takes up to a few times the plan's memory for dense
         costs, far less for point clouds. It stays when the solve has ended: the same
-        call then repeats the last iterations only. The file of another problem, of
+        call then repeats the last iterations only. One that cannot be written is a
+        warning, and the solve goes on. The file of another problem, of
         other options (but for `time_limit`, which is that of each call, `n_threads`,
         `memory_limit`, `callback` and `progress`) or of another version of gwfast is a
         ValueError.
@@ -314,6 +316,7 @@ def solve(problem, options):
     return dataclasses.replace(
         result,
         coupling=result.coupling.with_limit(limit),
+        labels=problem.labels,
         seconds=checkpoint.seconds + time.perf_counter() - began,
     )
 
@@ -331,7 +334,9 @@ def _solve_exact(problem, options, began):
             result = dataclasses.replace(result, method="cg", gap=np.inf)
     coupling = result.coupling.with_limit(limit)
     seconds = time.perf_counter() - began
-    return dataclasses.replace(result, coupling=coupling, seconds=seconds)
+    return dataclasses.replace(
+        result, coupling=coupling, labels=problem.labels, seconds=seconds
+    )
 
 
 def _solve(problem, start, options, report):

@@ -89,7 +89,7 @@ def multistart(
         The starts, as for `init` of `gromov_wasserstein`, each with a plan for all
         points. A number: so many random ones beside the product and profile plans.
         None: a number that suits the size.
-    epsilon : float, "auto" or Epsilon, default="auto"
+    epsilon : float, str or Epsilon, default="auto"
     prune : bool, default=True
         Drop those that follow another into the same optimum, and the worse half of the
         others after 8, 20, 40 and 80 outer iterations; what is left takes turns until
@@ -303,6 +303,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
     best = dataclasses.replace(
         best,
         candidates=Candidates(candidates),
+        labels=problem.labels,
         seconds=checkpoint.seconds + time.perf_counter() - began,
     )
     warn_of(best, limits)

@@ -84,7 +84,7 @@ def pairwise_gromov_wasserstein(
         Weight of the quadratic term where there are features; None is 0.5.
     loss : {"square", "kl"}, default="square"
         Under "kl" the cost of a pair depends on which comes first, and both are solved.
-    epsilon : float, "auto" or Epsilon, default=0
+    epsilon : float, str or Epsilon, default=0
         0 is the exact problem, by conditional gradient from the product plan; else
         problems are regularized, and solved from the product plan.
     n_starts : int, default=0
@@ -186,7 +186,8 @@ def pairwise_gromov_wasserstein(
                     save()
             if deadline.passed():
                 break
-    return state.result(plans, bounds, time.perf_counter() - began)
+    seconds = kept.seconds + time.perf_counter() - began
+    return state.result(plans, bounds, seconds)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

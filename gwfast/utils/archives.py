@@ -1,15 +1,18 @@
 """Arrays in NumPy's files, looked at before memory is set aside for what they claim."""
 
+import itertools
 import math
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
+
+from .types import PathLike
 
 # No more than this is unpacked of a file of `n` bytes, unless a reader is told to:
 # vectors and word lists shrink to a tenth at best, zeros and ones in text to a 50th.
@@ -34,7 +37,7 @@ def default_budget(n_bytes: int) -> int:
     return LEAST_BUDGET + BUDGET_PER_BYTE * n_bytes
 
 
-def refuse_more(budget: int) -> ValueError:
+def refuse_more(budget: float) -> ValueError:
     """The error for a file that would unpack to more."""
     return ValueError(
         f"expected at most {budget} bytes once unpacked (of {LEAST_ROW_BYTES} or more a"
@@ -50,10 +53,32 @@ def shortened(text: object) -> str:
 
 
 @contextmanager
+def open_archive(file: PathLike | BinaryIO) -> Iterator[NpzFile]:
+    """An archive of arrays; a ValueError for what is none, and for one in which two
+    members go by one name.
+
+    A zip file may hold a name twice, and NumPy takes ``name`` and ``name.npy`` for the
+    same array: of such members one could be checked, and the other one read.
+    """
+    try:
+        opened = NpzFile(file, allow_pickle=False)  # type: ignore[arg-type]
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"expected an archive of arrays: {error}") from error
+    with opened as archive:
+        names = sorted(archive.files)
+        for name, other in itertools.pairwise(names):
+            if name == other:
+                raise ValueError(
+                    f"expected arrays of different names, got {name[:60]!r} twice"
+                )
+        yield archive
+
+
+@contextmanager
 def open_array(
-    archive: NpzFile, name: str, budget: int
+    archive: NpzFile, name: str, budget: float
 ) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
-    """The data of an array of an archive, as a stream, and what is said of it.
+    """The data of an array of `open_archive`, as a stream, and what is said of it.
 
     A ValueError is raised for more bytes than `budget`, for pickled objects, and for a
     shape that takes more bytes than there are.
@@ -85,8 +110,8 @@ def _header(stream):
     return ArrayHeader(*npy.read_array_header_2_0(stream))
 
 
-def read_array(archive: NpzFile, name: str, budget: int) -> NDArray[Any]:
+def read_array(archive: NpzFile, name: str, budget: float) -> NDArray[Any]:
     """An array of an archive; errors as of `open_array`."""
-    with open_array(archive, name, budget):
-        pass
-    return archive[name]
+    with open_array(archive, name, budget) as (stream, _):
+        stream.seek(0)  # the very member that was checked
+        return npy.read_array(stream, allow_pickle=False)

@@ -22,6 +22,8 @@ try:
 except ImportError:  # not on Windows, where nothing is removed
     fcntl = None  # type: ignore[assignment]
 
+from .types import PathLike
+
 _PREFIX = ".gwfast-"
 # Also as earlier versions called them, without a host.
 _NAME = re.compile(r"\.gwfast-(([0-9a-f]{8}-)?[0-9a-f]{16}|[a-z0-9_]{8})")
@@ -33,20 +35,37 @@ _tidied: set[str] = set()
 
 
 @contextmanager
-def replacing(
-    path: str | os.PathLike[str], *, durable: bool = False
-) -> Iterator[BinaryIO]:
+def naming(path: PathLike) -> Iterator[None]:
+    """Errors of the system inside name `path`, as the caller has it, where they name a
+    temporary file, or no file at all, as when a disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        nameless = error.filename is None and error.errno is not None
+        if nameless or _PREFIX in str(error.filename):
+            error.filename = os.fsdecode(path)
+        raise
+
+
+@contextmanager
+def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file `path` if all goes well.
 
     With `durable` that is on the disk before it takes the place of what was there. What
     is no regular file, a pipe for instance, is written to as it is.
     """
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        with open(path, "wb") as stream:
-            yield stream
-        return
-    _tidy(path.parent)
+    target = Path(os.path.realpath(os.fsdecode(path)))
+    with naming(path):
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as stream:
+                yield stream
+            return
+        _tidy(target.parent)
+        yield from _replacing(target, durable)
+
+
+def _replacing(path, durable):
     temporary, lock = path, None
     try:
         temporary, lock = _locked(path.parent, _new_file)
@@ -56,11 +75,9 @@ def replacing(
                 stream.flush()
                 os.fsync(stream.fileno())
         os.replace(temporary, path)
-    except BaseException as error:
+    except BaseException:
         if lock is not None:
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and _PREFIX in str(error.filename):
-            error.filename = str(path)  # the name that the caller knows
         raise
     finally:
         if lock is not None:

@@ -8,9 +8,8 @@ import json
 import os
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
-from .archives import read_array, shortened
+from .archives import open_archive, read_array, shortened
 from .atomic_files import replacing
 
 # Key that stands for an array, by its number.
@@ -54,7 +53,7 @@ def read_tree(path, kind, version):
     """
     with open(path, "rb") as stream:
         try:
-            with NpzFile(stream, allow_pickle=False) as arrays:
+            with open_archive(stream) as arrays:
                 header, found = _read(arrays, os.fstat(stream.fileno()).st_size)
             came, later = header["kind"], int(header["version"]) > version
             tree = None if came != kind or later else _unpacked(header["tree"], found)

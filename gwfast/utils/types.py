@@ -13,6 +13,6 @@ Float64Array: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
 MemoryLimit: TypeAlias = float | str | None
-PathLike: TypeAlias = str | os.PathLike[str]
+PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 # Whether to show a bar, or whom to tell: progress(text, done, total).
 Progress: TypeAlias = bool | Callable[[str, int | None, int | None], object]

@@ -2,11 +2,13 @@
 
 import gzip
 import math
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import one_of
 from .embeddings import EmbeddingsFileError
@@ -104,7 +106,7 @@ def read_dictionary(
     {'sol': {'soleil'}, 'rey': {'roi'}}
     """
     one_of(format, "format", get_args(Format))
-    path = Path(path)
+    path = Path(os.fsdecode(path))
     if format == "auto" and ".lex" in path.suffixes[-2:]:
         format = "zhang"
     pairs: dict[str, set[str]] = {}
@@ -173,9 +175,10 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
             lines.append(f"{source}\t{target}\n")
     if not lines:
         raise ValueError("dictionary must have a pair of words, got none")
-    content, path = "".join(lines).encode("utf-8"), Path(path)
-    packed = path.suffix == ".gz"
-    path.write_bytes(gzip.compress(content, mtime=0) if packed else content)
+    content = "".join(lines).encode("utf-8")
+    packed = os.fsdecode(path).endswith(".gz")
+    with replacing(path) as stream:
+        stream.write(gzip.compress(content, mtime=0) if packed else content)
 
 
 def as_translations(targets: Collection[str], source: str) -> Collection[str]:
@@ -293,7 +296,8 @@ def _read_lines(
     path: PathLike, max_bytes: int | None = None
 ) -> Iterator[tuple[int, str]]:
     """Numbers and text of the lines that are not blank; at least one."""
-    source, empty, number = Source.of(Path(path), max_bytes), True, 0
+    path, empty, number = Path(os.fsdecode(path)), True, 0
+    source = Source.of(path, max_bytes)
     try:
         with source.open() as stream:
             for number, raw in enumerate(lines_of(stream, source.budget), 1):

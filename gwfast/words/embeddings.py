@@ -3,6 +3,7 @@
 `read_embeddings` in `reading` makes them from files.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -43,9 +44,9 @@ class EmbeddingsFileError(ValueError):
     """
 
     def __init__(self, path: PathLike, line: int | None, message: str) -> None:
-        where = path if line is None else f"{path}:{line}"
+        self.path, self.line = Path(os.fsdecode(path)), line
+        where = self.path if line is None else f"{self.path}:{line}"
         super().__init__(f"{where}: {message}")
-        self.path, self.line = Path(path), line
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -166,7 +166,7 @@ def language_distances(
     scale_costs : {"mean", "median", "max"} or None, default=None
         Divide the costs within each language by this statistic of them, see
         `gwfast.PointCloud.scaled_by`. It changes the values, and hardly the matchings.
-    epsilon : float, "auto" or Epsilon, default="auto"
+    epsilon : float, str or Epsilon, default="auto"
         Of the entropic plans that the matchings are made from. The values hardly
         depend on it.
     seed : int, default=0

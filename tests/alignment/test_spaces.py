@@ -1,6 +1,7 @@
 """Aligned spaces without a plan: kept in files, made from pairs."""
 
 import io
+import os
 
 import numpy as np
 import pytest
@@ -102,6 +103,10 @@ def stored_array(_):
             "damaged, or no file.*allow_pickle",
         ),
         (
+            lambda content: changed(content, n_words=np.array([80, 10**9])),
+            r"n_words must be at most the rows, \(120, 120\), got \(80, 1000000000\)",
+        ),
+        (
             lambda content: changed(content, gwfast_alignment=FORMAT + 1),
             rf"later version of gwfast, in format {FORMAT + 1}; .* up to {FORMAT}$",
         ),
@@ -115,6 +120,64 @@ def test_other_files_are_refused_by_name(result, tmp_path, damage, message):
         gwfast.load_alignment(path)
     with pytest.raises(FileNotFoundError):
         gwfast.load_alignment(tmp_path / "none")
+
+
+WORDS = [f"w{i}" for i in range(118)]
+WORDS = [*WORDS, "a b\n", "\ud800é"], ["twice", "twice", *WORDS]
+
+
+def test_words_and_vectors_are_translated(result, tmp_path):
+    """By what was saved as by the result."""
+    with pytest.raises(TypeError, match=r"words\.index\(word\), or see with_words"):
+        result.translate("w3")
+    named = result.with_words(*WORDS)
+    named.save(tmp_path / "a")
+    kept = gwfast.load_alignment(tmp_path / "a")
+    assert kept.words == named.words == tuple(map(tuple, WORDS))
+    assert kept.refine(1).words == kept.words
+    x = rotated_pair(120, 5, 0, noise=0.05)[0][[3, 119]]
+    for spaces in (named, kept):
+        expected = spaces.translate([3, 119], k=4)
+        for asked in (["w3", "\ud800é"], np.array(["w3", "\ud800é"]), x):
+            found = spaces.translate(asked, k=4)
+            np.testing.assert_array_equal(found.indices, expected.indices)
+            np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+        assert spaces.translate("w3").indices.shape == (1, 10)
+        with pytest.raises(ValueError, match="must be words of the source"):
+            spaces.translate(["w3", "w"])
+        with pytest.raises(ValueError, match="x must have 5 columns, got 2"):
+            spaces.translate([[1.0, 2.0]])
+    plan = named.translate(["w3"], method="coupling").indices
+    np.testing.assert_array_equal(
+        plan, result.translate([3], method="coupling").indices
+    )
+
+
+def test_words_are_one_for_each_row(result, tmp_path):
+    with pytest.raises(ValueError, match=r"target must have 120 words, .*, got 3"):
+        result.with_words(WORDS[0], "abc")
+    with pytest.raises(TypeError, match="words that are str, got int"):
+        result.with_words(range(120), WORDS[1])
+    result.with_words(*WORDS).save(tmp_path / "a")
+    content = (tmp_path / "a").read_bytes()
+    ends = np.load(tmp_path / "a")["source_word_ends"]
+    wrapped = np.where(np.arange(120) == 60, -2, ends)
+    for damaged in (
+        ends[:-1], ends[::-1], ends + 1, np.minimum(ends, 9), wrapped,
+        wrapped.astype(np.uint64),
+    ):  # fmt: skip
+        (tmp_path / "a").write_bytes(changed(content, source_word_ends=damaged))
+        with pytest.raises(ValueError, match="source_word_ends must be where"):
+            gwfast.load_alignment(tmp_path / "a")
+
+
+def test_paths_of_bytes(result, tmp_path):
+    path = os.fsencode(tmp_path / "a.npz")
+    result.save(path)
+    kept = gwfast.load_alignment(path)
+    np.testing.assert_array_equal(kept.mapping, result.mapping)
+    with open(path, "wb"), pytest.raises(ValueError, match=f"^{tmp_path}/a.npz: dama"):
+        gwfast.load_alignment(path)
 
 
 def test_a_file_is_written_whole_or_not_at_all(result, tmp_path, monkeypatch):

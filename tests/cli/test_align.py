@@ -13,7 +13,7 @@ import pytest
 from helpers.cli import N
 from helpers.files import tree
 from helpers.marks import mostly_slow
-from helpers.processes import environment, kill_once_written, run_python
+from helpers.processes import environment, full_disk, kill_once_written, run_python
 from helpers.vector_files import write_vectors
 
 import gwfast
@@ -115,7 +115,7 @@ def test_output(run, files):
     header, *lines = (folder / "translations.tsv").read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
     assert header.split("\t") == [
-        "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+        "source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual",
     ]  # fmt: skip
     assert len(rows) == 60 * 10
     words = read_embeddings(files / "a.vec").words
@@ -315,6 +315,32 @@ def test_nothing_is_left_after_a_failure(
     assert out == ""
     assert err.strip() == message
     assert tree(files) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks for a folder of Linux")
+def test_a_folder_that_cannot_be_made_is_named(run):
+    status, out, err = run("align", "a.vec", "b.vec", "--output", "/proc/x", "--quiet")
+    assert (status, out) == (2, "")
+    assert err == "gwfast: error: /proc/x: No such file or directory\n"
+
+
+def test_a_full_disk_names_the_folder(run, files):
+    """A temporary one was written to."""
+    before = tree(files)
+    with full_disk(1000):
+        given = "align", "a.vec", "b.vec", "--output", "out", "--quiet"
+        status, out, err = run(*given)
+    assert (status, out) == (2, "")
+    assert err == "gwfast: error: out: File too large\n"
+    assert tree(files) == before
+
+
+def test_closed_output_is_told(run, monkeypatch, capsys):
+    """Whatever is asked for: results were lost, and the exit status was 0."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert main(["config", "--json"]) == 1
+    assert capsys.readouterr().err == "gwfast: error: standard output is closed\n"
 
 
 @pytest.mark.slow

@@ -47,13 +47,24 @@ def test_files(folder):
 def test_every_line_of_translations_has_its_fields(folder):
     header, rows = table(folder)
     assert header == [
-        "source", "rank", "csls", "csls_score", "coupling", "coupling_score", "mutual",
+        "source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual",
     ]  # fmt: skip
     assert len(rows) == N * 10
     assert {len(row) for row in rows} == {7}
     assert [int(row[1]) for row in rows] == list(range(1, 11)) * N
     assert all(row[4] and row[5] for row in rows[: 10 * N_TAKING_PART])
     assert not any(row[4] or row[5] for row in rows[10 * N_TAKING_PART :])
+
+
+def test_the_table_and_the_page_say_one_share(made, folder):
+    """Of the word's mass; the table had the mass itself, 0.0167 of 60 words."""
+    _, rows = table(folder)
+    plan = made.result.plan.astype(np.float64)
+    shares = plan.max(axis=1) / plan.sum(axis=1)
+    found = [float(row[5]) for row in rows[: 10 * N_TAKING_PART : 10]]
+    np.testing.assert_allclose(found, shares, rtol=1e-3)
+    page = (folder / "report.html").read_text("utf-8")
+    assert f'<td class="n" data-label="share">{shares[0]:.2f}</td>' in page
 
 
 def test_words_of_translations_can_be_had_again(made, folder):

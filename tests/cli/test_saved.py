@@ -51,7 +51,18 @@ def test_translations_as_json(run, saved):
     assert list(found) == ["[bold]", "s9"]
     assert len(found["s9"]["csls"]) == 5 and found["s9"]["mutual"] is True
     assert found["[bold]"]["csls"][0]["word"] == "t0"
-    assert found["[bold]"]["coupling"][0]["mass"] > 0
+    # The cloud and its rotated copy match one to one, and the plan is sharp.
+    assert 0.5 < found["[bold]"]["coupling"][0]["share"] <= 1.0
+
+
+def test_tables_of_masses_are_told_as_such(run, saved):
+    """Those that earlier versions wrote."""
+    table = saved / "translations.tsv"
+    text = table.read_text("utf-8")
+    table.write_text(text.replace("coupling_share", "coupling_score"), "utf-8")
+    out = run("translate", "saved", "s9", "--json")[1]
+    assert list(json.loads(out)["s9"]["coupling"][0]) == ["word", "mass"]
+    assert "\tcoupling_score\t" in run("translate", "saved", "s9")[1]
 
 
 def test_words_that_are_not_there_are_told(run, saved):
@@ -84,6 +95,19 @@ def test_hard_words(run, tmp_path, monkeypatch, terminal):
     assert list(found) == asked
     words = {f"{word}!" for word in [*HARD, *(f"s{i}" for i in range(N_HARD))]}
     assert {row["word"] for one in found.values() for row in one["csls"]} <= words
+
+
+def test_a_folder_is_loaded(run, files, saved, monkeypatch):
+    """It maps and translates, words and vectors, in Python as on the command line."""
+    spaces = gwfast.load_alignment("saved")
+    x = read_embeddings(files / "a.vec")
+    assert spaces.words[0] == x.words
+    for asked in (["s7", "%"], x.vectors[[7, 2]]):
+        best = spaces.translate(asked, k=1).indices[:, 0]
+        assert [spaces.words[1][row] for row in best] == ["t7", "t2"]
+    (files / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"got empty without mapping\.npz"):
+        gwfast.load_alignment("empty")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.hostile_files import npy_bytes, npz_bytes, with_twin
 from helpers.workers import Workers
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -121,6 +122,9 @@ def test_checkpoints_tell_files_apart(tmp_path):
         gwfast.gromov_wasserstein(*map(PointFile, paths[::-1]), **options)
 
 
+TWICE = with_twin(npz_bytes(vectors=npy_bytes((1, 1), "<f4", bytes(4))), "vectors")
+
+
 @pytest.mark.parametrize(
     "name, made, message",
     [
@@ -131,6 +135,16 @@ def test_checkpoints_tell_files_apart(tmp_path):
         ),
         ("x.npy", lambda path: np.save(path, np.ones((5, 2), "U1")), "of numbers, got"),
         ("x.npz", lambda path: np.savez(path, a=[1.0], b=[2.0]), "or one named 'vecto"),
+        (
+            "x.npz",
+            lambda path: path.write_bytes(TWICE),
+            "different names, got 'vectors",
+        ),
+        (
+            "x.npz",
+            lambda path: path.write_text("none"),
+            "expected an archive of arrays",
+        ),
         (
             "x.npz",
             lambda path: np.savez(path, np.asfortranarray(np.ones((5, 2)))),

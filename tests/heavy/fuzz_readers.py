@@ -50,7 +50,9 @@ def mutate_packed(reader, data, max_size):
 
 
 def mutate_archive(data, max_size, chance):
-    """One member changes, and lengths and sums fit it again."""
+    """One member changes, and lengths and sums fit it again; now and then it comes
+    twice, by the same name or by one that NumPy takes for the same.
+    """
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
         names = old.namelist()
@@ -58,6 +60,9 @@ def mutate_archive(data, max_size, chance):
         for name in names:
             content = old.read(name)
             if name == changed:
+                if chance.random() < 0.2:
+                    twin = chance.choice((name, name.removesuffix(".npy")))
+                    new.writestr(twin, content)
                 content = atheris.Mutate(content, max_size)
             new.writestr(name, content, chance.choice((0, 8, 12, 14)))
     return made.getvalue()

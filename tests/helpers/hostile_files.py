@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import struct
+import warnings
 import zipfile
 
 import numpy as np
@@ -31,11 +32,30 @@ def npy_bytes(shape, descr, data=b"", fortran=False):
 
 def npz_bytes(**members):
     """An archive of such files, compressed."""
+    return zip_bytes((f"{name}.npy", content) for name, content in members.items())
+
+
+def zip_bytes(members):
+    """A compressed archive of pairs of a name and bytes; names may come twice."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
+        for name, content in members:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Duplicate name")
+                archive.writestr(name, content)
     return made.getvalue()
+
+
+def with_twin(archive, name, content=None, alias=True):
+    """The bytes of an archive with one more member that goes by the name of an array:
+    as NumPy finds it beside ``name.npy``, or with `alias` false by the same name. Its
+    content is that of the array if none is given.
+    """
+    with zipfile.ZipFile(io.BytesIO(archive)) as old:
+        members = [(one, old.read(one)) for one in old.namelist()]
+    own = dict(members)[f"{name}.npy"]
+    twin = name if alias else f"{name}.npy"
+    return zip_bytes([*members, (twin, own if content is None else content)])
 
 
 def _array(values):
@@ -78,6 +98,11 @@ FILES = {
     "rows.npz": lambda: npz_bytes(words=WORD, vectors=npy_bytes((1, 10**12), "<f8")),
     "bomb.npz": lambda: npz_bytes(
         words=npy_bytes((1 << 24,), "<U1", bytes(TOO_MUCH)), vectors=VECTOR
+    ),
+    "alias.npz": lambda: with_twin(
+        npz_bytes(words=WORD, vectors=VECTOR),
+        "words",
+        npy_bytes((1 << 24,), "<U1", bytes(TOO_MUCH)),
     ),
     "array.npy": lambda: npy_bytes((10**12, 4), "<f4"),
     **{

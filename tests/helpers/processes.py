@@ -4,7 +4,10 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 import gwfast
 
@@ -35,6 +38,18 @@ def run_python(code, *, check=True, **changes):
         timeout=120,
         check=check,
     )
+
+
+@contextmanager
+def full_disk(n_bytes):
+    """A block in which no file of this process can grow beyond so many bytes."""
+    resource = pytest.importorskip("resource")
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, former[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 def kill_once_written(path, arguments, *, cwd, pause=0.0):

@@ -84,8 +84,23 @@ def test_bad_values_are_refused(arguments, message):
         Epsilon(**arguments)
 
 
+@pytest.mark.parametrize(
+    "text, expected",
+    [("2%", Epsilon(relative=0.02)), ("0.001", Epsilon(value=0.001))],
+)
+def test_texts_are_what_the_command_line_takes(text, expected):
+    assert as_epsilon(text) == expected
+    cost = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0) ** 1.5))
+    cost = cost + cost.T
+    given = gwfast.gromov_wasserstein(cost, cost, epsilon=text, init="product")
+    same = gwfast.gromov_wasserstein(cost, cost, epsilon=expected, init="product")
+    assert given.epsilon == same.epsilon > 0
+
+
 def test_bad_types_are_refused():
     with pytest.raises(TypeError, match=r"^relative must be a number, got str"):
         Epsilon(relative="0.1")
     with pytest.raises(ValueError, match='epsilon must be a number, "auto" or an Eps'):
         as_epsilon("small")
+    with pytest.raises(ValueError, match=r"expected .* or a percentage, got '-2%'$"):
+        as_epsilon("-2%")

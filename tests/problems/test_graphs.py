@@ -118,6 +118,31 @@ def test_graphs_of_networkx(kind):
     assert result.plan.shape == (20, 20)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, "auto"])
+def test_nodes_of_networkx_keep_their_names(epsilon):
+    """Whatever they are; matrices of the other side number its points."""
+    networkx = pytest.importorskip("networkx")
+    pandas = pytest.importorskip("pandas")
+    tree = networkx.Graph(["ab", "bc", "cd", "de", "cf"])
+    tree["a"]["b"]["weight"], tree["d"]["e"]["weight"] = 2.0, 3.5
+    nodes = ["f", "e", "d", "c", "b", "a"]
+    other = networkx.relabel_nodes(tree, {name: (name, 1) for name in nodes})
+    moved = networkx.Graph()
+    moved.add_nodes_from((name, 1) for name in nodes)
+    moved.add_edges_from(other.edges(data=True))
+    result = gwfast.gromov_wasserstein(tree, moved, epsilon=epsilon)
+    assert result.labels == (tuple(tree.nodes), tuple(moved.nodes))
+    assert result.match_labels() == {name: (name, 1) for name in tree}
+    table = result.to_frame()
+    expected = pandas.Series([(name, 1) for name in tree], tree, name="target")
+    pandas.testing.assert_series_equal(table.set_index("source")["target"], expected,
+                                       check_names=False)  # fmt: skip
+    assert result.to_frame(source=range(6))["source"].tolist() == list(range(6))
+    cost = GraphCost(moved).matrix
+    result = gwfast.gromov_wasserstein(tree, cost, epsilon=epsilon)
+    assert result.match_labels() == {name: nodes.index(name) for name in tree}
+
+
 def test_bad_graphs_of_networkx_are_refused():
     networkx = pytest.importorskip("networkx")
     graph = networkx.path_graph(4)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.marks import mostly_slow
 from helpers.problems import distances, hops, masses, random_cost, rotated_pair
+from helpers.processes import full_disk
 
 import gwfast
 from gwfast import Epsilon, PointCloud
@@ -542,9 +543,9 @@ def test_what_is_no_file_is_refused(came, error, message, problem, tmp_path):
         solve(*problem, checkpoint=came)
 
 
-def test_a_full_disk_is_an_error_at_first_and_a_warning_later(
-    problem, tmp_path, monkeypatch
-):
+@pytest.mark.parametrize("worked", [0, 2])
+def test_a_full_disk_is_a_warning(worked, problem, tmp_path, monkeypatch):
+    """At first and later."""
     monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
     plain, write, times = solve(*problem), checkpoint.write_tree, []
 
@@ -555,13 +556,17 @@ def test_a_full_disk_is_an_error_at_first_and_a_warning_later(
         write(*args)
 
     monkeypatch.setattr(checkpoint, "write_tree", full)
-    worked = 0
-    with pytest.raises(OSError, match="No space left"):
-        solve(*problem, checkpoint=tmp_path / "kept")
-    worked = 2
     with pytest.warns(UserWarning, match="kept: the checkpoint cannot be written"):
         result = solve(*problem, checkpoint=tmp_path / "kept")
     assert told(result) == told(plain)
+
+
+def test_the_warning_of_a_full_disk_names_the_file(problem, tmp_path):
+    path = tmp_path / "kept"
+    with full_disk(1000), pytest.warns(UserWarning, match=f"{path}: .* goes on") as e:
+        result = solve(*problem, checkpoint=path)
+    assert f"[Errno 27] File too large: '{path}'" in str(e[0].message)
+    assert result.status == solve(*problem).status and not path.exists()
 
 
 def test_writing_takes_a_small_share_of_the_time(problem, tmp_path, monkeypatch):

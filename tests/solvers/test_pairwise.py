@@ -9,7 +9,8 @@ from helpers.problems import cloud, distances, masses, random_cost
 
 import gwfast
 from gwfast import PointCloud, pairwise_gromov_wasserstein
-from gwfast.solvers import pairwise
+from gwfast.solvers import checkpoint, pairwise
+from gwfast.utils import trees
 from gwfast.utils.deadline import Deadline
 
 SIZES = [6, 9, 1, 12, 7, 5, 8, 10, 11]
@@ -125,6 +126,14 @@ def test_what_is_skipped_is_not_among_the_nearest(k, monkeypatch):
     assert skipped.sum() == 2 * found.n_skipped
     np.testing.assert_array_equal(found.costs[~skipped], every.costs[~skipped])
     assert (found.n_skipped > 0) == (k < 100)
+
+
+def test_seconds_of_a_comparison_are_of_all_calls(tmp_path):
+    file = tmp_path / "kept"
+    pairwise_gromov_wasserstein(spaces(), checkpoint=file)
+    tree = trees.read_tree(file, checkpoint.KIND, checkpoint.FORMAT)
+    trees.write_tree(file, checkpoint.KIND, checkpoint.FORMAT, tree | {"seconds": 1e4})
+    assert pairwise_gromov_wasserstein(spaces(), checkpoint=file).seconds > 1e4
 
 
 def test_a_comparison_goes_on_from_its_checkpoint(tmp_path, monkeypatch):

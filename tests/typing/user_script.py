@@ -31,7 +31,8 @@ assert_type(gwfast.nearest_neighbors(x, x, method="nn").scores, Floats)
 gwfast.align(x, y, metric="cosin")  # type: ignore[arg-type]
 gwfast.align(x, y, normalize=("centre",))  # type: ignore[arg-type]
 gwfast.align(x, y, n_word=3)  # type: ignore[call-arg]
-gwfast.align(x, y, epsilon="2%")  # type: ignore[arg-type]
+gwfast.align(x, y, epsilon="2%")
+gwfast.align(x, y, epsilon=b"2%")  # type: ignore[arg-type]
 result.translate(method="nns")  # type: ignore[arg-type]
 
 model = gwfast.GromovWassersteinAligner(n_words=40).fit(x, y)

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from helpers.processes import environment
+from helpers.processes import environment, full_disk
 
 from gwfast.utils.atomic_files import replacing, temporary_folder
 
@@ -96,6 +96,19 @@ def test_one_process_writes_many_at_a_time(tmp_path):
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [
         b"1", b"2", b"whole",
     ]  # fmt: skip
+
+
+def test_errors_name_the_file_that_was_given(tmp_path):
+    """Neither a temporary one nor, where a disk is full, none."""
+    path = os.fsencode(tmp_path / "file")
+    with full_disk(1000), pytest.raises(OSError) as caught:
+        with replacing(path) as stream:
+            stream.write(bytes(5000))
+    assert caught.value.filename == str(tmp_path / "file")
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "no/such"):
+        pass
+    assert caught.value.filename == str(tmp_path / "no/such")
 
 
 def test_links_are_not_followed(tmp_path):

@@ -30,9 +30,9 @@ WORDS = [f"w{row}" for row in range(9)]
             r"^init must have shape \(9, 9\), got \(2, 2\); known pairs are Seeds",
         ),
         (
-            lambda: gwfast.align(X, X, epsilon="2%"),
+            lambda: gwfast.align(X, X, epsilon="2 percent"),
             ValueError,
-            r"^epsilon must be .* such as Epsilon\(relative=0.02\) for 2 %, got '2%'",
+            r"^epsilon must be .* such as \"2%\" for .*, got '2 percent'",
         ),
         (
             lambda: gwfast.align(X, X).translate(["casa"]),

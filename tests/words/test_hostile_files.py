@@ -11,8 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.hostile_files import COMPRESS, FILES, WORD, npy_bytes, npz_bytes
+from helpers.hostile_files import (
+    COMPRESS,
+    FILES,
+    TOO_MUCH,
+    WORD,
+    npy_bytes,
+    npz_bytes,
+    with_twin,
+)
 from helpers.processes import run_python
+from helpers.readers import READERS
 from helpers.vector_files import binary_of, check, points, text_of, write
 
 import gwfast
@@ -80,6 +89,7 @@ CLAIMS = {
     "many.npz": r"'vectors' of shape \(1000000000000, 4\) and <f4, got 0 bytes",
     "columns.npz": r"'vectors' of shape \(1000000000000, 4\) and <f4, got 0 bytes",
     "rows.npz": r"'vectors' of shape \(1, 1000000000000\) and <f8, got 0 bytes",
+    "alias.npz": "expected arrays of different names, got 'words' twice",
     "line.bz2": r"expected at most [0-9]+ bytes once unpacked .*, got more",
     "last_line.xz": r"xz:2: expected at most [0-9]+ bytes once unpacked .*, got more",
 }
@@ -129,6 +139,58 @@ def test_long_lines_are_no_lines(tmp_path, monkeypatch, kind):
     path = write(tmp_path / "v.bin", b"2 1\na 1234" + long)
     with pytest.raises(EmbeddingsFileError, match=r"words of at most .* in row 2"):
         read_embeddings(path)
+
+
+# --- Archives -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alias", [False, True])
+@pytest.mark.parametrize(
+    "reader, name, array",
+    [
+        ("npz", "plain.npz", "vectors"),
+        ("npz", "plain.npz", "words"),
+        ("alignment", "plain.npz", "mapping"),
+        ("checkpoint", "dense.npz", "array_0"),
+    ],
+)
+def test_an_array_that_is_there_twice(tmp_path, reader, name, array, alias):
+    """Of the two members one was checked, and the other one read."""
+    content = (Path(__file__).parent / "corpus" / reader / name).read_bytes()
+    path = write(tmp_path / "file.npz", with_twin(content, array, alias=alias))
+    with pytest.raises(ValueError, match=rf"different names, got '{array}' twice") as e:
+        READERS[reader][1](path)
+    assert str(path) in str(e.value)
+
+
+@pytest.mark.parametrize("alias", [False, True])
+def test_arrays_of_caches_and_pickles_that_are_there_twice(tmp_path, alias):
+    path = write(tmp_path / "v.vec", b"2 2\na 1 2\nb 3 4\n")
+    plain, cache = read_embeddings(path, cache=True), tmp_path / "v.vec.npz"
+    written = cache.read_bytes()
+    other = npy_bytes((2, 2), "<f4", bytes(16))
+    cache.write_bytes(with_twin(written, "vectors", other, alias))
+    found = read_embeddings(path, cache=True)
+    np.testing.assert_array_equal(found.vectors, plain.vectors)
+    assert cache.read_bytes() == written
+
+    keyed_as = Keyed(["a", "b"], None)
+    vars(keyed_as)["__numpys"] = ["vectors"]
+    path = write(tmp_path / "v.gz", gzip.compress(pickle.dumps(keyed_as)))
+    beside = npz_bytes(val=npy_bytes((2, 2), "<f4", bytes(16)))
+    write(tmp_path / "v.gz.vectors.npz", with_twin(beside, "val", alias=alias))
+    with pytest.raises(EmbeddingsFileError, match="different names, got 'val' twice"):
+        read_embeddings(path)
+
+
+def test_what_is_checked_of_an_archive_is_what_is_read(tmp_path):
+    """64 MB were read of 66 kB, past a budget of 20 MB, as the budget was asked of a
+    member of another name."""
+    mapping = npy_bytes((4096, 4096), "<f4", bytes(TOO_MUCH))
+    content = (Path(__file__).parent / "corpus" / "alignment/plain.npz").read_bytes()
+    path = write(tmp_path / "a", with_twin(content, "mapping", mapping))
+    with pytest.raises(ValueError, match="different names, got 'mapping' twice"):
+        gwfast.load_alignment(path)
 
 
 # --- max_bytes ------------------------------------------------------------------------

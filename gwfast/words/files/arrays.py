@@ -4,13 +4,20 @@ Vectors are read in blocks, and only as far as there are words to keep, so that 
 a conversion nor dropped rows take a second array.
 """
 
+import os
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from ...utils.archives import open_array, read_array, refuse_more, shortened
+from ...utils.archives import (
+    open_archive,
+    open_array,
+    read_array,
+    refuse_more,
+    shortened,
+)
 from .. import embeddings
 from ..embeddings import EmbeddingsFileError
 from ..vocabulary import BYTE_ORDER_MARK
@@ -26,7 +33,7 @@ def read_npz(source, options):
     """
     path = source.path
     with open(path, "rb") as stream, readable(path):
-        with np.load(stream, allow_pickle=False) as arrays, refused(path):
+        with open_archive(stream) as arrays, refused(path):
             if not {"words", "vectors"}.issubset(arrays.files):
                 names = shortened(", ".join(arrays.files[:10]))
                 raise ValueError(
@@ -40,7 +47,9 @@ def _from_archive(arrays, budget, options):
         shape, in_columns, dtype = header
         words = _words(read_array(arrays, "words", budget), *shape[:1])
         if in_columns or len(shape) != 2:
-            return embeddings.from_arrays(words, arrays["vectors"], options)
+            return embeddings.from_arrays(
+                words, read_array(arrays, "vectors", budget), options
+            )
         embeddings.check_shapes(words, shape, dtype)
         vocabulary, rows = embeddings.select(words, options)
         blocks = _blocks(member, shape[1], dtype)
@@ -87,7 +96,8 @@ def read_npy(source, words, options):
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     if vectors.nbytes > source.budget:
         raise refuse_more(source.budget)
-    lines = _word_list(Source.of(Path(words), source.max_bytes), len(vectors))
+    beside = Source.of(Path(os.fsdecode(words)), source.max_bytes)
+    lines = _word_list(beside, len(vectors))
     return embeddings.from_arrays(lines, vectors, options, words)
 
 

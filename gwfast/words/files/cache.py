@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...utils.archives import read_array
+from ...utils.archives import open_archive, read_array
 from ...utils.atomic_files import replacing
 from ..vocabulary import Options
 from .arrays import read_npz, readable
@@ -32,7 +32,7 @@ def read_cache(source, options):
     try:
         source = Source.of(cached, source.max_bytes)
         with open(cached, "rb") as stream, readable(cached):
-            with np.load(stream, allow_pickle=False) as arrays:
+            with open_archive(stream) as arrays:
                 note, duplicates, undecodable = (
                     read_array(arrays, name, source.budget)
                     for name in (_NOTE, "duplicates", "undecodable")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...utils.archives import read_array, refuse_more, shortened
+from ...utils.archives import open_archive, read_array, refuse_more, shortened
 from ..embeddings import EmbeddingsFileError, from_arrays
 from .arrays import readable
 from .pickles import Array, Inert, load
@@ -83,5 +83,5 @@ def _read_beside(source, stem):
     with readable(name):
         if not compressed:
             return np.load(name, mmap_mode="r", allow_pickle=False)
-        with np.load(name, allow_pickle=False) as arrays:
+        with open_archive(name) as arrays:
             return read_array(arrays, "val", Source.of(name, source.max_bytes).budget)

@@ -1,5 +1,6 @@
 """Read word embeddings from files: one function for every format."""
 
+import os
 import time
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def read_embeddings(
     1000
     """
     options = Options(max_words, bool(lower), errors)
-    path = Path(path)
+    path = Path(os.fsdecode(path))
     source = Source.of(path, max_bytes)
     began = time.perf_counter()
     try:

@@ -1,6 +1,7 @@
 """Write word embeddings to files that word2vec, gensim, MUSE or NumPy read."""
 
 import gzip
+import os
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -71,7 +72,7 @@ def write_embeddings(
     ...     read_embeddings(path).words
     ('sol', 'luna')
     """
-    path = Path(path)
+    path = Path(os.fsdecode(path))
     format = _format(path, format)
     if precision is not None and precision not in range(1, _EXACT + 1):
         raise ValueError(f"precision must be 1 to {_EXACT}, got {precision!r}")

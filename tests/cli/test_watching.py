@@ -1,0 +1,90 @@
+"""What is shown of a solve that runs."""
+
+import pytest
+
+import gwfast
+from gwfast.cli import watching
+from gwfast.cli.watching import Watch, duration
+from gwfast.solvers import checkpoint
+from gwfast.utils import trees
+from gwfast.utils.progress import ProgressEvent
+
+
+def steps(n, fall, seconds=20.0):
+    """Outer iterations whose change falls by a factor each."""
+    return [
+        gwfast.OuterStep(k, 0.0123456, 0.1, 0.1 * fall**k, 1e-3, 5, k * seconds)
+        for k in range(1, n + 1)
+    ]
+
+
+def test_the_change_and_the_time_left_are_told():
+    watch = Watch(1e-5, None)
+    events = [watch.event(step) for step in steps(8, 0.5)]
+    assert "left" not in events[2].text  # too few to tell
+    # From .1 / 256 a factor of 39 is left: 5.3 halvings of 20 s.
+    assert events[-1].text == (
+        "outer 8: gw_cost 0.0123456, about 2 min left, change 3.9e-04, marginal error"
+        " 1.0e-03"
+    )
+    assert events[-1].stage == "iteration" and events[-1].number == 8
+    # Another descent begins, or nothing falls: nobody knows.
+    assert "left" not in watch.event(steps(1, 0.5)[0]).text
+    watch = Watch(1e-5, 50)
+    event = [watch.event(step) for step in steps(8, 1.0)][-1]
+    assert "left" not in event.text and event.total == 50
+
+
+def test_lines_come_every_few_seconds(monkeypatch):
+    """With the time that has gone by; one of five iterations had one, a minute apart
+    where each took twelve seconds."""
+    now = 0.0
+    monkeypatch.setattr(watching.time, "monotonic", lambda: now)
+    watch, lines = Watch(1e-5, None), []
+    for step in steps(20, 0.5, seconds=12.0):
+        now = step.seconds
+        lines.append(watch.line(watch.event(step)))
+    assert None not in lines and lines[1].endswith("(24 s)")
+    lines = []
+    for number in range(1, 101):
+        now += 0.1
+        lines.append(watch.line(ProgressEvent("round", f"start {number}", number)))
+    assert 1 < 100 - lines.count(None) < 5
+    assert watch.line(ProgressEvent("solve", "solving")) is not None
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0.2, "0 s"),
+        (99.4, "99 s"),
+        (101.0, "2 min"),
+        (5400.0, "90 min"),
+        (2.1e4, "5.8 h"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_interrupt_says_where_the_solve_is_kept(run, files, monkeypatch, kept):
+    def interrupted(*_, checkpoint, **__):
+        if kept:
+            checkpoint.write_bytes(b"some")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gwfast, "align", interrupted)
+    status, out, err = run("align", "a.vec", "b.vec", "--checkpoint", "kept", "--quiet")
+    where = "; kept in kept: the same command goes on from there" if kept else ""
+    assert (status, out, err.strip()) == (130, "", f"gwfast: interrupted{where}")
+
+
+def test_seconds_are_of_all_calls(run, files):
+    """Those before the solve went on from a checkpoint, too."""
+    given = "align", "a.vec", "b.vec", "--checkpoint", "kept", "--quiet"
+    assert run(*given)[0] == 0
+    kept = files / "kept"
+    tree = trees.read_tree(kept, checkpoint.KIND, checkpoint.FORMAT)
+    trees.write_tree(kept, checkpoint.KIND, checkpoint.FORMAT, tree | {"seconds": 1e4})
+    assert " words, 10000." in run(*given)[1]
