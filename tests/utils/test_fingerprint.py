@@ -22,9 +22,10 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f8"])
+@pytest.mark.parametrize("n", [12, 80])
 @pytest.mark.parametrize("name", CHANGES)
-def test_changes_are_seen(name, dtype):
-    x = random_cost(12, 0).astype(dtype)
+def test_changes_are_seen(name, n, dtype):
+    x = random_cost(n, 0).astype(dtype)
     x[0, :3], x[5, :3] = [0, 1, 0], [0, 0, 1]
     for one in (x.copy(), np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2]):
         before = fingerprint(one)
