@@ -142,7 +142,7 @@ class Seeds(Start):
         >>> known = {"uno": {"un", "une"}, "dos": {"deux"}}
         >>> gwfast.Seeds.known(known, ["dos", "uno"], ["un", "deux", "une"])
         Seeds(3 pairs)
-        >>> gwfast.Seeds.known([("uno", "un"), ("dos", "deux")], ["uno"], ["un"])
+        >>> gwfast.Seeds.known([("uno", "un")], ["dos", "uno"], ["un", "deux"])
         Seeds(1 pair)
         """
         return cls(known_pairs(dictionary, words_x, words_y, "dictionary"), **options)
