@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix
-from .geometry import PointCloud, within_range
+from .geometry import PointCloud, read_only, within_range
 
 # Eigenvalues below this fraction of the largest are left out: rounding of float32.
 NEGLIGIBLE = 1e-7
@@ -82,7 +82,8 @@ class LowRankCost(PointCloud):
         # Entries of order one for the largest eigenvalue, as of points.
         lengths = np.sqrt(np.abs(values) * (self.n / largest)).astype(vectors.dtype)
         self.features = np.ascontiguousarray(vectors * lengths, dtype=np.float32)
-        self.scale, self.signature = largest / self.n, np.diag(np.sign(values))
+        self.scale = largest / self.n
+        self.signature = read_only(np.diag(np.sign(values)))
 
     def __repr__(self) -> str:
         rank = self.features.shape[1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -19,9 +19,11 @@ from ..kernels import _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import row_blocks
+from ..utils.fingerprint import fingerprint
 from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_count, as_matrix, as_square, one_of
 
+T = TypeVar("T")
 Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean", "euclidean"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 # What costs may be divided by, of all of them.
@@ -92,7 +94,13 @@ def signature_of(rank: int, metric: Metric) -> Float64Array:
     if metric == "sqeuclidean":
         signature *= -2.0
         signature[-2:, -2:] = [[0.0, 1.0], [1.0, 0.0]]
-    return signature
+    return read_only(signature)
+
+
+def read_only(x: Float64Array) -> Float64Array:
+    """`x`, which nobody writes to from now on: what is made of it may be kept."""
+    x.flags.writeable = False
+    return x
 
 
 class PointCloud:
@@ -313,7 +321,8 @@ class DenseCost:
     n : int
     matrix : (n, n) ndarray
         As it came, of its own float dtype (float16 too) and memory order; also one that
-        is mapped from a file.
+        is mapped from a file. It may be written to between two calls: each of them
+        looks whether it has been.
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
     labels : tuple or None
@@ -330,11 +339,17 @@ class DenseCost:
     matrix: NDArray[np.floating[Any]]
     symmetric: bool
     labels: tuple[Any, ...] | None = None
+    # What has been made of the matrix, and its fingerprint then.
+    _known: dict[str, Any]
+    _mark: tuple[Any, ...] | None
+    # What the caller says of the symmetry.
+    _asked: bool | None
 
     def __init__(
         self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
     ) -> None:
-        self._set(as_square(cost, name), name, symmetric)
+        matrix = as_square(cost, name)
+        self._set(matrix, name, symmetric, fingerprint(matrix))
 
     @classmethod
     def from_checked(
@@ -345,36 +360,61 @@ class DenseCost:
         geometry._set(matrix, name, symmetric)
         return geometry
 
-    def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None) -> None:
-        self.matrix, self.n = matrix, matrix.shape[0]
+    def _set(
+        self,
+        matrix: NDArray[Any],
+        name: str,
+        symmetric: bool | None,
+        mark: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.matrix, self.n, self._asked = matrix, matrix.shape[0], symmetric
+        self._mark, self._known = None, {}
         low, high = self.extremes
         _check_extremes(low, high, name)
-        if symmetric is not None:
-            self.symmetric = symmetric
-            return
+        self.symmetric = self._looks_symmetric() if symmetric is None else symmetric
+        self._mark = mark
+
+    def _looks_symmetric(self) -> bool:
+        low, high = self.extremes
         tolerance = 1e-6 * (high - low)
         starts = range(0, self.n, MIRRORED)
         parts = [slice(i, i + MIRRORED) for i in starts]
         # Each part is read twice, also where all of them are in a file.
-        self.symmetric = all(
+        return all(
             np.abs(self.matrix[one, other] - self.matrix[other, one].T).max()
             <= tolerance
             for k, one in enumerate(parts)
             for other in parts[: k + 1]
         )
 
+    def refresh(self, name: str) -> None:
+        """Check the matrix again, and forget what was made of it, if it has been
+        written to since that was done; `name` is for errors. Every public function
+        does so first, as the matrix is its owner's, and is not copied.
+        """
+        mark = fingerprint(self.matrix)
+        if mark != self._mark:
+            self._set(as_square(self.matrix, name), name, self._asked, mark)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make()`` returned first, kept until the matrix has been written to."""
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n} points)"
 
-    @functools.cached_property
+    @property
     def extremes(self) -> tuple[float, float]:
         """The least and the largest cost."""
-        return float(self.matrix.min()), float(self.matrix.max())
+        matrix = self.matrix
+        return self.once("extremes", lambda: (float(matrix.min()), float(matrix.max())))
 
-    @functools.cached_property
+    @property
     def mean(self) -> float:
         """The mean cost."""
-        return float(self.matrix.sum(dtype=np.float64)) / self.n**2
+        return self.once("mean", lambda: float(self.matrix.mean(dtype=np.float64)))
 
     @property
     def is_constant(self) -> bool:
@@ -405,9 +445,7 @@ class DenseCost:
         """The costs between some of the points."""
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
-        part.n = len(part.matrix)
-        for known in ("extremes", "mean"):
-            vars(part).pop(known, None)
+        part.n, part._mark, part._known = len(part.matrix), None, {}
         return part
 
     def to_dense(self) -> DenseCost:

@@ -129,6 +129,8 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
     """
     if isinstance(cost, PointCloud) and not cost.has_factors:
         return cost.to_dense()
+    if isinstance(cost, DenseCost):
+        cost.refresh(name)
     if isinstance(cost, PointCloud | DenseCost):
         return cost
     if sparse.issparse(cost) or _is_networkx(cost):

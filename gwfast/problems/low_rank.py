@@ -6,8 +6,6 @@ leading eigenvectors; distances have few that matter. Where a problem ends is th
 the matrices themselves to say.
 """
 
-import weakref
-
 import numpy as np
 import scipy.linalg
 
@@ -89,15 +87,9 @@ class LeadingSpan:
         return values * self.unit, self._vectors @ vectors.astype(np.float32)
 
 
-# The spans of costs, as long as these are there.
-_SPANS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
-
 def leading_span(cost, n_threads):
     """The `LeadingSpan` of a symmetric `DenseCost`, which is made once."""
-    if cost not in _SPANS:
-        _SPANS[cost] = LeadingSpan(cost, n_threads)
-    return _SPANS[cost]
+    return cost.once("leading span", lambda: LeadingSpan(cost, n_threads))
 
 
 def has_low_rank(problem, shape):

@@ -13,7 +13,7 @@ from ..linear.rules import Marginals, Rho, as_rule
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
-from .geometry import Geometry
+from .geometry import DenseCost, Geometry
 from .graphs import CostLike, as_geometry
 from .losses import LOSSES, LossName
 
@@ -142,6 +142,12 @@ default="balanced"
         other.x, other.y = x, y
         return other
 
+    def refresh(self) -> None:
+        """`DenseCost.refresh` of both sides."""
+        for side, name in ((self.x, "cost_x"), (self.y, "cost_y")):
+            if isinstance(side, DenseCost):
+                side.refresh(name)
+
     def __repr__(self) -> str:
         n, m = self.shape
         fused = "" if self.linear_cost is None else f", fused, alpha={self.alpha:g}"
@@ -217,6 +223,7 @@ def as_problem(
                 f"{', '.join(given)} must be left out where the problem is given whole"
             )
         if whole:
+            problem.refresh()
             return problem
         if len(problem) in (2, 4):
             return QuadraticProblem(*problem, **terms)

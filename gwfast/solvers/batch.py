@@ -200,6 +200,8 @@ def _cheap(problem, options):
 
 def _as_problem(number, problem, given):
     if isinstance(problem, QuadraticProblem):
+        with _numbered(number):
+            problem.refresh()
         return problem
     if not isinstance(problem, tuple | list) or len(problem) not in (2, 4):
         came = type(problem).__name__

@@ -172,15 +172,12 @@ def opened(problem, options, **others):
         loss=problem.loss,
         linear_cost=problem.linear_cost,
         alpha=problem.alpha if problem.linear_cost is not None else None,
-        epsilon=options.epsilon,
-        max_outer=limits.max_outer,
         max_inner=limits.max_inner,
-        tol=limits.tol,
         marginal_tol=limits.marginal_tol,
+        search=options.search,
         dtype=options.precision.dtype.name,
-        seed=options.seed,
         order=options.order,
-        version=_version.__version__,
+        **_common(options),
         **others,
     )
     return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
@@ -190,23 +187,30 @@ def opened_for(options, parts, **others):
     """The `Checkpoint` of something else than one solve, whose result depends on these
     parts and others, and on `options`.
     """
-    path, limits = options.checkpoint, options.limits
+    path = options.checkpoint
     if isinstance(path, Checkpoint):
         return path
-    own = dict(
+    parts = {**parts, **_common(options), **others}
+    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
+
+
+def _common(options):
+    """What the result of any solve depends on."""
+    limits = options.limits
+    return dict(
         epsilon=options.epsilon,
         max_outer=limits.max_outer,
         tol=limits.tol,
         seed=options.seed,
+        n_starts=options.n_starts,
         version=_version.__version__,
     )
-    parts = {**parts, **own, **others}
-    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
 
 
 def digest(value):
-    """A text that tells values apart: arrays, geometries, dataclasses, numbers and
-    texts, and lists of these, by all that they hold; others by their class.
+    """A text that tells values apart: arrays, geometries, dataclasses, numbers, texts,
+    lists of these, and what has them as attributes, by all that they hold; others by
+    their class.
     """
     made = hashlib.blake2b(digest_size=16)
     _feed(made, value)
@@ -234,5 +238,10 @@ def _feed(made, value):
     elif isinstance(value, list | tuple):
         for one in value:
             _feed(made, one)
+    elif isinstance(value, dict):
+        _feed(made, list(value.items()))
     elif value is None or isinstance(value, bool | int | float | str):
         made.update(f"{value!r};".encode())
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        # Of a caller's own class, such as a start.
+        _feed(made, vars(value))

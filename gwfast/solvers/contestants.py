@@ -273,13 +273,6 @@ def _on_costs(coarse, linearization, schedule, at, alone):
     return Contestant(coarse.label, loop, time.perf_counter() - began)
 
 
-def resume(last, epsilon):
-    """A contestant at another epsilon from where one ended, whose state it takes."""
-    before, epsilons = last.loop.linearization, Schedule(epsilon, epsilon)
-    label = f"epsilon {last.loop.epsilons.last:.3g}"
-    return Contestant.at_start(label, before, epsilons, lambda fork: last.gw_cost)
-
-
 def hurried(schedule):
     """The schedule so steep that it is over before candidates are compared."""
     factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)

@@ -38,7 +38,7 @@ from .race import search
 from .second_look import second_look
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
-from .thorough import has_room, lowest, suits, thorough
+from .thorough import suits, thorough
 from .unsolved import unsolved
 
 
@@ -350,8 +350,6 @@ def _solve(problem, start, options, report):
         result = second_look(problem, solution, result, options, report)
         if options.search == "thorough":
             result = thorough(problem, result, options, report)
-        if options.further and has_room(problem, options):
-            result = lowest(problem, result, options.further, options, report)
         return doubted(problem, result, untried)
     whole = options.tier == "dense" and placement_of(problem, options.method) is None
     if not whole and not isinstance(start, Product | Given):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import numbers
 import operator
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals, Rho
@@ -18,26 +18,26 @@ from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
-from ..quadratic.factory import is_factored, linearize
+from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
 from ..results.result import GWResult
-from ..results.status import Status
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names
-from ..utils.progress import ProgressListener, reporting
+from ..utils.progress import reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import STARTS, opened
-from .contestants import Standing, candidates_from_starts, heated, resume
+from .contestants import Standing, candidates_from_starts, heated
 from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
 from .options import InitLike, SolveOptions
 from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
-from .starts import ALONE, Start, as_start, default_starts, shared_profiles
+from .starts import as_start, default_starts
+from .sweep import sweep
 from .unsolved import unsolved
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
@@ -128,7 +128,11 @@ def multistart(
         checkpoint=checkpoint,
         progress=progress,
     )
-    return _tune(problem, [options.epsilon], starts, prune, LOWEST_COST, options)
+    _check_prune(prune)
+    starts = _as_starts(starts, problem, options.seed)
+    result = _best_of(problem, options, starts, prune)
+    warn_of(result, options.limits)
+    return result
 
 
 @knows_pot_names(QUADRATIC, init="starts", epsilon="epsilons")
@@ -158,12 +162,14 @@ def tune_epsilon(
     seed: int = 0,
     progress: Progress = False,
 ) -> GWResult:
-    """Solve one problem for many epsilons, each from many starts.
+    """Solve one problem for many epsilons, from large to small.
 
-    Goes from large to small epsilon, and the best plan of each is one more start for
-    the next: annealing, beside fresh starts in case it has been led astray. By default
-    they race as those of `gromov_wasserstein` do, whose objective at the same epsilon
-    is never lower. Errors and warnings are those of `gromov_wasserstein`.
+    At the largest there is a search, as of `gromov_wasserstein`; every other value goes
+    on from the plan of the one before, which takes a fraction of that, and is searched
+    as well only where that plan had matched nothing yet. In the end there is a search
+    at the best value, so that what is returned is no worse than what
+    `gromov_wasserstein` finds there. Errors and warnings are those of
+    `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -174,25 +180,28 @@ def tune_epsilon(
     epsilons : sequence of float or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     starts : "auto", int, sequence or None, default="auto"
-        "auto": those of ``init="auto"``, on few points first where there are many.
-        Others: see `multistart`; 0 is the product and profile plans.
+        Of the searches. "auto": those of ``init="auto"``, on few points first where
+        there are many. Others: see `multistart`; 0 is the product and profile plans.
     prune : bool, default=True
         See `multistart`; "auto" always drops.
     key : callable or None, default=None
-        ``key(result)`` of the best `GWResult` of each epsilon; the lowest wins. None is
-        its `gw_cost`, as SCOT and GWTune choose. The objective without entropy mostly
-        falls with epsilon: it chooses between optima rather than for accuracy.
+        ``key(result)`` of the `GWResult` of each epsilon, and of the search in the end;
+        the lowest wins. None is its `gw_cost`, as SCOT and GWTune choose. The objective
+        without entropy mostly falls with epsilon: it chooses between optima rather than
+        for accuracy.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
-        See `gromov_wasserstein`.
+        See `gromov_wasserstein`. What goes on from another plan has 200 outer
+        iterations at most.
     time_limit : float or None, default=None
-        Seconds after which the best so far is taken.
+        Seconds for all values together, after which the best so far is taken; its
+        `status` is then "time_limit".
     problem : QuadraticProblem or None, default=None
         Another name of `cost_x`.
 
     Returns
     -------
     GWResult
-        The best, with a row of `candidates` for every start at every epsilon.
+        The best, with a row of `candidates` for everything that was tried, by epsilon.
 
     Examples
     --------
@@ -218,10 +227,14 @@ def tune_epsilon(
         seed=seed,
         progress=progress,
     )
-    given = prune, key or LOWEST_COST, options
-    if isinstance(starts, str) and starts == "auto":
-        return _tune_by_race(problem, epsilons, *given)
-    return _tune(problem, epsilons, starts, *given)
+    _check_prune(prune)
+    search: Callable[..., GWResult] = solve
+    if not (isinstance(starts, str) and starts == "auto"):
+        starts = _as_starts(starts, problem, options.seed)
+        search = functools.partial(_best_of, starts=starts, prune=prune)
+    result = sweep(problem, epsilons, search, key or LOWEST_COST, options)
+    warn_of(result, options.limits)
+    return result
 
 
 def _as_epsilons(epsilons):
@@ -241,139 +254,48 @@ def _as_epsilons(epsilons):
     return epsilons
 
 
-def _number(value):
-    """What `key` returned; what is not a number is worse than any."""
-    try:
-        value = float(value)
-    except (TypeError, ValueError):
-        came = type(value).__name__
-        raise TypeError(f"key must return a number, got {came}") from None
-    return np.inf if np.isnan(value) else value
-
-
 def _check_prune(prune):
     if not isinstance(prune, bool):
         raise TypeError(f"prune must be a bool, got {type(prune).__name__}")
 
 
-def _tune(problem, epsilons, starts, prune, key, options):
-    began = time.perf_counter()
-    _check_prune(prune)
-    starts, limits = _as_starts(starts, problem, options.seed), options.limits
-    threads = options.threads(problem)
-    deadline, profiles = limits.deadline, None
-    if len(epsilons) > 1:
-        profiles = shared_profiles(problem, threads, deadline)
-    kept = dict(races=False, n_states=len(starts) + 1)
+def _best_of(problem, options, starts, prune):
+    """`multistart` from starts that are checked, without its warning."""
+    began, limits = time.perf_counter(), options.limits
+    threads, deadline = options.threads(problem), limits.deadline
+    kept = dict(races=False, n_states=len(starts))
     choose(problem, "dense", as_memory_limit(None), threads, **kept)  # or refuse
-    candidates, best, lowest, last = [], None, np.inf, None
-    # Of many epsilons nothing is kept.
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
-        schedules = [
-            heated(epsilon.resolve(linearization), limits) for epsilon in epsilons
-        ]
-        schedules.sort(key=lambda schedule: -schedule.last)
-        for number, schedule in enumerate(schedules):
+        schedule = heated(options.epsilon.resolve(linearization), limits)
 
-            def report(event, number=number, epsilon=schedule.last):
-                text = f"epsilon {epsilon:.3g}, {event.text}"
-                report_progress(
-                    event._replace(text=text, done=number, total=len(schedules))
-                )
+        def report(event):
+            text = f"epsilon {schedule.last:.3g}, {event.text}"
+            report_progress(event._replace(text=text, done=0, total=1))
 
-            given = schedule, starts, report, deadline, profiles
-            try:
-                standing = _entered(linearization, checkpoint, given, last)
-            except OutOfTime:
-                best = best or unsolved(problem, options)
-                best = dataclasses.replace(best, status=Status.TIME_LIMIT)
-                break
+        given = schedule, starts, report, deadline
+        try:
+            standing = _entered(linearization, checkpoint, given)
+        except OutOfTime:
+            result = unsolved(problem, options)
+        else:
             standing = _finished(standing, prune, limits, report, checkpoint)
-            last, candidates = standing.left[0], candidates + standing.records()
-            untried = ("more starts",)
-            result = conclude(last.solution, is_tie(standing), limits, untried)
-            if len(schedules) > 1:
-                # The next epsilon needs the buffer that this plan is in.
-                result = dataclasses.replace(result, coupling=result.coupling.copy())
-            value = _number(key(result))
-            if best is None or value < lowest:
-                best, lowest = result, value
-    best = dataclasses.replace(
-        best,
-        candidates=Candidates(candidates),
-        labels=problem.labels,
-        seconds=checkpoint.seconds + time.perf_counter() - began,
-    )
-    warn_of(best, limits)
-    return best
+            best, untried = standing.left[0].solution, ("more starts",)
+            result = conclude(best, is_tie(standing), limits, untried)
+            candidates = Candidates(standing.records())
+            result = dataclasses.replace(result, candidates=candidates)
+    seconds = checkpoint.seconds + time.perf_counter() - began
+    return dataclasses.replace(result, labels=problem.labels, seconds=seconds)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Before(Start):
-    """The best plan at another epsilon."""
-
-    epsilon: float
-    matrix: NDArray
-
-    def plan(self, problem, n_threads, shared=ALONE):
-        return self.matrix
-
-    def __str__(self):
-        return f"epsilon {self.epsilon:.3g}"
-
-
-def _tune_by_race(problem, epsilons, prune, key, options):
-    """`tune_epsilon` where default starts race at every epsilon."""
-    began, deadline = time.perf_counter(), options.limits.deadline
-    _check_prune(prune)
-    tried, candidates, best, lowest = (), [], None, np.inf
-    with single_threaded_blas(), reporting(options.progress) as report_progress:
-        epsilons = _large_to_small(problem, epsilons, options)
-        for number, epsilon in enumerate(epsilons):
-            if best is not None and deadline.passed():
-                best = dataclasses.replace(best, status=Status.TIME_LIMIT)
-                break
-
-            def report(event, number=number):
-                text = f"epsilon {number + 1} of {len(epsilons)}, {event.text}"
-                report_progress(
-                    event._replace(text=text, done=number, total=len(epsilons))
-                )
-
-            given = dict(epsilon=epsilon, further=tried)
-            given |= dict(progress=ProgressListener(report))
-            result = solve(problem, dataclasses.replace(options, **given))
-            candidates += result.candidates
-            tried = (_Before(result.epsilon, result.plan),)
-            value = _number(key(result))
-            if best is None or value < lowest:
-                best, lowest = result, value
-    seconds = time.perf_counter() - began
-    best = dataclasses.replace(best, candidates=Candidates(candidates), seconds=seconds)
-    warn_of(best, options.limits)
-    return best
-
-
-def _large_to_small(problem, epsilons, options):
-    """The epsilons, by what they are for the problem."""
-    tier = "tiled" if is_factored(problem) else "dense"
-    linearization = linearize(problem, options.threads(problem), tier)
-    return sorted(epsilons, key=lambda one: -one.resolve(linearization).last)
-
-
-def _entered(linearization, checkpoint, given, last):
-    """The `Standing` of a checkpoint, or of new contestants, and the `last` best one at
-    another epsilon.
-    """
-    saved, (schedule, *_, deadline, _) = checkpoint.at(STARTS), given
+def _entered(linearization, checkpoint, given):
+    """The `Standing` of a checkpoint, or of new contestants."""
+    saved, (*_, deadline) = checkpoint.at(STARTS), given
     if saved is not None:
         with checkpoint.restoring():
             return Standing.restored(linearization, saved)
     field = candidates_from_starts(linearization, *given)
-    if last is not None:
-        field.append(resume(last, schedule.last))
     checkpoint.stop_if(deadline.passed())
     return Standing.at_start(field)
 

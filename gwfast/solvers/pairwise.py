@@ -31,6 +31,7 @@ from ..quadratic.conditional_gradient import (
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
+from ..results.status import Status
 from ..utils.callers import outside
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.parallel import in_parallel
@@ -99,7 +100,7 @@ def pairwise_gromov_wasserstein(
     max_outer, tol
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
-        Seconds after which no further pair is begun; costs of those left are NaN.
+        Seconds after which it ends; costs of pairs that are not solved by then are NaN.
     n_threads : int or None, default=None
         Pairs solved at a time in this process; None is one a core, or with entropy one
         where no space has more than 100 points: threads would wait for one another.
@@ -109,8 +110,9 @@ def pairwise_gromov_wasserstein(
     seed : int, default=0
         For random plans.
     checkpoint : path-like or None, default=None
-        File in which to keep the costs so far; the same call goes on from there. Not
-        with `plans`.
+        File in which to keep the costs so far; the same call goes on from there. Other
+        spaces, other options (but for `time_limit`, `n_threads`, `n_jobs` and
+        `progress`) or another version of gwfast are a ValueError. Not with `plans`.
     progress : bool or callable, default=False
         As in `gromov_wasserstein`.
 
@@ -171,8 +173,10 @@ def pairwise_gromov_wasserstein(
     if plans and checkpoint is not None:
         raise ValueError("checkpoint must be None with plans=True")
     bounds = given.bounds() if loss == "square" else np.zeros((n, n))
-    kept = opened_for(options, given.parts(), k_nearest=k_nearest, n_starts=n_starts)
+    kept = opened_for(options, given.parts(), k_nearest=k_nearest)
     state = _State.begun(n, bounds, kept, symmetric=loss == "square")
+    # The file is that of all pairs, not of one.
+    options = dataclasses.replace(options, checkpoint=None)
     workers = _Workers(given, options, bool(plans), n_threads, n_jobs)
     save = kept.saver(PAIRS, state.export)
     with workers, reporting(progress) as report:
@@ -301,6 +305,8 @@ class _Solver:
         problem, options = self.spaces.problem(i, j), self.options
         if not options.is_exact:
             result = solve(problem, options)
+            if result.status == Status.TIME_LIMIT:
+                raise OutOfTime
             plan = result.coupling.tocsr() if self.plans else None
             return result.gw_cost, plan, result.converged
         limits = options.limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from ..problems.quadratic import QuadraticProblem
 from ..utils.callers import outside
 from ..utils.types import Float32Array, IntArray
-from ..utils.validation import as_array, as_mapping, as_positive, one_of
+from ..utils.validation import (
+    as_array,
+    as_mapping,
+    as_positive,
+    as_translations,
+    one_of,
+)
 from .starts import ALONE, Shared, Start, as_start, is_start, named_starts, start_plan
+
+# Words with their translations.
+Known: TypeAlias = str | Iterable[str]
+Dictionary: TypeAlias = Mapping[str, Known] | list[tuple[str, Known]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -96,7 +106,7 @@ class Seeds(Start):
     @classmethod
     def known(
         cls,
-        dictionary: Mapping[str, Iterable[str]],
+        dictionary: Dictionary,
         words_x: Sequence[str],
         words_y: Sequence[str],
         **options: Any,
@@ -105,9 +115,10 @@ class Seeds(Start):
 
         Parameters
         ----------
-        dictionary : mapping of str to iterable of str
-            Translations of words of the first space, such as
-            `gwfast.words.read_dictionary` reads. Pairs of other words are left out.
+        dictionary : mapping of str to str or iterable of str, or list of pairs
+            The translation, or translations, of words of the first space, such as
+            `gwfast.words.read_dictionary` reads; or pairs of a word and those. Pairs
+            of other words are left out.
         words_x, words_y : sequence of str
             See `identical`.
         **options
@@ -115,6 +126,8 @@ class Seeds(Start):
 
         Raises
         ------
+        TypeError
+            If it is anything else.
         ValueError
             If no pair is among the words.
 
@@ -129,6 +142,8 @@ class Seeds(Start):
         >>> known = {"uno": {"un", "une"}, "dos": {"deux"}}
         >>> gwfast.Seeds.known(known, ["dos", "uno"], ["un", "deux", "une"])
         Seeds(3 pairs)
+        >>> gwfast.Seeds.known([("uno", "un")], ["dos", "uno"], ["un", "deux"])
+        Seeds(1 pair)
         """
         return cls(known_pairs(dictionary, words_x, words_y, "dictionary"), **options)
 
@@ -184,7 +199,7 @@ def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray
 
 
 def known_pairs(
-    dictionary: Mapping[str, Iterable[str]],
+    dictionary: Dictionary,
     words_x: Sequence[str],
     words_y: Sequence[str],
     name: str,
@@ -192,13 +207,22 @@ def known_pairs(
     """Rows (k, 2) of words and translations, with a warning if there are others;
     `name` is what messages call the dictionary.
     """
-    translations = {
-        word: {*known} for word, known in as_mapping(dictionary, name).items()
-    }
+    given: Any = dictionary
+    if not isinstance(given, list) or not all(map(_is_pair, given)):
+        given = as_mapping(given, name).items()
+    translations: dict[str, set[str]] = {}
+    for word, known in given:
+        several = {known} if isinstance(known, str) else known
+        several = as_translations(several, word, name)
+        translations.setdefault(word, set()).update(several)
     pairs = _rows(translations, words_x, words_y, name)
     of = f"of the first {len(words_x)} and {len(words_y)} words"
     _warn_of_others(name, len(pairs), sum(map(len, translations.values())), of)
     return pairs
+
+
+def _is_pair(x):
+    return isinstance(x, tuple | list) and len(x) == 2
 
 
 def _rows(translations, words_x, words_y, name):

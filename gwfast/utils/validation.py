@@ -7,7 +7,7 @@ Messages name the argument, what was expected and what came.
 import math
 import numbers
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -188,6 +188,16 @@ def as_mapping(x: T, name: str) -> T:
             f"{type(x).__name__}"
         )
     return x
+
+
+def as_translations(x: Iterable[str], word: str, name: str) -> list[str]:
+    """The translations of a word in the dictionary `name`: words, not a lone one."""
+    alone = isinstance(x, str) or not isinstance(x, Iterable)
+    made = [] if alone else list(x)
+    if alone or not all(isinstance(one, str) for one in (word, *made)):
+        came = f"{'the string ' * isinstance(x, str)}{x!r} for {word!r}"
+        raise TypeError(f"{name} must map words to sets of words, got {came}")
+    return made
 
 
 def one_of(x: T, name: str, choices: Collection[str]) -> T:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
-from ..utils.validation import one_of
+from ..utils.validation import as_translations, one_of
 from .embeddings import EmbeddingsFileError
 from .files.source import Source, lines_of
 
@@ -145,7 +145,7 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
     Raises
     ------
     TypeError
-        If translations are one string.
+        If translations are one string, or no words.
     ValueError
         If there is no pair, or a word could not be read back: an empty one, one with
         a tab, a line end or a lone surrogate in it, or with a space or a byte order
@@ -165,7 +165,7 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
     """
     lines = []
     for source, targets in dictionary.items():
-        for target in sorted(as_translations(targets, source)):
+        for target in sorted(as_translations(targets, source, "dictionary")):
             for word in (source, target):
                 if not word or word != word.strip(" \ufeff") or _BREAKS.search(word):
                     raise ValueError(
@@ -179,14 +179,6 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
     packed = os.fsdecode(path).endswith(".gz")
     with replacing(path) as stream:
         stream.write(gzip.compress(content, mtime=0) if packed else content)
-
-
-def as_translations(targets: Collection[str], source: str) -> Collection[str]:
-    """The translations of a word, once they are known not to be a lone string."""
-    if isinstance(targets, str):
-        came = f"the string {targets!r} for {source!r}"
-        raise TypeError(f"dictionary must map words to sets of words, got {came}")
-    return targets
 
 
 def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, float]:

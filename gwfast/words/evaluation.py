@@ -21,8 +21,8 @@ from ..alignment import retrieval
 from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
 from ..utils import notebooks
 from ..utils.types import IntArray
-from ..utils.validation import as_count, as_mapping, one_of
-from .dictionaries import Translations, as_translations
+from ..utils.validation import as_count, as_mapping, as_translations, one_of
+from .dictionaries import Translations
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def gold_standard(
     candidates, target_rows = _vocabulary(target_words, rules, "target_words")
     wanted: dict[str, set[str]] = {}
     for word, targets in as_mapping(dictionary, "dictionary").items():
-        targets = as_translations(targets, word)
+        targets = as_translations(targets, word, "dictionary")
         if rules.lower:
             word, targets = word.lower(), [target.lower() for target in targets]
         wanted.setdefault(word, set()).update(targets)

@@ -47,6 +47,17 @@ def test_a_kept_alignment_maps_and_translates_as_before(result, tmp_path):
         kept.translate(method="coupling")
 
 
+def test_maps_that_are_written_to_are_those_that_translate():
+    x, y, _ = rotated_pair(60, 5, 0, noise=0.05)
+    kept, fresh = (gwfast.align(x, y, init="product", max_outer=20) for _ in range(2))
+    before = kept.translate(k=3)
+    for one in (kept, fresh):
+        one.mapping[:] = orthogonal(5, 3)
+    found, expected = kept.translate(k=3), fresh.translate(k=3)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert not np.array_equal(found.scores, before.scores)
+
+
 def test_a_file_of_the_maps_alone_maps_and_has_nothing_to_translate(result, tmp_path):
     result.save(tmp_path / "whole")
     result.save(tmp_path / "maps", rows=False)

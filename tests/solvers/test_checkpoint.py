@@ -420,28 +420,6 @@ def test_checkpoints_of_other_problems_are_refused(names, problem, kept):
     assert kept.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "name, other",
-    dict(
-        epsilon=0.06,
-        tol=1e-6,
-        marginal_tol=1e-6,
-        max_outer=9,
-        max_inner=9,
-        seed=1,
-        method="ppa",
-        dtype="float64",
-        init="auto",
-        loss="kl",
-        marginals="partial",
-        linear_cost=np.eye(14, 12),
-    ).items(),
-)
-def test_checkpoints_of_other_options_are_refused(name, other, problem, kept):
-    with pytest.raises(ValueError, match=f"another solve, whose .*{name}.* differ"):
-        solve(*problem, **{name: other}, checkpoint=kept)
-
-
 def test_what_changes_no_result_may_differ(problem, kept):
     x, y, p, q = problem
     same = np.asfortranarray(x), y.tolist(), p, q

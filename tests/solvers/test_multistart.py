@@ -10,6 +10,7 @@ import gwfast
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.solvers import race
 from gwfast.solvers.starts import Exact, Random
+from gwfast.utils.deadline import Deadline
 
 
 def problem_of(n, seed):
@@ -102,20 +103,81 @@ def clouds(n, seed):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_tuning_is_never_worse_than_the_default(given):
     make, n, seed = given
-    problem, found = make(n, seed), {}
+    problem, found = make(n, seed), []
 
     def key(result):
-        found[result.epsilon] = result.gw_cost
+        found.append((result.gw_cost, result.epsilon))
         return result.gw_cost
 
-    epsilons = [gwfast.Epsilon(relative=share) for share in (0.03, 0.0175, 0.01)]
+    epsilons = [gwfast.Epsilon(relative=share) for share in (0.01, 0.03, 0.0175)]
     best = gwfast.tune_epsilon(problem, epsilons=epsilons, key=key)
-    assert best.gw_cost == min(found.values()) and len(found) == len(epsilons)
-    for epsilon, gw_cost in found.items():
+    assert (best.gw_cost, best.epsilon) == min(found)
+    # The largest is searched as the default is, and so is the one that wins.
+    for gw_cost, epsilon in (found[0], min(found)):
         alone = gwfast.gromov_wasserstein(problem.x, problem.y, epsilon=epsilon)
         assert gw_cost <= alone.gw_cost * (1 + 1e-6) + 1e-9
-    won = [row for row in best.candidates if row.fate == "won"]
-    assert {row.epsilon: row.gw_cost for row in won} == found
+    won = {row.epsilon: row.gw_cost for row in best.candidates if row.fate == "won"}
+    assert won == {epsilon: gw_cost for gw_cost, epsilon in sorted(found, reverse=True)}
+
+
+def noisy_pair():
+    """Ratings, from 0 to 7, of how far apart 93 points in space are, given twice."""
+    x = cloud(93, 3, 0)
+    apart = 7 * distances(x) / distances(x).max()
+    rng, ratings = np.random.default_rng(1), []
+    for _ in range(2):
+        noise = rng.standard_normal(apart.shape)
+        ratings.append(np.clip(apart + (noise + noise.T) / 2, 0, 7))
+        np.fill_diagonal(ratings[-1], 0.0)
+    return QuadraticProblem(*ratings)
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_each_epsilon_goes_on_from_the_plan_of_the_one_before():
+    """In two searches and a fraction of one, whatever the number of epsilons is."""
+    problem, epsilons, seen = noisy_pair(), np.geomspace(0.01, 0.1, 8), []
+
+    def key(result):
+        seen.append(result.epsilon)
+        return result.gw_cost
+
+    best = gwfast.tune_epsilon(problem, epsilons=epsilons, starts=3, key=key)
+    np.testing.assert_allclose(seen[:8], epsilons[::-1])
+    at = [[row for row in best.candidates if row.epsilon == one] for one in seen[:8]]
+    for before, rows in zip(seen, at[1:], strict=False):
+        assert f"epsilon {before:.3g}" in {row.start for row in rows}
+    one_search = sum(row.n_outer for row in at[0])
+    made = sum(row.n_outer for row in best.candidates)
+    assert made < 4 * one_search
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("starts", ["auto", 0])
+@pytest.mark.parametrize("n_seen", [1, 2, 3])
+def test_time_is_that_of_all_epsilons(n_seen, starts, monkeypatch):
+    """Also where the search in the end is what there is no time for."""
+    deadline, seen = Deadline(), []
+    monkeypatch.setattr(Deadline, "after", lambda time_limit: deadline)
+
+    def key(result):
+        seen.append(result.gw_cost)
+        if len(seen) == n_seen:
+            deadline.stop()
+        return result.gw_cost
+
+    epsilons, problem = [0.5, 0.4, 0.3], problem_of(20, 3)
+    best = gwfast.tune_epsilon(problem, epsilons=epsilons, starts=starts, key=key)
+    assert len(seen) == n_seen and best.gw_cost == min(seen)
+    assert best.status == "time_limit" and "time_limit" in best.advice
+    assert {row.epsilon for row in best.candidates} == {*epsilons[:n_seen]}
+
+
+def test_what_matched_nothing_is_not_gone_on_from():
+    problem, starts = problem_of(30, 3), ["product", gwfast.Profile()]
+    epsilons = [100.0, 0.3]
+    best = gwfast.tune_epsilon(problem, epsilons=epsilons, starts=starts)
+    assert {row.start for row in best.candidates} == {"product", "profile 0.02"}
+    assert best.status == "converged"
 
 
 def test_the_best_plan_at_another_epsilon_is_a_start(monkeypatch):

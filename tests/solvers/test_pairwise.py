@@ -1,10 +1,12 @@
 """All pairs cost what each costs alone, whoever solves them and in whatever order."""
 
+import functools
 import itertools
 import warnings
 
 import numpy as np
 import pytest
+from helpers.deadlines import AfterLooks
 from helpers.problems import cloud, distances, masses, random_cost
 
 import gwfast
@@ -136,8 +138,12 @@ def test_seconds_of_a_comparison_are_of_all_calls(tmp_path):
     assert pairwise_gromov_wasserstein(spaces(), checkpoint=file).seconds > 1e4
 
 
-def test_a_comparison_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+@pytest.mark.parametrize("epsilon", [0.0, 0.5])
+def test_a_comparison_goes_on_from_its_checkpoint(epsilon, tmp_path, monkeypatch):
     file = tmp_path / "kept"
+    pairwise_gromov_wasserstein = functools.partial(
+        gwfast.pairwise_gromov_wasserstein, epsilon=epsilon
+    )
     expected = pairwise_gromov_wasserstein(spaces())
     calls = []
 
@@ -177,6 +183,19 @@ def test_when_time_is_up_the_others_are_unknown(monkeypatch):
     found = pairwise_gromov_wasserstein(spaces(), time_limit=1.0)
     assert found.n_solved == 0
     assert np.isnan(found.costs[~np.eye(len(SIZES), dtype=bool)]).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05])
+@pytest.mark.parametrize("looks", [3, 17, 30, 55])
+def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
+    """Each cost that is there is that of a pair that was solved to its end."""
+    expected = compare(spaces("random"), epsilon=epsilon, n_threads=1)
+    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
+    found = compare(spaces("random"), epsilon=epsilon, n_threads=1, plans=True)
+    there = ~np.isnan(found.costs)
+    np.testing.assert_array_equal(found.costs[there], expected.costs[there])
+    assert there.sum() == 2 * found.n_solved + len(SIZES)
+    assert len(found.plans) == found.n_solved < expected.n_solved
 
 
 def test_who_ends_at_a_limit_is_told():

@@ -235,6 +235,44 @@ def test_seeds_of_words_spelt_alike_or_known():
             Seeds.known(dictionary, words_x, words)
 
 
+@pytest.mark.parametrize(
+    "dictionary",
+    [
+        {"haus": "house", "hut": ["hat", "o"]},
+        [("haus", "house"), ["hut", "hat"], ("hut", {"o"})],
+        {"haus": iter(["house"]), "hut": ("hat", "o")},
+    ],
+)
+def test_a_word_may_be_known_by_a_word_and_by_a_pair(dictionary):
+    words_x, words_y = ["hut", "haus"], ["o", "s", "house", "e", "hat"]
+    seeds = Seeds.known(dictionary, words_x, words_y)
+    assert seeds.pairs.tolist() == [[0, 0], [0, 4], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    "dictionary",
+    [
+        {"haus": 3},
+        {"haus": None},
+        {"haus": b"house"},
+        {"haus": ["house", 3]},
+        {3: ["house"]},
+        [("haus", "house"), ("hut", 4)],
+        [("haus", "house"), ("hut", "hat", "cap")],
+        [("haus", "house"), "ab"],
+        {("haus", "house")},
+        "haus",
+    ],
+)
+def test_what_is_no_dictionary_is_refused_as_evaluate_does(dictionary):
+    with pytest.raises(TypeError, match=r"^dictionary must ") as known:
+        Seeds.known(dictionary, ["haus"], ["house"])
+    if not isinstance(dictionary, list):
+        with pytest.raises(TypeError) as evaluated:
+            gwfast.words.gold_standard(dictionary, ["haus"], ["house"])
+        assert str(evaluated.value) == str(known.value)
+
+
 def test_seeds_of_points_that_do_not_take_part_are_left_out():
     x, y = cloud(12, 3, 1), cloud(10, 3, 2)
     few = gwfast.align(x, y, n_words=8, init=Seeds([[0, 1], [2, 3]]))

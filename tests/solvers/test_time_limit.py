@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.deadlines import AfterLooks
 from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, random_cost, rotated_pair
 from helpers.processes import environment
@@ -22,21 +23,6 @@ from gwfast.utils.deadline import Deadline
 
 # Seconds that an interpreter is given to do what takes it one, on a busy machine.
 PATIENCE = 60
-
-
-class AfterLooks(Deadline):
-    """Has passed when it has been looked at so many times."""
-
-    def __init__(self, looks):
-        self.looks = looks
-
-    @property
-    def at(self):
-        self.looks -= 1
-        return np.inf if self.looks >= 0 else -np.inf
-
-    def stop(self):
-        self.looks = 0
 
 
 def quietly(function, *args, **options):
