@@ -35,6 +35,7 @@ from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
 from .options import InitLike, SolveOptions
+from .product_plan import with_term_ratio
 from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
 from .starts import ALONE, Start, as_start, default_starts, shared_profiles
@@ -301,7 +302,7 @@ def _tune(problem, epsilons, starts, prune, key, options):
             if best is None or value < lowest:
                 best, lowest = result, value
     best = dataclasses.replace(
-        best,
+        with_term_ratio(problem, best),
         candidates=Candidates(candidates),
         seconds=checkpoint.seconds + time.perf_counter() - began,
     )
