@@ -282,7 +282,7 @@ def align(
     warn_of(best.gw, options.limits)
     found = dataclasses.replace(best, tried=tuple(tried))
     if inplace:
-        how = {"metric": metric, "seed": seed}
+        how: dict[str, Any] = {"metric": metric, "seed": seed}
         how |= {"representation_x": found_x.name, "representation_y": found_y.name}
         _write(found, adata_x, adata_y, labels, given, key_added, how)
     return found
