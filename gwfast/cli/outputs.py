@@ -134,6 +134,8 @@ def _draw_dynamics(outcome, path):
     history = outcome.result.gw.history
     if not history:  # a time limit may have been up before the first iteration
         return
+    from matplotlib.figure import Figure
+
     from ..plot import plot_dynamics
 
     labels = {**METHOD_LABELS, "coupling": "coupling (the plan)"}
@@ -142,7 +144,9 @@ def _draw_dynamics(outcome, path):
         for method, score in outcome.precision.items()
         if score.n_queries
     }
-    figure = plot_dynamics(history, accuracy=accuracy or None)
+    # Not one of pyplot, which might open a window.
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    plot_dynamics(history, accuracy=accuracy or None, figure=figure)
     costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
     rise = rise_to_the_end(costs, errors)
     if rise is not None:

@@ -1,8 +1,9 @@
 """Pictures of solves, plans and spaces.
 
-Each function draws into a new figure or the one it is given, returns it, and writes a
-file where `path` names one. None goes through pyplot, so that nothing opens and nothing
-has to be closed. Needs matplotlib (the extra ``cli``).
+Each function draws into a new figure of pyplot, or into the figure or the axes that it
+is given, and returns the figure: notebooks show it, and so does ``pyplot.show()``.
+Where `path` names a file, that is written instead: nothing opens, and nothing has to be
+closed. Needs matplotlib (the extra ``cli``).
 """
 
 try:
@@ -12,6 +13,7 @@ except ImportError as error:
         'gwfast.plot needs matplotlib: pip install "gwfast-ot[cli]"'
     ) from error
 
+from .aligned import plot_aligned
 from .plans import plot_coupling, plot_couplings
 from .solves import plot_candidates, plot_dynamics
 from .spaces import (
@@ -22,6 +24,7 @@ from .spaces import (
 )
 
 __all__ = [
+    "plot_aligned",
     "plot_candidates",
     "plot_coupling",
     "plot_couplings",

@@ -1,14 +1,19 @@
 """What all pictures share: colors, frames, text that is taken literally, files."""
 
+import io
 import os
+from collections.abc import Sequence
 
+import matplotlib
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure, SubFigure
 
 # What a picture may be drawn into.
 Canvas = Figure | SubFigure
+Panels = Axes | Sequence[Axes]
 
 # Okabe and Ito's palette: told apart with every kind of color vision. Their yellow,
 # too light for a line on white, is left out.
@@ -27,9 +32,63 @@ def colors(n):
     return tuple(map(to_hex, colormaps["viridis"](np.linspace(0, 0.92, n))))
 
 
-def start(figure, size):
-    """The figure to draw into, and a new one of `size` inches where none was given."""
-    return Figure(figsize=size, layout="constrained") if figure is None else figure
+class Picture(Figure):
+    """A figure that a notebook shows once, as the value of a cell or at its end."""
+
+    def _ipython_display_(self):
+        from matplotlib import pyplot
+
+        # The inline backend shows all figures of pyplot when the cell ends.
+        if "inline" in matplotlib.get_backend():
+            pyplot.close(self)
+        raise NotImplementedError  # IPython goes on to the other representations
+
+    def _repr_png_(self):
+        stream = io.BytesIO()
+        self.savefig(stream, format="png")
+        return stream.getvalue()
+
+
+def start(figure, ax, path, size, shape=(1, 1), **grid):
+    """The figure to draw into, and its panels, a list.
+
+    Where neither a figure nor axes are given, a new figure of `size` inches is made. It
+    belongs to pyplot, as every Matplotlib user expects, unless a file is all that was
+    asked for. An `ax` that several panels share gives them its place.
+    """
+    if ax is not None:
+        if figure is not None:
+            raise ValueError("figure must be None where ax is given")
+        return _given(ax, shape, grid)
+    if figure is None and path is None:
+        from matplotlib import pyplot
+
+        figure = pyplot.figure(FigureClass=Picture, figsize=size, layout="constrained")
+    elif figure is None:
+        figure = Picture(figsize=size, layout="constrained")
+    return figure, list(figure.subplots(*shape, squeeze=False, **grid).flat)
+
+
+def _given(ax, shape, grid):
+    """The figure and the panels of axes that a caller has."""
+    panels, count = list(np.ravel(np.asarray(ax, dtype=object))), np.prod(shape)
+    if not all(isinstance(one, Axes) for one in panels):
+        came = {type(one).__name__ for one in panels}
+        raise TypeError(f"ax must be Axes of matplotlib, got {', '.join(sorted(came))}")
+    if len(panels) == 1 < count:
+        place = panels[0].get_subplotspec()
+        if place is None:
+            raise ValueError(
+                f"ax must be of a grid, as pyplot.subplots makes it, to hold {count} "
+                "panels"
+            )
+        panels[0].set_axis_off()
+        heights = grid.pop("height_ratios", None)
+        inner = place.subgridspec(*shape, height_ratios=heights)
+        panels = list(inner.subplots(squeeze=False, **grid).flat)
+    if len(panels) != count:
+        raise ValueError(f"ax must be one Axes, or {count}, got {len(panels)}")
+    return panels[0].figure, panels
 
 
 def finish(figure, path):
@@ -62,6 +121,24 @@ def legend(parent, handles, labels, **where):
         text.set_parse_math(False)
         text.set_text(label)
     return box
+
+
+def legend_below(figure, ax, handles, labels, **columns):
+    """A legend below the picture, or inside of the axes `ax` where these were given:
+    what is around them belongs to others.
+    """
+    if ax is None:
+        where = {"loc": "outside lower center", **columns}
+        return legend(figure, handles, labels, **where)
+    (axes,) = np.ravel(np.asarray(ax, dtype=object))
+    return legend(axes, handles, labels, loc="best", fontsize="small")
+
+
+def mark_groups(groups, size):
+    """The names of groups, the number of each one's group, and their colors."""
+    labels = as_labels(groups, "groups", size)
+    names = list(dict.fromkeys(labels))
+    return names, np.array([names.index(one) for one in labels]), colors(len(names))
 
 
 def name_ticks(axis, labels, *, positions=None, **style):

@@ -13,7 +13,7 @@ from ..results.coupling import Coupling
 from ..utils.types import PathLike
 from ..utils.validation import as_matrix
 from . import _style
-from ._style import Canvas
+from ._style import Canvas, Panels
 
 # Cells of a picture a side: of larger plans neighboring rows and columns are added up.
 _MAX_CELLS = 150
@@ -34,6 +34,7 @@ def plot_coupling(
     title: str = "Where the mass of every row goes",
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw a plan as a heat map, every row as shares of its mass.
 
@@ -45,7 +46,7 @@ def plot_coupling(
     row_labels, col_labels : sequence of str or None, default=None
         Left out where there are more than 60.
     title : str
-    path, figure
+    path, figure, ax
         See `plot_dynamics`.
 
     Returns
@@ -66,7 +67,7 @@ def plot_coupling(
     True
     """
     return plot_couplings(
-        {title: coupling}, row_labels, col_labels, path=path, figure=figure
+        {title: coupling}, row_labels, col_labels, path=path, figure=figure, ax=ax
     )
 
 
@@ -77,6 +78,7 @@ def plot_couplings(
     *,
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw several plans side by side, on one color scale, such as those of several
     epsilons.
@@ -85,7 +87,7 @@ def plot_couplings(
     ----------
     couplings : mapping of str to Coupling or array-like of shape (n, m)
         Of one shape; the names are titles.
-    row_labels, col_labels, path, figure
+    row_labels, col_labels, path, figure, ax
         See `plot_coupling`.
 
     Returns
@@ -119,8 +121,8 @@ def plot_couplings(
     height = 4.2 if max(n, m) <= 20 else 5.6
     width = min(max(height * m / n, 3), 7, _MAX_WIDTH / len(plans))
     height = min(height, width * max(n / m, 0.5) + 0.6)
-    figure = _style.start(figure, (len(plans) * width + 1.2, height))
-    panels = figure.subplots(1, len(plans), squeeze=False, sharey=True)[0]
+    size, shape = (len(plans) * width + 1.2, height), (1, len(plans))
+    figure, panels = _style.start(figure, ax, path, size, shape, sharey=True)
     for axes, (name, image) in zip(panels, images.items(), strict=True):
         shown = axes.imshow(
             image,
@@ -139,7 +141,7 @@ def plot_couplings(
     if rows:
         _style.name_ticks(panels[0].yaxis, rows, fontsize="small")
     bar = figure.colorbar(
-        shown, ax=list(panels), shrink=0.8, pad=0.02, label="share of the row's mass"
+        shown, ax=panels, shrink=0.8, pad=0.02, label="share of the row's mass"
     )
     bar.outline.set_visible(False)
     return _style.finish(figure, path)

@@ -14,11 +14,11 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from ..results.candidates import Candidate
-from ..results.result import OuterStep
+from ..results.result import GWResult, OuterStep
 from ..utils.types import PathLike
 from ..utils.validation import as_array
 from . import _style
-from ._style import Canvas
+from ._style import Canvas, Panels
 
 Steps = Sequence[OuterStep]
 
@@ -39,19 +39,20 @@ _FATES = (
 
 
 def plot_dynamics(
-    history: Steps | Mapping[str, Steps],
+    history: GWResult | Steps | Mapping[str, GWResult | Steps],
     *,
     accuracy: Mapping[str, float] | None = None,
     accuracy_history: ArrayLike | Mapping[str, ArrayLike] | None = None,
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw objective and errors of every outer iteration, of one solve or several.
 
     Parameters
     ----------
-    history : sequence, or mapping of str to sequence
-        ``result.history``: steps with `gw_cost`, `change` and `marginal_error`. A
+    history : GWResult or sequence, or mapping of str to these
+        A result, or its history: steps with `gw_cost`, `change` and `marginal_error`. A
         mapping draws several solves over one another, such as those of several
         epsilons, under their names.
     accuracy : mapping of str to float, optional
@@ -60,15 +61,18 @@ def plot_dynamics(
         Share of right matches after every iteration, nan where it is not known; a
         mapping where `history` is one.
     path : str or path-like, optional
-        Write the picture there, in the format its suffix names.
+        Write the picture there, in the format its suffix names, and show it nowhere.
     figure : matplotlib Figure or SubFigure, optional
         Draw into this one instead of a new one.
+    ax : matplotlib Axes, or sequence of these, optional
+        Draw into these, one for each panel. Several panels divide the place of a single
+        one among them, which then has to be of a grid, as ``pyplot.subplots`` makes it.
 
     Returns
     -------
     matplotlib Figure or SubFigure
-        ``figure.axes`` are the objective's, the accuracy's if there is any, and the
-        errors'.
+        That of `ax` where this is given. Otherwise ``figure.axes`` are the objective's,
+        the accuracy's if there is any, and the errors'.
 
     Raises
     ------
@@ -88,8 +92,9 @@ def plot_dynamics(
     single = not isinstance(history, Mapping)
     runs, curves = _as_runs(history, accuracy_history)
     heights = (3, 2) if curves is None else (3, 3, 2)
-    figure = _style.start(figure, (7, 5 if curves is None else 7))
-    panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    size, shape = (7, 5 if curves is None else 7), (len(heights), 1)
+    grid = {"sharex": True, "height_ratios": heights}
+    figure, panels = _style.start(figure, ax, path, size, shape, **grid)
     top, bottom = panels[0], panels[-1]
     palette = _style.colors(len(runs))
     for k, (name, steps) in enumerate(runs.items()):
@@ -153,6 +158,7 @@ def plot_candidates(
     *,
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw the objective that every start was stopped at, level by level.
 
@@ -163,7 +169,7 @@ def plot_candidates(
     ----------
     candidates : sequence of Candidate
         ``result.candidates``.
-    path, figure
+    path, figure, ax
         See `plot_dynamics`.
 
     Returns
@@ -193,8 +199,8 @@ def plot_candidates(
         candidates, lambda row: f"{row.n_points} points, epsilon {row.epsilon:.3g}"
     ):
         lines += [level, *rows]
-    figure = _style.start(figure, (7, 1.4 + 0.24 * len(lines)))
-    axes = figure.subplots()
+    size = (7, 1.4 + 0.24 * len(lines))
+    figure, (axes,) = _style.start(figure, ax, path, size)
     _style.name_ticks(axes.yaxis, [getattr(line, "start", line) for line in lines])
     used = {}
     for y, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
@@ -218,7 +224,7 @@ def plot_candidates(
     axes.margins(x=0.08)
     shown = [fate for fate in _FATES if fate in used]
     marks, names = [used[fate] for fate in shown], [fate[1] for fate in shown]
-    _style.legend(figure, marks, names, loc="outside lower center", ncols=2)
+    _style.legend_below(figure, ax, marks, names, ncols=2)
     _style.frame(axes, "Starts that were tried", grid="x")
     axes.set_xlabel("gw_cost when it was stopped")
     axes.xaxis.set_major_locator(MaxNLocator(6))
@@ -233,6 +239,7 @@ def _as_runs(history, curves):
         runs, curves = {"": history}, None if curves is None else {"": curves}
     if not runs:
         raise ValueError("history must hold at least one solve, got none")
+    runs = {name: getattr(run, "history", run) for name, run in runs.items()}
     for name, steps in runs.items():
         if not len(steps):
             of = f" of {name!r}" if name else ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import dendrogram, linkage
@@ -15,13 +16,16 @@ from ..problems.geometry import cosine_similarity
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_square
 from . import _style
-from ._style import Canvas
+from ._style import Canvas, Panels
 
 # Larger matrices have no room for numbers in their cells.
 _MAX_NUMBERS = 24
 # How far a matrix of distances may be from symmetric, and its diagonal from zero, as
 # a fraction of the largest distance.
 _ASYMMETRY = 1e-2
+# Inches that a tree may be high while its leaves are at least so far apart: the height
+# of a screen of 900 pixels, and of the smallest letters that can be read.
+_SCREEN, _MIN_LEAF = 9.0, 0.1
 
 
 def plot_distance_histograms(
@@ -33,6 +37,7 @@ def plot_distance_histograms(
     bins: int = 120,
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw how the cosine similarities within two spaces are distributed.
 
@@ -48,7 +53,7 @@ def plot_distance_histograms(
         Rows of each side whose pairs are counted; of more, so many are taken at even
         steps, and the legend says so.
     bins : int, default=120
-    path, figure
+    path, figure, ax
         See `plot_dynamics`.
 
     Returns
@@ -93,8 +98,7 @@ def plot_distance_histograms(
     high = float(max(map(np.max, samples)))
     edges = np.linspace(low, max(high, low + 1e-6), bins + 1)
 
-    figure = _style.start(figure, (7, 4))
-    axes = figure.subplots()
+    figure, (axes,) = _style.start(figure, ax, path, (7, 4))
     handles = []
     for sample, color, line in zip(
         samples, (_style.BLUE, _style.ORANGE), ("-", "--"), strict=True
@@ -106,7 +110,7 @@ def plot_distance_histograms(
         mean = sample.mean(dtype=np.float64)
         axes.axvline(mean, color=color, ls=line, linewidth=0.8)
     _style.frame(axes, "Cosine similarities within each space")
-    _style.legend(figure, handles, notes, loc="outside lower center")
+    _style.legend_below(figure, ax, handles, notes)
     axes.set_xlabel("cosine similarity of two rows of one space")
     axes.set_ylabel("density")
     return _style.finish(figure, path)
@@ -119,6 +123,7 @@ def plot_distances(
     title: str = "Gromov-Wasserstein distances",
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw a matrix of distances as a heat map with its numbers.
 
@@ -127,7 +132,7 @@ def plot_distances(
     matrix : array-like of shape (n, n)
     names : sequence of str, length n
     title : str
-    path, figure
+    path, figure, ax
         See `plot_dynamics`.
 
     Returns
@@ -151,8 +156,7 @@ def plot_distances(
     n = len(matrix)
     names = _style.as_labels(names, "names", n)
     side = 1.8 + (0.62 if n <= _MAX_NUMBERS else 0.18) * n
-    figure = _style.start(figure, (side + 0.8, side))
-    axes = figure.subplots()
+    figure, (axes,) = _style.start(figure, ax, path, (side + 0.8, side))
     image = axes.imshow(matrix, cmap="viridis")
     if n <= _MAX_NUMBERS:
         middle = (matrix.min() + matrix.max()) / 2
@@ -179,9 +183,11 @@ def plot_dendrogram(
     matrix: ArrayLike,
     names: Sequence[str],
     *,
+    groups: Sequence[object] | None = None,
     title: str = "Clusters of average distance",
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw which spaces are near one another as a tree of average linkage.
 
@@ -189,7 +195,11 @@ def plot_dendrogram(
     ----------
     matrix : array-like of shape (n, n)
         Distances: symmetric and zero on the diagonal up to one percent of the largest.
-    names, title, path, figure
+    names : sequence of str, length n
+    groups : sequence of length n or None, default=None
+        What each space belongs to: names of a group, and the branches that hold no
+        other, have one color, and the legend has its ``str``.
+    title, path, figure, ax
         See `plot_distances`.
 
     Returns
@@ -200,7 +210,7 @@ def plot_dendrogram(
     ------
     ValueError
         If `matrix` is not a matrix of two or more finite, non-negative distances, or
-        `names` are not as many.
+        `names` or `groups` are not as many.
 
     Examples
     --------
@@ -213,16 +223,29 @@ def plot_dendrogram(
     distances = _as_distances(matrix)
     n = len(distances)
     names = _style.as_labels(names, "names", n)
+    kinds, kind_of, palette = [], np.zeros(n, dtype=np.int64), (_style.BLUE,)
+    if groups is not None:
+        kinds, kind_of, palette = _style.mark_groups(groups, n)
     # SciPy would draw through pyplot; it tells where the lines go.
     merges = linkage(squareform(distances, checks=False), method="average")
-    tree = dendrogram(merges, no_plot=True)
-    figure = _style.start(figure, (6, 1.2 + 0.34 * n))
-    axes = figure.subplots()
-    for leaves, heights in zip(tree["icoord"], tree["dcoord"], strict=True):
-        axes.plot(heights, leaves, color=_style.BLUE, linewidth=1.6)
+    branches = _branch_colors(merges, kind_of, palette)
+    tree = dendrogram(merges, no_plot=True, link_color_func=branches.__getitem__)
+    height = max(min(1.2 + 0.34 * n, _SCREEN), 1.2 + _MIN_LEAF * n)
+    figure, (axes,) = _style.start(figure, ax, path, (6, height))
+    lines = zip(tree["icoord"], tree["dcoord"], tree["color_list"], strict=True)
+    for leaves, heights, color in lines:
+        axes.plot(heights, leaves, color=color, linewidth=1.6)
     # Leaves are at 5, 15, 25, ...
-    ordered = [names[leaf] for leaf in tree["leaves"]]
-    _style.name_ticks(axes.yaxis, ordered, positions=range(5, 10 * n, 10))
+    ordered, places = [names[leaf] for leaf in tree["leaves"]], range(5, 10 * n, 10)
+    room = 72 * axes.bbox.height / axes.figure.dpi / n
+    size = {"fontsize": float(np.clip(0.9 * room, 4, 10))}
+    _style.name_ticks(axes.yaxis, ordered, positions=places, **size)
+    for label, leaf in zip(axes.get_yticklabels(), tree["leaves"], strict=True):
+        if kinds:
+            label.set_color(palette[kind_of[leaf]])
+    if kinds:
+        handles = [Line2D([], [], color=color, linewidth=3) for color in palette]
+        _style.legend_below(figure, ax, handles, kinds, ncols=min(len(kinds), 3))
     axes.set_ylim(0, 10 * n)
     axes.set_xlim(left=0)
     _style.frame(axes, title, grid="x")
@@ -230,6 +253,16 @@ def plot_dendrogram(
     axes.set_xlabel("distance")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     return _style.finish(figure, path)
+
+
+def _branch_colors(merges, kind_of, palette):
+    """The color of each cluster of SciPy's numbering: of its group, or grey where it
+    holds several.
+    """
+    held = [{kind} for kind in kind_of.tolist()]
+    for one, other in merges[:, :2].astype(np.int64):
+        held.append(held[one] | held[other])
+    return [palette[min(kinds)] if len(kinds) == 1 else _style.GREY for kinds in held]
 
 
 def plot_embedding(
@@ -240,6 +273,7 @@ def plot_embedding(
     title: str = "Spaces by their distances",
     path: PathLike | None = None,
     figure: Canvas | None = None,
+    ax: Panels | None = None,
 ) -> Figure:
     """Draw spaces as points of the plane, about as far apart as they are.
 
@@ -259,7 +293,7 @@ def plot_embedding(
         What each space belongs to: the points of a group have one color and one shape,
         and the legend has its ``str``.
     title : str
-    path, figure
+    path, figure, ax
         See `plot_dynamics`.
 
     Returns
@@ -284,20 +318,19 @@ def plot_embedding(
     n = len(distances)
     if names is not None:
         names = _style.as_labels(names, "names", n)
-    labels = [""] * n if groups is None else _style.as_labels(groups, "groups", n)
+    found, group_of, palette = _style.mark_groups(
+        [""] * n if groups is None else groups, n
+    )
     places, shares = _scaled(distances)
-    figure = _style.start(figure, (6, 5))
-    axes = figure.subplots()
-    found, handles = list(dict.fromkeys(labels)), []
-    for number, color in enumerate(_style.colors(len(found))):
-        some = [k for k, label in enumerate(labels) if label == found[number]]
+    figure, (axes,) = _style.start(figure, ax, path, (6, 5))
+    handles = []
+    for number, color in enumerate(palette):
+        some = group_of == number
         shape = _style.SHAPES[number % len(_style.SHAPES)]
         style = dict(s=32, color=color, marker=shape, linewidth=0)
         handles.append(axes.scatter(*places[some].T, **style))
     if groups is not None:
-        _style.legend(
-            figure, handles, found, loc="outside lower center", ncols=min(len(found), 3)
-        )
+        _style.legend_below(figure, ax, handles, found, ncols=min(len(found), 3))
     for name, place in zip(names or [], places, strict=names is not None):
         axes.annotate(
             name, place, (4, 4), textcoords="offset points",

@@ -237,6 +237,12 @@ class GWResult:
         `linear_cost`. Of an unbalanced plan it has the `penalty` in it.
     linear_cost : float
         ``<linear_cost, plan>``; 0 where there is no linear cost.
+    term_ratio : float
+        How many times the quadratic term of a fused objective is the linear one, both
+        of the product plan and with their weights: ``alpha`` times the
+        Gromov-Wasserstein objective there, over ``(1 - alpha)`` times the mean of
+        ``|linear_cost|``. Beyond 30, or below 1/30, there is a warning; `linear_cost`
+        times this ratio makes both equal. NaN where there is no linear cost.
     reg_cost : float
         What is minimized: `gw_cost` minus twice epsilon times the entropy ``-sum plan
         log plan``; of an unbalanced plan `gw_cost` plus epsilon times ``KL2(plan |
@@ -320,6 +326,7 @@ class GWResult:
     seconds: float
     left_out: float = 0.0
     linear_cost: float = 0.0
+    term_ratio: float = np.nan
     advice: str = ""
     method: Literal["pgd", "ppa", "bapg", "cg"] = "pgd"
     gap: float = np.nan

@@ -23,8 +23,9 @@ from ..solvers.options import SolveOptions
 from ..utils.deadline import Deadline
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count
+from .advice import advised
 from .neighbors import CellMetric, neighbor_costs
-from .representation import is_anndata, name_of, representation
+from .representation import NComponents, is_anndata, representation
 from .scores import foscttm
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def align(
     adata_y: Any,
     *,
     use_rep: str | tuple[str | None, str | None] | None = None,
-    n_components: int | None = 30,
+    n_components: NComponents = "auto",
     n_neighbors: int | Iterable[int] | None = None,
     metric: CellMetric = "cosine",
     labels: str | None = None,
@@ -182,21 +183,24 @@ def align(
     Parameters
     ----------
     adata_x, adata_y : AnnData, or array-like or sparse matrix of shape (n, genes)
-        The cells. Counts should be normalized and on a log scale.
+        The cells. Counts should be normalized and on a log scale, other features to
+        rows of one length where lengths say nothing.
     use_rep : str, pair of str or None, default=None
-        What of AnnData to compare cells by: a key of ``obsm``, or "X" as it is. None
-        is "X_pca" where that is there, else principal components of ``X``. A pair is
-        one for each side.
-    n_components : int or None, default=30
-        Most principal components that are made of tables; None takes tables as they
-        are.
+        What of AnnData to compare cells by, as it is: a key of ``obsm``, or "X". None
+        is "X_pca" where that is there, else ``X``, see `n_components`. A pair is one
+        for each side.
+    n_components : int, "auto" or None, default="auto"
+        Most principal components that are made of ``X``, and of tables that are no
+        AnnData. "auto" is 30 of more than 30 columns; fewer columns are taken as they
+        are, as is what was reduced before. None takes all as they are.
     n_neighbors : int, iterable of int or None, default=None
         Of each cell in its graph, itself among them; of several that with the lowest
         objective is taken. None is three, between a 20th and a 6th of the cells, of up
         to 250 cells, and 50 of more.
     metric : {"cosine", "correlation", "euclidean"}, default="cosine"
-        Which cells are neighbors. Of principal components "cosine" is the angle around
-        the mean cell; "correlation", which SCOT has, is for tables as they are.
+        Which cells are neighbors. "cosine" and "correlation", which SCOT has, take rows
+        as of one length. Of principal components "cosine" is the angle around the mean
+        cell, of tables as they are that around zero.
     labels : str or None, default=None
         Column of ``adata_y.obs`` whose values to give to the cells of `adata_x`.
     epsilon, p, q, marginals, mass, rho, tol, time_limit, n_threads, seed, progress
@@ -228,6 +232,8 @@ def align(
     -----
     ConvergenceWarning
         See `gromov_wasserstein`; of the graph that was chosen.
+    UserWarning
+        If rows of a table differ so much in length that they should be normalized.
 
     Examples
     --------
@@ -245,8 +251,9 @@ def align(
     """
     deadline = Deadline.after(time_limit)
     rep_x, rep_y = use_rep if isinstance(use_rep, tuple) else (use_rep, use_rep)
-    x = representation(adata_x, rep_x, n_components, "adata_x")
-    y = representation(adata_y, rep_y, n_components, "adata_y")
+    found_x = representation(adata_x, rep_x, n_components, "adata_x")
+    found_y = representation(adata_y, rep_y, n_components, "adata_y")
+    x, y = found_x.points, found_y.points
     given = _labels(adata_y, labels)
     numbers = _numbers(n_neighbors, min(len(x), len(y)))
     options = SolveOptions(
@@ -267,7 +274,7 @@ def align(
         problem = QuadraticProblem(
             cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho
         )
-        gw = solve(problem, options)
+        gw = advised(solve(problem, options))
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         if best is None or gw.gw_cost < best.gw.gw_cost:
             best = CellAlignment(gw, x, y, k, ())
@@ -275,8 +282,8 @@ def align(
     warn_of(best.gw, options.limits)
     found = dataclasses.replace(best, tried=tuple(tried))
     if inplace:
-        how = {"metric": metric, "seed": seed}
-        how |= _compared_by(adata_x, adata_y, rep_x, rep_y, n_components)
+        how: dict[str, Any] = {"metric": metric, "seed": seed}
+        how |= {"representation_x": found_x.name, "representation_y": found_y.name}
         _write(found, adata_x, adata_y, labels, given, key_added, how)
     return found
 
@@ -308,14 +315,6 @@ def _labels(adata, labels):
             f"labels must be a column of adata_y.obs, {list(adata.obs)}, got {labels!r}"
         )
     return as_labels(adata.obs[labels], "labels", adata.n_obs)
-
-
-def _compared_by(adata_x, adata_y, rep_x, rep_y, n_components):
-    whole = "X" if n_components is None else "principal components"
-    return {
-        "representation_x": name_of(adata_x, rep_x) or whole,
-        "representation_y": name_of(adata_y, rep_y) or whole,
-    }
 
 
 def _write(found, adata_x, adata_y, labels, given, key, how):

@@ -4,18 +4,36 @@ components.
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import linalg
 
+from ..utils.callers import outside
 from ..utils.types import Float64Array
-from ..utils.validation import as_count, as_matrix
+from ..utils.validation import as_count, as_matrix, one_of
 
+NComponents: TypeAlias = int | Literal["auto"] | None
 # Tables of so many entries are decomposed whole, which takes less than a second.
 SMALL = 1_000_000
+# Columns up to which a table is compared as it is, and the principal components that
+# are made of others; `python -m benchmarks.cells` is what both were chosen by.
+FEW_COLUMNS, N_COMPONENTS = 30, 30
+# How many times the 5 % quantile of the lengths of rows the 95 % quantile may be before
+# a warning, and the columns from which on: points of fewer have any length. Tables of
+# log counts and of shares had up to 3.1 there, counts of simulated cells and of tissue
+# 4.5 to 11.
+MAX_LENGTHS, MIN_COLUMNS = 4.0, 5
+
+
+class Representation(NamedTuple):
+    """What cells are compared by: (n, d) float64 coordinates, and their name."""
+
+    points: Float64Array
+    name: str
 
 
 def is_anndata(cells: Any) -> bool:
@@ -23,44 +41,72 @@ def is_anndata(cells: Any) -> bool:
     return all(hasattr(cells, name) for name in ("X", "obs", "obsm", "uns"))
 
 
-def name_of(cells: Any, use_rep: str | None) -> str | None:
-    """What is taken of an AnnData object; None is principal components of its `X`."""
-    if use_rep is None and is_anndata(cells) and "X_pca" in cells.obsm:
-        return "X_pca"
-    return use_rep
-
-
 def representation(
-    cells: Any, use_rep: str | None, n_components: int | None, name: str
-) -> Float64Array:
-    """(n, d) coordinates of cells; see `align`."""
-    if n_components is not None:
+    cells: Any, use_rep: str | None, n_components: NComponents, name: str
+) -> Representation:
+    """What to compare cells by, see `align`; warns of rows that should be normalized
+    first.
+    """
+    if isinstance(n_components, str):
+        one_of(n_components, "n_components", ("auto",))
+    elif n_components is not None:
         as_count(n_components, "n_components")
     if isinstance(cells, str):
         raise TypeError(
             f"{name} must be an AnnData object or a table of cells, got a str: "
             "anndata.read_h5ad reads files"
         )
+    table = cells
     if is_anndata(cells):
-        rep = name_of(cells, use_rep)
-        if rep == "X" or rep is None:
+        if use_rep is None and "X_pca" in cells.obsm:
+            use_rep = "X_pca"
+        if use_rep == "X" or use_rep is None:
             table, name = cells.X, f"{name}.X"
             if table is None:
                 raise ValueError(f"{name} must be there, got None; or pass use_rep")
-        elif rep in cells.obsm:
-            return _dense(cells.obsm[rep], f"{name}.obsm[{rep!r}]")
+        elif use_rep in cells.obsm:
+            table, name = cells.obsm[use_rep], f"{name}.obsm[{use_rep!r}]"
         else:
             raise ValueError(
                 f"use_rep must be 'X' or a key of {name}.obsm, {sorted(cells.obsm)}, "
-                f"got {rep!r}"
+                f"got {use_rep!r}"
             )
-        if rep == "X":
-            return _dense(table, name)
     else:
-        table = cells
-    if n_components is None:
-        return _dense(table, name)
-    return principal_components(table, n_components, name=name)
+        use_rep = None
+    if n_components == "auto":
+        few = np.ndim(table) == 2 and np.shape(table)[1] <= FEW_COLUMNS
+        n_components = None if few else N_COMPONENTS
+    if use_rep is not None or n_components is None:
+        made = Representation(_dense(table, name), use_rep or "X")
+    else:
+        points = principal_components(table, n_components, name=name)
+        made = Representation(points, "principal components")
+    _warn_of_lengths(table, name)
+    return made
+
+
+def _warn_of_lengths(table, name):
+    """Where lengths of rows differ so much that they hide what cells are. Only of what
+    is not negative, such as counts: others lie around a zero that means something.
+    """
+    made = sparse.csr_array(table) if sparse.issparse(table) else np.asarray(table)
+    if made.shape[1] < MIN_COLUMNS or made.min() < 0:
+        return
+    if sparse.issparse(made):
+        lengths = linalg.norm(made.astype(np.float64), axis=1)
+    else:
+        lengths = np.sqrt(np.einsum("ij,ij->i", made, made, dtype=np.float64))
+    short, long = np.quantile(lengths, (0.05, 0.95))
+    if long <= MAX_LENGTHS * short:
+        return
+    warnings.warn(
+        f"{name}: lengths of rows differ {long / short if short else np.inf:.2g} times,"
+        " from the 5 % to the 95 % quantile, as those of cells that were read more or "
+        "less deeply do. Normalize them first: counts to one total in each cell and a "
+        "log scale (scanpy.pp.normalize_total and log1p), other features to rows of "
+        "length one",
+        stacklevel=outside(),
+    )
 
 
 def principal_components(

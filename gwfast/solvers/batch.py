@@ -28,6 +28,7 @@ from ..utils.types import MemoryLimit, Progress
 from .exact import SMALL
 from .gromov import solve
 from .options import InitLike, SolveOptions
+from .product_plan import warn_of_scales
 from .starts import Exact
 
 
@@ -101,6 +102,8 @@ def gromov_wasserstein_batch(
     Warns
     -----
     ConvergenceWarning
+    UserWarning
+        Once, if the terms of a fused problem differ much, see `GWResult.term_ratio`.
         Once, if any of them did not converge; their `GWResult.status` says how.
 
     Examples
@@ -144,6 +147,7 @@ def gromov_wasserstein_batch(
             ConvergenceWarning,
             stacklevel=outside(),
         )
+    warn_of_scales(results)
     return results
 
 

@@ -13,6 +13,7 @@ from ..results.status import Status
 from ..utils.callers import outside
 from ..utils.progress import log
 from .agreement import is_sure
+from .product_plan import warn_of_scales
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
 # as a fraction of the most there could be, below which it has matched nothing.
@@ -77,6 +78,7 @@ def warn_of(result, limits):
         result.status, result.n_outer, result.seconds, result.gw_cost,
         result.marginal_error,
     )  # fmt: skip
+    warn_of_scales([result])
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
     change = result.history[-1].change if result.history else 1.0

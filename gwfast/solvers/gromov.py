@@ -34,6 +34,7 @@ from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, needs
 from .options import Callback, InitLike, Search, SolveOptions
+from .product_plan import with_term_ratio
 from .race import search
 from .second_look import second_look
 from .stages import UPDATES, descend, go_on, near
@@ -118,7 +119,8 @@ def gromov_wasserstein(
     linear_cost : array-like of shape (n, m) or None, default=None
         Costs between points of the two spaces. With it the problem is the *fused* one:
         the objective above, without its entropy, is taken `alpha` times, plus
-        ``(1 - alpha) <linear_cost, T>`` (Vayer et al., ICML 2019).
+        ``(1 - alpha) <linear_cost, T>`` (Vayer et al., ICML 2019). Both terms should be
+        of one scale, see `GWResult.term_ratio`.
     alpha : float or None, default=None
         Weight of the quadratic term, from 0 to 1; None is 0.5. Without `linear_cost`
         there is nothing to weigh, and a number is an error.
@@ -241,6 +243,9 @@ default="balanced"
     ConvergenceWarning
         If a limit was reached before the tolerances, or the plan should not be trusted.
         `GWResult.status` says which, `GWResult.advice` what to try.
+    UserWarning
+        If one term of a fused problem is more than 30 times the other, see
+        `GWResult.term_ratio`.
 
     Examples
     --------
@@ -314,7 +319,7 @@ def solve(problem, options):
         except OutOfTime:
             result = unsolved(problem, options)
     return dataclasses.replace(
-        result,
+        with_term_ratio(problem, result),
         coupling=result.coupling.with_limit(limit),
         labels=problem.labels,
         seconds=checkpoint.seconds + time.perf_counter() - began,
@@ -333,7 +338,7 @@ def _solve_exact(problem, options, began):
             result = unsolved(problem, options)
             result = dataclasses.replace(result, method="cg", gap=np.inf)
     coupling = result.coupling.with_limit(limit)
-    seconds = time.perf_counter() - began
+    result, seconds = with_term_ratio(problem, result), time.perf_counter() - began
     return dataclasses.replace(
         result, coupling=coupling, labels=problem.labels, seconds=seconds
     )

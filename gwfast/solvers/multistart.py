@@ -34,6 +34,7 @@ from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
 from .options import InitLike, SolveOptions
+from .product_plan import with_term_ratio
 from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
 from .starts import as_start, default_starts
@@ -286,6 +287,7 @@ def _best_of(problem, options, starts, prune):
             candidates = Candidates(standing.records())
             result = dataclasses.replace(result, candidates=candidates)
     seconds = checkpoint.seconds + time.perf_counter() - began
+    result = with_term_ratio(problem, result)
     return dataclasses.replace(result, labels=problem.labels, seconds=seconds)
 
 

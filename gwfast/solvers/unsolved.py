@@ -2,19 +2,17 @@
 
 import numpy as np
 
-from ..problems.losses import LOSSES
-from ..quadratic.factory import is_factored, linearize
 from ..quadratic.information import mass_entropy
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..results.result import GWResult
 from ..results.status import Status
-from ..utils.blocks import row_blocks
 from ..utils.precision import SINGLE
+from .product_plan import product_objective
 
 
 def unsolved(problem, options):
     """The product plan as a `GWResult`, whose `n_outer` is 0."""
-    gw_cost, linear = _objective(problem, options.method)
+    gw_cost, linear = product_objective(problem, options.method)
     epsilon = options.epsilon
     last = epsilon.value
     if last is None:
@@ -53,31 +51,3 @@ def _coupling(problem, options):
     with np.errstate(divide="ignore"):
         f, g = np.log(rows), np.log(cols)
     return FactoredCoupling(left, right, f, g, 1.0, threads)
-
-
-def _objective(problem, method):
-    """Of the product plan, and its linear term: by sums over the costs of each side,
-    where a linearization makes products of matrices.
-    """
-    if is_factored(problem, method):
-        return linearize(problem, 1, "tiled", method=method).start(), 0.0
-    loss, (p, q), linear = LOSSES[problem.loss], problem.rule.product(), 0.0
-    penalty = problem.rule.penalty(p, q)
-    x, y = problem.x.to_dense().matrix, problem.y.to_dense().matrix
-    loss.check(x, "cost_x")
-    loss.check(y, "cost_y")
-    value = _mean(x, p, loss.f1) + _mean(y, q, loss.f2)
-    value -= _mean(x, p, loss.h1) * _mean(y, q, loss.h2) / problem.mass**2
-    if problem.linear_cost is None:
-        return float(value) + penalty, 0.0
-    linear = float(p @ problem.linear_cost @ q) / problem.mass
-    value = problem.alpha * value + (1.0 - problem.alpha) * linear
-    return float(value) + penalty, linear
-
-
-def _mean(cost, masses, function):
-    """``masses' function(cost) masses``."""
-    total = 0.0
-    for rows in row_blocks(*cost.shape):
-        total += masses[rows] @ function(cost[rows].astype(np.float64)) @ masses
-    return total

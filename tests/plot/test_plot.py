@@ -1,17 +1,21 @@
 """The pictures: what is drawn where, and what is written."""
 
+import itertools
 import re
 import sys
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from helpers.processes import run_python
-from matplotlib.colors import to_rgb
+from matplotlib import pyplot
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from scipy import sparse
 
 from gwfast.plot import (
+    plot_aligned,
     plot_candidates,
     plot_coupling,
     plot_couplings,
@@ -63,7 +67,10 @@ ALL = {
     "embedding": (plot_embedding, (DISTANCES, NAMES)),
     "coupling": (plot_coupling, (DISTANCES, NAMES, NAMES)),
     "couplings": (plot_couplings, ({"$a": DISTANCES, "_b": DISTANCES},)),
+    "aligned": (plot_aligned, (CLOUD[:3], CLOUD[:4], ["$a", "_b", "$a"], NAMES)),
 }
+# How many panels each has; the others have one.
+PANELS = {"dynamics": 2, "dynamics of two": 2, "couplings": 2}
 
 
 @pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
@@ -83,6 +90,49 @@ def test_draws_where_it_is_told(tmp_path, plot, data):
     assert plot(*data, figure=part, path=tmp_path / "whole.png") is part
     assert len(whole.axes) == len(part.axes) > 0
     assert (tmp_path / "whole.png").exists()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_draws_into_axes(name):
+    """Into one, whose place several panels divide, and into one for each panel."""
+    plot, data = ALL[name]
+    whole, (one, other) = pyplot.subplots(1, 2, layout="constrained")
+    assert plot(*data, ax=one) is whole
+    assert not whole.legends and not other.has_data()
+    n = PANELS.get(name, 1)
+    drawn = [axes for axes in whole.axes if axes.has_data() and axes is not one]
+    assert one.has_data() == (n == 1)
+    assert len(drawn) >= (n if n > 1 else 0)
+    whole.draw_without_rendering()
+    edge = other.get_position().x0
+    assert all(axes.get_position().x1 <= edge for axes in drawn)
+    whole, panels = pyplot.subplots(n, squeeze=False)
+    plot(*data, ax=panels)
+    assert all(axes.has_data() for axes in panels.flat)
+
+
+def test_axes_that_do_not_fit_are_named():
+    whole, (one, other, _) = pyplot.subplots(1, 3)
+    with pytest.raises(ValueError, match="ax must be one Axes, or 1, got 2"):
+        plot_distances(DISTANCES, NAMES, ax=[one, other])
+    with pytest.raises(TypeError, match="ax must be Axes of matplotlib, got Figure"):
+        plot_distances(DISTANCES, NAMES, ax=whole)
+    with pytest.raises(ValueError, match="figure must be None where ax is given"):
+        plot_distances(DISTANCES, NAMES, figure=whole, ax=one)
+    free = whole.add_axes((0, 0, 1, 1))
+    with pytest.raises(ValueError, match=r"ax must be of a grid, .* hold 2 panels"):
+        plot_dynamics(history(3), ax=free)
+
+
+def test_figures_are_those_of_pyplot():
+    """`pyplot.show` shows them; those that go to a file have not to be closed."""
+    figure = plot_distances(DISTANCES, NAMES)
+    assert pyplot.gcf() is figure
+
+
+def test_files_leave_no_figure_behind(tmp_path):
+    figure = plot_distances(DISTANCES, NAMES, path=tmp_path / "picture.png")
+    assert isinstance(figure, Figure) and not pyplot.get_fignums()
 
 
 @pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
@@ -110,6 +160,12 @@ def test_curves_show_the_history(n):
     )
     assert bottom.get_yscale() == "log"
     assert top.get_ylabel() == "gw_cost"
+
+
+def test_a_result_is_taken_for_its_history():
+    result = SimpleNamespace(history=history(5))
+    top, _ = plot_dynamics(result).axes
+    assert len(top.lines[0].get_xdata()) == 5
 
 
 def test_several_histories():
@@ -260,6 +316,54 @@ def test_dendrogram_joins_by_average_distance():
     places = dict(zip(leaves, axes.get_yticks(), strict=True))
     last = next(line for line in axes.lines if max(line.get_xdata()) == 9)
     assert places["$fi_1"] in last.get_ydata()[last.get_xdata() == 0]
+
+
+def test_dendrogram_shows_groups():
+    """Branches of one group have its color, and so have its names."""
+    figure = plot_dendrogram(DISTANCES, NAMES, groups=["$a", "$a", "_b", "_b"])
+    (axes,) = figure.axes
+    colors = {max(line.get_xdata()): to_hex(line.get_color()) for line in axes.lines}
+    of_name = {
+        label.get_text(): to_hex(label.get_color()) for label in axes.get_yticklabels()
+    }
+    assert of_name["es"] == of_name["pt"] == colors[1]
+    assert of_name["fr"] == of_name["$fi_1"]
+    # Those of several groups have the color of none.
+    assert colors[4] == colors[9] and colors[4] not in of_name.values()
+    assert labels_of(figure.legends[0]) == ["$a", "_b"]
+
+
+@pytest.mark.parametrize("n", [10, 60])
+def test_dendrogram_fits_a_screen(n):
+    names = [f"space {k}" for k in range(n)]
+    groups = np.array(["one", "other"])[np.arange(n) % 2]
+    figure = plot_dendrogram(apart(np.arange(n)[:, None] ** 2.0), names, groups=groups)
+    assert figure.get_size_inches()[1] <= 9
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    heights = sorted((box.y0, box.y1) for box in boxes)
+    assert all(one[1] <= other[0] + 1 for one, other in itertools.pairwise(heights))
+
+
+def test_aligned_spaces_share_their_colors():
+    """Of one label, in both; and lie in the main directions of the second."""
+    x, y = CLOUD[:9] * [1, 3, 9], CLOUD * [1, 3, 9]
+    kinds = ["$a" if k % 3 else "_b" for k in range(len(y))]
+    figure = plot_aligned(x, y, kinds[:9], kinds, names=("RNA", "$ATAC"))
+    (axes,) = figure.axes
+    dots, crosses = axes.collections
+    assert len(dots.get_offsets()) == len(y) and len(crosses.get_offsets()) == len(x)
+    for some in (dots, crosses):
+        # The same cells are in the same place.
+        np.testing.assert_allclose(some.get_offsets()[:9], dots.get_offsets()[:9])
+        colors = [to_hex(color) for color in some.get_edgecolors()]
+        assert len(set(colors)) == 2 and colors[0] == colors[3] != colors[1]
+    values = np.linalg.svd(y - y.mean(axis=0), compute_uv=False)
+    spread = np.linalg.norm(dots.get_offsets(), axis=0)
+    np.testing.assert_allclose(spread, values[:2], rtol=1e-6)
+    assert labels_of(figure.legends[0]) == ["$ATAC", "RNA", "$a", "_b"]
+    plain = plot_aligned(x, y)
+    assert labels_of(plain.legends[0]) == ["target", "source"]
 
 
 def places_of(figure):
@@ -414,6 +518,13 @@ BAD = {
     ),
     "negative plan": (plot_coupling, (-DISTANCES,), {}, "coupling must not be negat"),
     "row labels": (plot_coupling, (ONE, ["a", "b"]), {}, "row_labels must be 1 names"),
+    "columns": (plot_aligned, (CLOUD, CLOUD[:, :2]), {}, "equally many columns"),
+    "labels of y": (
+        plot_aligned, (CLOUD, CLOUD), {"y_labels": NAMES}, "y_labels must be 40 names"
+    ),
+    "groups of a tree": (
+        plot_dendrogram, (DISTANCES, NAMES), {"groups": "ab"}, "groups must be 4 names"
+    ),
     "no plan": (plot_couplings, ({},), {}, r"of one shape, got \[\]"),
     "shapes": (plot_couplings, ({"a": ONE, "b": DISTANCES},), {}, "of one shape, got"),
 }  # fmt: skip
@@ -433,7 +544,7 @@ def test_rounding_of_a_matrix_of_distances_is_none():
 
 @pytest.mark.process
 def test_leaves_pyplot_alone():
-    """In a process of its own, as other tests may import pyplot."""
+    """Until something is drawn; in a process of its own, as other tests import it."""
     code = "import sys, gwfast.plot; sys.exit('matplotlib.pyplot' in sys.modules)"
     run_python(code)
 

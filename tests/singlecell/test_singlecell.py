@@ -1,5 +1,10 @@
 """Cells in, labels and coordinates out. Tables are simulated."""
 
+import dataclasses
+import inspect
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,12 +12,14 @@ from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
 
 import gwfast
+from gwfast.results.status import Status
 from gwfast.singlecell import (
     align,
     foscttm,
     neighbor_costs,
     principal_components,
 )
+from gwfast.singlecell.advice import advised
 
 N = 90
 
@@ -53,6 +60,87 @@ def objects(tables):
         obs = pandas.DataFrame({"kind": pandas.Categorical(tables[2])}, index=index)
         made.append(anndata.AnnData(table.copy(), obs=obs))
     return made
+
+
+def shares_of(places, n_columns, rng):
+    """Shares of topics, times what says nothing of a cell."""
+    made = np.exp(2 * np.tanh(3 * places @ rng.standard_normal((2, n_columns))))
+    made /= made.sum(axis=1, keepdims=True)
+    return made * rng.lognormal(0.0, 0.7, (len(made), 1))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_few_columns_are_taken_as_they_are(seed):
+    """Angles around the mean cell would be led by the longest rows."""
+    places, kinds = places_of(N, seed)
+    rng = np.random.default_rng(9 + seed)
+    x, y = (shares_of(places, n_columns, rng) for n_columns in (19, 10))
+    with pytest.warns(UserWarning, match="lengths of rows differ"):
+        found = align(x, y, n_neighbors=12, tol=1e-3)
+    np.testing.assert_array_equal(found.x, x)
+    assert (found.transfer_labels(kinds).labels == kinds).mean() > 0.95
+    assert found.foscttm() < 0.3
+
+
+def test_how_many_columns_are_few():
+    table = np.random.default_rng(0).standard_normal((40, 60))
+    quick = dict(n_neighbors=6, time_limit=1e-9)  # no plan is needed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        found = align(table[:, :30], table[:, :31], **quick)
+        np.testing.assert_array_equal(found.x, table[:, :30])
+        components = principal_components(table[:, :31], 30)
+        np.testing.assert_array_equal(found.y, components)
+        # Whoever says a number has components of any table.
+        found = align(table[:, :30], table, n_components=7, **quick)
+        np.testing.assert_array_equal(found.x, principal_components(table[:, :30], 7))
+        whole = align(table, table, n_components=None, **quick)
+    np.testing.assert_array_equal(whole.x, table)
+
+
+def test_counts_are_named():
+    """Rows of very different lengths; as sparse tables, and of either side."""
+    rng = np.random.default_rng(0)
+    rates = rng.lognormal(0.0, 1.0, (30, 40))
+    counts = rng.poisson(rates * rng.lognormal(1.0, 0.8, (30, 1)))
+    table = np.log1p(1e4 * counts / counts.sum(axis=1, keepdims=True))
+    quick = dict(n_neighbors=6, tol=1e-2, time_limit=1e-9)
+    for one, other in [(counts, table), (sparse.csr_matrix(counts), table)]:
+        with pytest.warns(UserWarning) as caught:
+            align(one, other, **quick)
+            align(other, Fake(one), **quick)
+        names = [str(one.message) for one in caught if "lengths" in str(one.message)]
+        assert [name.partition(":")[0] for name in names] == ["adata_x", "adata_y.X"]
+        assert all(
+            "counts to one total in each cell and a log scale" in n for n in names
+        )
+    near_zero = table - table.mean(axis=0)
+    for fine in (table, near_zero * rng.lognormal(1.0, 0.8, (30, 1)), counts[:, :4]):
+        with pytest.warns(gwfast.ConvergenceWarning) as caught:
+            align(fine, fine, **quick)
+        assert not [one for one in caught if "lengths" in str(one.message)]
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "unbalanced"])
+def test_advice_is_in_the_arguments_there_are(found, marginals):
+    elsewhere = set(inspect.signature(gwfast.gromov_wasserstein).parameters)
+    elsewhere |= {"Seeds", "seeds", "n_words"}
+    elsewhere -= set(inspect.signature(align).parameters)
+    for status in Status:
+        gw = dataclasses.replace(found.gw, status=status, marginals=marginals)
+        advice = advised(gw).advice
+        assert not elsewhere & set(re.findall(r"\w+", advice)), status
+        # None is left without that had some, but for what no cells come to.
+        if status.advice and status not in ("missed_rows",):
+            assert advice, status
+
+
+def test_warnings_have_that_advice(found, monkeypatch):
+    doubted = dataclasses.replace(found.gw, status=Status.UNCERTAIN, advice="init=...")
+    monkeypatch.setattr("gwfast.singlecell.matching.solve", lambda *_: doubted)
+    with pytest.warns(gwfast.ConvergenceWarning, match="compare other n_neighbors"):
+        again = align(found.x, found.y, n_neighbors=8)
+    assert "init" not in again.gw.advice
 
 
 def test_cells_find_themselves(tables, found):
@@ -239,6 +327,7 @@ BAD = {
     "none": ((TABLE, TABLE), dict(n_neighbors=[]), ValueError, "must not be empty"),
     "metric": ((TABLE, TABLE), dict(metric="l1"), ValueError, "metric must be one of"),
     "components": ((TABLE, TABLE), dict(n_components=0), ValueError, "n_components"),
+    "word": ((TABLE, TABLE), dict(n_components="all"), ValueError, "n_components must"),
 }
 
 

@@ -1,12 +1,14 @@
 """Problems with a cost between the spaces."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers.problems import cloud, distances
 from helpers.variants import BETWEEN, VARIANTS, M, N, P, Q, costs
 
 import gwfast
-from gwfast import PointCloud, gromov_wasserstein
+from gwfast import Epsilon, PointCloud, gromov_wasserstein
 
 # Where solves are quick plans match little, or keep one side's points from all mass.
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -48,6 +50,59 @@ def test_a_linear_cost_decides_between_symmetric_matches():
     )
     np.testing.assert_array_equal(result.plan.argmax(axis=1), where)
     assert result.gw_cost < 1e-3
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0])
+@pytest.mark.parametrize("alpha", [0.5, 0.2])
+def test_the_ratio_of_both_terms_is_that_of_the_product_plan(alpha, epsilon):
+    """By hand: sums over all pairs of pairs. A sign of the linear cost is no size."""
+    cost_x, cost_y = (one[:9, :9] for one in costs())
+    between = BETWEEN[:9, :9]
+    apart = (cost_x[:, None, :, None] - cost_y[None, :, None, :]) ** 2
+    solve = dict(alpha=alpha, epsilon=epsilon, init="product")
+    expected = alpha * apart.mean() / ((1 - alpha) * between.mean())
+    for sign in (1, -1):
+        result = gromov_wasserstein(cost_x, cost_y, linear_cost=sign * between, **solve)
+        assert result.term_ratio == pytest.approx(expected, rel=1e-5)
+    plain = gromov_wasserstein(cost_x, cost_y, epsilon=epsilon, init="product")
+    assert np.isnan(plain.term_ratio)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e-3])
+def test_terms_of_different_scale_are_named_with_the_factor(scale):
+    cost_x, cost_y = costs()
+    terms = dict(epsilon=Epsilon(relative=0.05), init="product")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = gromov_wasserstein(cost_x, cost_y, linear_cost=BETWEEN, **terms)
+        assert 1 / 30 < plain.term_ratio < 30
+        # As it is in POT, which does not warn.
+        gwfast.pot.entropic_fused_gromov_wasserstein(
+            scale * BETWEEN, cost_x, cost_y, epsilon=0.1 * scale, max_iter=2
+        )
+    factor = plain.term_ratio / scale
+    problem = gwfast.QuadraticProblem(cost_x, cost_y, linear_cost=scale * BETWEEN)
+    named = rf"linear_cost times {factor:.3g} would make them equal"
+    solves = [
+        lambda: gromov_wasserstein(problem, **terms),
+        lambda: gwfast.gromov_wasserstein_batch([problem], **terms)[0],
+        lambda: gwfast.multistart(problem, starts=["product"], epsilon=0.1 * scale),
+    ]
+    for solve in solves:
+        with pytest.warns(UserWarning, match=named):
+            assert solve().term_ratio == pytest.approx(factor, rel=1e-5)
+
+
+def test_terms_without_weight_are_not_named():
+    """Whoever says alpha 0 or 1, or gives costs that are all zero, means it."""
+    cost_x, cost_y = costs()
+    solve = dict(epsilon=0.05, init="product")
+    for terms in (dict(alpha=0), dict(alpha=1), dict(alpha=0.5)):
+        linear = BETWEEN * 0 if terms["alpha"] == 0.5 else BETWEEN
+        result = gromov_wasserstein(
+            cost_x, cost_y, linear_cost=linear, **terms, **solve
+        )
+        assert result.term_ratio == (0 if terms["alpha"] == 0 else np.inf)
 
 
 def test_fused_clouds_are_their_matrices():

@@ -1,5 +1,5 @@
-"""Progress in notebooks, which are run by nbclient: as a bar with ipywidgets, else as
-lines, and never as warnings.
+"""Notebooks, which are run by nbclient: progress as a bar with ipywidgets, else as
+lines, and never as warnings; pictures once each.
 """
 
 from pathlib import Path
@@ -30,6 +30,13 @@ gwfast.gromov_wasserstein(
     *clouds, init="product", progress=lambda text, done, total: seen.append(text)
 )
 print(seen)
+"""
+
+DRAW = """
+import os
+os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+import gwfast.plot
+gwfast.plot.plot_distances(np.eye(3) + 1, ["a", "b", "c"])
 """
 
 
@@ -81,3 +88,13 @@ def test_functions_are_called():
     shown = outputs([CALLED])
     assert "solving from product" in text_of(shown, "stdout")
     assert {one.output_type for one in shown} == {"stream"}
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("more", ["", ";", "\nprint('drawn')"])
+def test_pictures_are_seen_once(more):
+    """As the value of a cell, and where they are not."""
+    pytest.importorskip("matplotlib")
+    shown = outputs([DRAW + more])
+    assert [list(one.get("data", {})).count("image/png") for one in shown].count(1) == 1

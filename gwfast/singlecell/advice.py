@@ -1,0 +1,41 @@
+"""What to try where an alignment of cells should not be trusted, in the arguments that
+`align` has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..results.result import GWResult
+from ..results.status import Status
+
+GRAPHS = "compare other n_neighbors, metric and use_rep"
+ADVICE = {
+    Status.MAX_OUTER: "try a larger tol, or a larger epsilon",
+    Status.MAX_INNER: "try a larger epsilon",
+    Status.CIRCLE: "try a larger epsilon, or other n_neighbors",
+    Status.TIME_LIMIT: "try a larger time_limit, a larger tol, or fewer cells",
+    Status.PRECISION: "try a larger epsilon or tol",
+    Status.NEAR_PRODUCT: (
+        "the plan hardly differs from the product plan and matches nothing; try a "
+        "smaller epsilon (Epsilon(relative=0.015) is usual), or other n_neighbors"
+    ),
+    Status.LOST_MASS: "points have lost their mass; try a larger epsilon",
+    Status.UNCERTAIN: f"a lower optimum may exist; {GRAPHS}",
+    Status.TIE: (
+        "another plan has the same objective, see gw.candidates: the graphs are "
+        f"symmetric, or tell too little apart; {GRAPHS}"
+    ),
+}
+# Where the mass of the plan is free.
+UNBALANCED = {
+    Status.MAX_OUTER: "try a larger rho, epsilon or tol",
+    Status.CIRCLE: "try a larger rho or epsilon",
+    Status.LOST_MASS: "no match is worth its cost at this rho; try a larger rho",
+}
+
+
+def advised(gw: GWResult) -> GWResult:
+    """The result with advice that `align` can follow."""
+    known = ADVICE | UNBALANCED if gw.marginals == "unbalanced" else ADVICE
+    return dataclasses.replace(gw, advice=known.get(gw.status, ""))
