@@ -52,7 +52,8 @@ def entropic_gromov_wasserstein(
     epsilon : float, default=0.1
         Twice that of `gwfast.gromov_wasserstein`.
     symmetric : bool, optional
-        Whether both costs are symmetric; by default it is found out.
+        Whether both costs are symmetric; None looks. True is believed: of costs that
+        are not, POT's gradient has one orientation.
     G0 : array-like of shape (ns, nt), optional
         Plan to start from, taken as it is; by default the product of `p` and `q`.
     max_iter : int, default=1000

@@ -65,7 +65,8 @@ def gromov_wasserstein(
         Masses of one total; uniform by default.
     loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
     symmetric : bool, optional
-        Whether both costs are symmetric; by default it is found out.
+        Whether both costs are symmetric; None looks. True is believed: of costs that
+        are not, POT's gradient has one orientation.
     log : bool, default=False
         Whether to return the log as well.
     armijo : bool, default=False
