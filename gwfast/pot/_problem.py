@@ -253,6 +253,11 @@ class Answer:
         """The loss."""
         return self.linear + self.quadratic
 
+    @property
+    def total(self) -> Any:
+        """The loss, as POT returns it."""
+        return self.problem.arrays.back(self.value)
+
     def evidence(self) -> dict[str, Any]:
         """What logs have of the way to the plan."""
         return {"err": list(map(self.problem.arrays.back, self.solved.errors))}
@@ -267,7 +272,7 @@ class Answer:
             return back(plan)
         name = VALUES[problem.marginals]
         name = name if problem.M is None else name.replace("gw", "fgw")
-        entries = self.evidence() | {name: back(self.value)}
+        entries = self.evidence() | {name: self.total}
         if problem.M is not None:
             entries["lin_loss"] = back(self.linear)
             entries["quad_loss"] = back(self.quadratic)

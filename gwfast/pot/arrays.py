@@ -40,9 +40,11 @@ class Arrays:
         """The array of that name, or None where there is none."""
         return self._arrays.get(name)
 
-    def back(self, x):
-        """A NumPy array, or a number, in `dtype` as an array like those that came."""
-        x = np.asarray(x, dtype=self.dtype)
+    def back(self, x, dtype=None):
+        """A NumPy array, or a number, as an array like those that came, in `dtype`, by
+        default theirs.
+        """
+        x = np.asarray(x, dtype=dtype or self.dtype)
         if self.kind == "torch":
             import torch
 

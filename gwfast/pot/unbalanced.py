@@ -4,6 +4,7 @@ marginals in place of the marginals.
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from typing import Any, Literal
@@ -161,7 +162,7 @@ def fused_unbalanced_gromov_wasserstein2(
     Returns
     -------
     fugw_cost : scalar
-        Of the library and dtype of the input.
+        Of the library and dtype of the input; as in POT NumPy's float32 gives float64.
     log : dict
         If asked for, that of `fused_unbalanced_gromov_wasserstein`.
 
@@ -319,7 +320,10 @@ class _Call:
 
     def result(self, log):
         """What POT returns."""
-        back, (feat, samp) = self._data.arrays.back, self._plans[-2:]
+        arrays, (feat, samp) = self._data.arrays, self._plans[-2:]
+        # As in POT, whose linear solver makes float64 of NumPy's float32.
+        dtype = np.float64 if arrays.kind == "numpy" else arrays.dtype
+        back = functools.partial(arrays.back, dtype=dtype)
         if not log:
             return back(samp), back(feat)
         linear, total = self._costs(samp, feat)
@@ -328,7 +332,7 @@ class _Call:
             duals=tuple(map(back, self._duals(samp))),
             linear_cost=back(linear),
             fugw_cost=back(total),
-            backend=_backend(self._data.arrays.like),
+            backend=_backend(arrays.like),
             status=self.status,
         )
         return back(samp), back(feat), entries

@@ -281,10 +281,12 @@ def _result(answer, zero_linear):
     plan, log = answer.result(log=True)
     log["T"] = plan
     problem, back, linear = answer.problem, answer.problem.arrays.back, None
-    value, potentials = answer.value, None
+    value, quadratic, potentials = answer.total, back(answer.quadratic), None
     if answer.epsilon:
         T = answer.solved.plan.astype(np.float64)
-        value += answer.epsilon * (T * np.log(T + 1e-16)).sum()
+        value = back(answer.value + answer.epsilon * (T * np.log(T + 1e-16)).sum())
+    elif problem.M is None:
+        quadratic = value
     if problem.M is not None:
         linear = back(answer.linear)
     elif zero_linear:
@@ -293,9 +295,9 @@ def _result(answer, zero_linear):
         potentials = log["u"], log["v"]
     attributes = dict(
         plan=plan,
-        value=back(value),
+        value=value,
         value_linear=linear,
-        value_quad=back(answer.quadratic),
+        value_quad=quadratic,
         status=answer.solved.status,
         log=log,
         potentials=potentials,
