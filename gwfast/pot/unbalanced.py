@@ -29,7 +29,7 @@ from ..solvers.starts import Given, Product
 from ..utils.callers import outside
 from ._problem import EXPECTED, Plan, Problem
 from .arrays import as_limit, as_number
-from .unified import originals
+from .unified import LeftToPot
 
 __all__ = [
     "fused_unbalanced_gromov_wasserstein",
@@ -109,7 +109,8 @@ def fused_unbalanced_gromov_wasserstein(
     Raises
     ------
     NotImplementedError
-        If the problem is none that gwfast solves, and POT's functions are not swapped.
+        If the problem is none that gwfast solves; POT's functions leave these to POT
+        while they are swapped.
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
 
@@ -127,10 +128,7 @@ def fused_unbalanced_gromov_wasserstein(
     array([4, 3, 2, 1, 0])
     """
     arguments = dict(locals())
-    name = "fused_unbalanced_gromov_wasserstein"
-    why_not = _why_not(epsilon, divergence, unbalanced_solver, reg_marginals)
-    if why_not is not None:
-        return _left_to_pot(name, why_not, arguments)
+    _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
     return _Call(arguments).result(log)
 
 
@@ -180,12 +178,20 @@ def fused_unbalanced_gromov_wasserstein2(
     True
     """
     arguments = dict(locals())
-    name = "fused_unbalanced_gromov_wasserstein2"
-    why_not = _why_not(epsilon, divergence, unbalanced_solver, reg_marginals)
-    if why_not is not None:
-        return _left_to_pot(name, why_not, arguments)
+    _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
     entries = _Call(arguments).result(True)[2]
     return (entries["fugw_cost"], entries) if log else entries["fugw_cost"]
+
+
+def _check_kind(epsilon, divergence, solver, reg_marginals):
+    """Raise an error where a problem is none of gwfast's."""
+    why = _why_not(epsilon, divergence, solver, reg_marginals)
+    if why is not None:
+        raise LeftToPot(
+            f"{why} is none of gwfast's problems: it solves those with a positive "
+            "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
+            "swapped (gwfast.pot.patch()), they leave others to POT"
+        )
 
 
 def _why_not(epsilon, divergence, solver, reg_marginals):
@@ -203,17 +209,6 @@ def _why_not(epsilon, divergence, solver, reg_marginals):
     if np.any(np.asarray(reg_marginals) == 0):
         return f"reg_marginals={reg_marginals}"
     return None
-
-
-def _left_to_pot(name, why, arguments):
-    solver = originals.get(name)
-    if solver is None:
-        raise NotImplementedError(
-            f"{why} is none of gwfast's problems: it solves those with a positive "
-            "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
-            "swapped (gwfast.pot.patch()), others are left to POT"
-        )
-    return solver(**arguments)
 
 
 def _first(pair):

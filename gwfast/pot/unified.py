@@ -37,6 +37,10 @@ TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
 MAX_ITER = {"balanced": 10_000, "semirelaxed": 10_000, "partial": 1000}
 
 
+class LeftToPot(NotImplementedError):
+    """A problem that is none of gwfast's; calls of POT's functions leave it to POT."""
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class OTResult:
     """What `solve_gromov` returns, with those attributes of `ot.utils.OTResult` that
@@ -164,7 +168,8 @@ def solve_gromov(
     Raises
     ------
     NotImplementedError
-        If the problem is none that gwfast solves, and POT's function is not swapped.
+        If the problem is none that gwfast solves; ot.solve_gromov leaves these to POT
+        while it is swapped.
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
 
@@ -184,13 +189,17 @@ def solve_gromov(
     >>> result.plan.argmax(axis=1), round(float(result.value), 6)
     (array([4, 3, 2, 1, 0]), 0.0)
     """
-    arguments = dict(locals())
     if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
     is_exact = reg is None or reg == 0
     marginals, why_not = _kind(is_exact, unbalanced, unbalanced_type, M, alpha)
     if why_not is not None:
-        return _left_to_pot(why_not, arguments)
+        raise LeftToPot(
+            f"{why_not} is none of gwfast's problems: it solves those with both "
+            "marginals (with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
+            "'partial'. While POT's functions are swapped (gwfast.pot.patch()), "
+            "ot.solve_gromov leaves others to POT"
+        )
     if not is_exact and reg_type.lower() != "entropy":
         raise NotImplementedError(f"reg_type must be 'entropy', got {reg_type!r}")
     fused = M is not None and alpha != 1
@@ -262,18 +271,6 @@ def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):
         "unbalanced_type must be one of ['KL', 'L2', 'partial', 'semirelaxed'], got "
         f"{unbalanced_type!r}"
     )
-
-
-def _left_to_pot(why, arguments):
-    solver = originals.get("solve_gromov")
-    if solver is None:
-        raise NotImplementedError(
-            f"{why} is none of gwfast's problems: it solves those with both marginals "
-            "(with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
-            "'partial'. While POT's functions are swapped (gwfast.pot.patch()), others "
-            "are left to POT"
-        )
-    return solver(**arguments)
 
 
 def _result(answer, zero_linear):
