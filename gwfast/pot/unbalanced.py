@@ -18,6 +18,7 @@ from ..linear.rules import as_rho
 from ..linear.unbalanced import Unbalanced, relative_entropy
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
+from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD
 from ..quadratic.stopping import Limits
@@ -46,8 +47,8 @@ ROUNDING = 1e-12
 
 
 def fused_unbalanced_gromov_wasserstein(
-    Cx: ArrayLike,
-    Cy: ArrayLike,
+    Cx: CostLike,
+    Cy: CostLike,
     wx: ArrayLike | None = None,
     wy: ArrayLike | None = None,
     reg_marginals: float | tuple[float, float] = 10,
@@ -133,8 +134,8 @@ def fused_unbalanced_gromov_wasserstein(
 
 
 def fused_unbalanced_gromov_wasserstein2(
-    Cx: ArrayLike,
-    Cy: ArrayLike,
+    Cx: CostLike,
+    Cy: CostLike,
     wx: ArrayLike | None = None,
     wy: ArrayLike | None = None,
     reg_marginals: float | tuple[float, float] = 10,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ..utils.callers import outside
 from ._conditional_gradient import solve_exact
 from ._problem import Problem, Solver, method_of
@@ -108,8 +109,8 @@ class OTResult:
 
 
 def solve_gromov(
-    Ca: ArrayLike,
-    Cb: ArrayLike,
+    Ca: CostLike,
+    Cb: CostLike,
     M: ArrayLike | None = None,
     a: ArrayLike | None = None,
     b: ArrayLike | None = None,

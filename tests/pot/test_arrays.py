@@ -189,8 +189,8 @@ def test_dtypes():
 
 def test_sparse_and_masked_arrays():
     scipy_sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="C1 must be a dense array"):
-        gwfast.pot.entropic_gromov_wasserstein(scipy_sparse.csr_matrix(C1), C2)
+    with pytest.raises(TypeError, match="M must be a dense array"):
+        gwfast.pot.fused_gromov_wasserstein(scipy_sparse.csr_matrix(M), C1, C2)
     with pytest.raises(TypeError, match="C2 must be a plain array"):
         gwfast.pot.entropic_gromov_wasserstein(C1, np.ma.masked_array(C2))
 
