@@ -15,7 +15,7 @@ PRINTED = {
     "docs/cluster.md": ["converged [299 298 297]"],
     "docs/costs.md": ["converged", "converged", "True\nTrue\n", "converged"],
     "docs/extending.md": ["converged"],
-    "docs/many-spaces.md": ["190 solved, 0 skipped"],
+    "docs/many-spaces.md": ["190 solved, 0 skipped", "(15, 15) 3"],
     "docs/pot.md": ["converged", "100% right"],
     "docs/scikit-learn.md": ["{'eachspace__transformer__n_components': 8, 'gromov"],
 }
