@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from ..utils.validation import as_count, as_matrix, as_square, as_vector
 from ._problem import Answer, Problem, pots_choice, random_generator, table
-from .arrays import Arrays, as_limit, as_number
+from .arrays import Arrays, as_costs, as_limit, as_number
 
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
@@ -150,7 +150,8 @@ class Spaces:
         n, size = as_count(N, "N"), len(Cs)
         if not size:
             raise ValueError("Cs must not be empty")
-        named = {"p": p, "init_C": init_C, name_Y: init_Y}
+        Cs = [as_costs(C, f"Cs[{s}]") for s, C in enumerate(Cs)]
+        named = {"p": p, "init_C": as_costs(init_C, "init_C"), name_Y: init_Y}
         for name, xs in (("Cs", Cs), ("ps", ps), ("Ys", Ys)):
             named |= _named(name, xs, size)
         arrays = Arrays(named)

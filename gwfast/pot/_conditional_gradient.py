@@ -14,6 +14,7 @@ import numpy as np
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
+from ._one_orientation import solve_one_orientation
 from ._problem import Answer
 from ._solve import Solved, quadratic_term, stated
 from .arrays import as_limit, as_number
@@ -84,6 +85,14 @@ class ExactAnswer(Answer):
         u, v = map(self.problem.arrays.back, self.solved.potentials)
         return u, v
 
+    @property
+    def total(self) -> Any:
+        made = super().total
+        # POT makes 0-d arrays of these losses where they are no floats of Python, as
+        # those of float64 are.
+        passes = self.problem.marginals == "semirelaxed" or isinstance(made, float)
+        return made if passes or self.problem.arrays.kind != "numpy" else np.array(made)
+
     def evidence(self) -> dict[str, Any]:
         back = self.problem.arrays.back
         entries: dict[str, Any] = {"loss": list(map(back, self.solved.losses))}
@@ -118,42 +127,36 @@ def solve_exact(
 
 def _solve(given, start, report, max_iter, tol_rel, tol_abs):
     """The `ExactSolved` of a `Problem`."""
-    total = float(given.p.sum(dtype=np.float64))
-    problem = stated(
-        given.C1,
-        given.C2,
-        given.p,
-        given.q,
-        loss=given.loss.name,
-        linear_cost=given.M,
-        alpha=given.alpha,
-        symmetric=given.symmetric,
-        marginals=given.marginals,
-        mass=given.mass,
-    )
+    total, problem = float(given.p.sum(dtype=np.float64)), _stated(given)
     limits = ExactLimits(
         max_outer=max_iter, tol=0.0, min_change=tol_abs / total**2, min_relative=tol_rel
     )
     losses, fused = [], given.M is not None
+    one = given.symmetric and not (problem.x.symmetric and problem.y.symmetric)
+    # Rounding may lead below, where there is nothing without costs between; POT's
+    # value where it sees one orientation may be anything.
+    least = -np.inf if one else 0.0
 
     def note(loss):
-        # Rounding may lead below zero, where there is nothing without costs between.
-        losses.append(loss if fused else max(loss, 0.0))
+        losses.append(loss if fused else max(loss, least))
         if report is not None:
             report(losses[-1] * total**2)
 
+    start = None if start is None else start / total
     with single_threaded_blas():
-        n, m = problem.shape
-        solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
-        start = None if start is None else start / total
-        solution = solver.solve(start, limits, report=note)
+        if one:
+            solution = solve_one_orientation(problem, start, limits, note)
+        else:
+            n, m = problem.shape
+            solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
+            solution = solver.solve(start, limits, report=note)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
     potentials = _potentials(problem, solution.potentials)
     plan = solution.plan
     plan[plan < NOTHING * problem.mass] = 0.0
     made = ExactSolved(
         plan=plan,
-        quad=max(quadratic_term(problem, solution.gw_cost, linear), 0.0),
+        quad=max(quadratic_term(problem, solution.gw_cost, linear), least),
         linear=linear,
         separable=np.nan,
         errors=[],
@@ -170,6 +173,23 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
     if given.marginals == "partial":
         return dataclasses.replace(made, plan=_bounded(made.plan, given.p, given.q))
     return made
+
+
+def _stated(given):
+    """The `QuadraticProblem` of a `Problem`."""
+    return stated(
+        given.C1,
+        given.C2,
+        given.p,
+        given.q,
+        loss=given.loss.name,
+        linear_cost=given.M,
+        alpha=given.alpha,
+        # Costs that the caller says are symmetric are looked at all the same.
+        symmetric=None if given.symmetric else given.symmetric,
+        marginals=given.marginals,
+        mass=given.mass,
+    )
 
 
 def _bounded(plan, p, q):

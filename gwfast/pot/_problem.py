@@ -22,7 +22,7 @@ from ..utils.validation import (
     check_masses,
 )
 from ._solve import Solved, solve
-from .arrays import Arrays, as_limit, as_number
+from .arrays import Arrays, as_costs, as_limit, as_number
 
 LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
 Solver: TypeAlias = Literal["PGD", "PPA"]
@@ -97,6 +97,7 @@ class Problem:
         self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
         self.symmetric = None if symmetric is None else bool(symmetric)
         self.marginals = marginals
+        C1, C2 = as_costs(C1, self.name("C1")), as_costs(C2, self.name("C2"))
         given = {"M": M, "C1": C1, "C2": C2, "p": p, "q": q, "G0": G0}
         self.arrays = Arrays({self.name(name): x for name, x in given.items()})
         self.C1 = self._matrix("C1", as_square)
@@ -253,6 +254,11 @@ class Answer:
         """The loss."""
         return self.linear + self.quadratic
 
+    @property
+    def total(self) -> Any:
+        """The loss, as POT returns it."""
+        return self.problem.arrays.back(self.value)
+
     def evidence(self) -> dict[str, Any]:
         """What logs have of the way to the plan."""
         return {"err": list(map(self.problem.arrays.back, self.solved.errors))}
@@ -267,7 +273,7 @@ class Answer:
             return back(plan)
         name = VALUES[problem.marginals]
         name = name if problem.M is None else name.replace("gw", "fgw")
-        entries = self.evidence() | {name: back(self.value)}
+        entries = self.evidence() | {name: self.total}
         if problem.M is not None:
             entries["lin_loss"] = back(self.linear)
             entries["quad_loss"] = back(self.quadratic)

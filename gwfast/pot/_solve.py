@@ -175,6 +175,10 @@ def stated(
     else:
         q = q.astype(np.float64) / total
     mass = 1.0 if mass is None else float(mass) / total
+    if symmetric:
+        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
+        # solver takes rows and columns for the same, and reads what is in order.
+        cost_x, cost_y = map(np.ascontiguousarray, (cost_x, cost_y))
     return QuadraticProblem.from_checked(
         DenseCost.from_checked(cost_x, "C1", symmetric=symmetric),
         DenseCost.from_checked(cost_y, "C2", symmetric=symmetric),

@@ -16,7 +16,7 @@ Parameters are those of `{name}`.
 Returns
 -------
 {value} : scalar
-    Of the library and dtype of the input; without entropy.
+    Of the library, dtype and type (a 0-d array or not) of POT's; without entropy.
 log : dict
     If asked for, with the plan as "T".
 {example}"""

@@ -4,6 +4,8 @@ import sys
 
 import numpy as np
 
+from ..problems.geometry import DenseCost, PointCloud
+from ..problems.graphs import as_geometry, is_graph
 from ..utils.validation import as_array, as_positive
 
 # Devices of DLPack whose memory this processor can read: its own, and what CUDA and
@@ -40,9 +42,11 @@ class Arrays:
         """The array of that name, or None where there is none."""
         return self._arrays.get(name)
 
-    def back(self, x):
-        """A NumPy array, or a number, in `dtype` as an array like those that came."""
-        x = np.asarray(x, dtype=self.dtype)
+    def back(self, x, dtype=None):
+        """A NumPy array, or a number, as an array like those that came, in `dtype`, by
+        default theirs.
+        """
+        x = np.asarray(x, dtype=dtype or self.dtype)
         if self.kind == "torch":
             import torch
 
@@ -54,6 +58,13 @@ class Arrays:
             return library.asarray(x, device=self.like.device)
         except (AttributeError, TypeError):  # before the standard said how
             return library.asarray(x)
+
+
+def as_costs(x, name):
+    """Costs of a graph or of an object of gwfast's, in float64; others as they came."""
+    if not is_graph(x) and not isinstance(x, PointCloud | DenseCost):
+        return x
+    return as_geometry(x, name).to_dense().matrix.astype(np.float64)
 
 
 def kind_of(x):

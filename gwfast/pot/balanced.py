@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._problem import LossFun, Plan, Problem, Solver, method_of
 from ._valued import valued
 
@@ -16,8 +17,8 @@ __all__ = [
 
 
 def entropic_gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
@@ -45,14 +46,17 @@ def entropic_gromov_wasserstein(
     ----------
     C1, C2 : array-like of shape (ns, ns) and (nt, nt)
         Costs within the two spaces: lists, or arrays of NumPy, torch or JAX in the
-        memory of the CPU. All float32 is solved in float32, anything else in float64.
+        memory of the CPU; or graphs, of SciPy's sparse arrays or of networkx, whose
+        costs are lengths of paths as in `gwfast.GraphCost`. All float32 is solved in
+        float32, anything else in float64.
     p, q : array-like of shape (ns,) and (nt,), optional
         Masses of one total; uniform by default.
     loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
     epsilon : float, default=0.1
         Twice that of `gwfast.gromov_wasserstein`.
     symmetric : bool, optional
-        Whether both costs are symmetric; by default it is found out.
+        Whether both costs are symmetric; None looks. True is believed: of costs that
+        are not, POT's gradient has one orientation.
     G0 : array-like of shape (ns, nt), optional
         Plan to start from, taken as it is; by default the product of `p` and `q`.
     max_iter : int, default=1000
@@ -112,8 +116,8 @@ entropic_gromov_wasserstein2 = valued(entropic_gromov_wasserstein, "gw_dist")
 
 def entropic_fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._problem import LossFun, Plan, Problem
 from ._valued import valued
 
@@ -18,8 +19,8 @@ __all__ = [
 
 
 def BAPG_gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
@@ -68,8 +69,8 @@ BAPG_gromov_wasserstein2 = valued(BAPG_gromov_wasserstein, "gw_dist")
 
 def BAPG_fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._barycenters import (
     Rules,
     Spaces,
@@ -24,7 +25,7 @@ PLAN_TOL = 1e-4
 
 def entropic_gromov_barycenters(
     N: int,
-    Cs: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
     ps: Sequence[ArrayLike] | None = None,
     p: ArrayLike | None = None,
     lambdas: ArrayLike | None = None,
@@ -53,7 +54,7 @@ def entropic_gromov_barycenters(
     ----------
     N : int
         Points of the barycenter.
-    Cs : list of S array-like of shape (ns, ns)
+    Cs : list of S array-like of shape (ns, ns), or graphs
     ps : list of S array-like of shape (ns,), optional
         Uniform by default.
     p : array-like of shape (N,), optional
@@ -103,7 +104,7 @@ stopThr, warn
 def entropic_fused_gromov_barycenters(
     N: int,
     Ys: Sequence[ArrayLike],
-    Cs: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
     ps: Sequence[ArrayLike] | None = None,
     p: ArrayLike | None = None,
     lambdas: ArrayLike | None = None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._conditional_gradient import exact, solve_exact
 from ._problem import LossFun, Plan, Problem
 from ._valued import valued
@@ -32,8 +33,8 @@ ARGUMENTS = {"max_iter": "numItermax", "tol_rel": "tol"}
 
 @exact
 def gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
@@ -60,12 +61,14 @@ def gromov_wasserstein(
     ----------
     C1, C2 : array-like of shape (ns, ns) and (nt, nt)
         Costs within the two spaces: lists, or arrays of NumPy, torch or JAX in the
-        memory of the CPU. All is solved in float64.
+        memory of the CPU; or graphs, of SciPy's sparse arrays or of networkx, whose
+        costs are lengths of paths as in `gwfast.GraphCost`. All is solved in float64.
     p, q : array-like of shape (ns,) and (nt,), optional
         Masses of one total; uniform by default.
     loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
     symmetric : bool, optional
-        Whether both costs are symmetric; by default it is found out.
+        Whether both costs are symmetric; None looks. True is believed: of costs that
+        are not, POT's gradient has one orientation.
     log : bool, default=False
         Whether to return the log as well.
     armijo : bool, default=False
@@ -117,8 +120,8 @@ gromov_wasserstein2 = exact(valued(gromov_wasserstein, "gw_dist"))
 @exact
 def fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
@@ -180,8 +183,8 @@ fused_gromov_wasserstein2 = exact(valued(fused_gromov_wasserstein, "fgw_dist"))
 
 @exact
 def semirelaxed_gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
     symmetric: bool | None = None,
@@ -233,8 +236,8 @@ semirelaxed_gromov_wasserstein2 = exact(
 @exact
 def semirelaxed_fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
     symmetric: bool | None = None,
@@ -301,8 +304,8 @@ semirelaxed_fused_gromov_wasserstein2 = exact(
 
 @exact
 def partial_gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     m: float | None = None,
@@ -363,8 +366,8 @@ partial_gromov_wasserstein2 = exact(
 @exact
 def partial_fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     m: float | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._barycenters import (
     Rules,
     Spaces,
@@ -26,7 +27,7 @@ PLAN_TOL = 1e-5
 @exact
 def gromov_barycenters(
     N: int,
-    Cs: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
     ps: Sequence[ArrayLike] | None = None,
     p: ArrayLike | None = None,
     lambdas: ArrayLike | None = None,
@@ -89,7 +90,7 @@ warmstartT, verbose, log, init_C, random_state
 def fgw_barycenters(
     N: int,
     Ys: Sequence[ArrayLike],
-    Cs: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
     ps: Sequence[ArrayLike] | None = None,
     lambdas: ArrayLike | None = None,
     alpha: float = 0.5,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._problem import LossFun, Plan, Problem
 from ._valued import valued
 
@@ -21,8 +22,8 @@ ARGUMENTS = {"epsilon": "reg", "max_iter": "numItermax"}
 
 
 def entropic_partial_gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     reg: float = 1.0,
@@ -76,8 +77,8 @@ entropic_partial_gromov_wasserstein2 = valued(
 
 def entropic_partial_fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     reg: float = 1.0,

@@ -1,5 +1,6 @@
 """Swap the functions of an installed POT for those of gwfast, and back."""
 
+import collections
 import contextlib
 import functools
 import importlib
@@ -23,9 +24,9 @@ from . import (
     unified,
 )
 from .arrays import asks_for_gradients
-from .unified import originals
+from .unified import LeftToPot, originals
 
-__all__ = ["patch", "patched", "unpatch"]
+__all__ = ["patch", "patched", "report", "unpatch"]
 FAMILIES = (
     balanced,
     bapg,
@@ -44,6 +45,8 @@ FUNCTIONS = {
     if inspect.isfunction(getattr(family, name))
 }
 NAMES = tuple(FUNCTIONS)
+# Versions of POT whose answers the functions here have been compared with.
+COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
 HOMES = ("ot.gromov", "ot.solvers")
 
@@ -51,14 +54,14 @@ HOMES = ("ot.gromov", "ot.solvers")
 def _twin(own):
     """What is put in the place of POT's function: `own`, as POT's callers expect it.
 
-    Keywords that POT ignores are a warning here, and calls that ask for gradients are
-    left to POT.
+    Keywords that POT ignores are a warning here. Calls that ask for gradients, and
+    problems that are none of gwfast's, are left to POT; the others are counted.
     """
     name, known = own.__name__, inspect.signature(own).parameters
 
     @functools.wraps(own)
     def twin(*args, **kwargs):
-        pots = originals.get(name)
+        pots, given, keywords = originals.get(name), args, kwargs
         if pots is None:
             return own(*args, **kwargs)
         if any(map(_asks_for_gradients, [*args, *kwargs.values()])):
@@ -70,7 +73,14 @@ def _twin(own):
                 stacklevel=outside(),
             )
             kwargs = {key: x for key, x in kwargs.items() if key in known}
-        return own(*args, **kwargs)
+        try:
+            found = own(*args, **kwargs)
+        except LeftToPot:
+            pass
+        else:
+            _swap.count(name)
+            return found
+        return pots(*given, **keywords)
 
     twin.__module__ = __name__
     return twin
@@ -98,20 +108,52 @@ def __getattr__(name: str) -> object:
     return getattr(twins, name)
 
 
+class _Calls(collections.Counter):
+    """How often each function of POT has been served here, by its name."""
+
+    def __repr__(self):
+        served = (f"{name} {n}" for name, n in self.most_common())
+        return ", ".join(served) or "none"
+
+
 class _Swap:
-    """Who wants POT's functions to be swapped, and so whether they are."""
+    """Who wants POT's functions to be swapped, and so whether they are; and which calls
+    were served since.
+    """
 
     def __init__(self):
         self._lock, self._asked, self._contexts = threading.RLock(), False, 0
+        self._counts, self.calls = [], _Calls()
+
+    def count(self, name):
+        """Note a call that is served here."""
+        with self._lock:
+            for calls in (self.calls, *self._counts):
+                calls[name] += 1
+
+    @contextlib.contextmanager
+    def counted(self):
+        """A context that has the calls served during it."""
+        calls = _Calls()
+        self._counts.append(calls)
+        try:
+            yield calls
+        finally:
+            # By identity: counts may be equal.
+            self._counts[:] = [one for one in self._counts if one is not calls]
 
     def change(self, *, asked=None, contexts=0):
         """Note what `patch` and so many more contexts want, and swap accordingly."""
         with self._lock:
-            found = _pots_functions() if asked or contexts > 0 else {}
+            found = {}
+            if not originals and (asked or contexts > 0):
+                found = _pots_functions()
+                _compare_version()
             self._asked = self._asked if asked is None else asked
             self._contexts += contexts
             wanted = self._asked or self._contexts > 0
             if wanted and not originals:
+                self.calls = _Calls()
                 originals.update(found)
                 _replace({own: getattr(twins, name) for name, own in originals.items()})
             elif originals and not wanted:
@@ -128,6 +170,10 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
+    Only those functions are reached. A package that has a loop of its own around
+    `ot.optim.cg` or `ot.sinkhorn` (PASTE, GWTune and Pamona do) goes on as before;
+    `report` says which calls were served here.
+
     Plans are those that POT's functions would end at, which is one descent from `G0` or
     the product of the masses; see `patched`.
 
@@ -135,6 +181,11 @@ def patch() -> None:
     ------
     ImportError
         If POT is not installed.
+
+    Warns
+    -----
+    UserWarning
+        If it is of a version that the functions here have not been compared with.
 
     Examples
     --------
@@ -163,9 +214,35 @@ def unpatch() -> None:
     _swap.change(asked=False)
 
 
+def report() -> collections.Counter[str]:
+    """The calls of POT's functions that were served here since they were swapped.
+
+    Returns
+    -------
+    Counter
+        Calls by the name of the function; printed as "none" where there were none, as
+        in packages that `patch` does not reach. Calls that POT solves itself, those
+        that ask for gradients say, do not count.
+
+    Examples
+    --------
+    >>> import numpy as np, ot, gwfast.pot
+    >>> gwfast.pot.patch()
+    >>> gwfast.pot.report()
+    none
+    >>> plan = ot.gromov.gromov_wasserstein(np.eye(3), np.eye(3))
+    >>> gwfast.pot.unpatch()
+    >>> gwfast.pot.report()
+    gromov_wasserstein 1
+    """
+    return _Calls(_swap.calls)
+
+
 @contextlib.contextmanager
-def patched() -> Iterator[None]:
+def patched() -> Iterator[collections.Counter[str]]:
     """A context in which POT's functions are swapped, for all threads; see `patch`.
+
+    What it gives counts the calls served here during it, as `report` does.
 
     It makes the same answers come faster, not better: like POT's, these functions
     descend once, from `G0` or the product of the masses, and where that leads to a poor
@@ -183,20 +260,21 @@ def patched() -> Iterator[None]:
     --------
     >>> import numpy as np, ot, gwfast
     >>> C1 = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
-    >>> with gwfast.pot.patched():
+    >>> with gwfast.pot.patched() as calls:
     ...     plan = ot.gromov.entropic_gromov_wasserstein(C1, C1, epsilon=1.0)
-    >>> plan.shape
-    (3, 3)
+    >>> plan.shape, calls
+    ((3, 3), entropic_gromov_wasserstein 1)
     """
     _swap.change(contexts=1)
     try:
-        yield
+        with _swap.counted() as calls:
+            yield calls
     finally:
         _swap.change(contexts=-1)
 
 
 def _pots_functions():
-    """POT's functions as they are: its own, or those swapped in."""
+    """POT's functions."""
     try:
         homes = [importlib.import_module(name) for name in HOMES]
     except ImportError as error:
@@ -208,6 +286,17 @@ def _pots_functions():
         for name in NAMES
         if hasattr(home, name)
     }
+
+
+def _compare_version():
+    """Warn of a POT that the functions here have not been compared with."""
+    version = str(getattr(sys.modules["ot"], "__version__", "of no version"))
+    if ".".join(version.split(".")[:3]) not in COMPARED:
+        warnings.warn(
+            f"gwfast.pot was compared with POT {', '.join(COMPARED)}, and this is POT "
+            f"{version}: its answers, arguments and logs may be others",
+            stacklevel=outside(),
+        )
 
 
 def _replace(swaps):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ._problem import LossFun, Plan, Problem, pots_choice, random_generator
 from ._valued import valued
 
@@ -25,8 +26,8 @@ PARTITIONS = tuple(
 
 
 def entropic_semirelaxed_gromov_wasserstein(
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
     epsilon: float = 0.1,
@@ -84,8 +85,8 @@ entropic_semirelaxed_gromov_wasserstein2 = valued(
 
 def entropic_semirelaxed_fused_gromov_wasserstein(
     M: ArrayLike,
-    C1: ArrayLike,
-    C2: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
     p: ArrayLike | None = None,
     loss_fun: LossFun = "square_loss",
     symmetric: bool | None = None,

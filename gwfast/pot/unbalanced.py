@@ -4,6 +4,7 @@ marginals in place of the marginals.
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from ..linear.rules import as_rho
 from ..linear.unbalanced import Unbalanced, relative_entropy
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
+from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD
 from ..quadratic.stopping import Limits
@@ -28,7 +30,7 @@ from ..solvers.starts import Given, Product
 from ..utils.callers import outside
 from ._problem import EXPECTED, Plan, Problem
 from .arrays import as_limit, as_number
-from .unified import originals
+from .unified import LeftToPot
 
 __all__ = [
     "fused_unbalanced_gromov_wasserstein",
@@ -45,8 +47,8 @@ ROUNDING = 1e-12
 
 
 def fused_unbalanced_gromov_wasserstein(
-    Cx: ArrayLike,
-    Cy: ArrayLike,
+    Cx: CostLike,
+    Cy: CostLike,
     wx: ArrayLike | None = None,
     wy: ArrayLike | None = None,
     reg_marginals: float | tuple[float, float] = 10,
@@ -108,7 +110,8 @@ def fused_unbalanced_gromov_wasserstein(
     Raises
     ------
     NotImplementedError
-        If the problem is none that gwfast solves, and POT's functions are not swapped.
+        If the problem is none that gwfast solves; POT's functions leave these to POT
+        while they are swapped.
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
 
@@ -126,16 +129,13 @@ def fused_unbalanced_gromov_wasserstein(
     array([4, 3, 2, 1, 0])
     """
     arguments = dict(locals())
-    name = "fused_unbalanced_gromov_wasserstein"
-    why_not = _why_not(epsilon, divergence, unbalanced_solver, reg_marginals)
-    if why_not is not None:
-        return _left_to_pot(name, why_not, arguments)
+    _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
     return _Call(arguments).result(log)
 
 
 def fused_unbalanced_gromov_wasserstein2(
-    Cx: ArrayLike,
-    Cy: ArrayLike,
+    Cx: CostLike,
+    Cy: CostLike,
     wx: ArrayLike | None = None,
     wy: ArrayLike | None = None,
     reg_marginals: float | tuple[float, float] = 10,
@@ -161,7 +161,7 @@ def fused_unbalanced_gromov_wasserstein2(
     Returns
     -------
     fugw_cost : scalar
-        Of the library and dtype of the input.
+        Of the library and dtype of the input; as in POT NumPy's float32 gives float64.
     log : dict
         If asked for, that of `fused_unbalanced_gromov_wasserstein`.
 
@@ -179,12 +179,20 @@ def fused_unbalanced_gromov_wasserstein2(
     True
     """
     arguments = dict(locals())
-    name = "fused_unbalanced_gromov_wasserstein2"
-    why_not = _why_not(epsilon, divergence, unbalanced_solver, reg_marginals)
-    if why_not is not None:
-        return _left_to_pot(name, why_not, arguments)
+    _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
     entries = _Call(arguments).result(True)[2]
     return (entries["fugw_cost"], entries) if log else entries["fugw_cost"]
+
+
+def _check_kind(epsilon, divergence, solver, reg_marginals):
+    """Raise an error where a problem is none of gwfast's."""
+    why = _why_not(epsilon, divergence, solver, reg_marginals)
+    if why is not None:
+        raise LeftToPot(
+            f"{why} is none of gwfast's problems: it solves those with a positive "
+            "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
+            "swapped (gwfast.pot.patch()), they leave others to POT"
+        )
 
 
 def _why_not(epsilon, divergence, solver, reg_marginals):
@@ -202,17 +210,6 @@ def _why_not(epsilon, divergence, solver, reg_marginals):
     if np.any(np.asarray(reg_marginals) == 0):
         return f"reg_marginals={reg_marginals}"
     return None
-
-
-def _left_to_pot(name, why, arguments):
-    solver = originals.get(name)
-    if solver is None:
-        raise NotImplementedError(
-            f"{why} is none of gwfast's problems: it solves those with a positive "
-            "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
-            "swapped (gwfast.pot.patch()), others are left to POT"
-        )
-    return solver(**arguments)
 
 
 def _first(pair):
@@ -319,7 +316,10 @@ class _Call:
 
     def result(self, log):
         """What POT returns."""
-        back, (feat, samp) = self._data.arrays.back, self._plans[-2:]
+        arrays, (feat, samp) = self._data.arrays, self._plans[-2:]
+        # As in POT, whose linear solver makes float64 of NumPy's float32.
+        dtype = np.float64 if arrays.kind == "numpy" else arrays.dtype
+        back = functools.partial(arrays.back, dtype=dtype)
         if not log:
             return back(samp), back(feat)
         linear, total = self._costs(samp, feat)
@@ -328,7 +328,7 @@ class _Call:
             duals=tuple(map(back, self._duals(samp))),
             linear_cost=back(linear),
             fugw_cost=back(total),
-            backend=_backend(self._data.arrays.like),
+            backend=_backend(arrays.like),
             status=self.status,
         )
         return back(samp), back(feat), entries

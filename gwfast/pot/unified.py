@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..problems.graphs import CostLike
 from ..utils.callers import outside
 from ._conditional_gradient import solve_exact
 from ._problem import Problem, Solver, method_of
@@ -35,6 +36,10 @@ LIMITS = {"max_iter": "max_iter", "tol_rel": "tol"}
 # iterations stop, if not given; and how many there may be without entropy.
 TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
 MAX_ITER = {"balanced": 10_000, "semirelaxed": 10_000, "partial": 1000}
+
+
+class LeftToPot(NotImplementedError):
+    """A problem that is none of gwfast's; calls of POT's functions leave it to POT."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -104,8 +109,8 @@ class OTResult:
 
 
 def solve_gromov(
-    Ca: ArrayLike,
-    Cb: ArrayLike,
+    Ca: CostLike,
+    Cb: CostLike,
     M: ArrayLike | None = None,
     a: ArrayLike | None = None,
     b: ArrayLike | None = None,
@@ -164,7 +169,8 @@ def solve_gromov(
     Raises
     ------
     NotImplementedError
-        If the problem is none that gwfast solves, and POT's function is not swapped.
+        If the problem is none that gwfast solves; ot.solve_gromov leaves these to POT
+        while it is swapped.
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
 
@@ -184,13 +190,17 @@ def solve_gromov(
     >>> result.plan.argmax(axis=1), round(float(result.value), 6)
     (array([4, 3, 2, 1, 0]), 0.0)
     """
-    arguments = dict(locals())
     if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
     is_exact = reg is None or reg == 0
     marginals, why_not = _kind(is_exact, unbalanced, unbalanced_type, M, alpha)
     if why_not is not None:
-        return _left_to_pot(why_not, arguments)
+        raise LeftToPot(
+            f"{why_not} is none of gwfast's problems: it solves those with both "
+            "marginals (with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
+            "'partial'. While POT's functions are swapped (gwfast.pot.patch()), "
+            "ot.solve_gromov leaves others to POT"
+        )
     if not is_exact and reg_type.lower() != "entropy":
         raise NotImplementedError(f"reg_type must be 'entropy', got {reg_type!r}")
     fused = M is not None and alpha != 1
@@ -264,27 +274,17 @@ def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):
     )
 
 
-def _left_to_pot(why, arguments):
-    solver = originals.get("solve_gromov")
-    if solver is None:
-        raise NotImplementedError(
-            f"{why} is none of gwfast's problems: it solves those with both marginals "
-            "(with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
-            "'partial'. While POT's functions are swapped (gwfast.pot.patch()), others "
-            "are left to POT"
-        )
-    return solver(**arguments)
-
-
 def _result(answer, zero_linear):
     """What is returned; `zero_linear` says that no linear value is 0, not None."""
     plan, log = answer.result(log=True)
     log["T"] = plan
     problem, back, linear = answer.problem, answer.problem.arrays.back, None
-    value, potentials = answer.value, None
+    value, quadratic, potentials = answer.total, back(answer.quadratic), None
     if answer.epsilon:
         T = answer.solved.plan.astype(np.float64)
-        value += answer.epsilon * (T * np.log(T + 1e-16)).sum()
+        value = back(answer.value + answer.epsilon * (T * np.log(T + 1e-16)).sum())
+    elif problem.M is None:
+        quadratic = value
     if problem.M is not None:
         linear = back(answer.linear)
     elif zero_linear:
@@ -293,9 +293,9 @@ def _result(answer, zero_linear):
         potentials = log["u"], log["v"]
     attributes = dict(
         plan=plan,
-        value=back(value),
+        value=value,
         value_linear=linear,
-        value_quad=back(answer.quadratic),
+        value_quad=quadratic,
         status=answer.solved.status,
         log=log,
         potentials=potentials,

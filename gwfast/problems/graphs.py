@@ -133,7 +133,7 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
         cost.refresh(name)
     if isinstance(cost, PointCloud | DenseCost):
         return cost
-    if sparse.issparse(cost) or _is_networkx(cost):
+    if is_graph(cost):
         return GraphCost(cost, name=name)
     try:
         return DenseCost(cost, name)  # type: ignore[arg-type]
@@ -144,6 +144,11 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
             points = "costs of points are PointCloud(points, metric)"
             error.args = (f"{error}; {points}, and `align` takes points as they are",)
         raise
+
+
+def is_graph(x: Any) -> bool:
+    """Whether costs are given by a graph: a sparse matrix, or one of networkx."""
+    return sparse.issparse(x) or _is_networkx(x)
 
 
 def _is_networkx(graph: Any) -> bool:

@@ -45,11 +45,45 @@ def frank_wolfe_gap(at):
     return 2 * float(np.vdot(plan, cost - f[:, None] - g) + slack)
 
 
+def least_plan(cost, rule):
+    """The plan (n, m) of these marginals that costs least, and its potentials (n,) and
+    (m,), which of points without mass are minus infinity.
+    """
+    plan = np.zeros(cost.shape)
+    if not rule.takes_q:
+        plan[np.arange(len(cost)), cost.argmin(axis=1)] = rule.p
+        return plan, (cost.min(axis=1), np.zeros(cost.shape[1]))
+    transport, rows, cols = _solved(cost, rule)
+    i, j, masses = transport.entries()
+    inside = (i < len(rows)) & (j < len(cols))
+    plan[rows[i[inside]], cols[j[inside]]] = masses[inside]
+    f, g = (np.full(size, -np.inf) for size in cost.shape)
+    of_rows, of_cols = transport.potentials()
+    f[rows], g[cols] = of_rows[: len(rows)], of_cols[: len(cols)]
+    return plan, (f, g)
+
+
+def _solved(cost, rule):
+    """The linear program between the points with mass, solved, and these points of
+    either side. Of a partial plan what is left of either side goes to an end of the
+    other, for nothing.
+    """
+    rows, cols = np.flatnonzero(rule.p), np.flatnonzero(rule.q)
+    part, p, q = cost[np.ix_(rows, cols)], rule.p[rows], rule.q[cols]
+    if rule.takes_mass:
+        part = np.pad(part, ((0, 1), (0, 1)))
+        part[-1, -1] = 4 * np.abs(cost).max()
+        least = np.finfo(np.float64).eps * rule.mass
+        ends = (max(masses.sum() - rule.mass, least) for masses in (q, p))
+        p, q = map(np.append, (p, q), ends)
+    transport = Transport(p, q)
+    transport.solve(part)
+    return transport, rows, cols
+
+
 def _column_potentials(cost, rule):
     """The best (m,) between two marginals."""
-    rows, cols = np.flatnonzero(rule.p), np.flatnonzero(rule.q)
-    transport = Transport(rule.p[rows], rule.q[cols])
-    transport.solve(cost[np.ix_(rows, cols)])
+    transport, rows, _ = _solved(cost, rule)
     f, _ = transport.potentials()
     # Also of columns without mass.
     return (cost[rows] - f[:, None]).min(axis=0)
@@ -57,17 +91,9 @@ def _column_potentials(cost, rule):
 
 def _partial_potentials(cost, rule):
     """A level of all costs and what columns may take off it, (m,), for plans of a part
-    of the mass: what is left of either side goes to an end of the other, for nothing.
+    of the mass.
     """
-    rows, cols = np.flatnonzero(rule.p), np.flatnonzero(rule.q)
-    part = np.zeros((len(rows) + 1, len(cols) + 1))
-    part[:-1, :-1] = cost[np.ix_(rows, cols)]
-    part[-1, -1] = 4 * np.abs(cost).max()
-    p, q = rule.p[rows], rule.q[cols]
-    least = np.finfo(np.float64).eps * rule.mass
-    ends = (max(masses.sum() - rule.mass, least) for masses in (q, p))
-    transport = Transport(*map(np.append, (p, q), ends))
-    transport.solve(part)
+    transport, rows, _ = _solved(cost, rule)
     f, g = transport.potentials()
     level = -f[-1] - g[-1]
     # Also of columns without mass.

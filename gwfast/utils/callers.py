@@ -1,15 +1,18 @@
 """Who called this package, for the line that a warning names."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
+# Files whose frames are on the way to the caller: contexts are entered by contextlib.
+INSIDE = PACKAGE, contextlib.__file__
 
 
 def outside() -> int:
     """The `stacklevel` of whoever called this package."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         frame, level = frame.f_back, level + 1
     return level

@@ -32,7 +32,7 @@ from gwfast.pot.patching import NAMES
 
 
 def test_what_families_list_is_public_and_swapped():
-    others = {"OTResult", "patch", "patched", "unpatch"}
+    others = {"OTResult", "patch", "patched", "report", "unpatch"}
     assert sorted(gwfast.pot.__all__) == sorted({*NAMES} | others)
     assert {*ONES} | {f"{name}2" for name in ONES} <= {*NAMES}
     assert all(hasattr(gwfast.pot, name) for name in gwfast.pot.__all__)

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.pot_calls import EXACT, EXACT_BARYCENTERS
+from helpers.pot_calls import EXACT, EXACT_BARYCENTERS, pots
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
@@ -189,8 +189,8 @@ def test_dtypes():
 
 def test_sparse_and_masked_arrays():
     scipy_sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="C1 must be a dense array"):
-        gwfast.pot.entropic_gromov_wasserstein(scipy_sparse.csr_matrix(C1), C2)
+    with pytest.raises(TypeError, match="M must be a dense array"):
+        gwfast.pot.fused_gromov_wasserstein(scipy_sparse.csr_matrix(M), C1, C2)
     with pytest.raises(TypeError, match="C2 must be a plain array"):
         gwfast.pot.entropic_gromov_wasserstein(C1, np.ma.masked_array(C2))
 
@@ -207,6 +207,25 @@ def test_a_tracer_of_jax(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", Jax)
     with pytest.raises(TypeError, match=r"C2 asks for gradients.*stop_gradient"):
         gwfast.pot.entropic_gromov_wasserstein(Foreign(C1), Tracer(C2))
+
+
+@pytest.mark.filterwarnings("ignore:Sinkhorn did not converge")  # POT's in float32
+@pytest.mark.parametrize("name", [name for name in patching.NAMES if name[-1] == "2"])
+def test_values_are_of_pots_type(name):
+    """Of NumPy arrays: a 0-d array where POT has one, and its dtype."""
+    options = {"reg" if "partial" in name else "epsilon": 0.3}
+    if name.removesuffix("2") in EXACT:
+        options = {}
+    for dtype in (np.float32, np.float64):
+        c1, c2, m, p = (x.astype(dtype) for x in (C1, C2, M, P))
+        arrays = (m, c1, c2, p) if "fused_g" in name else (c1, c2, p)
+        found, expected = (f(*arrays, **options) for f in (ours(name), pots(name)))
+        assert type(found) is type(expected)
+        assert (found.dtype, np.ndim(found)) == (expected.dtype, np.ndim(expected))
+
+
+def ours(name):
+    return getattr(gwfast.pot, name)
 
 
 @pytest.fixture

@@ -277,3 +277,64 @@ def test_it_is_said_that_only_the_native_call_searches():
     for function in (gwfast.pot.patched, gwfast.pot.patch):
         assert "descen" in function.__doc__ and "`G0`" in function.__doc__
     assert "`gwfast.gromov_wasserstein` searches" in gwfast.pot.patched.__doc__
+
+
+def test_calls_served_are_counted():
+    """Those that POT solves itself, and those called here directly, are not."""
+    name = "entropic_gromov_wasserstein"
+    with gwfast.pot.patched() as outer:
+        assert repr(outer) == repr(gwfast.pot.report()) == "none"
+        for _ in range(2):
+            getattr(ot.gromov, name)(C1, C2, P, Q, epsilon=0.2)
+        with gwfast.pot.patched() as inner:
+            ot.gromov.gromov_wasserstein2(C1, C2, P, Q)
+            # POT's own loop around its conditional gradient, as in PASTE.
+            ot.optim.cg(P, Q, M, 1.0, lambda G: (G**2).sum(), lambda G: 2 * G)
+            gwfast.pot.gromov_wasserstein(C1, C2, P, Q)
+            with pytest.raises(ValueError, match="C1"):
+                ot.gromov.gromov_wasserstein([[np.nan]], C2)
+    assert inner == {"gromov_wasserstein2": 1}
+    assert outer == gwfast.pot.report() == {name: 2, "gromov_wasserstein2": 1}
+    assert repr(outer) == f"{name} 2, gromov_wasserstein2 1"
+    # They are of the last swap.
+    gwfast.pot.patch()
+    assert gwfast.pot.report() == {}
+    gwfast.pot.unpatch()
+
+
+@pytest.mark.filterwarnings("ignore")  # POT's own
+def test_calls_left_to_pot_are_not_counted():
+    with gwfast.pot.patched() as calls:
+        ot.solve_gromov(C1, C2, unbalanced=1.0)
+        ot.gromov.fused_unbalanced_gromov_wasserstein(C1, C2, P, Q, max_iter=1)
+    assert calls == {}
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.9.70", "1.0"])
+def test_versions_that_were_not_compared_are_a_warning(version, monkeypatch):
+    monkeypatch.setattr(ot, "__version__", version)
+    message = rf"compared with POT 0\.9\.7, and this is POT {version}:"
+    with pytest.warns(UserWarning, match=message) as caught:
+        gwfast.pot.patch()
+    gwfast.pot.patch()  # no second word
+    gwfast.pot.unpatch()
+    with pytest.warns(UserWarning, match=message) as also, gwfast.pot.patched():
+        pass
+    assert {warning.filename for warning in [*caught, *also]} == {__file__}
+
+
+def test_a_warning_that_is_an_error_leaves_pot_as_it_is(monkeypatch):
+    monkeypatch.setattr(ot, "__version__", "0.9.0")
+    with pytest.raises(UserWarning, match="was compared"):
+        gwfast.pot.patch()
+    with pytest.raises(UserWarning, match="was compared"), gwfast.pot.patched():
+        pass
+    monkeypatch.undo()
+    with gwfast.pot.patched():
+        pass
+    assert not swapped()
+
+
+def test_it_is_said_what_is_not_reached():
+    for package in ("PASTE", "GWTune", "Pamona", "ot.optim.cg"):
+        assert package in gwfast.pot.patch.__doc__

@@ -1,0 +1,120 @@
+"""`symmetric=True` of costs that are not symmetric: POT believes it, and its gradient
+has one orientation of the costs.
+"""
+
+import inspect
+
+import numpy as np
+import pytest
+from helpers.pot_calls import (
+    BALANCED,
+    BAPG,
+    EXACT,
+    EXACT_BARYCENTERS,
+    PARTIAL,
+    SEMIRELAXED,
+    pots,
+)
+from helpers.pot_spaces import spaces
+
+import gwfast.pot
+from gwfast.quadratic import dense_terms
+
+# POT leaves `M` out of the gradient of `PARTIAL[1]`.
+ENTROPIC = (*BALANCED, *BAPG, *SEMIRELAXED, PARTIAL[0])
+N_SEEDS = 5
+
+
+def ours(name):
+    return getattr(gwfast.pot, name)
+
+
+def problem(seed):
+    """Costs that are the less symmetric the higher the seed."""
+    C1, C2, *others = spaces(10, 8, seed, symmetric=False)
+    rng = np.random.default_rng(seed)
+    part = seed / N_SEEDS
+    C1, C2 = ((1 - part) * C + part * rng.uniform(0.1, 1, C.shape) for C in (C1, C2))
+    return C1, C2, *others
+
+
+def call(name, seed, **options):
+    C1, C2, M, p, q, G0 = problem(seed)
+    options |= {"C1": C1, "C2": C2, "p": p, "symmetric": True, "log": True}
+    if "semirelaxed" not in name:
+        options["q"] = q
+    if "fused" in name:
+        options |= {"M": M, "alpha": 0.8}
+    # POT takes the limit of partial problems for that of their linear ones too.
+    options["numItermax" if "partial" in name else "max_iter"] = 100
+    if "partial" in name:
+        options["m"] = 0.6
+    if seed % 2:
+        options["G0"] = (0.6 if "partial" in name else 1.0) * G0
+    return options
+
+
+def same(found, expected, **tolerance):
+    """Whether two answers with a log have the same arrays and the same values."""
+    *found, found_log = found
+    *expected, log = expected
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, **tolerance)
+    for key in log:
+        if key.endswith(("_dist", "_loss")) or key == "loss":
+            np.testing.assert_allclose(found_log[key], log[key], **tolerance)
+
+
+@pytest.mark.parametrize("loss_fun", ["square_loss", "kl_loss"])
+@pytest.mark.parametrize("name", EXACT)
+def test_without_entropy(name, loss_fun):
+    differs = False
+    for seed in range(N_SEEDS):
+        options = call(name, seed, loss_fun=loss_fun)
+        expected = pots(name)(**options)
+        found = ours(name)(**options)
+        same(found, expected, rtol=1e-8, atol=1e-12)
+        both = ours(name)(**options | {"symmetric": False, "log": False})
+        differs |= not np.allclose(both, found[0], atol=1e-6)
+    assert differs
+
+
+@pytest.mark.parametrize("name", ENTROPIC)
+def test_with_entropy(name):
+    for seed in range(2):
+        options = call(name, seed)
+        options |= {"reg" if name in PARTIAL else "epsilon": 0.3}
+        same(ours(name)(**options), pots(name)(**options), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("criterion", ["barycenter", "loss"])
+@pytest.mark.parametrize("name", EXACT_BARYCENTERS)
+def test_barycenters_where_it_is_the_default(name, criterion):
+    assert inspect.signature(ours(name)).parameters["symmetric"].default is True
+    C1, C2, M, p, q, _ = problem(2)
+    options = {"N": 6, "Cs": [C1, C2], "ps": [p, q], "max_iter": 10, "log": True}
+    options |= {"random_state": 0, "stop_criterion": criterion}
+    if name == "fgw_barycenters":
+        options["Ys"] = [M[:, :2], M.T[:, :2]]
+    same(ours(name)(**options), pots(name)(**options), rtol=1e-8, atol=1e-12)
+
+
+def test_symmetric_costs_go_the_usual_way():
+    C1, C2, _, p, q, _ = spaces(10, 8)
+    looked, said = (
+        gwfast.pot.gromov_wasserstein(C1, C2, p, q, symmetric=symmetric)
+        for symmetric in (None, True)
+    )
+    np.testing.assert_array_equal(looked, said)
+
+
+def test_rows_count_in_any_order_of_memory(monkeypatch):
+    """Costs of many points in float32 are read as they lie in memory."""
+    monkeypatch.setattr(dense_terms, "COPIED_BYTES", 0)
+    rng = np.random.default_rng(0)
+    costs = rng.uniform(size=(2, 260, 260)) * np.linspace(0.2, 2, 260)[:, None]
+    name, options = "entropic_gromov_wasserstein", {"epsilon": 1.0, "symmetric": True}
+    found = ours(name)(*costs.astype(np.float32, order="C"), **options)
+    np.testing.assert_allclose(found, pots(name)(*costs, **options), atol=1e-6)
+    columns = [np.asfortranarray(C) for C in costs.astype(np.float32)]
+    np.testing.assert_allclose(ours(name)(*columns, **options), found, atol=1e-9)
