@@ -324,7 +324,7 @@ def _solve_exact(problem, options, began):
     start, limit = _start_of(problem, options), check_memory(problem, options)
     with single_threaded_blas(), reporting(options.progress) as report:
         try:
-            result = solve_exact(problem, start, options, report)
+            result = solve_exact(problem, start, options, report, solve)
         except OutOfTime:
             options = dataclasses.replace(options, method=PGD)
             result = unsolved(problem, options)

@@ -36,7 +36,8 @@ class SolveOptions:
     (a path until then). With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
     `takes_zero` says that epsilon may be 0; `n_starts` is how many random starts there
-    are, None as many as suit the size, and `further` are starts beside those that race.
+    are, None as many as suit the size, `further` are starts beside those that race, and
+    `balanced` is the start from the balanced problem, where there is one already.
     """
 
     limits: Limits
@@ -51,6 +52,7 @@ class SolveOptions:
     seed: int = 0
     n_starts: int | None = None
     further: tuple[Start, ...] = ()
+    balanced: Start | None = None
     search: Search = "fast"
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None
