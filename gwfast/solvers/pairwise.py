@@ -103,7 +103,8 @@ def pairwise_gromov_wasserstein(
     max_outer, tol
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
-        Seconds after which no further pair is begun; costs of those left are NaN.
+        Seconds after which no further pair is begun, nor another start of a pair;
+        costs of those left are NaN.
     n_threads : int or None, default=None
         Pairs solved at a time in this process; None is one a core, or with entropy one
         where no space has more than 100 points: threads would wait for one another.

@@ -285,34 +285,27 @@ HARDER = {
         dict(marginals="partial", mass=0.7),
     ),
 }
+BLOCKS = dict(n_blocks=4, inside=0.3, outside=0.05)
 LARGER = {
-    "part of 200": lambda: (
-        *part_of(
-            block_model(200, 0, n_blocks=4, inside=0.3, outside=0.05),
-            120,
-            0,
-        ),
-        {},
-    ),
+    "part of 200": lambda: (*part_of(block_model(200, 0, **BLOCKS), 120, 0), {}),
     "rewired": lambda: rewired_block_model(200, 0.25),
 }
 
 
 def rewired_block_model(n, fraction):
-    """A graph, and it with other edges in another order; nodes have weak features."""
-    rng, graph = np.random.default_rng(0), block_model(n, 0, n_blocks=4, inside=0.3)
+    """A graph, and it with some edges elsewhere; the feature of a node tells little."""
+    rng, graph = np.random.default_rng(0), block_model(n, 0, **BLOCKS)
     rows, cols = np.triu_indices(n, 1)
     edges = graph[rows, cols]
     moved = int(fraction * edges.sum())
-    edges[rng.permutation(np.flatnonzero(edges))[:moved]] = 0.0
-    edges[rng.permutation(np.flatnonzero(edges == 0))[:moved]] = 1.0
-    other, order = np.zeros((n, n)), rng.permutation(n)
-    other[rows, cols] = edges
-    other = (other + other.T)[np.ix_(order, order)]
-    features = rng.standard_normal((n, 3))
-    noisy = features[order] + 0.7 * rng.standard_normal((n, 3))
-    linear = ((features[:, None] - noisy) ** 2).sum(axis=2)
-    return graph, other, dict(linear_cost=linear, alpha=0.9)
+    old, new = (rng.permutation(np.flatnonzero(edges == k))[:moved] for k in (1, 0))
+    edges[old], edges[new] = 0.0, 1.0
+    other = np.zeros((n, n))
+    other[rows, cols] = other[cols, rows] = edges
+    feature = rng.standard_normal(n)
+    noisy = feature + 0.7 * rng.standard_normal(n)
+    linear = 0.1 * np.subtract.outer(noisy, feature) ** 2
+    return other, graph, dict(linear_cost=linear, alpha=0.5)
 
 
 def assert_not_above_entropy(x, y, options):
