@@ -88,9 +88,9 @@ MOST = 0.5
 WON, THERE = "won", "at the end"
 
 
-def search(problem, options, report, further=0.0):
-    """Solve a problem from the best of the default starts: the winner, `is_tie` and the
-    `Candidates`.
+def search(problem, options, report, further=0.0, seeds=None):
+    """Solve a problem from the best of the default starts, or without a race from
+    `Seeds`: the winner, `is_tie` and the `Candidates`.
 
     The tier of the options, chosen, is that of the last level; levels before are dense,
     and left out where that takes more bytes than their `memory_limit`, or when time is
@@ -100,8 +100,7 @@ def search(problem, options, report, further=0.0):
     """
     limits, standing, inside = options.limits, None, None
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
-    sides = (problem.x, problem.p), (problem.y, problem.q)
-    orders = [points_first(*side, options.order) for side in sides]
+    orders = _orders(problem, options, seeds)
     source, sizes = _levels(problem, options)
     with checkpoint.restoring():
         begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
@@ -124,13 +123,14 @@ def search(problem, options, report, further=0.0):
         linearization = linearize(part, threads, tier, precision=precision)
         is_smooth = is_factored(part) and not is_factored(problem)
         schedule = heated(options.epsilon.resolve(linearization), limits)
-        starts = [] if number else _starts_of(part, is_smooth, options, report)
+        given = is_smooth, options, report, seeds, rows
+        starts = [] if number else _starts_of(part, *given)
         if saved is not None:
             with checkpoint.restoring():
                 standing, saved = Standing.restored(linearization, saved), None
         else:
             entering = number, linearization, schedule, (rows, inside), problem
-            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
+            fresh = number == 1 and tier == "dense" and seeds is None
             fresh = fresh and _has_fresh(standing, sizes[0], part, options)
             standing = _entered(standing, *entering, starts, fresh, options, report)
         if is_last:
@@ -194,6 +194,13 @@ class OfBalanced(Start):
         return "balanced"
 
 
+def _orders(problem, options, seeds):
+    """Of all points of either side, those first that the first levels have."""
+    sides = (problem.x, problem.p), (problem.y, problem.q)
+    orders = [points_first(*side, options.order) for side in sides]
+    return orders if seeds is None else seeds.first(orders)
+
+
 def _levels(problem, options):
     """What levels before the last take points of, and how many a side, None on the
     last. That is the problem, or it with the leading eigenvectors of its costs, which
@@ -224,8 +231,12 @@ def _profiles(problem, rows, n_threads, deadline):
     return shared_profiles(some, n_threads, deadline)
 
 
-def _starts_of(problem, is_smooth, options, report):
-    """The starts of the first level, which has this problem."""
+def _starts_of(problem, is_smooth, options, report, seeds, rows):
+    """The starts of the first level, which has this problem, of these rows of the
+    whole.
+    """
+    if seeds is not None:
+        return [seeds.within(rows)]
     if not problem.is_balanced:
         return [Product(), options.balanced or OfBalanced(options, report)]
     n_random = options.n_starts
@@ -241,7 +252,8 @@ def _has_fresh(standing, n_raced, part, options):
     """
     room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
     room = room or placement_of(part) is None
-    return room and not _is_settled(standing, n_raced, part)
+    more = n_raced < max(part.shape) and room
+    return more and not _is_settled(standing, n_raced, part)
 
 
 def _entered(
