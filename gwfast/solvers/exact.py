@@ -48,7 +48,7 @@ SMALL, N_RANDOM = 10_000, 64
 N_RANDOM_FREE = 4
 # Starts that are solved with a larger epsilon first, with these fractions of the mean
 # linear cost. Of 58 problems (graphs of 12 to 60 nodes, neurons, subgraphs of block
-# models) it was one of these in the ten on which neither the plan of the usual epsilon
+# models) it was one of these in the nine on which neither the plan of the usual epsilon
 # nor a random one led lowest, by up to 17 %.
 BLURRED = [(Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05)]
 BLURRED_SMALL = [(Product(), 0.02)]
