@@ -9,7 +9,6 @@ at a vertex, which has fewer than n + m entries.
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.deadline import NEVER
+from ..utils.deadline import NEVER, OutOfTime
 from .dense_terms import common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
@@ -184,7 +183,7 @@ class ConditionalGradient:
     """
 
     def __init__(self, problem, n_threads, sides=None):
-        self.problem, self.n_threads, self._again = problem, n_threads, None
+        self.problem, self.n_threads = problem, n_threads
         x, y = self._sides = sides or sides_of(problem)
         rule, self._linear, alpha = problem.rule, None, 1.0
         if problem.linear_cost is not None:
@@ -217,7 +216,7 @@ class ConditionalGradient:
         step and after each.
         """
         began, history, status = time.perf_counter(), [], None
-        steps, options = self._started(plan, limits, self._steps())
+        steps, options = self._started(plan, limits)
         constant = self._constant
         if report is not None:
             report(steps.value + constant)
@@ -233,26 +232,38 @@ class ConditionalGradient:
                 status = self._status(moves, steps, limits)
         return self._solution(steps, status, history, began)
 
-    def cost(self, plan, limits):
-        """What `solve` comes to, as a `Found`, good until the next call. OutOfTime
-        after the deadline.
+    def is_least(self, cost):
+        """Whether no plan can be below this objective, up to rounding: it is a mean of
+        losses, which are not negative.
         """
-        self._again = self._again or self._steps()
-        steps, options = self._started(plan, limits, self._again)
-        moves = _frank_wolfe.MORE
-        while moves == _frank_wolfe.MORE and steps.n_steps < limits.max_outer:
-            moves = steps.advance(limits.max_outer - steps.n_steps, *options)
-            limits.deadline.check()
-        return Found(
-            cost=max(steps.value + self._constant, 0.0),
-            converged=moves != _frank_wolfe.MORE,
-            plan=lambda: self._whole(steps.plan),
-        )
+        return self._linear is None and cost <= ROUNDING * self._magnitude
 
-    def _started(self, plan, limits, steps):
-        """Steps at a plan, and what they are to be told."""
+    def lowest(self, plans, limits, mended=False):
+        """The `Found` of lowest cost that descents from plans end at, as far as there
+        is time: OutOfTime where that is not enough for one. Plans are as `solve` takes
+        them; `mended` says that their marginals are those of the problem.
+        """
+        best, more = None, _frank_wolfe.MORE
+        try:
+            for plan in plans:
+                steps, options = self._started(plan, limits, mended)
+                moves = more
+                while moves == more and steps.n_steps < limits.max_outer:
+                    moves = steps.advance(limits.max_outer - steps.n_steps, *options)
+                    limits.deadline.check()
+                cost = max(steps.value + self._constant, 0.0)
+                if best is None or cost < best.cost:
+                    best = Found(cost, moves != more, self._whole(steps.plan))
+        except OutOfTime:
+            if best is None:
+                raise
+        return best
+
+    def _started(self, plan, limits, mended=False):
+        """The steps at a plan, and what they are to be told."""
+        steps = self._steps
         floor = ROUNDING * self._magnitude
-        steps.start(*self._start(plan))
+        steps.start(*self._start(plan, mended))
         options = limits.tol, floor, limits.min_change, limits.min_relative
         return steps, (*options, self._constant)
 
@@ -267,8 +278,9 @@ class ConditionalGradient:
             return Status.TIME_LIMIT
         return Status.MAX_OUTER if steps.n_steps >= limits.max_outer else None
 
+    @functools.cached_property
     def _steps(self):
-        """Steps without a plan yet."""
+        """Steps that begin at one plan after another."""
         (x, y), rule = self._sides, self.problem.rule
         left, others = x.values, None
         if self._alpha != 1.0:
@@ -288,7 +300,7 @@ class ConditionalGradient:
             n_threads=self.n_threads,
         )
 
-    def _start(self, plan):
+    def _start(self, plan, mended):
         """A plan of these marginals on the points with mass, and half the gradient."""
         x, y = self._sides
         if plan is None:
@@ -303,7 +315,8 @@ class ConditionalGradient:
                 )
                 made /= 2
         else:
-            plan = self.problem.rule.mend(np.asarray(plan, dtype=np.float64))
+            if not mended:
+                plan = self.problem.rule.mend(np.asarray(plan, dtype=np.float64))
             plan = _part(plan, x.some, y.some)
             made = self._times(x.values, plan, y.transposed)
             if not self._symmetric:
@@ -369,13 +382,11 @@ class ConditionalGradient:
 
 
 class Found(NamedTuple):
-    """A cost, whether the steps ended by themselves, and a function that returns the
-    plan.
-    """
+    """A cost, whether the steps ended by themselves, and the plan."""
 
     cost: float
     converged: bool
-    plan: Callable
+    plan: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

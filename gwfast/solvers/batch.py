@@ -77,7 +77,8 @@ def gromov_wasserstein_batch(
         have, half a second and more.
     n_starts : int or None, default=None
         Random starts of "auto"; None is 32 for small problems, or 8 where `epsilon` is
-        0, and what suits the size for others.
+        0 (as ``n_starts=8`` of `gromov_wasserstein`), and what suits the size for
+        others.
     marginal_tol, memory_limit, tier, seed
         As in `gromov_wasserstein`.
     time_limit : float or None, default=None

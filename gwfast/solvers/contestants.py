@@ -199,6 +199,16 @@ class Standing:
         left = [one for one in standing.left if one not in skipped]
         return standing.dropping(left, [one.ended(SKIPPED) for one in skipped])
 
+    def joined(self, field):
+        """The standing before the first round of another race on the same level, of
+        those left and the contestants of a field.
+        """
+        entered = len(self.left) + len(self.ended)
+        new = [
+            dataclasses.replace(one, number=k) for k, one in enumerate(field, entered)
+        ]
+        return dataclasses.replace(self, round=1, n_met=0, left=[*self.left, *new])
+
     def dropping(self, left, ended):
         """The standing with these left, and these dropped."""
         ended = [(one.number, one.candidate()) for one in ended]

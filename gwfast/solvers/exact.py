@@ -2,64 +2,64 @@
 the best is kept.
 
 The objective has many local minima at the vertices. Entropy smooths it, and the plan of
-a problem with entropy is near a better vertex than the product plan mostly; where
-problems are so small that hundreds of descents cost less than that, random plans do.
+a problem with entropy is near a better vertex than most others are: by default the plan
+that `epsilon` "auto" has is one of those that descents begin with, so that none is kept
+whose objective is above that. Where problems are small, random plans cost next to
+nothing beside it, and lead lower now and then.
 """
 
 import dataclasses
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ..problems.epsilon import Epsilon, as_epsilon
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, nbytes
-from ..quadratic.factory import is_factored
 from ..quadratic.methods import PGD
 from ..results.candidates import Candidate, Candidates
 from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
-from ..utils.progress import ProgressEvent
+from ..utils.progress import ProgressEvent, ProgressListener
 from .checkpoint import Checkpoint
-from .levels import choose
-from .race import OfBalanced, search
+from .options import SolveOptions
+from .race import OfBalanced
 from .stages import descend
 from .starts import (
+    ALONE,
     WIDE,
+    Once,
     Product,
     Profile,
     Random,
+    Start,
+    Starts,
+    as_start,
     matrix_of,
-    random_starts,
     start_plan,
 )
 
-# Entries of a plan up to which there are more starts, milliseconds each.
-SMALL = 10_000
-# Random starts there by default, and elsewhere. On 40 pairs of graphs of 12 to 29 nodes
-# the best of 64 was 2.5 % above the best plans known on the mean, of 4 8 %, the product
-# plan alone 28 %.
-N_RANDOM, N_RANDOM_LARGE = 64, 0
-# Of problems that are not balanced, whose steps cost more.
+# Entries of a plan up to which there are random starts by default, half a millisecond
+# each, and how many. On 40 pairs of graphs of 12 to 29 nodes the best of 64 was 2.5 %
+# above the best plans known on the mean, of 4 8 %, the product plan alone 28 %.
+SMALL, N_RANDOM = 10_000, 64
+# Random starts of problems that are not balanced, whose steps cost more.
 N_RANDOM_FREE = 4
-# Starts that are solved with entropy first, with these fractions of the mean linear
-# cost as epsilon, or not at all (None). Of six pairs of graphs of 250 to 1000 nodes one
-# of these led to within 0.6 % of the best of 25 for all.
-STARTS = [
-    (Product(), None),
-    (Product(), 0.2),
-    (Product(), 0.05),
-    (Profile(WIDE), None),
-    (Profile(WIDE), 0.05),
-]
-MORE_STARTS = [
-    (Product(), 0.02),
-    (Profile(), None),
-    (Profile(root=True), None),
-]
-# Where the number of random starts is said: without what takes longer than they do.
-FEW_STARTS = [(Product(), None), (Profile(WIDE), None)]
-# Tolerance of the descents with entropy.
+# Starts that are solved with a larger epsilon first, with these fractions of the mean
+# linear cost. Of 58 problems (graphs of 12 to 60 nodes, neurons, subgraphs of block
+# models) it was one of these in the nine on which neither the plan of the usual epsilon
+# nor a random one led lowest, by up to 17 %.
+BLURRED = [(Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05)]
+BLURRED_SMALL = [(Product(), 0.02)]
+# Entries of a plan above which only the product plan is tried beside the plan of the
+# usual epsilon: of 480,000 any other descent takes a sixth to a third of the time of
+# that, and all together may take half as long as that again.
+LARGE = 100_000
+# Tolerance of their descents.
 ROUGH = 1e-3
+# Rows of the table of what was tried; later starts have one only if they are the best.
+MAX_ROWS = 1000
 
 
 def check_exact(problem, options):
@@ -96,9 +96,9 @@ def check_memory(problem, options):
     return limit
 
 
-def solve_exact(problem, start, options, report):
-    """The `GWResult` from a start, or, of balanced problems, from the best of several
-    where that is None.
+def solve_exact(problem, start, options, report, solve):
+    """The `GWResult` from a start, or from the best of several where that is None;
+    ``solve(problem, options)`` is what solves a problem with entropy.
     """
     threads, deadline = options.threads(problem), options.limits.deadline
     deadline.check()
@@ -110,80 +110,130 @@ def solve_exact(problem, start, options, report):
         report(ProgressEvent("solve", f"solving from {start}"))
         plan = start_plan(start, problem, threads)
         return solver.solve(plan, limits, options.callback).result(threads)
-    best, made = None, []
-    for label, plan, seconds in _plans(problem, options, report):
+    best, rows = None, []
+    for label, plan, seconds in _plans(problem, options, report, solve):
         solution = solver.solve(plan, limits)
-        seconds += solution.seconds
-        candidate = Candidate(
-            start=label,
-            n_points=max(problem.shape),
-            epsilon=0.0,
-            gw_cost=solution.gw_cost,
-            n_outer=len(solution.history),
-            seconds=seconds,
-            fate="lost",
-        )
-        made.append(candidate)
-        if best is None or solution.gw_cost < best[1].gw_cost:
-            best = len(made) - 1, solution, plan
+        leads = best is None or solution.gw_cost < best[1].gw_cost
+        if leads:
+            best = len(rows), solution, plan
+        if leads or len(rows) < MAX_ROWS:
+            rows.append(_row(label, solution, seconds))
+        if solver.is_least(solution.gw_cost):
+            break
     number, solution, plan = best
-    made[number] = made[number]._replace(fate="won")
+    rows[number] = rows[number]._replace(fate="won")
     if options.callback is not None and not deadline.passed():
         # The same steps again, for it to see; where there is no time for them, as if
         # it had been late.
         seen = solver.solve(plan, limits, options.callback)
         if seen.status != Status.TIME_LIMIT:
             solution = seen
-    return solution.result(threads, candidates=Candidates(made))
+    return solution.result(threads, candidates=Candidates(rows))
 
 
-def _plans(problem, options, report):
+def _row(label, solution, seconds):
+    return Candidate(
+        start=label,
+        n_points=max(solution.problem.shape),
+        epsilon=0.0,
+        gw_cost=solution.gw_cost,
+        n_outer=len(solution.history),
+        seconds=seconds + solution.seconds,
+        fate="lost",
+    )
+
+
+def _plans(problem, options, report, solve):
     """What to begin with: triples of a label, a plan (None is the product plan), and
-    the seconds that making it took. The product plan comes first.
+    the seconds that making it took. The product plan comes first; starts for which
+    there is no room are left out, and all when time is up.
     """
-    starts, deadline = _starts(problem, options, report), options.limits.deadline
-    for number, (start, fraction) in enumerate(starts, start=1):
-        if number > 1 and deadline.passed():
+    starts = _starts(problem, options, report, solve)
+    for number, start in enumerate(starts, start=1):
+        if number > 1 and options.limits.deadline.passed():
             return
-        began, label = time.perf_counter(), str(start)
-        if fraction is not None:
-            label += f", epsilon {100 * fraction:g} %"
-        text = f"start {number} of {len(starts)}: {label}"
+        began = time.perf_counter()
+        text = f"start {number} of {len(starts)}: {start}"
         report(ProgressEvent("start", text, number))
         try:
-            plan = _plan(problem, start, fraction, options)
-        except OutOfTime:
-            return
-        yield label, plan, time.perf_counter() - began
-    if is_factored(problem) and options.n_starts is None:
-        began = time.perf_counter()
-        plan = _searched(problem, options, report)
-        if plan is not None:
-            yield "race with entropy", plan, time.perf_counter() - began
+            if isinstance(start, Random):
+                plan = matrix_of(start, problem)
+            else:
+                plan = start_plan(start, problem, options.threads(problem))
+        except (MemoryError, OutOfTime):
+            continue
+        yield str(start), plan, time.perf_counter() - began
 
 
-def _starts(problem, options, report):
-    """Pairs of a start and a fraction, see `STARTS`."""
+def _starts(problem, options, report, solve):
+    """The `Starts`; where the number of random ones is said, without those that take
+    longer than they do.
+    """
+    few, n_entries = [Product(), Profile(WIDE)], problem.shape[0] * problem.shape[1]
     if not problem.is_balanced:
-        random = [(start, None) for start in random_starts(options.seed, N_RANDOM_FREE)]
-        return [(Product(), None), (OfBalanced(options, report), None), *random]
-    small = problem.shape[0] * problem.shape[1] <= SMALL
-    made, count = FEW_STARTS, options.n_starts
-    if count is None:
-        made = STARTS + MORE_STARTS if small else STARTS
-        count = N_RANDOM if small else N_RANDOM_LARGE
-    return [*made, *((start, None) for start in random_starts(options.seed, count))]
+        balanced = OfBalanced(options, report)
+        balanced = Once(balanced, problem, options.threads(problem))
+        options = dataclasses.replace(options, balanced=balanced)
+        few = [Product(), balanced]
+        usual, blurred, n_random = few, [], N_RANDOM_FREE
+    elif n_entries > LARGE:
+        usual, blurred, n_random = [Product()], [], 0
+    elif n_entries > SMALL:
+        usual, blurred, n_random = few, BLURRED, 0
+    else:
+        usual = [*few, Profile(), Profile(root=True)]
+        blurred, n_random = BLURRED + BLURRED_SMALL, N_RANDOM
+    if options.n_starts is not None:
+        return Starts(few, options.seed, options.n_starts)
+    blurred = [Blurred(*one, options) for one in blurred]
+    whole = WithEntropy(options, report, solve)
+    return Starts([*usual, *blurred, whole], options.seed, n_random)
 
 
-def _plan(problem, start, fraction, options):
-    if isinstance(start, Random):
-        return matrix_of(start, problem)
-    if fraction is None:
-        return start_plan(start, problem, options.threads(problem))
-    options = _entropic(options, Epsilon(relative=fraction))
-    limits = dataclasses.replace(options.limits, tol=max(options.limits.tol, ROUGH))
-    options = dataclasses.replace(options, method=PGD, tier="dense", limits=limits)
-    return descend(problem, start, options).coupling.toarray()
+@dataclasses.dataclass(frozen=True)
+class WithEntropy(Start):
+    """The plan of the same problem with `epsilon` "auto", as it is by default;
+    MemoryError where there is no room for that beside the exact problem.
+    """
+
+    options: SolveOptions
+    report: Callable[..., Any]
+    solve: Callable[..., Any]
+
+    def plan(self, problem, n_threads, shared=ALONE):
+        limit = as_memory_limit(self.options.memory_limit) - nbytes(problem)
+        options = dataclasses.replace(
+            _entropic(self.options, "auto"),
+            memory_limit=max(limit, 1),
+            tier="auto",
+            progress=ProgressListener(self.report),
+        )
+        result = self.solve(problem, options)
+        if not result.n_outer:
+            raise OutOfTime
+        # As if a caller began with it.
+        return as_start(result.plan, problem, dtype=float).matrix
+
+    def __str__(self):
+        return "race with entropy"
+
+
+@dataclasses.dataclass(frozen=True)
+class Blurred(Start):
+    """Where the descent with a large epsilon leads."""
+
+    start: Start
+    fraction: float
+    options: SolveOptions
+
+    def plan(self, problem, n_threads, shared=ALONE):
+        options = _entropic(self.options, Epsilon(relative=self.fraction))
+        limits = dataclasses.replace(options.limits, tol=max(options.limits.tol, ROUGH))
+        options = dataclasses.replace(options, method=PGD, tier="dense", limits=limits)
+        return descend(problem, self.start, options).coupling.toarray()
+
+    def __str__(self):
+        return f"{self.start}, epsilon {100 * self.fraction:g} %"
 
 
 def _entropic(options, epsilon):
@@ -191,18 +241,3 @@ def _entropic(options, epsilon):
     return dataclasses.replace(
         options, epsilon=as_epsilon(epsilon), dtype=SINGLE.dtype.name, callback=None
     )
-
-
-def _searched(problem, options, report):
-    """The plan of the race of starts at the usual epsilon, or None where there is no
-    time or memory for it.
-    """
-    entropic, limit = _entropic(options, "auto"), as_memory_limit(options.memory_limit)
-    kind = dict(itemsize=SINGLE.itemsize, races=True)
-    try:
-        tier = choose(problem, "auto", limit, options.threads(problem), **kind)
-        entropic = dataclasses.replace(entropic, memory_limit=limit, tier=tier)
-        winner, *_ = search(problem, entropic, report)
-    except (MemoryError, OutOfTime):
-        return None
-    return winner.solution.coupling.toarray()

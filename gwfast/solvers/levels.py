@@ -10,6 +10,8 @@ is kept, and what that takes.
 
 import functools
 
+import numpy as np
+
 from ..problems.low_rank import RANK, has_low_rank
 from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
@@ -29,6 +31,8 @@ RACE_POINTS_SMOOTH = 1000
 GROWTH = 3.5
 # Matrices of a side in float64 that profiles of square roots are made of.
 ROOTS = 4
+# What multiples of, modulo one, fill the unit interval evenly, however many.
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 # Solves that take turns on the level after the first, and on later ones.
 SECOND_LEVEL_STATES, LATER_STATES = 4, 2
 
@@ -39,6 +43,21 @@ def level_sizes(problem, tier, *, is_smooth=False):
     """
     first = RACE_POINTS if is_factored(problem) else RACE_POINTS_DENSE
     return _sizes(max(problem.shape), RACE_POINTS_SMOOTH if is_smooth else first, tier)
+
+
+def points_first(geometry, masses, order):
+    """All points, those that the first levels should have first: in the order "given",
+    or those with most mass; equal masses are spread evenly over the mean squared costs
+    of points, which do not depend on the order of rows either.
+    """
+    if order == "given":
+        return np.argsort(masses == 0, kind="stable")
+    ranked = np.argsort(geometry.square_times(masses), kind="stable")
+    # Multiples of the golden ratio fill the unit interval evenly, however many: so do
+    # the first points of this order the range of spreads.
+    turn = np.argsort(np.arange(geometry.n) * GOLDEN % 1.0, kind="stable")
+    ranked = ranked[turn]
+    return ranked[np.argsort(-masses[ranked], kind="stable")]
 
 
 def _sizes(largest, first, tier):

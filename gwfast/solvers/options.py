@@ -15,7 +15,7 @@ from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, one_of
 from .checkpoint import Checkpoint, as_checkpoint
-from .starts import Given, MakesPlan, Product, is_start
+from .starts import Given, MakesPlan, Product, Start, is_start
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
@@ -36,7 +36,8 @@ class SolveOptions:
     (a path until then). With the `order` "mass" the
     first levels of a race have the points with most mass, with "given" the first ones.
     `takes_zero` says that epsilon may be 0; `n_starts` is how many random starts there
-    are, None as many as suit the size.
+    are, None as many as suit the size, and `balanced` is the start from the balanced
+    problem, where there is one already.
     """
 
     limits: Limits
@@ -50,6 +51,7 @@ class SolveOptions:
     tier: str = "auto"
     seed: int = 0
     n_starts: int | None = None
+    balanced: Start | None = None
     search: Search = "fast"
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None

@@ -17,6 +17,7 @@ from ..problems.low_rank import has_low_rank, low_rank_problem
 from ..quadratic.factory import is_factored, linearize, placement_of, work
 from ..quadratic.stopping import Limits, Unjudged
 from ..results.candidates import Candidates
+from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
@@ -30,7 +31,7 @@ from .contestants import (
     heated,
     promote,
 )
-from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs
+from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs, points_first
 from .stages import GRACE, UPDATES
 from .starts import (
     ALONE,
@@ -77,17 +78,19 @@ KEPT_ENTRIES = 1 << 20
 # Relative difference of objectives below which two different optima are a tie at the
 # end; below which neither is dropped during the race, and how many are kept for that.
 TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
+# Contestants of one race at most: each holds its state, 40 kB of graphs of 60 nodes.
+# Further starts, which only a caller asks for, race the best of those before.
+MAX_FIELD = 64
 # Fraction of the points of a level that are most of them.
 MOST = 0.5
 # What becomes of the best of all, and before it of those that converge, or move no
 # more.
 WON, THERE = "won", "at the end"
-GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
-def search(problem, options, report, further=0.0):
-    """Solve a problem from the best of the default starts: the winner, `is_tie` and the
-    `Candidates`.
+def search(problem, options, report, further=0.0, seeds=None):
+    """Solve a problem from the best of the default starts, or without a race from
+    `Seeds`: the winner, `is_tie` and the `Candidates`.
 
     The tier of the options, chosen, is that of the last level; levels before are dense,
     and left out where that takes more bytes than their `memory_limit`, or when time is
@@ -97,8 +100,7 @@ def search(problem, options, report, further=0.0):
     """
     limits, standing, inside = options.limits, None, None
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
-    sides = (problem.x, problem.p), (problem.y, problem.q)
-    orders = [points_first(*side, options.order) for side in sides]
+    orders = _orders(problem, options, seeds)
     source, sizes = _levels(problem, options)
     with checkpoint.restoring():
         begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
@@ -121,31 +123,32 @@ def search(problem, options, report, further=0.0):
         linearization = linearize(part, threads, tier, precision=precision)
         is_smooth = is_factored(part) and not is_factored(problem)
         schedule = heated(options.epsilon.resolve(linearization), limits)
+        given = is_smooth, options, report, seeds, rows
+        starts = [] if number else _starts_of(part, *given)
         if saved is not None:
             with checkpoint.restoring():
                 standing, saved = Standing.restored(linearization, saved), None
         else:
             entering = number, linearization, schedule, (rows, inside), problem
-            # They are made as arrays, here, where a kernel elsewhere needs no room.
-            room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
-            fresh = number == 1 and tier == "dense" and sizes[0] < max(problem.shape)
-            fresh = fresh and (room or placement_of(part) is None)
-            fresh = fresh and not _is_settled(standing, sizes[0], part)
-            standing = _entered(standing, *entering, fresh, options, report)
+            fresh = number == 1 and tier == "dense" and seeds is None
+            fresh = fresh and _has_fresh(standing, sizes[0], part, options)
+            standing = _entered(standing, *entering, starts, fresh, options, report)
         if is_last:
             source = None  # its eigenvectors have done their part
         # Of the time too the end has its part.
         after = (UPDATES * work(problem) + further) / work(part)
-        standing = successive_halving(
-            standing,
-            limits.max_outer - 1 if is_last else RACE.max_outer,
-            limits.before(after),
-            report,
-            checkpoint,
+        race = functools.partial(
+            successive_halving,
+            max_outer=limits.max_outer - 1 if is_last else RACE.max_outer,
+            limits=limits.before(after),
+            report=report,
+            checkpoint=checkpoint,
             # What starts anew has to catch up with what comes from below.
             keep_all_in_first_round=number == 1,
             is_smooth=is_smooth,
         )
+        given = linearization, schedule, report, limits.deadline
+        standing = _in_heats(race, standing, starts, *given)
         if is_last:
             until = limits.before(further / work(part))
             standing = finish(standing, until, options.callback, report, checkpoint)
@@ -191,6 +194,13 @@ class OfBalanced(Start):
         return "balanced"
 
 
+def _orders(problem, options, seeds):
+    """Of all points of either side, those first that the first levels have."""
+    sides = (problem.x, problem.p), (problem.y, problem.q)
+    orders = [points_first(*side, options.order) for side in sides]
+    return orders if seeds is None else seeds.first(orders)
+
+
 def _levels(problem, options):
     """What levels before the last take points of, and how many a side, None on the
     last. That is the problem, or it with the leading eigenvectors of its costs, which
@@ -221,26 +231,56 @@ def _profiles(problem, rows, n_threads, deadline):
     return shared_profiles(some, n_threads, deadline)
 
 
+def _starts_of(problem, is_smooth, options, report, seeds, rows):
+    """The starts of the first level, which has this problem, of these rows of the
+    whole.
+    """
+    if seeds is not None:
+        return [seeds.within(rows)]
+    if not problem.is_balanced:
+        return [Product(), options.balanced or OfBalanced(options, report)]
+    n_random = options.n_starts
+    if is_smooth and n_random is None:
+        n_random = MIN_RANDOM
+    return default_starts(problem.shape, options.seed, n_random)
+
+
+def _has_fresh(standing, n_raced, part, options):
+    """Whether fresh starts enter on the next level, `part`, after a race on so many
+    points: where that is not settled, and there is room for them. They are made as
+    arrays, here, where a kernel elsewhere needs no room.
+    """
+    room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
+    room = room or placement_of(part) is None
+    more = n_raced < max(part.shape) and room
+    return more and not _is_settled(standing, n_raced, part)
+
+
 def _entered(
-    before, number, linearization, schedule, points, whole, fresh, options, report
+    before,
+    number,
+    linearization,
+    schedule,
+    points,
+    whole,
+    starts,
+    fresh,
+    options,
+    report,
 ):
-    """The `Standing` on a level before its first round: with the default starts, or
-    with those left on the level `before`, and fresh ones where these are asked for;
+    """The `Standing` on a level before its first round: with the first of the starts,
+    or with those left on the level `before`, and fresh ones where these are asked for;
     `points` are those of the level and of that before it, of both sides, and `whole` is
     the problem that they are points of.
     """
     shape, deadline = linearization.problem.shape, options.limits.deadline
     costs, shared = (linearization, schedule), None
-    begins, n_random = before is None or fresh, options.n_starts
+    begins = before is None or fresh
     if begins and is_factored(linearization.problem) and not is_factored(whole):
         shared = _profiles(whole, points[0], linearization.n_threads, deadline)
-        n_random = MIN_RANDOM if n_random is None else n_random
     if before is None:
-        starts = [Product(), OfBalanced(options, report)]
-        if linearization.problem.is_balanced:
-            starts = default_starts(shape, options.seed, n_random)
-        field = candidates_from_starts(*costs, starts, report, deadline, shared)
-        standing = Standing.at_start(field)
+        given = starts[:MAX_FIELD], report, deadline, shared
+        standing = Standing.at_start(candidates_from_starts(*costs, *given))
     else:
         at = [np.searchsorted(*pair) for pair in zip(*points, strict=True)]
         left = before.left[:1] if before.is_late else before.left
@@ -257,6 +297,26 @@ def _entered(
         candidates = before.candidates + before.records()
         standing = Standing.at_start(field, number, candidates)
     options.checkpoint.stop_if(deadline.passed())
+    return standing
+
+
+def _in_heats(race, standing, starts, linearization, schedule, report, deadline):
+    """The `Standing` after a race of those that have entered, and one after another
+    with those of the starts that the field had no room for, as far as there is time.
+    """
+    standing = race(standing)
+    while not standing.is_late:
+        entered = len(standing.left) + len(standing.ended)
+        heat = starts[entered : entered + MAX_FIELD]
+        if not heat:
+            break
+        try:
+            field = candidates_from_starts(
+                linearization, schedule, heat, report, deadline
+            )
+        except OutOfTime:
+            break
+        standing = race(standing.joined(field))
     return standing
 
 
@@ -482,18 +542,3 @@ def _distance(one, other, deviation):
     (one, length), (other, other_length) = deviation(one), deviation(other)
     size = max(length, other_length)
     return np.linalg.norm(one - other) / size if size > MIN_STATE else 0.0
-
-
-def points_first(geometry, masses, order):
-    """All points, those that the first levels should have first: in the order "given",
-    or those with most mass; equal masses are spread evenly over the mean squared costs
-    of points, which do not depend on the order of rows either.
-    """
-    if order == "given":
-        return np.argsort(masses == 0, kind="stable")
-    ranked = np.argsort(geometry.square_times(masses), kind="stable")
-    # Multiples of the golden ratio fill the unit interval evenly, however many: so do
-    # the first points of this order the range of spreads.
-    turn = np.argsort(np.arange(geometry.n) * GOLDEN % 1.0, kind="stable")
-    ranked = ranked[turn]
-    return ranked[np.argsort(-masses[ranked], kind="stable")]

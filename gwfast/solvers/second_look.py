@@ -17,14 +17,13 @@ from .agreement import is_sure
 from .clusters import cluster_starts
 from .contestants import Contestant, Standing, candidates_from_starts, promote
 from .diagnosis import conclude
-from .levels import level_sizes
+from .levels import level_sizes, points_first
 from .race import (
     RACE,
     TIE,
     as_good,
     check_time,
     finish,
-    points_first,
     same_state,
     successive_halving,
 )

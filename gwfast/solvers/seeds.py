@@ -166,6 +166,33 @@ class Seeds(Start):
         np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
         return plan
 
+    def of(self, problem: QuadraticProblem) -> Seeds:
+        """Those pairs that the problem has, and of these, if there are any, that have
+        mass.
+        """
+        pairs = self._among(problem.shape)
+        some = (problem.p[pairs[:, 0]] > 0) & (problem.q[pairs[:, 1]] > 0)
+        return dataclasses.replace(self, pairs=pairs[some] if some.any() else pairs)
+
+    def first(self, orders: Iterable[IntArray]) -> list[IntArray]:
+        """Orders of the points of either side, with those of pairs before all others,
+        the first pair first.
+        """
+        made = []
+        for order, ours in zip(orders, np.asarray(self.pairs).T, strict=True):
+            first = ours[np.sort(np.unique(ours, return_index=True)[1])]
+            made.append(np.concatenate([first, order[~np.isin(order, first)]]))
+        return made
+
+    def within(self, rows: Iterable[IntArray]) -> Seeds:
+        """The same for a problem of these points of either side, in rising order, among
+        which some pairs must be.
+        """
+        sides = list(zip(np.asarray(self.pairs).T, rows, strict=True))
+        kept = np.all([np.isin(ours, some) for ours, some in sides], axis=0)
+        at = [np.searchsorted(some, ours[kept]) for ours, some in sides]
+        return dataclasses.replace(self, pairs=np.stack(at, axis=1))
+
     def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
         """The pairs of points that there are."""
         pairs = np.asarray(self.pairs)

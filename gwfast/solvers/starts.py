@@ -9,7 +9,8 @@ can be asked for by that.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -120,6 +121,10 @@ class Random(Start):
 
         return _couple(problem, fill, 1.0, n_threads, shared)
 
+    def entries(self, shape):
+        """Independent exponential entries in float64, whose sums are what they are."""
+        return np.random.default_rng(self.seed).standard_exponential(shape)
+
     def __str__(self):
         return f"random {self.seed}"
 
@@ -144,13 +149,11 @@ class Exact(Start):
     name, is_random = "exact", True
 
     def plan(self, problem, n_threads, shared=ALONE):
-        solver, best = ConditionalGradient(problem, n_threads), None
+        solver = ConditionalGradient(problem, n_threads)
         limits = ExactLimits(deadline=shared.deadline)
-        for start in [Product(), *random_starts(self.seed, self.n_random)]:
-            found = solver.cost(matrix_of(start, problem), limits)
-            if best is None or found.cost < best[0]:
-                best = found.cost, found.plan()
-        return best[1].astype(np.float32)
+        starts = Starts([Product()], self.seed, self.n_random)
+        plans = (matrix_of(start, problem) for start in starts)
+        return solver.lowest(plans, limits).plan.astype(np.float32)
 
     def __str__(self):
         return "exact"
@@ -164,6 +167,23 @@ class Given(Start):
 
     def plan(self, problem, n_threads, shared=ALONE):
         return self.matrix
+
+
+class Once(Start):
+    """A start whose plan for one problem is made once, however often it is taken."""
+
+    def __init__(self, start, problem, n_threads):
+        self._start, self._given = start, (problem, n_threads)
+
+    def plan(self, problem, n_threads, shared=ALONE):
+        return self._plan
+
+    @functools.cached_property
+    def _plan(self):
+        return start_plan(self._start, *self._given)
+
+    def __str__(self):
+        return str(self._start)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,28 +260,43 @@ def default_starts(shape, seed, n_random=None):
     if n_random is None:
         n_random = ENTRIES_PER_RANDOM // (shape[0] * shape[1])
         n_random = min(max(n_random, MIN_RANDOM), MAX_RANDOM)
-    return [
+    usual = [
         Profile(),
         Profile(WIDE),
         *(Profile(width, root=True) for width in ROOT_WIDTHS),
         Product(),
         *[Exact(seed)] * (shape[0] * shape[1] <= EXACT_ENTRIES),
-        *random_starts(seed, n_random),
     ]
+    return Starts(usual, seed, n_random)
 
 
-def random_starts(seed, count):
-    """So many random starts."""
-    return [Random(seed + k) for k in range(count)]
+@dataclasses.dataclass(frozen=True)
+class Starts(Sequence):
+    """Starts, and after them so many random ones, which are made when they are asked
+    for: a caller who limits the time may ask for any number.
+    """
+
+    usual: list
+    seed: int
+    n_random: int
+
+    def __len__(self):
+        return min(len(self.usual) + self.n_random, sys.maxsize)
+
+    def __getitem__(self, k):
+        if isinstance(k, slice):
+            return [self[i] for i in range(*k.indices(len(self)))]
+        if k >= len(self):
+            raise IndexError(k)
+        number = k - len(self.usual)
+        return self.usual[k] if number < 0 else Random(self.seed + number)
 
 
 def matrix_of(start, problem):
     """A product or random plan as a matrix whose marginals are yet to be mended; None
     is the product plan.
     """
-    if not start.is_random:
-        return None
-    return np.random.default_rng(start.seed).standard_exponential(problem.shape)
+    return start.entries(problem.shape) if start.is_random else None
 
 
 def fresh_starts(shape):

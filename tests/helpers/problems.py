@@ -29,9 +29,24 @@ def hops(x, k=6):
     _, near = cKDTree(x).query(x, k + 1)
     graph = np.zeros((len(x), len(x)))
     np.put_along_axis(graph, near[:, 1:], 1.0, axis=1)
-    steps = csgraph.shortest_path(graph, directed=False, unweighted=True)
-    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max()
-    return steps / steps.max()
+    made = steps(graph, least_apart=0.0)
+    return made / made.max()
+
+
+def steps(graph, least_apart=1.0):
+    """Steps between nodes; where there is no way, this more than the most."""
+    made = csgraph.shortest_path(graph, directed=False, unweighted=True)
+    made[np.isinf(made)] = made[np.isfinite(made)].max() + least_apart
+    return made
+
+
+def block_model(n, seed, *, n_blocks=3, inside=0.5, outside=0.1):
+    """The adjacency matrix of a graph of blocks, more densely linked inside."""
+    rng = np.random.default_rng(seed)
+    block = np.sort(rng.integers(0, n_blocks, n))
+    chance = np.where(np.equal.outer(block, block), inside, outside)
+    graph = np.triu(rng.random((n, n)) < chance, 1).astype(np.float64)
+    return graph + graph.T
 
 
 def orthogonal(d, seed):

@@ -5,13 +5,23 @@ import itertools
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow
-from helpers.problems import cloud, distances, gw_objective, masses, random_cost
+from helpers.problems import (
+    block_model,
+    cloud,
+    distances,
+    gw_objective,
+    masses,
+    random_cost,
+    steps,
+)
 from helpers.variants import SEMIRELAXED, VARIANTS, P, Q, masses_of
 from helpers.variants import costs as variant_costs
 
 import gwfast
 from gwfast import Epsilon, QuadraticProblem, gromov_wasserstein
+from gwfast.quadratic import conditional_gradient
 from gwfast.quadratic.conditional_gradient import ROUNDING
+from gwfast.solvers import exact
 
 EXACT = {name: options for name, options in VARIANTS.items() if "method" not in options}
 OFF = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -253,6 +263,110 @@ def test_the_default_is_not_above_the_product_plan(n_starts, seed):
     assert {row.epsilon for row in table} == {0.0}
 
 
+def part_of(graph, n_part, seed):
+    """So many nodes of a graph, and the whole of it."""
+    some = np.random.default_rng(seed).permutation(len(graph))[:n_part]
+    return graph[np.ix_(some, some)], graph
+
+
+def noisy_part(n, n_part, seed):
+    """Distances of some points, moved, and of all."""
+    points = cloud(n, 3, seed)
+    moved = points[:n_part] + 0.3 * cloud(n_part, 3, seed + 9)
+    return distances(moved), distances(points)
+
+
+# Searches that were cheaper ended above it: by .3, 54 and 32 %.
+HARDER = {
+    "part": (part_of(steps(block_model(30, 2)), 24, 2), {}),
+    "semirelaxed": (noisy_part(24, 18, 3), SEMIRELAXED),
+    "partial": (
+        (distances(cloud(24, 3, 5)), distances(cloud(20, 2, 55))),
+        dict(marginals="partial", mass=0.7),
+    ),
+}
+BLOCKS = dict(n_blocks=4, inside=0.3, outside=0.05)
+LARGER = {
+    "part of 200": lambda: (*part_of(block_model(200, 0, **BLOCKS), 120, 0), {}),
+    "rewired": lambda: rewired_block_model(200, 0.25),
+}
+
+
+def rewired_block_model(n, fraction):
+    """A graph, and it with some edges elsewhere; the feature of a node tells little."""
+    rng, graph = np.random.default_rng(0), block_model(n, 0, **BLOCKS)
+    rows, cols = np.triu_indices(n, 1)
+    edges = graph[rows, cols]
+    moved = int(fraction * edges.sum())
+    old, new = (rng.permutation(np.flatnonzero(edges == k))[:moved] for k in (1, 0))
+    edges[old], edges[new] = 0.0, 1.0
+    other = np.zeros((n, n))
+    other[rows, cols] = other[cols, rows] = edges
+    feature = rng.standard_normal(n)
+    noisy = feature + 0.7 * rng.standard_normal(n)
+    linear = 0.1 * np.subtract.outer(noisy, feature) ** 2
+    return other, graph, dict(linear_cost=linear, alpha=0.5)
+
+
+def assert_not_above_entropy(x, y, options):
+    default = solve(x, y, **options)
+    entropic = gromov_wasserstein(x, y, **options)
+    polished = solve(x, y, init=entropic.plan, **options)
+    assert default.gw_cost <= polished.gw_cost + 1e-15 * magnitude(x, y)
+
+
+@pytest.mark.parametrize("name", HARDER)
+@OFF
+def test_the_default_is_not_above_where_entropy_leads(name):
+    costs, options = HARDER[name]
+    assert_not_above_entropy(*costs, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGER)
+@OFF
+def test_the_default_is_not_above_where_entropy_leads_with_more_points(name):
+    assert_not_above_entropy(*LARGER[name]())
+
+
+def test_a_plan_that_costs_nothing_ends_the_search():
+    x = distances(cloud(30, 2, 0))
+    result = solve(x, x[::-1, ::-1])
+    assert result.gw_cost == pytest.approx(0, abs=1e-13)
+    assert "race with entropy" not in [row.start for row in result.candidates]
+
+
+def test_what_takes_too_much_room_beside_it_is_left_out():
+    x, y = pair()
+    room = conditional_gradient.nbytes(QuadraticProblem(x, y))
+    result = solve(x, y, memory_limit=room + 10)
+    assert "race with entropy" not in [row.start for row in result.candidates]
+    assert_sound(result, x, y, np.full(20, 1 / 20), np.full(15, 1 / 15))
+
+
+def test_descents_from_many_plans_share_their_arrays(monkeypatch):
+    made = []
+
+    class Counted(conditional_gradient.FrankWolfe):
+        def __init__(self, *args, **options):
+            made.append(self)
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(conditional_gradient, "FrankWolfe", Counted)
+    result = solve(*pair(), n_starts=8)
+    assert len(result.candidates) == 10 and len(made) == 1
+
+
+def test_of_many_starts_the_table_has_the_first_and_the_best(monkeypatch):
+    every = solve(*pair(), n_starts=12).candidates
+    monkeypatch.setattr(exact, "MAX_ROWS", 3)
+    few = solve(*pair(), n_starts=12).candidates
+    assert [row.start for row in few[:3]] == [row.start for row in every[:3]]
+    assert 3 <= len(few) < len(every)
+    won = [[row.start for row in table if row.fate == "won"] for table in (few, every)]
+    assert won[0] == won[1] and len(won[0]) == 1
+
+
 def test_the_seed_is_that_of_the_random_starts():
     tables = [
         [row.gw_cost for row in solve(*pair(), n_starts=4, seed=seed).candidates]
@@ -338,9 +452,9 @@ def test_callbacks_see_every_step(init):
         assert step.gw_cost == pytest.approx(objective(plan, *pair()), rel=1e-11)
 
 
-@pytest.mark.parametrize("init", ["product", "auto"])
-def test_callbacks_stop(init):
-    result = solve(*pair(), init=init, callback=lambda step: step.iteration == 2)
+@pytest.mark.parametrize("options", [dict(init="product"), dict(n_starts=2)])
+def test_callbacks_stop(options):
+    result = solve(*pair(), **options, callback=lambda step: step.iteration == 2)
     assert result.status == "stopped" and result.n_outer == 2
     assert result.marginal_error < 1e-14
 

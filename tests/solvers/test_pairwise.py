@@ -103,6 +103,22 @@ def test_joblib_does_not_matter(backend):
     assert found.plans.keys() == expected.plans.keys()
 
 
+def test_random_plans_are_made_once_for_the_same_masses(monkeypatch):
+    made, default_rng = [], np.random.default_rng
+
+    def counted(seed):
+        made.append(seed)
+        return default_rng(seed)
+
+    given = [distances(cloud(9, 2, k)) for k in range(5)]
+    monkeypatch.setattr(np.random, "default_rng", counted)
+    found = compare(given, n_starts=2, n_threads=1)
+    assert made == [0, 1]
+    monkeypatch.setattr(pairwise, "SHORT", 0)
+    anew = compare(given, n_starts=2, n_threads=1)
+    np.testing.assert_array_equal(found.costs, anew.costs)
+
+
 def test_more_starts_are_never_worse():
     one = compare(spaces("random"))
     more = compare(spaces("random"), n_starts=4)

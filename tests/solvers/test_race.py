@@ -107,6 +107,47 @@ def test_who_is_far_behind_leaves_the_race_over_eigenvectors(smooth_races, monke
     assert dropped(0.0) and not dropped(np.inf)
 
 
+def known(order, k):
+    """Known pairs of a cloud and a copy in this order."""
+    return np.column_stack([np.arange(k), order[:k]])
+
+
+def from_seeds(x, y, pairs, *given):
+    costs = PointCloud(x), PointCloud(y)
+    return gwfast.gromov_wasserstein(*costs, *given, init=gwfast.Seeds(pairs))
+
+
+def test_seeds_go_from_coarse_to_fine_without_a_race(monkeypatch):
+    (x, y, order), sizes = noisy_pair(300, 4, 0), []
+    direct = from_seeds(x, y, known(order, 4))
+    monkeypatch.setattr(levels, "RACE_POINTS", 80)
+    halving = race.successive_halving
+
+    def seen(standing, **options):
+        (one,) = standing.left
+        sizes.append(one.loop.linearization.problem.shape)
+        return halving(standing, **options)
+
+    monkeypatch.setattr(race, "successive_halving", seen)
+    result = from_seeds(x, y, known(order, 4))
+    assert sizes == [(80, 80), (300, 300)]
+    assert result.converged and not result.candidates
+    assert result.gw_cost == pytest.approx(direct.gw_cost, rel=1e-3)
+
+
+def test_more_seeds_than_a_level_has_points_begin_with_the_first(small_races):
+    x, y, order = noisy_pair(300, 4, 0)
+    result = from_seeds(x, y, known(order, 300)[::-1])
+    assert result.converged
+    assert (result.plan.argmax(axis=1) == order).mean() > 0.9
+
+
+def test_seeds_without_mass_are_not_begun_with(small_races):
+    x, y, order = noisy_pair(200, 4, 0)
+    p = np.where(np.arange(200) < 90, 0.0, 1 / 110)
+    assert from_seeds(x, y, known(order, 100), p).converged
+
+
 def test_fresh_starts_join_unless_most_points_had_a_sure_race(small_races, monkeypatch):
     x, y, _ = noisy_pair(120, 3, 0)
 

@@ -77,7 +77,9 @@ def test_exact_plans_find_it_too(rule):
     result = gwfast.gromov_wasserstein(cost, other, **options)
     alone = gwfast.gromov_wasserstein(cost, other, init="product", **options)
     assert result.gw_cost <= min(1e-9 + 0.1 * alone.gw_cost, alone.gw_cost + 1e-12)
-    assert {row.start for row in result.candidates} >= {"product", "balanced"}
+    tried = {row.start for row in result.candidates}
+    # Nothing is below a plan that costs nothing.
+    assert tried >= {"product", "balanced"} or result.gw_cost < 1e-12
 
 
 @pytest.mark.parametrize("rule", ["semirelaxed", "unbalanced"])
