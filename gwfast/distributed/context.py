@@ -81,7 +81,8 @@ def cluster(
     MemoryError
         From a solve, if the shards do not fit the workers.
     NoWorkers
-        From a solve, if there is none for five minutes.
+        From a solve, if there is none for five minutes, or if they are lost again and
+        again, as where they run out of memory.
     RuntimeError
         From a solve, if a worker has another version of gwfast, or the client is
         closed.
