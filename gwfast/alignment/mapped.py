@@ -94,7 +94,9 @@ class MappedSpaces:
         ``source_rows`` and ``target_rows``, ``n_words``, and ``refinement`` (a row for
         each `RefineStep`).
         """
-        write_alignment(self, path, rows=rows)
+        names = [field.name for field in dataclasses.fields(MappedSpaces)]
+        parts = {name: getattr(self, name) for name in names}
+        write_alignment(parts, path, rows=rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._sizes()})"

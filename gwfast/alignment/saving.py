@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -37,26 +37,24 @@ from ..utils.validation import as_count, as_matrix, one_of
 from .normalize import STEPS, Normalizer
 from .refine import RefineStep
 
-if TYPE_CHECKING:
-    from .mapped import MappedSpaces
-
 # One more whenever older readers would go wrong.
 FORMAT = 2
 
 
 def write_alignment(
-    spaces: MappedSpaces, path: str | os.PathLike[str], *, rows: bool
+    parts: dict[str, Any], path: str | os.PathLike[str], *, rows: bool
 ) -> None:
-    """Write the file, with all rows or with the maps alone."""
+    """Write what `read_alignment` returns, with all rows or with the maps alone."""
     arrays: dict[str, Any] = {
         "gwfast_alignment": FORMAT,
-        "mapping": spaces.mapping,
-        "n_words": spaces.n_words,
-        "refinement": np.reshape(spaces.refinement, (-1, len(RefineStep._fields))),
+        "mapping": parts["mapping"],
+        "n_words": parts["n_words"],
+        "refinement": np.reshape(parts["refinement"], (-1, len(RefineStep._fields))),
     }
-    if spaces.target_mapping is not None:
-        arrays["target_mapping"] = spaces.target_mapping
-    for name, side in (("source", spaces.source), ("target", spaces.target)):
+    if parts["target_mapping"] is not None:
+        arrays["target_mapping"] = parts["target_mapping"]
+    for name in ("source", "target"):
+        side = parts[name]
         if rows:
             arrays[f"{name}_rows"] = side.rows
         arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
