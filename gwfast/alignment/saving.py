@@ -15,8 +15,9 @@ without pickles:
 - ``refinement``: a row for each `RefineStep`.
 
 New vectors `x` of the source are mapped by hand as follows: "unit" divides each row by
-its length, each "center" subtracts the next row of ``source_means``, then comes ``@
-mapping``. Those of the target likewise, with ``@ target_mapping`` if there is one.
+its length, each "center" subtracts the next row of ``source_means``, and the result is
+multiplied by ``mapping``. Vectors of the target are mapped in the same way with
+``target_means`` and, if there is one, ``target_mapping``.
 
 A file of the maps alone has ``normalize`` as well, which is ``source_steps`` under the
 name that it had in files without ``gwfast_alignment``.

@@ -184,16 +184,16 @@ def align(
     adata_x, adata_y : AnnData, or array-like or sparse matrix of shape (n, genes)
         The cells. Counts should be normalized and on a log scale.
     use_rep : str, pair of str or None, default=None
-        What of AnnData to compare cells by: a key of ``obsm``, or "X" as it is. None
-        is "X_pca" where that is there, else principal components of ``X``. A pair is
-        one for each side.
+        Which part of AnnData to compare cells by: a key of ``obsm``, or "X" as it is.
+        None is "X_pca" if it exists, else principal components of ``X``. A pair has one
+        for each side.
     n_components : int or None, default=30
-        Most principal components that are made of tables; None takes tables as they
-        are.
+        Largest number of principal components that are computed from a table; None
+        uses tables as they are.
     n_neighbors : int, iterable of int or None, default=None
-        Of each cell in its graph, itself among them; of several that with the lowest
-        objective is taken. None is three, between a 20th and a 6th of the cells, of up
-        to 250 cells, and 50 of more.
+        Number of neighbors of each cell in its graph, the cell itself counted. If there
+        are several numbers, the one with the lowest objective is taken. None is three
+        numbers between a 20th and a 6th of the cells for up to 250 cells, else 50.
     metric : {"cosine", "correlation", "euclidean"}, default="cosine"
         Which cells are neighbors. Of principal components "cosine" is the angle around
         the mean cell; "correlation", which SCOT has, is for tables as they are.
