@@ -1,6 +1,9 @@
-"""A room imports only what stands below it: the drawing in CONTRIBUTING.md."""
+"""A room imports only what stands below it (the drawing in CONTRIBUTING.md), and no
+modules import one another in a circle.
+"""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -29,20 +32,47 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.s
 ROOMS = sorted(FLOOR.keys() - ROOT)
 
 
-def imports(path, room):
-    """The other rooms that a module imports, also inside functions, by line."""
+SUFFIXES = ".py", ".pyi", ".pyx", ".pxd"
+SOURCES = [one for one in sorted(PACKAGE.rglob("*.p*")) if one.suffix in SUFFIXES]
+
+
+def module_of(path):
+    """The names that lead to a module; to an ``__init__``, those of its package."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+MODULES = {module_of(path) for path in SOURCES}
+
+
+def tree(path):
+    text = path.read_text()
+    if path.suffix in (".pyx", ".pxd"):  # of Cython, the imports alone
+        found = re.findall(r"^ *(from [.\w]+ c?import (?:\([^)]*\)|.*))", text, re.M)
+        text = "\n".join(found).replace("cimport", "import")
+    return ast.parse(text)
+
+
+def imports(path):
+    """The modules of the package that one imports, also inside functions."""
     above = path.relative_to(PACKAGE).parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = above[: len(above) - node.level + 1]
-            names = [node.module] if node.module else [one.name for one in node.names]
-            for name in names:
-                target = (*base, *name.split("."))[0]
-                if target != room:
-                    yield node.lineno, target
+            for one in node.names:
+                target = (*base, *(node.module or "").split("."), one.name)
+                target = tuple(name for name in target if name)
+                while target not in MODULES:
+                    target = target[:-1]
+                yield target
         elif isinstance(node, ast.Import):
             if "gwfast" in [one.name for one in node.names]:
-                yield node.lineno, "alignment"  # the highest of the public names
+                yield ()
+
+
+def floor(module):
+    # The root has the public names, of which those of `alignment` are the highest.
+    return FLOOR[module[0] if module else "alignment"]
 
 
 def test_every_module_is_in_a_room():
@@ -53,12 +83,21 @@ def test_every_module_is_in_a_room():
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_imports_only_what_stands_below_it(room):
     upwards = [
-        f"{path.relative_to(PACKAGE)}:{line} imports {target}"
-        for path in sorted((PACKAGE / room).rglob("*.py"))
-        for line, target in imports(path, room)
-        if FLOOR[target] >= FLOOR[room]
+        f"{path.relative_to(PACKAGE)} imports {'.'.join(target)}"
+        for path in SOURCES
+        for target in imports(path)
+        if module_of(path)[:1] == (room,) != target[:1] and floor(target) >= FLOOR[room]
     ]
     assert not upwards
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    left = {module: set() for module in MODULES}
+    for path in SOURCES:
+        left[module_of(path)] |= {*imports(path)} - {module_of(path)}
+    while free := [one for one in left if not left[one] & left.keys()]:
+        left = {one: left[one] for one in left.keys() - free}
+    assert not [".".join(one) for one in left]  # or what they import
 
 
 def test_no_function_shadows_the_module_that_it_lives_in():

@@ -3,7 +3,7 @@
 import os
 
 from ..common import settings
-from .contenders import CONTENDERS, REFERENCE
+from .contenders import CONTENDERS, DEFAULT, REFERENCE
 
 WORDS = {"kind": "words", "pair": "es-en", "n": settings.WORDS, "epsilon": 1e-3}
 LARGE = {"kind": "words", "pair": "es-fr", "n": settings.LARGE, "epsilon": 3e-4}
@@ -11,7 +11,7 @@ GRAPHS = (
     {"kind": "graph", "pair": "es-en", "n": settings.WORDS // 2},
     {"kind": "hops", "cells": "scGEM", "k": 10},
 )
-ALL = [name for name in CONTENDERS if name != "gwfast 10"]
+ALL = [name for name in CONTENDERS if name not in (DEFAULT, "gwfast 10")]
 # Those that are worth their time on thousands of points.
 FAST = [REFERENCE, "gwfast loose", "POT 100", "OTT-JAX tight", "TorchGW"]
 GROWING = [REFERENCE, "gwfast 10", "POT 100", "POT defaults", "OTT-JAX tight"]
@@ -71,7 +71,7 @@ class Runner:
 
 
 def words(runner):
-    return runner.compare(WORDS, ALL)
+    return runner.compare(WORDS, [REFERENCE, DEFAULT, *ALL[1:]])
 
 
 def large(runner):

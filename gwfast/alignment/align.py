@@ -208,9 +208,9 @@ def align(
     p, q : {"uniform", "zipf"}, array-like or None, default=None
         Masses of the source and target rows: uniform (None), ``1 / rank``, or any
         non-negative weights such as word counts, of which the first `n_words` are
-        taken and normalized. Zipf's law gives few words so much that plans of thousands
-        of words match next to nothing; square roots of such weights are no worse than
-        uniform ones by more than 0.02 in P@1.
+        taken and normalized. Zipf's law gives a few words so much mass that plans of
+        thousands of words match next to nothing; with the square roots of such weights
+        P@1 is at most 0.02 below that of uniform ones.
     n_words : int or None, default=None
         Rows of each side that take part in the Gromov-Wasserstein problem; None is
         all. The rest are mapped.
@@ -223,14 +223,14 @@ def align(
     loss : {"square", "kl"}, default="square"
     refine : Refinement, int or None, default=None
         Refine the mapping by so many rounds of CSLS and Procrustes, see `Refinement`;
-        None or 0 leaves the one of the plan.
+        None or 0 leaves the mapping of the plan.
     scale_costs : {"mean", "median", "max"} or None, default=None
-        Divide the costs of each side by this statistic of them, see
+        Divide the costs of each side by this statistic of these costs, see
         `PointCloud.scaled_by`: for spaces whose distances are spread unevenly (section
         5.3 of the paper).
     time_limit : float or None, default=None
-        Seconds after which it ends, the solve with the best plan so far (its `status`
-        is "time_limit"), or the refinement without further rounds.
+        Seconds after which the solve ends with the best plan so far (its `status` is
+        "time_limit"), or the refinement without further rounds.
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
     search, checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
@@ -256,9 +256,9 @@ def align(
 
     Notes
     -----
-    Stages and the end are logged as INFO to the logger ``gwfast`` of `logging`, the
-    starts that are tried as DEBUG; ``logging.basicConfig(level="INFO")`` shows them.
-    So do the other solvers, and `gwfast.words.read_embeddings`.
+    The logger ``gwfast`` of `logging` gets stages and the end as INFO, the starts that
+    are tried as DEBUG; ``logging.basicConfig(level="INFO")`` shows them. The other
+    solvers and `gwfast.words.read_embeddings` log in the same way.
 
     Examples
     --------

@@ -129,7 +129,9 @@ class MappedSpaces:
         `RefineStep`), and of words ``source_words`` (UTF-8, one after the other) and
         ``source_word_ends``, and the same of the target.
         """
-        write_alignment(self, path, rows=rows)
+        names = [field.name for field in dataclasses.fields(MappedSpaces)]
+        parts = {name: getattr(self, name) for name in names}
+        write_alignment(parts, path, rows=rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._sizes()})"

@@ -18,8 +18,9 @@ without pickles:
 - ``refinement``: a row for each `RefineStep`.
 
 New vectors `x` of the source are mapped by hand as follows: "unit" divides each row by
-its length, each "center" subtracts the next row of ``source_means``, then comes ``@
-mapping``. Those of the target likewise, with ``@ target_mapping`` if there is one.
+its length, each "center" subtracts the next row of ``source_means``, and the result is
+multiplied by ``mapping``. Vectors of the target are mapped in the same way with
+``target_means`` and, if there is one, ``target_mapping``.
 
 There is ``normalize`` as well, which is ``source_steps`` under the name that it had in
 files without ``gwfast_alignment``.
@@ -31,7 +32,7 @@ import functools
 import itertools
 import operator
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,6 @@ from ..utils.validation import as_count, as_matrix, one_of
 from .normalize import STEPS, Normalizer
 from .refine import RefineStep
 
-if TYPE_CHECKING:
-    from .mapped import MappedSpaces
-
 # One more whenever older readers would go wrong.
 FORMAT = 2
 # What such a file is called in a folder that the command line writes.
@@ -53,24 +51,25 @@ IN_FOLDER = "mapping.npz"
 _ENCODING = "utf-8", "surrogatepass"
 
 
-def write_alignment(spaces: MappedSpaces, path: PathLike, *, rows: bool) -> None:
-    """Write the file, with all rows or with the maps alone."""
+def write_alignment(parts: dict[str, Any], path: PathLike, *, rows: bool) -> None:
+    """Write what `read_alignment` returns, with all rows or with the maps alone."""
     arrays: dict[str, Any] = {
         "gwfast_alignment": FORMAT,
-        "mapping": spaces.mapping,
-        "n_words": spaces.n_words,
-        "refinement": np.reshape(spaces.refinement, (-1, len(RefineStep._fields))),
-        "normalize": np.array(spaces.source.steps, dtype=str),
+        "mapping": parts["mapping"],
+        "n_words": parts["n_words"],
+        "refinement": np.reshape(parts["refinement"], (-1, len(RefineStep._fields))),
+        "normalize": np.array(parts["source"].steps, dtype=str),
     }
-    if spaces.target_mapping is not None:
-        arrays["target_mapping"] = spaces.target_mapping
-    for name, side in (("source", spaces.source), ("target", spaces.target)):
+    if parts["target_mapping"] is not None:
+        arrays["target_mapping"] = parts["target_mapping"]
+    for name in ("source", "target"):
+        side = parts[name]
         if rows:
             arrays[f"{name}_rows"] = side.rows
         arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
         arrays[f"{name}_means"] = np.reshape(side.means, (-1, side.rows.shape[1]))
-    if rows and spaces.words is not None:
-        for name, words in zip(("source", "target"), spaces.words, strict=True):
+    if rows and parts["words"] is not None:
+        for name, words in zip(("source", "target"), parts["words"], strict=True):
             encoded = [word.encode(*_ENCODING) for word in words]
             arrays[f"{name}_words"] = np.frombuffer(b"".join(encoded), np.uint8)
             ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)

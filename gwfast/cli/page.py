@@ -29,7 +29,8 @@ _METHOD_MEANINGS = {
     "barycentric": "nearest by angle to the mean of the words to which the coupling"
     " moves the word, weighted by mass",
     "nn": "nearest by angle to the mapped vector",
-    "csls": "nearest likewise, with words that are near to everything held back",
+    "csls": "nearest by angle to the mapped vector, less how near either word is to"
+    " its neighbors: this holds back words that are near to everything",
     "inverted_softmax": "by the probability that the target would be translated back",
 }
 # Of `Candidate.fate`, by how they begin.

@@ -50,16 +50,17 @@ def cluster(
 ) -> Iterator[None]:
     """A block in which large problems are solved by the workers of a Dask cluster.
 
-    Of two point clouds (or `LowRankCost`, or `PointFile`) under the squared loss every
-    worker gets some rows of the first, its shard, and all of the second. A Sinkhorn
-    iteration sends n + m numbers and gets as many, a linearization sends a small matrix
-    and the potentials. Steps, tolerances, search and results are those of one machine;
-    the plan stays on the workers, and `Coupling.topk`, `Coupling.apply`,
-    `Coupling.transform` and `GWResult.match` are answered there.
+    The problems are those of two point clouds (or `LowRankCost`, or `PointFile`) under
+    the squared loss. Every worker gets some rows of the first, its shard, and all of
+    the second. A Sinkhorn iteration sends n + m numbers and gets as many, a
+    linearization sends a small matrix and the potentials. Steps, tolerances, search and
+    results are those of one machine. The plan stays on the workers, which answer
+    `Coupling.topk`, `Coupling.apply`, `Coupling.transform` and `GWResult.match`.
 
-    A worker that dies is replaced by another, one that joins takes over a shard from
-    one that has several, and the result is the same: all that a solve needs to go on is
-    here. With a `checkpoint` it also goes on after this process or the scheduler died.
+    Another worker replaces one that dies, and one that joins takes over a shard from a
+    worker with several. The result is the same, because the calling process has all
+    that a solve needs to go on. With a `checkpoint` a solve also goes on after the
+    calling process or the scheduler died.
 
     Parameters
     ----------
@@ -81,7 +82,8 @@ def cluster(
     MemoryError
         From a solve, if the shards do not fit the workers.
     NoWorkers
-        From a solve, if there is none for five minutes.
+        From a solve, if there is none for five minutes, or if they are lost again and
+        again, as where they run out of memory.
     RuntimeError
         From a solve, if a worker has another version of gwfast, or the client is
         closed.

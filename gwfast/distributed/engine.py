@@ -8,13 +8,13 @@ from distributed import KilledWorker, get_worker
 
 from .._version import __version__
 from .shard import Shard
-from .team import Engine, Lost, NoWorkers, Place, wait_until
+from .team import MAX_LOSSES, RESUMED, Engine, Lost, NoWorkers, Place, wait_until
 
 # Seconds to wait for a worker where there is none left, and between two looks at
 # whether one that does not answer is still there.
 PATIENCE, LOOK_EVERY = 300.0, 5.0
-# What Dask raises of a worker that went away. What goes wrong inside of a shard it
-# does not get to see, that is an answer.
+# What Dask raises of a worker that went away, or was restarted. What goes wrong inside
+# of a shard Dask does not get to see: that is an answer.
 GONE = OSError, CancelledError, asyncio.TimeoutError
 
 
@@ -47,63 +47,79 @@ class DaskEngine(Engine):
         self.client, self._patience = client, patience
 
     def places(self):
-        self._check()
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        # A worker whose memory is nearly full is paused, and begins nothing.
         return {
             address: Place(worker["nthreads"], worker["memory_limit"] or math.inf)
-            for address, worker in sorted(workers.items())
+            for address, worker in sorted(self._workers().items())
+            if worker["status"] == "running"
         }
 
     def wait(self):
         places = wait_until(self.places, self._patience)
         if places is None:
             raise NoWorkers(
-                f"the cluster had no worker for {self._patience:.0f} s; with a "
-                "checkpoint the same call goes on from there"
+                f"the cluster had no worker for {self._patience:.0f} s, or only paused "
+                f"ones; {RESUMED}"
             )
         return places
 
     def start(self, parts, shared):
-        client, addresses = self.client, sorted({address for address, *_ in parts})
-        kind = dict(allow_other_workers=False, pure=False, actor=True)
+        client, kind = self.client, dict(allow_other_workers=False, pure=False)
         try:
-            # From worker to worker, where there are many.
-            given = dict(workers=addresses, broadcast=True, hash=False)
-            copies, begun = client.scatter(shared, **given), []
+            # The others fetch it from the first, and from one another.
+            copies = client.scatter(shared, workers=[parts[0][0]], hash=False)
+            begun = []
             for address, *own in parts:
                 there = client.scatter(own, workers=[address], hash=False)
-                made = client.submit(Remote, *there, copies, workers=address, **kind)
+                given = (Remote, *there, copies)
+                made = client.submit(*given, workers=address, actor=True, **kind)
                 begun.append((address, made))
-        except GONE:
+        except (*GONE, KeyError):  # KeyError: the scheduler knows no such worker
             self._check()
             return [Lost()] * len(parts)
-        handles = [(self._awaited(*one), one[0]) for one in begun]
-        return [one[0] if isinstance(one[0], Lost) else one for one in handles]
+        return [self._begun(*one) for one in begun]
+
+    def _begun(self, address, made):
+        """The handle of a shard: its actor, its address, and the future of both."""
+        actor = self._awaited(address, made, lambda: address in self.places())
+        return actor if isinstance(actor, Lost) else (actor, address, made)
 
     def ask(self, questions):
         begun = []
-        for (actor, address), method, args in questions:
+        for (actor, address, made), method, args in questions:
             try:
-                begun.append((address, actor.ask(method, args)))
+                begun.append((address, actor.ask(method, args), made))
             except RuntimeError:  # "Worker holding Actor was lost"
-                begun.append((address, None))
-        return [
-            Lost() if future is None else self._awaited(address, future)
-            for address, future in begun
-        ]
+                begun.append(None)
+        return [Lost() if one is None else self._answer(*one) for one in begun]
+
+    def _answer(self, address, future, made):
+        # A worker that was restarted at its old address is there without the actor.
+        return self._awaited(
+            address,
+            future,
+            lambda: made.status == "finished" and address in self._workers(),
+        )
 
     def map(self, function, items):
-        self.wait()
-        given = zip(*items, strict=True)
-        return self.client.gather(self.client.map(function, *given, pure=False))
+        given = [*zip(*items, strict=True)]
+        for _ in range(MAX_LOSSES + 1):
+            self.wait()
+            try:
+                return self.client.gather(self.client.map(function, *given, pure=False))
+            except CancelledError:  # by a restart of the workers
+                self._check()
+            except KilledWorker as error:
+                raise _died(error) from error
+        raise NoWorkers(f"workers were restarted {MAX_LOSSES + 1} times; {RESUMED}")
 
-    def _awaited(self, address, future):
+    def _awaited(self, address, future, is_there):
         """The result, however long it takes, as long as the worker is there."""
         while True:
             try:
                 return future.result(LOOK_EVERY)
             except asyncio.TimeoutError:  # no built-in before Python 3.11
-                if address not in self.places():
+                if not is_there():
                     return Lost()
             except GONE:
                 self._check()
@@ -114,14 +130,20 @@ class DaskEngine(Engine):
                     f"said: {error}"
                 ) from error
             except KilledWorker as error:
-                raise RuntimeError(
-                    f"workers died of making a shard: out of memory? ({error})"
-                ) from error
+                raise _died(error) from error
+
+    def _workers(self):
+        """What the scheduler says of all workers, by address."""
+        self._check()
+        return self.client.scheduler_info(n_workers=-1)["workers"]
 
     def _check(self):
         if self.client.status != "running":
             raise RuntimeError(
                 f"the client of the cluster must be running, got "
-                f"{self.client.status!r}; with a checkpoint the same call goes on "
-                "from where it was"
+                f"{self.client.status!r}; {RESUMED}"
             )
+
+
+def _died(error):
+    return NoWorkers(f"workers died, out of memory? ({error}); {RESUMED}")

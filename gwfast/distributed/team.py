@@ -18,8 +18,13 @@ from .shard import Missing
 # Of a worker's memory, what shards may take there: Dask stops a worker that takes more
 # than 95 % of it.
 USABLE = 0.6
-# Times in a row that a shard may be lost without an answer in between.
-MAX_LOSSES = 5
+# Times that a shard may be lost, and the answers that make up for one of them: where a
+# shard is lost more often, the solve waits for workers instead of having work done. A
+# nanny needs 0.5 to 9 s for a new worker (`LocalCluster` on two cores), and twenty
+# iterations of 10,000 points a side take two workers 0.5 s.
+MAX_LOSSES, ANSWERS_A_LOSS = 5, 20
+# What errors say of going on.
+RESUMED = "with a checkpoint the same call goes on from there"
 
 
 class Lost(Exception):
@@ -157,7 +162,7 @@ class Team:
         elif isinstance(answer, Exception):
             raise answer
         else:
-            self._losses[k] = 0
+            self._losses[k] = max(self._losses[k] - 1 / ANSWERS_A_LOSS, 0)
             return True
         return False
 
@@ -166,8 +171,9 @@ class Team:
         self._losses[k] += 1
         if self._losses[k] > MAX_LOSSES:
             raise NoWorkers(
-                f"shard {k} of {len(self.rows)} was lost {self._losses[k]} times in a "
-                "row: do workers run out of memory?"
+                f"shard {k} of {len(self.rows)} was lost more than {MAX_LOSSES} times "
+                "with few answers in between, as by workers that run out of memory; "
+                f"{RESUMED}"
             )
 
     def _begin(self, asked):

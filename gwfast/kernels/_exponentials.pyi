@@ -1,5 +1,5 @@
-from ..utils.types import Float64Array, FloatArray
 from ._rows import Rows
+from .arrays import Float64Array, FloatArray
 
 def exp(x: FloatArray, out: FloatArray, n_threads: int = 1) -> None: ...
 def log(x: FloatArray, out: FloatArray, n_threads: int = 1) -> None: ...

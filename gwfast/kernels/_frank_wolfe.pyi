@@ -1,4 +1,4 @@
-from ..utils.types import Float64Array
+from .arrays import Float64Array
 
 MORE: int
 CONVERGED: int

@@ -1,8 +1,8 @@
 from numpy import intp
 from numpy.typing import NDArray
 
-from ..utils.types import Float32Array, Float64Array, FloatArray
 from ._rows import ColumnSums, Rows
+from .arrays import Float32Array, Float64Array, FloatArray
 
 def sinkhorn_passes(
     kernel: FloatArray | Rows,

@@ -1,5 +1,5 @@
-from ..utils.types import Float64Array, FloatArray
 from ._rows import Panels
+from .arrays import Float64Array, FloatArray
 
 FIELDS: tuple[str, ...]
 MORE: int

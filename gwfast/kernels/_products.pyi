@@ -1,5 +1,5 @@
-from ..utils.types import Float32Array, Float64Array, FloatArray
 from ._rows import ColumnSums, Panels, Rows
+from .arrays import Float32Array, Float64Array, FloatArray
 
 def matmul(
     a: FloatArray | Rows,

@@ -2,7 +2,7 @@ from typing import Any
 
 from numpy.typing import DTypeLike, NDArray
 
-from ..utils.types import Float32Array, Float64Array, FloatArray
+from .arrays import Float32Array, Float64Array, FloatArray
 
 CACHE_LINE: int
 

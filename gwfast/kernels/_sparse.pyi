@@ -1,8 +1,8 @@
 from numpy import int32, int64, intp
 from numpy.typing import NDArray
 
-from ..utils.types import Float32Array, Float64Array
 from ._rows import ColumnSums, Rows
+from .arrays import Float32Array, Float64Array
 
 LANES: int
 

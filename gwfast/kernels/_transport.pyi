@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.types import Float64Array
+from .arrays import Float64Array
 
 ROUNDING: float
 UNITS: int

@@ -51,15 +51,15 @@ def sinkhorn(
     epsilon : float
         Regularization, in units of cost.
     tol : float, default=1e-5
-        Stops when ``|T 1 - p|_1 + |T' 1 - q|_1`` is below this. Float32 reaches about
-        1e-6.
+        The solver stops when ``|T 1 - p|_1 + |T' 1 - q|_1`` is below this. Float32
+        reaches about 1e-6.
     max_iter : int, default=10000
         Limit of Sinkhorn iterations.
     time_limit : float or None, default=None
-        Seconds after which it ends with what it has, the columns at least as they
-        should be.
+        Seconds after which the solver returns the plan that it has, whose column sums
+        are right at least.
     n_threads : int or None, default=None
-        None is one a core, as far as the problem is large enough.
+        None is one thread a core, or fewer if the problem is too small for them.
 
     Returns
     -------

@@ -115,10 +115,10 @@ class PointCloud:
     x : array-like of shape (n, d)
         Points, one a row.
     metric : {"cosine", "sqeuclidean", "dot", "euclidean"}, default="cosine"
-        "cosine" is the similarity ``cos(x_i, x_k)``: under the squared loss, which sees
-        differences of costs only, the same problem as with the distance ``1 - cos``.
-        "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product, "euclidean" the
-        distance ``|x_i - x_k|``, of which problems make a float32 matrix.
+        "cosine" is the similarity ``cos(x_i, x_k)``. Under the squared loss, which sees
+        differences of costs only, it gives the same problem as the distance ``1 -
+        cos``. "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product, "euclidean"
+        the distance ``|x_i - x_k|``, of which problems make a float32 matrix.
 
     Attributes
     ----------

@@ -26,18 +26,18 @@ class PairwiseResult:
     ----------
     costs : (N, N) float64 ndarray
         Objective of the plan found for each pair, an upper bound of the least one; zero
-        on the diagonal. Infinite for pairs that were skipped: neither is among the
-        nearest of the other.
+        on the diagonal. Pairs that were skipped have infinity: neither space is among
+        the nearest ones of the other.
     lower_bounds : (N, N) float64 ndarray
-        Costs are never below these (Memoli's first and second bound); zeros where none
+        Costs are never below these (Memoli's first and second bound); zero if no bound
         is known.
     plans : dict or None
-        Of each pair ``(i, j)``, ``i < j`` where the loss is symmetric, the plan as a
-        SciPy CSR array; None where they were not asked for.
+        The plan of each pair ``(i, j)``, with ``i < j`` if the loss is symmetric, as a
+        SciPy CSR array; None if plans were not asked for.
     n_solved, n_skipped : int
-        Pairs.
+        Numbers of pairs.
     n_unconverged : int
-        Pairs whose solver ended at a limit.
+        Number of pairs whose solver ended at a limit.
     seconds : float
 
     Examples

@@ -54,10 +54,10 @@ class OuterStep(NamedTuple):
         The objective of the plan, without entropy.
     epsilon : float
     change : float
-        Relative change that this iteration made, in what the next one depends on: for
+        Relative change that this iteration made to what the next one depends on: for
         point clouds ``|A' - A|_F / |A'|_F`` of the matrix ``A = X' T Y``, for dense
-        costs ``|T' - T|_1`` of the plan, over its mass. Where `epsilon` is 0 the part
-        of the way to the vertex that the plan went.
+        costs ``|T' - T|_1`` of the plan, over its mass. If `epsilon` is 0 it is the
+        part of the way to the vertex that the plan went.
     marginal_error : float
         ``|T 1 - p|_1 + |T' 1 - q|_1``.
     n_inner : int
@@ -137,7 +137,7 @@ class LabelTransfer(NamedTuple):
     Attributes
     ----------
     labels : ndarray
-        Of each point the one that most of its mass goes to.
+        For each point the label that most of its mass goes to.
     shares : float64 ndarray
         How much of its mass that is: 1 where all agree. 0 for points without mass,
         whose label means nothing.
@@ -222,19 +222,20 @@ class GWResult:
     coupling : Coupling
         The plan in the form it was computed in: an array, sparse, or factors.
     plan : (n, m) ndarray
-        The coupling as an array, of the `dtype` asked for; a MemoryError if that would
-        not fit `memory_limit`.
+        The plan as an array, of the `dtype` asked for; a MemoryError if that would not
+        fit `memory_limit`.
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g`, in units of cost:
         ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)`` with the last linearized
-        cost; with ``method="ppa"`` and "bapg" times the plan before. Where `epsilon` is
-        0 those of the last linear program: ``f_i + g_j <= lin_cost_ij``, with equality
-        where its vertex has mass. Minus infinity for points without mass.
+        cost; with ``method="ppa"`` and "bapg" that is multiplied by the plan before.
+        If `epsilon` is 0 they are those of the last linear program: ``f_i + g_j <=
+        lin_cost_ij``, with equality where its vertex has mass. Points without mass have
+        minus infinity.
     gw_cost : float
         The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
         cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
         With a linear cost it is ``alpha`` times that plus ``(1 - alpha)`` times
-        `linear_cost`. Of an unbalanced plan it has the `penalty` in it.
+        `linear_cost`. For an unbalanced plan it includes the `penalty`.
     linear_cost : float
         ``<linear_cost, plan>``; 0 where there is no linear cost.
     term_ratio : float
@@ -248,43 +249,44 @@ class GWResult:
         log plan``; of an unbalanced plan `gw_cost` plus epsilon times ``KL2(plan |
         p q')``, see `gromov_wasserstein`.
     epsilon : float
-        The effective one, also where it was asked for as "auto".
+        The number that was used, also if "auto" was asked for.
     marginal_error : float
-        ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one. Of an unbalanced
-        plan the distance from the marginals that its potentials ask for.
+        ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one. For an unbalanced
+        plan it is the distance from the marginals that its potentials ask for.
     n_outer, n_inner : int
-        Linearizations, and Sinkhorn iterations in all of them together, of the last
+        Numbers of linearizations and of Sinkhorn iterations, in all, of the last
         descent.
     status : Status
         Why the solver stopped, a `str` whose `meaning` says it in words:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
-        any better), ``"circle"`` (outer iterations went round in one), ``"stopped"``
-        (by the callback), ``"time_limit"``, and of what converged, but should not be
-        trusted as it is, ``"near_product"``, ``"lost_mass"``, ``"missed_rows"`` (of
-        ``method="bapg"``), ``"tie"`` (another plan is as good) and ``"uncertain"`` (of
-        a race: one start alone came here, and others came near; a lower optimum may
-        exist).
+        any better), ``"circle"`` (outer iterations went round in a circle),
+        ``"stopped"`` (by the callback) or ``"time_limit"``. A plan that converged, but
+        should not be trusted as it is, has ``"near_product"``, ``"lost_mass"``,
+        ``"missed_rows"`` (of ``method="bapg"``), ``"tie"`` (another plan is as good) or
+        ``"uncertain"`` (of a race: one start alone came here, and others came near; a
+        lower optimum may exist).
     left_out : float
         Truncation bound: the share of the mass of any row or column that the plan
         lacks, at most, because the kernel was truncated (see `tier`; of matrices, where
         the solve was ended early); 0 where it was not.
     advice : str
-        What to try, where `status` is none of "converged" and "stopped".
+        What to try, if `status` is neither "converged" nor "stopped".
     history : tuple of OuterStep
-        Of the last descent: with ``init="auto"`` there were others, see `candidates`.
+        The outer iterations of the last descent; with ``init="auto"`` there were other
+        descents, see `candidates`.
     method : str
         ``"pgd"``, ``"ppa"`` or ``"bapg"``; ``"cg"`` where `epsilon` is 0.
     gap : float
-        Of Frank and Wolfe, where `epsilon` is 0: the most by which the linearized
+        The gap of Frank and Wolfe, if `epsilon` is 0: the most by which the linearized
         objective of any plan is below that of this one, a certificate of stationarity;
-        else NaN. Where a limit or the callback ended the solve, of the plan before the
-        last step; infinite if there was no time for any.
+        else NaN. If a limit or the callback ended the solve, it is that of the plan
+        before the last step, or infinite if there was no time for any step.
     marginals : str
         "balanced", "semirelaxed", "partial" or "unbalanced", as it was asked for.
     p, q : (n,) and (m,) float64 ndarrays
         The masses that the plan was asked to have.
     mass : float
-        Of the plan.
+        Total mass of the plan.
     lost : tuple of two floats
         How much of `p` and of `q` the plan leaves unmatched, ``sum max(p - plan 1, 0)``
         and the same of the columns.

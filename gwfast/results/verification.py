@@ -19,9 +19,9 @@ class Residual(NamedTuple):
     Attributes
     ----------
     value : float
-        NaN where the plan is not finite.
+        The residual; NaN if the plan is not finite.
     bound : float
-        Most that it may be; infinite where nothing bounds it.
+        The most that the residual may be; infinite if nothing bounds it.
 
     Examples
     --------
@@ -54,14 +54,14 @@ class Verification:
     shape : tuple of int
     epsilon : float
     gw_cost, linear_cost, entropy : float
-        Of the plan, recomputed in float64 with its own marginals.
+        Values of the plan, recomputed in float64 with its own marginals.
     not_finite : Residual
         Number of entries that are NaN or infinite.
     negative : Residual
         Sum of the negative entries, without sign.
     rows, cols : Residual
-        L1 distance of row and column sums from the masses; of a partial plan what
-        exceeds these. Without a bound where the rule or the method leaves them free.
+        L1 distance of row and column sums from the masses; for a partial plan, what
+        exceeds these. It has no bound if the rule or the method leaves them free.
     mass : Residual
         Distance of the sum of all entries from the mass of a plan.
     marginals : Residual
@@ -69,8 +69,8 @@ class Verification:
     stationarity : Residual
         L1 distance, as a fraction of the mass, of the plan from the exact plan of the
         same marginals for its own linearized cost (``method="bapg"``: from the plan
-        after one more iteration). An upper limit where the iterations that look for
-        that plan were not enough. With epsilon 0 the gap of Frank and Wolfe, as a
+        after one more iteration). It is an upper limit if the iterations that look for
+        that plan were not enough. With epsilon 0 it is the gap of Frank and Wolfe, as a
         fraction of the objective: the most by which the linearized objective of any
         plan of these marginals is below that of this one.
     complementarity : Residual or None

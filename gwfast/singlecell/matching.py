@@ -186,17 +186,18 @@ def align(
         The cells. Counts should be normalized and on a log scale, other features to
         rows of one length where lengths say nothing.
     use_rep : str, pair of str or None, default=None
-        What of AnnData to compare cells by, as it is: a key of ``obsm``, or "X". None
-        is "X_pca" where that is there, else ``X``, see `n_components`. A pair is one
-        for each side.
+        Which part of AnnData to compare cells by, as it is: a key of ``obsm``, or "X".
+        None is "X_pca" if it exists, else ``X``, see `n_components`. A pair has one for
+        each side.
     n_components : int, "auto" or None, default="auto"
-        Most principal components that are made of ``X``, and of tables that are no
-        AnnData. "auto" is 30 of more than 30 columns; fewer columns are taken as they
-        are, as is what was reduced before. None takes all as they are.
+        Largest number of principal components that are computed from ``X``, and from
+        tables that are no AnnData. "auto" is 30 for more than 30 columns, and takes
+        fewer columns as they are, since these are reduced or finished already. None
+        takes all as they are.
     n_neighbors : int, iterable of int or None, default=None
-        Of each cell in its graph, itself among them; of several that with the lowest
-        objective is taken. None is three, between a 20th and a 6th of the cells, of up
-        to 250 cells, and 50 of more.
+        Number of neighbors of each cell in its graph, the cell itself counted. If there
+        are several numbers, the one with the lowest objective is taken. None is three
+        numbers between a 20th and a 6th of the cells for up to 250 cells, else 50.
     metric : {"cosine", "correlation", "euclidean"}, default="cosine"
         Which cells are neighbors. "cosine" and "correlation", which SCOT has, take rows
         as of one length. Of principal components "cosine" is the angle around the mean

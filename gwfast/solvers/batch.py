@@ -58,8 +58,8 @@ def gromov_wasserstein_batch(
     """Solve many problems, of any sizes, as many at a time as there are threads.
 
     Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``, with the
-    same result where `init` is the same. It pays where problems are too small to be
-    shared out themselves, up to about a thousand points. For costs between all pairs of
+    same result if `init` is the same. This pays for problems that are too small for
+    several threads each, up to about a thousand points. For costs between all pairs of
     many spaces there is `pairwise_gromov_wasserstein`.
 
     Parameters
@@ -70,23 +70,24 @@ def gromov_wasserstein_batch(
     epsilon, loss, marginals, mass, method, dtype, max_outer, max_inner, tol
         As in `gromov_wasserstein`, for every problem.
     init : str, start or array-like, default="auto"
-        As in `gromov_wasserstein`, but that "auto" is cheap for problems of up to 100 x
-        100 points: they begin at "exact", the best plan without regularization of
-        `n_starts` random ones and the product plan, or end there where `epsilon` is 0.
-        That takes tens of milliseconds; the race of starts, which larger problems
-        have, half a second and more.
+        As in `gromov_wasserstein`, except that "auto" is cheap for problems of up to
+        100 x 100 points: they begin at "exact", the best plan without regularization
+        that is found from `n_starts` random plans and the product plan. (If `epsilon`
+        is 0, that plan is the result.) This takes tens of milliseconds; the race of
+        starts, which larger problems have, takes half a second and more.
     n_starts : int or None, default=None
-        Random starts of "auto"; None is 32 for small problems, or 8 where `epsilon` is
-        0 (as ``n_starts=8`` of `gromov_wasserstein`), and what suits the size for
-        others.
+        Number of random starts of "auto"; None is 32 for small problems, or 8 if
+        `epsilon` is 0 (as ``n_starts=8`` of `gromov_wasserstein`), and is chosen by the
+        size for larger ones.
     marginal_tol, memory_limit, tier, seed
         As in `gromov_wasserstein`.
     time_limit : float or None, default=None
-        Seconds for all problems together. Of one that has not begun by then the product
-        plan is returned, `status` "time_limit" and `n_outer` 0.
+        Seconds for all problems together. The result of a problem that has not begun by
+        then is the product plan, with `status` "time_limit" and `n_outer` 0.
     n_threads : int or None, default=None
-        Problems solved at a time; None is one a core, or one where problems of up to
-        100 x 100 points begin at a plan: threads would wait for one another.
+        Number of problems solved at a time; None is one a core, but one in all if
+        problems of up to 100 x 100 points begin at a plan, as their threads would wait
+        for one another.
     progress : bool or callable, default=False
         As in `gromov_wasserstein`.
 

@@ -79,25 +79,24 @@ def gromov_wasserstein(
     """Gromov-Wasserstein plan between two spaces, entropic or exact.
 
     Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
-    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. (The 2 comes
-    from `epsilon` being that of the linear problems, see there.) The problem is not
-    convex, and which optimum is found depends on the start: by default a small
-    portfolio of them races, and the lowest objective wins.
+    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. (The 2 is
+    there because `epsilon` belongs to the linear problems, see its entry.) The problem
+    is not convex, and which optimum is found depends on the start: by default several
+    starts race, and the lowest objective wins.
 
     Parameters
     ----------
     cost_x : array-like of shape (n, n), PointCloud, graph, or QuadraticProblem
         Costs (distances or similarities) within the first space, symmetric or not, of
         any type of number; large ones of float16, float32 or float64 are read as they
-        came, also from a file (`numpy.memmap`). A
-        `PointCloud` is worth it wherever its metrics apply: with the squared loss the
-        costs are never formed. Both sides must be of one kind, distances or
-        similarities (``metric="cosine"`` is a similarity). A SciPy sparse matrix or a
-        graph of networkx is a graph with the lengths of its edges, and its costs are
-        those of the shortest paths, as `GraphCost` makes them, which see for what has
-        no path (an error here, or any cost you say) and for edges without lengths. For
-        costs that are the entries of a sparse matrix pass its ``toarray()``.
-        In the place of `cost_x`, and alone, stands a whole problem, too: a
+        came, also from a file (`numpy.memmap`). Prefer a `PointCloud` wherever its
+        metrics apply: with the squared loss the costs are never formed. Both sides must
+        be of one kind, distances or similarities (``metric="cosine"`` is a similarity).
+        A SciPy sparse matrix or a graph of networkx is a graph whose entries are the
+        lengths of its edges; its costs are the lengths of the shortest paths. See
+        `GraphCost` for points without a path (an error here) and for edges without
+        lengths. If the entries of a sparse matrix are the costs, pass its
+        ``toarray()``. `cost_x` may also be a whole problem, given without `cost_y`: a
         `QuadraticProblem` or a tuple ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p,
         q)``.
     cost_y : array-like of shape (m, m), PointCloud, or graph
@@ -111,11 +110,11 @@ def gromov_wasserstein(
         gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
         product plan; other fractions are a text such as "2%", or an `Epsilon`, which
         also anneals. 0 is the exact problem, by conditional gradient (Vayer et al.,
-        ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol` is of the
+        ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol` bounds the
         gap of Frank and Wolfe as a fraction of the objective (`GWResult.gap`), and
-        `init` "auto" is the best of several descents, one of them from the plan that
-        `epsilon` "auto" has: it takes up to one and a half times as long, and never
-        ends above where that leads.
+        ``init="auto"`` is the best of several descents, one of them from the plan of
+        ``epsilon="auto"``: it takes up to one and a half times as long as that, and
+        never ends above where that leads.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m) or None, default=None
@@ -134,16 +133,16 @@ default="balanced"
         "unbalanced": masses of any totals, and a plan that pays `rho` for missing them
         (Sejourne, Vialard and Peyre, NeurIPS 2021; Thual et al., NeurIPS 2022).
     mass : float or None, default=None
-        How much of the mass, one in all, a partial plan moves; None is all.
+        How much of the total mass, which is one, a partial plan moves; None is all.
     rho : float, pair of floats or None, default=None
         The price of an unbalanced plan's row and of its column sums, in units of cost:
         its objective has ``rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q)`` beside the costs,
-        and ``epsilon KL2(T | p q')`` in place of the entropy (the same but for numbers
-        that do not depend on T where that has mass one), with ``KL2(a | b) = KL(a x a |
-        b x b) = 2 m(a) KL(a | b) + (m(a) - m(b))^2`` and ``m`` the mass. A plan whose
-        costs are above about `rho` is better off losing mass: `GWResult.mass` and
-        `GWResult.lost` say how much, `GWResult.penalty` at what price. Infinity on one
-        side, or both, is a marginal that is met.
+        and ``epsilon KL2(T | p q')`` in place of the entropy (for plans of mass one the
+        two differ by a constant), with ``KL2(a | b) = KL(a x a | b x b) = 2 m(a) KL(a |
+        b) + (m(a) - m(b))^2`` and ``m`` the mass. A plan whose costs are above about
+        `rho` is better off losing mass: `GWResult.mass` and `GWResult.lost` say how
+        much, `GWResult.penalty` at what price. Infinity means that the marginal of that
+        side is met.
     method : {"pgd", "ppa", "bapg"}, default="pgd"
         "pgd": projected gradient descent, the problem above. "ppa": the proximal point
         algorithm (Xu et al., ICML 2019): epsilon regularizes the distance from the last
@@ -152,43 +151,44 @@ default="balanced"
         column fit in each iteration, and only the columns of the plan meet their
         marginal.
     dtype : {"float32", "float64"} or None, default=None
-        Of costs and plan; None is float32, or float64 where `epsilon` is 0. Float64
+        Type of costs and plan; None is float32, or float64 if `epsilon` is 0. Float64
         reaches tolerances of 1e-9 and takes two to three times as long; costs must be
         matrices. Large problems begin in float32.
     init : str, start or array-like of shape (n, m), default="auto"
-        Where to start. "auto": product, profile and random plans race, on at most 1500
-        points a side, those with most mass first, and the best goes on to all points.
-        Of symmetric matrices of costs above 600 points the leading eigenvectors race,
-        where these make up most of them; of others 750 points. Small problems (10,000
-        entries) have the best of some exact plans among the starts. With other
-        marginals the product plan races with the best plan of the balanced problem of
-        the same costs. No matches are needed, and `GWResult.candidates` shows what was
-        tried; only for ``method="pgd"``, others start from "product". "product": ``p
-        q'``. "profile":
-        points with similarly distributed costs, see `Profile`. "random": one such plan
-        with these marginals. "self-learning": see `SelfLearning`. "exact": the best of
-        some exact plans. A `Profile`, or `Seeds`: a few correspondences, without a
-        race; of many points of two point clouds they begin on the same few as that
-        does, theirs among them. An array: a plan (non-negative, scaled to mass one).
+        Where to start. "auto": product, profile and random plans race on at most 1500
+        points a side, those with most mass, and the best goes on to all points. For
+        matrices of costs of more than 600 points the race is on their leading
+        eigenvectors, if they are symmetric and these make up most of them, else on 750
+        points. For small problems (10,000 entries) the best of some exact plans is
+        among the starts. With other marginals than "balanced" the product plan races
+        with the best plan of the balanced problem of the same costs. The search needs
+        no known matches, and `GWResult.candidates` shows what was tried. It is made for
+        ``method="pgd"`` only; the other methods start from "product". "product": ``p
+        q'``. "profile": points with similarly distributed costs, see `Profile`.
+        "random": one random plan with these marginals. "self-learning": see
+        `SelfLearning`. "exact": the best of some exact plans. A `Profile`. `Seeds`: a
+        few correspondences, without a race; for two large point clouds they begin on as
+        few points as the race does, their own points among these. An array: a plan
+        (non-negative, scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
         Limit of Sinkhorn iterations in any one of them.
     tol : float, default=1e-5
-        Stops when both the objective and the plan (see `OuterStep`) change by at most
-        this, relatively (for dense costs not less than float32 rounding moves the plan
-        by, about 1e-7 of the largest cost over epsilon); where `epsilon` is 0, when the
-        gap is at most this fraction of the objective and steps change that by next to
-        nothing,
+        The solver stops when the relative change of the objective and that of the plan
+        (see `OuterStep`) are at most this and `marginal_tol` is met. For dense costs
+        the bound is not below what float32 rounding moves the plan by, about 1e-7 of
+        the largest cost over epsilon. If `epsilon` is 0, the solver stops when the gap
+        is at most this fraction of the objective and steps hardly change the objective.
     marginal_tol : float, default=1e-5
-        and the L1 error of the marginals is at most this.
+        Largest L1 error of the marginals at which the solver stops.
     time_limit : float or None, default=None
-        Seconds after which the solver ends with what it has, `status` "time_limit": the
-        best plan of all points so far or, where there was no time for any, the product
-        plan (`GWResult.n_outer` is 0). What is in hand, such as the copies of matrices
-        of 10,000 points, is ended first.
+        Seconds after which the solver returns its best plan of all points so far, with
+        `status` "time_limit". If there was no time for any, that is the product plan
+        (`GWResult.n_outer` is 0). The solver finishes the operation that it has begun,
+        such as copying matrices of 10,000 points, before it looks at the time.
     n_threads : int or None, default=None
-        None is one a core, as far as the problem is large enough.
+        None is one thread a core, or fewer if the problem is too small for them.
     memory_limit : float, str or None, default=None
         Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of what
         is free to this process.
@@ -199,39 +199,40 @@ default="balanced"
         rows; every iteration makes it anew from its factors. "auto" is the first of
         these that `memory_limit` allows. Other costs are always "dense".
     seed : int, default=0
-        For random starts.
+        Seed of the random starts.
     n_starts : int or None, default=None
-        Random starts that ``init="auto"`` tries beside the others; None is as many as
-        suit the size, one where leading eigenvectors race. Any number is tried as far
-        as `time_limit` allows. Where `epsilon` is 0 a number also says that the search
-        with entropy is not worth its time, and only the product plan and a profile are
-        tried beside: one start of 50 points takes half a millisecond.
+        Number of random starts that ``init="auto"`` tries beside the others; None
+        chooses it by the size, and is one if leading eigenvectors race. Any number is
+        tried as far as `time_limit` allows. If `epsilon` is 0, a number also leaves out
+        the search with entropy: beside the random plans only the product plan and a
+        profile are tried, and one start of 50 points takes half a millisecond.
     search : {"fast", "thorough"}, default="fast"
-        Where the race of ``init="auto"`` is not sure, starts from coarse clusters of
-        two point clouds race as well, from three times epsilon down to it, of three
-        clusterings at most, "thorough": of eight. That is also solved from a broad
-        profile and the product plan, and while nothing is sure from what the points
-        teach themselves (`SelfLearning`), with one seed after another, until two of all
-        starts have met at the lowest objective, or four seeds have been tried: ten
-        seconds each on two threads. Elsewhere it is as "fast".
+        How two point clouds are searched after the race of ``init="auto"``. "fast": if
+        the race is not sure, starts from coarse clusters race as well, with epsilon
+        lowered from three times its value, for at most three clusterings. "thorough":
+        for at most eight; whether the race is sure or not, the problem is also solved
+        from a broad profile and the product plan. While nothing is sure, the search
+        goes on from what the points teach themselves (`SelfLearning`), with one seed
+        after another, until two starts have met at the lowest objective or four seeds
+        have been tried: ten seconds each on two threads. For other costs, and in other
+        tiers than "dense", "thorough" is as "fast".
     checkpoint : path-like or None, default=None
-        A file in which to keep where the solve stands: what is killed goes on from
-        there when the same call is made again, and ends at the same result. It is
-        written after outer iterations as often as takes 5 % of the time, whole or not
-        at all, without pickles; it takes up to a few times the plan's memory for dense
-        costs, far less for point clouds. It stays when the solve has ended: the same
-        call then repeats the last iterations only. One that cannot be written is a
-        warning, and the solve goes on. The file of another problem, of
-        other options (but for `time_limit`, which is that of each call, `n_threads`,
-        `memory_limit`, `callback` and `progress`) or of another version of gwfast is a
-        ValueError.
+        A file that keeps the state of the solve. If a solve was killed, the same call
+        goes on from there and ends at the same result. The file is written after outer
+        iterations, as often as takes 5 % of the time, whole or not at all, without
+        pickles. Its size is up to a few times the plan's memory for dense costs, far
+        less for point clouds. It stays when the solve has ended: the same call then
+        repeats the last iterations only. A file that can't be written is a warning, and
+        the solve goes on. A file of another problem, of other options
+        (except `time_limit`, which counts in each call, `n_threads`, `memory_limit`,
+        `callback` and `progress`) or of another version of gwfast is a ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
-        (with ``init="auto"`` of those that follow the race) and stops the solver by
-        returning true. During the call ``step.coupling`` is the plan, a `Coupling`.
+        (with ``init="auto"``, after each that follows the race); if it returns true,
+        the solver stops. During the call ``step.coupling`` is the plan, a `Coupling`.
     progress : bool or callable, default=False
-        Whether to show a progress bar (lines without the package rich); or a function
-        ``progress(text, done, total)``, whose `total` is None where it is not known.
+        Whether to show a progress bar (lines of text, if the package rich is missing);
+        or a function ``progress(text, done, total)``; `total` is None if not known.
 
     Returns
     -------

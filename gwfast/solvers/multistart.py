@@ -75,26 +75,27 @@ def multistart(
 ) -> GWResult:
     """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
 
-    Costs, their products with the marginals and the buffers are made once; what each
-    start has of its own is, for point clouds, a small matrix, for dense costs a plan.
-    What ``init="auto"`` does on few points, this does on all of them, with starts of
-    your own. Errors and warnings are those of `gromov_wasserstein`.
+    The starts share the costs, the products of these with the marginals, and the
+    buffers; each start has only a small matrix (for point clouds) or a plan (for dense
+    costs) of its own. ``init="auto"`` of `gromov_wasserstein` tries its starts on few
+    points; this function tries the given starts on all points. Errors and warnings are
+    those of `gromov_wasserstein`.
 
     Parameters
     ----------
     cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho
-        The problem, see `gromov_wasserstein`. Or, in the place of `cost_x` and alone,
-        a `QuadraticProblem` or a tuple ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p,
-        q)``.
+        The problem, see `gromov_wasserstein`. `cost_x` may also be a whole problem,
+        given without the others: a `QuadraticProblem` or a tuple ``(cost_x, cost_y)``
+        or ``(cost_x, cost_y, p, q)``.
     starts : int, sequence or None, default=None
         The starts, as for `init` of `gromov_wasserstein`, each with a plan for all
-        points. A number: so many random ones beside the product and profile plans.
-        None: a number that suits the size.
+        points. A number is that of random starts beside the product and profile plans;
+        None chooses it by the size.
     epsilon : float, str or Epsilon, default="auto"
     prune : bool, default=True
-        Drop those that follow another into the same optimum, and the worse half of the
-        others after 8, 20, 40 and 80 outer iterations; what is left takes turns until
-        the best has converged. False takes all of them to the end.
+        Drop starts that follow another into the same optimum and, after 8, 20, 40 and
+        80 outer iterations, the worse half of the others; those left take turns until
+        the best has converged. False takes all starts to the end.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, checkpoint, progress
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
@@ -165,26 +166,27 @@ def tune_epsilon(
 ) -> GWResult:
     """Solve one problem for many epsilons, from large to small.
 
-    At the largest there is a search, as of `gromov_wasserstein`; every other value goes
-    on from the plan of the one before, which takes a fraction of that, and is searched
-    as well only where that plan had matched nothing yet. In the end there is a search
-    at the best value, so that what is returned is no worse than what
+    At the largest epsilon there is a search, as of `gromov_wasserstein`. Every other
+    value goes on from the plan of the one before, which takes a fraction of that; it is
+    searched as well only if that plan had matched nothing yet. In the end there is a
+    search at the best value, so that what is returned is no worse than what
     `gromov_wasserstein` finds there. Errors and warnings are those of
     `gromov_wasserstein`.
 
     Parameters
     ----------
     cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho
-        The problem, see `gromov_wasserstein`. Or, in the place of `cost_x` and alone,
-        a `QuadraticProblem` or a tuple ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p,
-        q)``.
+        The problem, see `gromov_wasserstein`. `cost_x` may also be a whole problem,
+        given without the others: a `QuadraticProblem` or a tuple ``(cost_x, cost_y)``
+        or ``(cost_x, cost_y, p, q)``.
     epsilons : sequence of float or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     starts : "auto", int, sequence or None, default="auto"
-        Of the searches. "auto": those of ``init="auto"``, on few points first where
-        there are many. Others: see `multistart`; 0 is the product and profile plans.
+        Starts of the searches. "auto" is those of ``init="auto"``, which race on few
+        points first if there are many. For other values see `multistart`; 0 is the
+        product and profile plans.
     prune : bool, default=True
-        See `multistart`; "auto" always drops.
+        See `multistart`; with ``starts="auto"`` starts are always dropped.
     key : callable or None, default=None
         ``key(result)`` of the `GWResult` of each epsilon, and of the search in the end;
         the lowest wins. None is its `gw_cost`, as SCOT and GWTune choose. The objective

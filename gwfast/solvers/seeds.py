@@ -36,13 +36,13 @@ class Seeds(Start):
     Parameters
     ----------
     pairs : array-like of int, shape (k, 2)
-        Rows of the first and of the second space that belong together. Those that do
-        not take part in a problem (from row `n_words` of `align` on) are left out with
-        a warning; where none is left that is an error.
+        Rows of the first and of the second space that belong together. Pairs with rows
+        that take no part in a problem (from row `n_words` of `align` on) are left out
+        with a warning; if no pair is left, that is an error.
     share : float, default=1
-        Of the mass, what the pairs get, in (0, 1]; 1 trusts them alone.
+        Share of the mass that the pairs get, in (0, 1]; 1 trusts them alone.
     rest : "product", "profile" or a start, default="profile"
-        What the other mass follows.
+        The start that the other mass follows.
 
     Examples
     --------
@@ -84,8 +84,8 @@ class Seeds(Start):
         Parameters
         ----------
         words_x, words_y : sequence of str
-            Words of the rows that take part, in their order; of a word that comes
-            several times the first counts.
+            Words of the rows that take part, in their order. If a word comes several
+            times, the first row counts.
         **options
             `share` and `rest`.
 
@@ -134,7 +134,7 @@ class Seeds(Start):
         Warns
         -----
         UserWarning
-            If some are not; it says how many are left.
+            If some pairs are not among the words; it says how many are left.
 
         Examples
         --------

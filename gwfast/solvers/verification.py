@@ -57,30 +57,30 @@ def verify(
 ) -> Verification:
     """Check a plan, from whichever solver, against the conditions of optimality.
 
-    All is computed anew in float64 from the plan and the costs. Two point clouds under
-    the squared loss are taken block by block of rows; other costs take about
-    ``24 (n^2 + m^2) + 40 n m`` bytes.
+    All conditions are computed anew in float64 from the plan and the costs. For two
+    point clouds under the squared loss this is done in blocks of rows; for other costs
+    it takes about ``24 (n^2 + m^2) + 40 n m`` bytes.
 
     Parameters
     ----------
     problem : QuadraticProblem
         What the plan is for.
     result : GWResult, Coupling or array-like of shape (n, m)
-        A result is checked with the objectives and the truncation that it reports; that
-        of a problem with other marginals (`p`, `q`, `marginals`) is an error.
+        Of a result, the objectives and the truncation that it reports are checked too;
+        a result of a problem with other marginals (`p`, `q`, `marginals`) is an error.
     epsilon : float or None, default=None
-        In units of cost, as in `gromov_wasserstein` (half of POT's). None is that of
-        the result; a plan that has none needs it. 0 is the exact problem.
+        Regularization in units of cost, as in `gromov_wasserstein` (half of POT's).
+        None is that of the result; a bare plan needs a number. 0 is the exact problem.
     method : {"pgd", "ppa", "bapg"} or None, default=None
-        What the plan should be a fixed point of; None is that of the result, or "pgd".
-        With epsilon 0 only "pgd": there is one kind of stationary plan.
+        The method whose fixed point the plan should be; None is that of the result, or
+        "pgd". With epsilon 0 only "pgd" is taken: there is one kind of stationary plan.
     tol, marginal_tol : float, default=1e-5
-        Those the plan was solved to; with epsilon 0 `tol` is of the gap, as a fraction
-        of the objective. With ``method="bapg"`` `marginal_tol` is for the
-        columns alone, and of a partial plan a fraction of its mass.
+        The tolerances that the plan was solved to. With epsilon 0 `tol` bounds the gap,
+        as a fraction of the objective. With ``method="bapg"`` `marginal_tol` bounds the
+        error of the columns alone; for a partial plan it is a fraction of its mass.
     max_iter : int, default=1000
-        Limit of the iterations from each start of the search for potentials; those of a
-        result mostly need none.
+        Limit of the iterations from each start of the search for potentials; for the
+        potentials of a result mostly none are needed.
     memory_limit : float, str or None, default=None
         As in `gromov_wasserstein`.
 

@@ -2,15 +2,12 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray: TypeAlias = NDArray[np.floating[Any]]
-Float32Array: TypeAlias = NDArray[np.float32]
-Float64Array: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
+from ..kernels.arrays import Float32Array as Float32Array
+from ..kernels.arrays import Float64Array as Float64Array
+from ..kernels.arrays import FloatArray as FloatArray
+from ..kernels.arrays import IntArray as IntArray
 
 MemoryLimit: TypeAlias = float | str | None
 PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import types
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -84,6 +86,55 @@ def test_a_worker_is_killed_and_another_comes(client, workers, expected):
     assert found.n_outer == quiet.n_outer
     assert found.gw_cost == pytest.approx(quiet.gw_cost, rel=1e-6)
     np.testing.assert_array_equal(found.plan, plan)
+
+
+def test_a_worker_may_be_restarted_before_it_begins(client, expected, monkeypatch):
+    places, asked = engine.DaskEngine.places, []
+
+    # The scheduler has forgotten the worker that it named a moment before.
+    def late(self):
+        found = places(self)
+        asked.append(None)
+        if len(asked) == 2:
+            (place, *_) = found.values()
+            return {"tcp://127.0.0.1:9": place}
+        return found
+
+    monkeypatch.setattr(engine.DaskEngine, "places", late)
+    with cluster(client, min_points=100, n_shards=2):
+        found = gwfast.gromov_wasserstein(*problem(), **OPTIONS)
+    assert len(asked) > 2
+    assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-5, abs=1e-8)
+
+
+def test_a_paused_worker_begins_nothing(client, monkeypatch):
+    asked = engine.DaskEngine(client)
+    paused, *running = asked.places()
+    info = client.scheduler_info(n_workers=-1)
+    info["workers"][paused]["status"] = "paused"
+    monkeypatch.setattr(client, "scheduler_info", lambda **_: info)
+    assert [*asked.places()] == running
+
+
+def test_pairs_of_spaces_outlive_a_restart(client, monkeypatch):
+    gather, restarted = client.gather, [CancelledError("scheduler-restart")]
+
+    def gathered(futures):
+        if restarted:
+            raise restarted.pop()
+        return gather(futures)
+
+    monkeypatch.setattr(client, "gather", gathered)
+    assert engine.DaskEngine(client).map(divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
+
+
+def test_pairs_of_spaces_that_workers_die_of(client, monkeypatch):
+    def died(futures):
+        raise distributed.KilledWorker("pair", types.SimpleNamespace(address="here"), 3)
+
+    monkeypatch.setattr(client, "gather", died)
+    with pytest.raises(NoWorkers, match=r"^workers died.*here.* with a checkpoint"):
+        engine.DaskEngine(client).map(divmod, [(7, 2)])
 
 
 SCRIPT = """

@@ -13,7 +13,7 @@ from gwfast.distributed import NoWorkers
 from gwfast.distributed.context import Cluster
 from gwfast.distributed.coupling import ShardedCoupling
 from gwfast.distributed.shard import Missing
-from gwfast.distributed.team import MAX_LOSSES, USABLE, Team, size_of
+from gwfast.distributed.team import MAX_LOSSES, USABLE, Lost, Team, size_of
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.placement import placing
 from gwfast.solvers import checkpoint, levels
@@ -190,6 +190,27 @@ def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever():
     with pytest.raises(NoWorkers, match=r"^shard 0 of 3 was lost .* run out of memory"):
         solve(clouds(), engine)
     assert len(engine.asked) <= 3 * (MAX_LOSSES + 1)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_shard_that_is_lost_after_few_answers_is_not_begun_for_ever(every):
+    class Dying(Workers):
+        def _answer(self, handle, method, args):
+            answer = super()._answer(handle, method, args)
+            if method == "iterate" and not isinstance(answer, Exception):
+                assert self.asked.count(method) < 1000
+                if self.asked.count(method) % every == 0:
+                    self.die(handle[1])
+                    self.join()
+                    return Lost()
+            return answer
+
+    engine = Dying(1)
+    with pytest.raises(
+        NoWorkers, match=r"^shard 0 of 1 .* workers .* with a checkpoint"
+    ):
+        solve(clouds(), engine, 1)
+    assert engine.died <= 3 * MAX_LOSSES
 
 
 def test_no_workers_at_all():
