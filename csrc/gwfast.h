@@ -36,12 +36,12 @@ typedef struct {
 
     /* float32 only. */
 
-    /* out[i][j] = exp((f[i] + g[j] - (a b)[i][j]) / epsilon + g_rest[j]), columns[j] +=
-     * column sums unless NULL. Returns the largest exponent. */
+    /* out[i][j] = exp((f[i] + g[j] - (a b)[i][j]) / epsilon + f_rest[i] + g_rest[j]),
+     * columns[j] += column sums unless NULL. Returns the largest exponent. */
     float (*gibbs_product_rows)(const float *a, const float *b, ptrdiff_t k,
-                                const double *f, const float *g, const float *g_rest,
-                                float inv_epsilon, float *out, double *columns,
-                                ptrdiff_t rows, ptrdiff_t m);
+                                const float *f, const float *f_rest, const float *g,
+                                const float *g_rest, float inv_epsilon, float *out,
+                                double *columns, ptrdiff_t rows, ptrdiff_t m);
 
     /* Entries w = u k[j] v[j] of the plan that are at least `row` or col[j]: how many
      * there are; the others' sum, and block[j] += the others. */

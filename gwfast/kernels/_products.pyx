@@ -20,7 +20,6 @@ from ._rows cimport (
     Rows,
     as_rows,
     blas_team,
-    centered,
     check,
     check_matrix,
     chunk_length,
@@ -29,7 +28,7 @@ from ._rows cimport (
     gwf_depth,
     isa,
     real,
-    rounded_off,
+    in_parts,
     row_stride,
     team,
 )
@@ -244,11 +243,9 @@ def gibbs_product(
     check_matrix("out", out.shape[0], out.shape[1], n, m)
     work.check(n, m, False)
     peaks = np.full(chunks, -INFINITY, dtype=np.float32)
-    f_shifted, g_low = centered(f, g, False)
     cdef float[::1] peak = peaks
-    cdef const double[::1] h = f_shifted
-    cdef const float[::1] low = g_low
-    cdef const float[::1] rest = rounded_off(g, g_low, epsilon)
+    cdef const float[::1] h, h_rest, low, low_rest
+    h, h_rest, low, low_rest = in_parts(f, g, epsilon)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
@@ -257,9 +254,9 @@ def gibbs_product(
             i = chunk * size
             while i < end:
                 most = isa.gibbs_product_rows(
-                    &a[i, 0], <const float *>&b.packed[0], k, &h[i], &low[0], &rest[0],
-                    inv_epsilon, &out[i, 0], &work.totals[chunk, 0],
-                    min(PRODUCT_ROWS, end - i), m)
+                    &a[i, 0], <const float *>&b.packed[0], k, &h[i], &h_rest[i],
+                    &low[0], &low_rest[0], inv_epsilon, &out[i, 0],
+                    &work.totals[chunk, 0], min(PRODUCT_ROWS, end - i), m)
                 peak[chunk] = max(peak[chunk], most)
                 i = i + PRODUCT_ROWS
         work.reduce(n_threads)

@@ -95,8 +95,8 @@ cdef extern from "gwfast.h" nogil:
         const gwf_f32 *f32
         const gwf_f64 *f64
         float (*gibbs_product_rows)(const float *, const float *, ptrdiff_t,
-                                    const double *, const float *, const float *,
-                                    float, float *, double *, ptrdiff_t,
+                                    const float *, const float *, const float *,
+                                    const float *, float, float *, double *, ptrdiff_t,
                                     ptrdiff_t) noexcept nogil
         ptrdiff_t (*count_row)(const float *, float, const float *, float,
                                const float *, double *, float *,
@@ -205,8 +205,7 @@ cdef class Product(Rows):
 
 
 cdef class Gibbs(Product):
-    cdef const double[::1] f
-    cdef const float[::1] g, g_rest
+    cdef const float[::1] f, f_rest, g, g_rest
     cdef float inv_epsilon
 
 
@@ -246,4 +245,6 @@ cdef int check_matrix(
 cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
                  real[::1] low) noexcept nogil
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
-cdef rounded_off(const double[::1] g, centered_g, double epsilon)
+cdef tuple in_parts(
+    const double[::1] f, const double[::1] g, double epsilon, logarithms=*
+)

@@ -400,17 +400,19 @@ cdef class Product(Rows):
 
 
 cdef class Gibbs(Product):
-    """``exp((f_i + g_j - (left @ right)_ij) / epsilon)``, made when asked for."""
+    """``exp((f_i + g_j - (left @ right)_ij) / epsilon)``, made when asked for, by
+    default; with the `logarithms` of scalings, u (n,) and v (m,) in float64, that
+    kernel scaled by these, rounded as it is without them.
+    """
 
     def __init__(
         self, const float[:, ::1] left, Panels right not None, const double[::1] f,
-        const double[::1] g, double epsilon,
+        const double[::1] g, double epsilon, logarithms=None,
     ):
         Product.__init__(self, left, right)
         check("f", f.shape[0], self.n)
         check("g", g.shape[0], self.m)
-        self.f, low = centered(f, g, False)
-        self.g, self.g_rest = low, rounded_off(g, low, epsilon)
+        self.f, self.f_rest, self.g, self.g_rest = in_parts(f, g, epsilon, logarithms)
         self.inv_epsilon = <float>(1.0 / epsilon)
 
     cdef const void *at(
@@ -418,8 +420,9 @@ cdef class Gibbs(Product):
     ) noexcept nogil:
         isa.gibbs_product_rows(&self.left[i, 0],
                                <const float *>&self.right.packed[0], self.k,
-                               &self.f[i], &self.g[0], &self.g_rest[0],
-                               self.inv_epsilon, scratch, NULL, rows, self.m)
+                               &self.f[i], &self.f_rest[i], &self.g[0],
+                               &self.g_rest[0], self.inv_epsilon, scratch, NULL, rows,
+                               self.m)
         return scratch
 
 
@@ -580,18 +583,33 @@ cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
         low[j] = <real>(-GWF_HUGE if less < -GWF_HUGE else less)
 
 
-cdef rounded_off(const double[::1] g, centered_g, double epsilon):
-    """What rounding took from `g` in `centered`, in units of `epsilon`, float32.
+cdef tuple in_parts(
+    const double[::1] f, const double[::1] g, double epsilon, logarithms=None
+):
+    """What exponents are made of, all float32: `f` as `centered` makes it, what is to
+    be added in units of `epsilon`, and the same of `g`.
 
-    Small beside the potentials but not beside epsilon: with it the kernel keeps the
-    marginals that its potentials were made for.
+    What is added is what rounding took from a potential, which is small beside that
+    but not beside epsilon, so that the kernel keeps the marginals that its potentials
+    were made for; and the logarithms of scalings where there are such. Scalings moved
+    into the potentials would have every sum of these with a cost rounded otherwise.
     """
-    cdef const float[::1] low = centered_g
-    rest = np.zeros(g.shape[0], FLOAT32)
-    cdef float[::1] out = rest
-    cdef double shift = middle(g)
+    shift = middle(g)
+    logs_f, logs_g = (None, None) if logarithms is None else logarithms
+    return (*rounded(np.add(f, shift), epsilon, logs_f),
+            *rounded(np.subtract(g, shift), epsilon, logs_g))
+
+
+cdef tuple rounded(const double[::1] x, double epsilon, const double[::1] logarithms):
+    """`x` in float32, and the rest of it in units of `epsilon` with the logarithms."""
+    made, rest = np.empty((2, x.shape[0]), FLOAT32)
+    cdef float[::1] low = made, out = rest
+    cdef double left
     cdef ptrdiff_t j
-    for j in range(g.shape[0]):
-        if g[j] > -GWF_HUGE:
-            out[j] = <float>((g[j] - shift - low[j]) / epsilon)
-    return rest
+    if logarithms is not None:
+        check("logarithms", logarithms.shape[0], x.shape[0])
+    for j in range(x.shape[0]):
+        low[j] = <float>(-GWF_HUGE if x[j] < -GWF_HUGE else x[j])
+        left = (x[j] - low[j]) / epsilon if x[j] > -GWF_HUGE else 0.0
+        out[j] = <float>(left if logarithms is None else left + logarithms[j])
+    return made, rest

@@ -32,9 +32,12 @@ def Product(left, right):
     return left.astype(np.float64) @ right
 
 
-def Gibbs(left, right, f, g, epsilon):
+def Gibbs(left, right, f, g, epsilon, logarithms=None):
+    exponent = _exponent(Product(left, right), f, g, epsilon)
+    if logarithms is not None:
+        exponent = exponent + np.add.outer(*logarithms)
     with np.errstate(over="ignore", under="ignore"):
-        return np.exp(_exponent(Product(left, right), f, g, epsilon))
+        return np.exp(exponent)
 
 
 def exp(x, out, n_threads=1):

@@ -322,12 +322,18 @@ class TiledKernel(Kernel):
         return 2 * (float(cost.max()) - float(cost.min()))
 
     def _make(self, potentials, epsilon, q, scalings):
-        f, g = potentials.f, potentials.g
-        self.rows = Gibbs(self.left, self.right, f, g, epsilon)
+        self._potentials = potentials.f, potentials.g
+        self.rows = Gibbs(self.left, self.right, *self._potentials, epsilon)
         # An iteration to find the largest exponent costs as much as one that gets on;
         # sums that overflow show in the scalings.
         return -np.inf
 
     def coupling(self, solution):
-        f, g = solution.potentials.f, solution.potentials.g
-        return FactoredCoupling(self.left, self.y, f, g, self.epsilon, self.n_threads)
+        # Only the kernel itself, scaled, is rounded as the marginals were that it has.
+        with np.errstate(divide="ignore"):
+            u, v = (
+                np.log(one, dtype=np.float64)
+                for one in (solution.scalings.u, solution.scalings.v)
+            )
+        given = self.left, self.y, *self._potentials, self.epsilon, self.n_threads
+        return FactoredCoupling(*given, logarithms=(u, v))

@@ -41,7 +41,6 @@ VALUES = {
 EXPECTED = (
     Status.CONVERGED,
     Status.MAX_OUTER,
-    Status.CIRCLE,
     Status.PRECISION,
     Status.STOPPED,
 )

@@ -1,8 +1,11 @@
 """Outer iterations that go round: where the objective is not concave, plain steps may
-come back to where they were some steps before, and would for ever.
+come back to where they were before, and would for ever.
+
+With exact linear problems and symmetric costs they go to and fro between two plans: a
+step from T minimizes ``<lin_cost(T), T'> - epsilon * (entropies of T and T')`` over T',
+which is symmetric in both but for constants, so it falls until T' leads back to T.
 """
 
-from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -10,71 +13,91 @@ import numpy as np
 from ..linear.log_domain import Potentials
 from ..linear.marginals import restored_potentials
 
-# Steps of the longest circle that is looked for, and rounds after which it is one.
-MOST_STEPS, ROUNDS = 4, 3
-# Relative difference of objectives, and of entries of plans, of what is the same again,
-# or of both as a fraction of what the last step has moved them by: linear problems are
-# not solved to the last digit. And the relative change from which on steps are going
-# somewhere: those that converge in a spiral soon become smaller.
-SAME, NOISE, MIN_CHANGE = 1e-5, 5e-4, 0.05
+# Iterations, one after the other, each of which has come nearer to the plan two before
+# it than to the last: of noise about one plan half are.
+ROUND = 20
+# Factor of the change meanwhile up to which steps to and fro get shorter: these settle.
+SETTLES = 0.8
+# Times that steps are damped, each time to half their length, before the loop ends:
+# some semi-relaxed problems of ten points need seven.
+MOST_DAMPED = 8
 
 
 class _Step(NamedTuple):
-    gw_cost: float
     potentials: Potentials
     epsilon: float
+    change: float
 
 
 class Circles:
-    """Watches the iterations of one loop."""
+    """Watches the iterations of one loop, and says when to damp them.
+
+    Attributes
+    ----------
+    ends : bool
+        Whether damping was no help: the loop is to end at the next plan that is as low
+        as any on its round.
+    """
 
     def __init__(self):
-        self._steps, self._in_a_row = deque(maxlen=MOST_STEPS), {}
+        # How often the loop went round, and whether it does and waits for a low plan.
+        self._steps, self._n_found, self._waits = [], 0, False
 
     def export(self):
         """A tree from which `restore` takes what was noted."""
-        steps = [
-            (one.gw_cost, one.potentials.export(), one.epsilon) for one in self._steps
-        ]
-        return dict(steps=steps, in_a_row=list(self._in_a_row.items()))
+        steps = [(one.potentials.export(), *one[1:]) for one in self._steps]
+        return dict(steps=steps, n_found=self._n_found, waits=self._waits)
 
     def restore(self, saved, shape):
         """Take the notes that another exported, of a problem of this shape."""
-        for gw_cost, potentials, epsilon in saved["steps"]:
-            made = restored_potentials(potentials, shape)
-            self._steps.append(_Step(float(gw_cost), made, float(epsilon)))
-        self._in_a_row.update((int(ago), int(n)) for ago, n in saved["in_a_row"])
+        if "n_found" not in saved:
+            return  # from before steps were damped
+        self._n_found, self._waits = int(saved["n_found"]), bool(saved["waits"])
+        self._steps = [
+            _Step(restored_potentials(one, shape), *map(float, rest))
+            for one, *rest in saved["steps"]
+        ]
 
-    def add(self, gw_cost, change, potentials, epsilon):
-        """Take note of an iteration, with its epsilon in the units of the potentials;
-        returns the steps of the circle that it goes round in, or 0.
+    def clear(self):
+        """Forget the last iterations, as others came between that were not seen."""
+        self._steps = []
+
+    @property
+    def ends(self):
+        return self._n_found > MOST_DAMPED
+
+    def add(self, potentials, epsilon, change, *, too_far, low):
+        """Take note of an iteration, with its epsilon in the units of the potentials,
+        by whether steps are known to be `too_far` and its plan is as `low` as any of
+        the last; returns whether to damp the next ones.
         """
-        step, found = _Step(gw_cost, potentials, epsilon), 0
-        if not change > MIN_CHANGE:
-            self._steps.clear()
-        for ago in range(2, len(self._steps) + 1):
-            same = _same(step, self._steps[-ago], self._steps[-1])
-            self._in_a_row[ago] = self._in_a_row.get(ago, 0) + 1 if same else 0
-            if not found and self._in_a_row[ago] >= ROUNDS * ago:
-                found = ago
-        self._steps.append(step)
-        return found
+        if self.ends:
+            return False
+        goes_round = self._goes_round(_Step(potentials, epsilon, change)) or too_far
+        if goes_round and not self._waits:
+            self._waits, self._n_found = True, self._n_found + 1
+        damps = self._waits and low and not self.ends
+        if damps:
+            self._steps, self._waits = [], False
+        return damps
+
+    def _goes_round(self, step):
+        known = [*self._steps, step]
+        if len(known) > 2 and not _returns(*known[-3:]):
+            known = known[-2:]
+        self._steps = known[-ROUND:]
+        return len(known) > ROUND and step.change > SETTLES * known[0].change
 
 
-def _same(one, other, last):
-    """Whether a step has come to where another was; the `last` one came between."""
-    if one.epsilon != other.epsilon:
+def _returns(first, last, now):
+    """Whether a step comes back towards where the last one came from."""
+    if not first.epsilon == last.epsilon == now.epsilon:
         return False
-    noise = SAME * abs(one.gw_cost), SAME * one.epsilon
-    if one.epsilon == last.epsilon:
-        noise = np.maximum(noise, NOISE * _distances(one, last))
-    return bool(np.all(_distances(one, other) <= noise))
+    return _distance(now, first) < _distance(now, last)
 
 
-def _distances(one, other):
-    """Difference of objectives, and of exponents in plans, in units of the potentials,
-    at most.
-    """
+def _distance(one, other):
+    """Difference of exponents in plans, in units of the potentials, at most."""
     # A point without mass has a potential of -inf.
     df, dg = (
         now[both] - before[both]
@@ -86,7 +109,6 @@ def _distances(one, other):
             )
         )
     )
-    moved = 0.0
-    if len(df) and len(dg):  # else plans without mass
-        moved = max(df.max() + dg.max(), -(df.min() + dg.min()))
-    return np.array([abs(one.gw_cost - other.gw_cost), moved])
+    if not (len(df) and len(dg)):
+        return 0.0  # plans without mass
+    return max(df.max() + dg.max(), -(df.min() + dg.min()))

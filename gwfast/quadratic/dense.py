@@ -110,7 +110,7 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
 
     def fork(self):
         other = super().fork()
-        other.products = self.products.fork()
+        other.products, other._damping = self.products.fork(), 0.0
         other.forget()
         return other
 
@@ -171,6 +171,8 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         start, extrapolated = self._history.begin(before)
         rows, cols = kernel.scale(solution.scalings)
         self.state, self._buffer.array = kernel.rows, before
+        if self._damping:
+            rows, cols = self._mix(before)
         self._history.add(start, self.state)
         if extrapolated:
             # The plan that this one came from was never made but for these rows.
@@ -182,16 +184,14 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         else:
             change, moved = self.distance_to(before)
             change /= self.problem.rule.plan_mass(rows)
+        # Of the step as it would be undamped.
+        change, moved = change / (1.0 - self._damping), moved / (1.0 - self._damping)
         self._change = change
         if self._depth > 1 and self.precision.itemsize <= 4:
             deepens = change <= MAX_DEEPENING_CHANGE
             self._history.depth = self._depth if deepens else 1
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
-
-    def distance_to(self, plan):
-        """Of the state, the sum of absolute differences and their Frobenius norm."""
-        return _kernels.distance(self.state, plan, self.n_threads)
 
     def coupling(self, kernel, solution):
         return ArrayCoupling(self.state, self.n_threads)

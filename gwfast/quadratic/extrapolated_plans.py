@@ -5,6 +5,7 @@ lead: the product is linear in the plan, so it is what moves.
 import numpy as np
 
 from ..kernels import _kernels
+from ..utils.blocks import row_blocks
 from .plan_history import PlanHistory
 from .resuming import ResumableDense
 
@@ -13,7 +14,10 @@ SAMPLE_ROWS = {4: 64, 8: 32}
 
 
 class ExtrapolatedPlans(ResumableDense):
-    """The part in that of `Dense`."""
+    """The part in that of `Dense`; and how steps are damped."""
+
+    # Share of the plan before in each that is taken.
+    _damping = 0.0
 
     def standing(self):
         """Marginals and entropy of where the linearized cost is from: of the state, or
@@ -40,6 +44,22 @@ class ExtrapolatedPlans(ResumableDense):
 
     def tighten(self):
         self.products.tighten()
+
+    def damp(self):
+        if not self.method.alternating:  # its half-steps each meet one marginal
+            self._damping = (1.0 + self._damping) / 2.0
+            self.forget()
+
+    def _mix(self, before):
+        """Have the state keep its share of the plan before; returns its marginals."""
+        for some in row_blocks(*self.problem.shape):
+            self.state[some] *= 1.0 - self._damping
+            self.state[some] += self._damping * before[some]
+        return (self.state.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
+
+    def distance_to(self, plan):
+        """Of the state, the sum of absolute differences and their Frobenius norm."""
+        return _kernels.distance(self.state, plan, self.n_threads)
 
     def _beside(self):
         """What moves with the product; the entropy nearly does."""

@@ -188,6 +188,12 @@ class Linearization:
     def tighten(self):
         """Make what is made to a tolerance to a tighter one from now on."""
 
+    def damp(self):
+        """Take half as much of each plan from now on, and the rest of the state as it
+        was: steps have the same fixed points, and those that go round do not any more.
+        Does nothing where that is not known.
+        """
+
     def contraction(self, epsilon):
         """A bound on the factor by which a step at the state, with that epsilon in the
         units of kernels, multiplies small changes; infinite where none is known.

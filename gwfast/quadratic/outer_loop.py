@@ -20,7 +20,15 @@ from .inner_schedule import InnerSchedule
 from .methods import PGD, step_of
 from .short_steps import ShortLoop, ShortSteps
 from .solution import Solution
-from .stopping import LOOK_EVERY, Seen, has_stalled, stands_still
+from .stopping import (
+    LOOK_EVERY,
+    STALLED_AFTER,
+    Seen,
+    has_stalled,
+    is_low,
+    rises,
+    stands_still,
+)
 
 # Largest change of a plan that may be rounding and still counts as none.
 MAX_ROUNDED = 0.01
@@ -28,6 +36,10 @@ MAX_ROUNDED = 0.01
 # near by chance: at so small an epsilon what is next to nothing grows to everything in
 # an iteration. A small change has to be followed by another.
 UNSTABLE = 1e-3
+# Iterations of which a plan has to be the lowest before proximal steps that lead too
+# far are damped: they wander, without a period. Of 200 random semi-relaxed problems of
+# up to 12 points 1 ended above POT's loss with 20 of them, none with 200.
+WANDERS = 200
 
 
 class OuterLoop(ShortLoop):
@@ -85,9 +97,8 @@ class OuterLoop(ShortLoop):
         self._short_steps = ShortSteps(linearization, self._schedule)
         self._extrapolation = extrapolation_of(linearization)
         self._contraction = Contraction(linearization, epsilons.last)
-        # Whether the last iteration had settled, whether it lacked but a last look, and
-        # whether it goes round.
-        self._settled = self._confirming = self._circling = False
+        # Whether the last iteration had settled, and whether it lacked but a last look.
+        self._settled = self._confirming = False
 
     def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
@@ -130,7 +141,7 @@ class OuterLoop(ShortLoop):
         epsilon = self.epsilons.at(len(self.history))
         given = linearization.cost_scale, linearization.precision
         # The last plan that the limit allows has to keep its marginals too.
-        thorough = self._settled or self._circling
+        thorough = self._settled or self._circles.ends
         thorough = thorough or len(self.history) + 1 >= limits.max_outer
         options = self._schedule.options(limits, self.change, thorough)
         options |= limits.clock(1, self._seconds)
@@ -163,10 +174,15 @@ class OuterLoop(ShortLoop):
         final = epsilon == self.epsilons.last
         hidden = self._settle(seen, limits.rule, final)
         status = self._status(stepped, limits, thorough, late, final, floor, callback)
-        if status in (None, Status.MAX_OUTER) and self._circling:
-            status = Status.CIRCLE
+        proximal = linearization.method.proximal
+        looked_at = WANDERS if proximal else STALLED_AFTER
+        low = is_low(self.history, seen.cost_tol, looked_at)
+        if status in (None, Status.MAX_OUTER) and self._circles.ends:
+            status = Status.CIRCLE if thorough and low else status
         if status is None:
-            self._watch(limits, inner_epsilon)
+            # Proximal steps that are not too large let the objective fall.
+            too_far = proximal and stands and rises(self.history, rounding)
+            self._damp(inner_epsilon, too_far, low)
             if final and alone and not self._confirming and not hidden:
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
@@ -222,14 +238,6 @@ class OuterLoop(ShortLoop):
             return False
         growing = seen.change > 2 * self.history[-2:][0].change
         return not seen.confirming or (growing and seen.change > seen.asked_tol)
-
-    def _watch(self, limits, epsilon):
-        """See whether the loop goes round, and should end with the next iteration."""
-        given = self.gw_cost, self.change, self._potentials, epsilon
-        circle = self._circles.add(*given)
-        # At that of its plans at which the limit would end it.
-        left = limits.max_outer - len(self.history) - 1
-        self._circling = circle > 0 and left % circle == 0
 
     def _status(self, stepped, limits, thorough, late, final, floor, callback):
         """Why the loop ends with the last iteration, or None."""

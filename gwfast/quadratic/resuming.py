@@ -39,8 +39,7 @@ class ResumableLoop:
             for number, *others, n_inner, seconds in saved["history"]
         ]
         self._moves = [float(moved) for moved in saved["moves"]]
-        settled = map(bool, saved["settled"])
-        self._settled, self._confirming, self._circling = settled
+        self._settled, self._confirming, *_ = map(bool, saved["settled"])
         self._schedule.restore(saved["schedule"])
         self._extrapolation.restore(saved["extrapolation"])
         self._circles.restore(saved["circles"], shape)
@@ -61,7 +60,7 @@ class ResumableLoop:
             history=self.history,
             moves=self._moves,
             seconds=max(self.seconds, last),
-            settled=(self._settled, self._confirming, self._circling),
+            settled=(self._settled, self._confirming),
             schedule=self._schedule.export(),
             extrapolation=self._extrapolation.export(),
             circles=self._circles.export(),
@@ -97,6 +96,7 @@ class ResumableDense(Linearization):
             history=self._history.export(),
             products=self.products.export(),
             was_whole=self._was_whole,
+            damping=self._damping,
         )
 
     def restore(self, saved):
@@ -118,6 +118,7 @@ class ResumableDense(Linearization):
         self._history.restore(saved["history"], *kind)
         self.products.restore(saved["products"], *kind)
         self._was_whole = bool(saved["was_whole"])
+        self._damping = float(saved.get("damping", 0.0))
 
 
 class ResumableFactored(Linearization):

@@ -10,7 +10,6 @@ from ..kernels._outer_steps import DECIDE, MORE, OTHERWISE
 from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
-from .circles import Circles
 from .extrapolation import MAX_CHANGE
 from .resuming import ResumableLoop
 from .stopping import LOOK_EVERY
@@ -53,6 +52,10 @@ class ShortSteps:
         begun = saved["begun"]
         self._begun = None if begun is None else (int(begun[0]), float(begun[1]))
         self._value = float(saved["value"])
+
+    def stop(self):
+        """Leave all iterations from now on to the loop."""
+        self._pays = False
 
     def take(self, done, limits, epsilon, potentials, change, at_once=LOOK_EVERY):
         """Iterate until there is something to decide, or the next iteration is one to
@@ -149,7 +152,7 @@ class ShortLoop(ResumableLoop):
         if not steps:
             return None, None
         self._extrapolation.reset()
-        self._circles, self._circling = Circles(), False
+        self._circles.clear()
         if decides:
             known = limits, self.history[-2].gw_cost, callback
             how = dict(thorough=False, late=False, alone=False)
@@ -173,6 +176,14 @@ class ShortLoop(ResumableLoop):
                 seconds=time.perf_counter() - began,
             )
         )
+
+    def _damp(self, epsilon, too_far, low):
+        """Have steps that go round be shorter."""
+        given = self._potentials, epsilon, self.change
+        if self._circles.add(*given, too_far=too_far, low=low):
+            self._extrapolation.reset()
+            self._short_steps.stop()
+            self.linearization.damp()
 
     def _stops(self, callback, stepped):
         """Whether what a callback returns of the last iteration ends the loop."""

@@ -149,6 +149,18 @@ def stands_still(history, cost_tol):
     return late > CLEARLY * early and after > before - cost_tol
 
 
+def is_low(history, cost_tol, most=STALLED_AFTER):
+    """Whether the last plan is as good as any of so many iterations before it."""
+    lowest = min(step.gw_cost for step in history[-most:])
+    return history[-1].gw_cost <= lowest + cost_tol
+
+
+def rises(history, rounding):
+    """Whether the objective rose in the last row of iterations, beyond rounding."""
+    costs = [step.gw_cost for step in history[-STALLED_AFTER:]]
+    return any(late > early + rounding for early, late in itertools.pairwise(costs))
+
+
 def _halves(steps):
     half = len(steps) // 2
     return steps[:half], steps[half:]

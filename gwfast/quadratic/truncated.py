@@ -180,6 +180,11 @@ class TruncatedDense(dense.Dense):
     def drop_truncation(self):
         self._whole_next = self._stale = True
 
+    def damp(self):
+        # Parts are for plans that settle.
+        self.state, self._turn, self._truncate_below = self.state, None, -1.0
+        super().damp()
+
     def use_full_kernel(self):
         if self._part is None:
             self._whole_next = super().use_full_kernel()

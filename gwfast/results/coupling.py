@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..kernels import _kernels, _products
-from ..kernels._rows import Gibbs, Panels, aligned_empty
+from ..kernels._rows import ColumnSums, Gibbs, Panels, aligned_empty
 from ..utils.blocks import row_blocks
 from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_array, as_count
@@ -146,8 +146,13 @@ class Coupling:
     @property
     def marginals(self) -> tuple[Float64Array, Float64Array]:
         """Row sums (n,) and column sums (m,), float64."""
-        ones = [np.ones((size, 1), dtype=np.float32) for size in self.shape]
-        return self._apply(ones[1])[1], self.T._apply(ones[0])[1]
+        rows, cols = np.empty(self.shape[0]), np.zeros(self.shape[1])
+        for some in row_blocks(*self.shape):
+            block, part = self._rows(some), np.empty(self.shape[1])
+            work = ColumnSums(*block.shape)
+            _kernels.marginals(block, rows[some], part, work, self.n_threads)
+            cols += part
+        return rows, cols
 
     @property
     def T(self) -> Coupling:
@@ -218,29 +223,33 @@ class ArrayCoupling(Coupling):
 
 
 class FactoredCoupling(Coupling):
-    """A plan ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``, rows of which are
-    made when they are needed.
+    """A plan ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``, or that with the
+    `logarithms` of scalings (n,) and (m,); rows are made when they are needed.
     """
 
     form = "factors"
 
-    def __init__(self, left, right, f, g, epsilon, n_threads):
+    def __init__(self, left, right, f, g, epsilon, n_threads, logarithms=None):
         super().__init__((len(left), len(right)), n_threads)
         self.left, self.right, self.f, self.g = left, right, f, g
         self.epsilon = epsilon
+        self.logarithms = logarithms or tuple(map(np.zeros, self.shape))
         self._panels = Panels(right, True, n_threads=n_threads)
 
     @property
     def nbytes(self):
-        arrays = self.left, self.right, self.f, self.g, self._panels
+        arrays = self.left, self.right, self.f, self.g, *self.logarithms, self._panels
         return sum(array.nbytes for array in arrays)
 
     def _transposed(self):
         swapped = self.right, self.left, self.g, self.f
-        return FactoredCoupling(*swapped, self.epsilon, self.n_threads)
+        given = *swapped, self.epsilon, self.n_threads
+        return FactoredCoupling(*given, self.logarithms[::-1])
 
     def _made(self, rows=slice(None)):
-        return Gibbs(self.left[rows], self._panels, self.f[rows], self.g, self.epsilon)
+        potentials, (u, v) = (self.f[rows], self.g), self.logarithms
+        given = self.left[rows], self._panels, *potentials, self.epsilon, (u[rows], v)
+        return Gibbs(*given)
 
     def _toarray(self):
         return self._rows(slice(None))

@@ -128,6 +128,27 @@ def read(rows, n_threads):
     return same, [v, error, col_lost, _kernels.entropy(rows, n_threads)]
 
 
+def test_scalings_leave_a_kernel_rounded_as_it_is(isa):
+    """Where epsilon is small rounding moves each entry by hundreds of its digits."""
+    rng, n, m, epsilon = np.random.default_rng(5), 37, 21, 1e-4
+    left, right = rng.random((n, 3), np.float32), rng.random((m, 3), np.float32)
+    g = rng.random(m)
+    # Exponents of up to zero in each row.
+    cost = left.astype(np.float64) @ right.T
+    given = left, _rows.Panels(right, True), (cost - g).min(axis=1), g, epsilon
+    u, v = np.exp(rng.normal(size=n)), np.exp(rng.normal(size=m))
+    u[3] = v[5] = 0.0
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(u), np.log(v)
+    expected = u[:, None] * stored(_rows.Gibbs(*given)) * v
+    came = stored(_rows.Gibbs(*given, logarithms))
+    np.testing.assert_allclose(came, expected, rtol=2e-5, atol=1e-37)
+    assert (came > 1e-3).sum() >= n - 1
+    absorbed = given[2] + epsilon * logarithms[0], g + epsilon * logarithms[1]
+    other = stored(_rows.Gibbs(*given[:2], *absorbed, epsilon))
+    assert not np.allclose(other, expected, rtol=2e-5, atol=1e-37)
+
+
 @pytest.mark.parametrize("kind", mostly_slow(["Product", "Gibbs"], fast=["Gibbs"]))
 def test_rows_made_in_several_strips_give_what_stored_ones_give(kind, isa):
     n, m = 8443, 4001
