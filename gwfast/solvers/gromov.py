@@ -310,7 +310,8 @@ def solve(problem, options):
             start = Product()
     kind["races"] = start is None
     tier = choose(problem, options.tier, limit, threads, **kind)
-    placement = placement_of(problem, method)
+    # On other workers, or on more of them, a solve goes on.
+    placement = placement_of(problem, method) is not None
     parts = dict(init=start, method=method, tier=tier, placement=placement)
     checkpoint = opened(problem, options, **parts)
     options = dataclasses.replace(
