@@ -62,6 +62,10 @@ class Circles:
         """Forget the last iterations, as others came between that were not seen."""
         self._steps = []
 
+    def give_up(self):
+        """Have the loop end, as its steps cannot be damped."""
+        self._n_found = MOST_DAMPED + 1
+
     @property
     def ends(self):
         return self._n_found > MOST_DAMPED

@@ -46,9 +46,11 @@ class ExtrapolatedPlans(ResumableDense):
         self.products.tighten()
 
     def damp(self):
-        if not self.method.alternating:  # its half-steps each meet one marginal
-            self._damping = (1.0 + self._damping) / 2.0
-            self.forget()
+        if self.method.alternating:  # its half-steps each meet one marginal
+            return False
+        self._damping = (1.0 + self._damping) / 2.0
+        self.forget()
+        return True
 
     def _mix(self, before):
         """Have the state keep its share of the plan before; returns its marginals."""

@@ -191,8 +191,9 @@ class Linearization:
     def damp(self):
         """Take half as much of each plan from now on, and the rest of the state as it
         was: steps have the same fixed points, and those that go round do not any more.
-        Does nothing where that is not known.
+        Returns whether it does: not where plans are never made, or half at a time.
         """
+        return False
 
     def contraction(self, epsilon):
         """A bound on the factor by which a step at the state, with that epsilon in the

@@ -182,8 +182,9 @@ class OuterLoop(ShortLoop):
         if status is None:
             # Proximal steps that are not too large let the objective fall.
             too_far = proximal and stands and rises(self.history, rounding)
-            self._damp(inner_epsilon, too_far, low)
-            if final and alone and not self._confirming and not hidden:
+            damped = self._damp(inner_epsilon, too_far, low)
+            tried = final and alone and not self._confirming and not hidden
+            if tried and not damped:
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
                 failed = self._extrapolation.advance(

@@ -178,12 +178,14 @@ class ShortLoop(ResumableLoop):
         )
 
     def _damp(self, epsilon, too_far, low):
-        """Have steps that go round be shorter."""
+        """Have steps that go round be shorter; returns whether they are from now on."""
         given = self._potentials, epsilon, self.change
-        if self._circles.add(*given, too_far=too_far, low=low):
-            self._extrapolation.reset()
+        damps = self._circles.add(*given, too_far=too_far, low=low)
+        if damps:
             self._short_steps.stop()
-            self.linearization.damp()
+            if not self.linearization.damp():
+                self._circles.give_up()
+        return damps
 
     def _stops(self, callback, stepped):
         """Whether what a callback returns of the last iteration ends the loop."""

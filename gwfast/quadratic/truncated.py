@@ -183,7 +183,7 @@ class TruncatedDense(dense.Dense):
     def damp(self):
         # Parts are for plans that settle.
         self.state, self._turn, self._truncate_below = self.state, None, -1.0
-        super().damp()
+        return super().damp()
 
     def use_full_kernel(self):
         if self._part is None:
