@@ -199,3 +199,18 @@ def test_advice_names_the_limit_that_was_reached():
     assert inner.status == outer.status == Status.MAX_OUTER
     assert inner.advice.endswith(INNER_ADVICE)
     assert outer.advice == Status.MAX_OUTER.advice
+
+
+def test_a_warm_start_that_goes_round_ends_and_the_problem_goes_on():
+    """On leading eigenvectors no plans are kept that could be mixed."""
+    rng = np.random.default_rng(700)
+    x = rng.standard_normal((700, 50)) * (1 + np.arange(50)) ** -0.5
+    x += 0.5 * rng.standard_exponential((700, 1)) * rng.standard_normal(50)
+    turn = np.linalg.qr(rng.standard_normal((50, 50)))[0]
+    y = rng.permutation((x + 0.3 * x.std() * rng.standard_normal(x.shape)) @ turn)
+    costs = [gwfast.PointCloud(side).to_dense().matrix for side in (x, y)]
+    result = gwfast.gromov_wasserstein(
+        *costs, epsilon="1.75%", init="product", dtype="float64"
+    )
+    assert result.converged
+    assert result.n_outer < 100
