@@ -179,6 +179,8 @@ class ShortLoop(ResumableLoop):
 
     def _damp(self, epsilon, too_far, low):
         """Have steps that go round be shorter; returns whether they are from now on."""
+        if self.linearization.method.alternating:
+            return False  # each half-step meets one marginal, and moves to and fro
         given = self._potentials, epsilon, self.change
         damps = self._circles.add(*given, too_far=too_far, low=low)
         if damps:
