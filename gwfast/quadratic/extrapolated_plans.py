@@ -18,6 +18,9 @@ class ExtrapolatedPlans(ResumableDense):
 
     # Share of the plan before in each that is taken.
     _damping = 0.0
+    # Contestants of a race are forks. They are compared by low plans of their rounds,
+    # above which damped steps may end, so they end where they go round.
+    _is_fork = False
 
     def standing(self):
         """Marginals and entropy of where the linearized cost is from: of the state, or
@@ -46,7 +49,7 @@ class ExtrapolatedPlans(ResumableDense):
         self.products.tighten()
 
     def damp(self):
-        if self.method.alternating:  # its half-steps each meet one marginal
+        if self._is_fork:
             return False
         self._damping = (1.0 + self._damping) / 2.0
         self.forget()
