@@ -127,7 +127,7 @@ def test_a_circle_that_is_not_damped_ends_low(monkeypatch):
 
 
 @pytest.mark.parametrize("mass", [0.5, 0.7])
-def test_a_noisy_circle_is_damped(mass):
+def test_a_noisy_circle_of_a_race_is_ended(mass):
     """Its linear problems end with marginals off by 1e-5, which moves the potentials of
     a plan by a hundredth of epsilon where the steps move them by a hundred of it.
     """
@@ -135,8 +135,8 @@ def test_a_noisy_circle_is_damped(mass):
     result = solve(
         costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto"
     )
-    assert result.status == "converged" and result.n_outer < 150
-    assert result.gw_cost < 0.006  # of .028 on its round
+    assert result.status == "circle" and result.n_outer < 150
+    assert "ppa" in result.advice
 
 
 def semirelaxed(seed):
