@@ -173,9 +173,12 @@ PROBLEMS = [
 ]  # fmt: skip
 
 
-def solver(name):
-    """A function that solves the problem of that name once, and returns the
-    `GWResult`.
+# Options of a problem, not of how to solve it.
+TERMS = "loss", "linear_cost", "alpha", "marginals", "mass", "rho"
+
+
+def parts(name):
+    """The problem of that name: its two spaces, its terms and how it is solved.
 
     Raises
     ------
@@ -184,16 +187,25 @@ def solver(name):
     """
     import gwfast
 
-    (make, *given), epsilon, options = next(
+    (make, *given), epsilon, how = next(
         rest for known, *rest in PROBLEMS if known == name
     )
-    options = dict(options)
-    sides = make(*given)
-    if options.pop("dense", False):
+    sides, how = make(*given), dict(how)
+    if how.pop("dense", False):
         sides = [side.to_dense().matrix for side in sides]
     if len(sides) == 3:
-        options["linear_cost"] = sides.pop()
+        how["linear_cost"] = sides.pop()
     if epsilon:
         epsilon = gwfast.Epsilon(relative=float(epsilon.rstrip("%")) / 100)
-    solve = functools.partial(gwfast.gromov_wasserstein, *sides, epsilon=epsilon)
-    return functools.partial(solve, **options)
+    terms = {term: how.pop(term) for term in TERMS if term in how}
+    return sides, terms, {"epsilon": epsilon, **how}
+
+
+def solver(name):
+    """A function that solves the problem of that name once, and returns the
+    `GWResult`; see `parts`.
+    """
+    import gwfast
+
+    sides, terms, how = parts(name)
+    return functools.partial(gwfast.gromov_wasserstein, *sides, **terms, **how)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils.deadline import NEVER
+from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from .gibbs_kernel import Scalings
 from .log_domain import LogDomain, Potentials
@@ -76,6 +77,8 @@ class SinkhornSolver:
     """Solves linear problems of one size whose marginals, `p` (n,) and `q` (m,) in
     float64, are both given. All solutions use the same `scalings`, one after the other.
     """
+
+    mechanisms = ALL
 
     def __init__(self, p, q, n_threads, precision=SINGLE):
         self.p, self.q, self.n_threads, self.precision = p, q, n_threads, precision
@@ -142,16 +145,19 @@ class SinkhornSolver:
                     relaxation.reset()
                     continue
                 rate = relaxation.rate(error, LOOK_EVERY)
+                allowed = self.mechanisms
                 newton = newton or NewtonSteps(kernel.shape, self.precision)
                 # Two iterations are left for the plan after a step to have its columns.
                 limits = StepLimits(max_iter - n_iter - 2, aim, deadline, spare)
-                if newton.pays(error, rate, pace, limits):
+                if allowed.newton and newton.pays(error, rate, pace, limits):
                     n_iter += newton.take(kernel, p, q, scalings, error, limits)
                     relaxation.reset()
                     continue
                 if error < self.precision.standstill and rate > STALLED_RATE:
                     break
                 relaxation.adapt(error, rate)
+                if not allowed.over_relaxation:
+                    relaxation.pause()
         if scalings.drift(p, q) > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.
             potentials = self._renew(kernel, potentials, epsilon, clock)

@@ -22,6 +22,7 @@ class AdvancingPlans(Linearization):
     def is_small(self):
         n, m = self.problem.shape
         plain = self._fixed and self.method is PGD and self.products.is_plain
+        plain = plain and self.mechanisms.short_steps
         return plain and n * m * (n + m) <= MOST_WORK
 
     def advance(self, most, epsilon, potentials, *, change, value, **options):

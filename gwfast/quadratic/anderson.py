@@ -48,6 +48,8 @@ class Anderson:
     Parameters
     ----------
     depth : int
+    goes_ahead : bool, default=True
+        Whether it follows steps past saddles.
 
     Attributes
     ----------
@@ -57,8 +59,8 @@ class Anderson:
 
     lead = Lead.NOWHERE
 
-    def __init__(self, depth=1):
-        self.depth, self._steps = depth, []
+    def __init__(self, depth=1, goes_ahead=True):
+        self.depth, self._steps, self._goes_ahead = depth, [], goes_ahead
 
     def export(self):
         """A tree from which `restore` takes the steps."""
@@ -73,7 +75,7 @@ class Anderson:
 
     def mapped(self, found):
         """The same of what `found` makes of arrays."""
-        other = Anderson(self.depth)
+        other = Anderson(self.depth, self._goes_ahead)
         other._steps = [tuple(map(found, step)) for step in self._steps]
         return other
 
@@ -107,7 +109,8 @@ class Anderson:
         weight = (both - last) / shrunk if shrunk > 0 else 0.0
         if last <= CONTRACTING**2 * before:
             return (weight if 0.0 < weight <= MAX_WEIGHT else 0.0), 0.0
-        if not moved > 0 or both < ALIKE * np.sqrt(before * last):
+        alike = both >= ALIKE * np.sqrt(before * last)
+        if not (self._goes_ahead and moved > 0 and alike):
             return 0.0, 0.0
         further = FURTHER * np.sqrt(last / moved)
         return 0.0, float(min(weight, further) if weight > 0 else further)

@@ -13,6 +13,7 @@ from ..problems.geometry import PointCloud
 from ..problems.low_rank import MIN_POINTS, RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.deadline import NEVER
+from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from . import low_rank_products, matrix_products
 from .advancing_plans import AdvancingPlans
@@ -20,7 +21,7 @@ from .anderson import DEPTH
 from .contraction import contraction
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
 from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
-from .extrapolation import MAX_DEEPENING_CHANGE
+from .extrapolation import deepened
 from .linearization import Update
 from .low_rank_products import Made
 from .methods import PGD
@@ -57,9 +58,16 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
     change_is_rounded = True
 
     def __init__(
-        self, problem, n_threads, *, precision=SINGLE, method=PGD, deadline=NEVER
+        self,
+        problem,
+        n_threads,
+        *,
+        precision=SINGLE,
+        method=PGD,
+        deadline=NEVER,
+        mechanisms=ALL,
     ):
-        super().__init__(problem, n_threads, precision)
+        super().__init__(problem, n_threads, precision, mechanisms)
         self.method, self._deadline = method, deadline
         self._fixed = has_fixed_terms(problem, method)
         self._terms = MatrixTerms(problem, method, precision.dtype, n_threads, deadline)
@@ -68,16 +76,8 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         if bounded is not problem.rule:
             self.problem = problem.with_rule(bounded)
         self._separate(problem.p, problem.q)
-        keeps_last = self._keeps_last(precision)
-        given = self._terms.bilinear, n_threads
-        self._use(PlanProducts(*given, keeps_last=keeps_last))
-
-    def _keeps_last(self, precision):
-        """Whether extrapolation is left to the room of the products."""
-        if precision.itemsize > 4 or self._fused is not None:
-            return False
-        few = _is_small(self.problem.shape)
-        return not few and _extrapolates(self.problem, self.method)
+        kind = dict(keeps_last=_keeps_last(self, precision), mechanisms=mechanisms)
+        self._use(PlanProducts(self._terms.bilinear, n_threads, **kind))
 
     def _use(self, products):
         """Take these products, and all room that is needed, in the precision."""
@@ -87,10 +87,11 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         self._was_whole, self._confirms = True, True
         self._epsilon, self._change = 0.0, 1.0
         self.extrapolation, self._depth = None, 0
-        if _extrapolates(self.problem, self.method):
+        if _extrapolates(self.problem, self.method, self.mechanisms):
             wide = self.precision.itemsize > 4
             self.extrapolation = "contracting" if wide else "deepening"
-            self._depth = _depth(self.problem, shape, self.precision.itemsize)
+            given = self.problem, shape, self.precision.itemsize
+            self._depth = _depth(*given, self.mechanisms)
         self.forget()
 
     def use_increments(self, rounded):
@@ -102,8 +103,8 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         other = copy.copy(self)
         other.precision = precision
         other._fused = self._fused and self._fused.astype(precision.dtype)
-        keeps_last = other._keeps_last(precision)
-        other._use(self.products.astype(precision.dtype, keeps_last=keeps_last))
+        kept = _keeps_last(other, precision)
+        other._use(self.products.astype(precision.dtype, keeps_last=kept))
         other._confirms = False  # that is for what comes after it
         other.inner_fraction = FAITHFUL_FRACTION
         return other
@@ -189,8 +190,7 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         change, moved = change / (1.0 - self._damping), moved / (1.0 - self._damping)
         self._change = change
         if self._depth > 1 and self.precision.itemsize <= 4:
-            deepens = change <= MAX_DEEPENING_CHANGE
-            self._history.depth = self._depth if deepens else 1
+            self._history.depth = deepened(change, self.mechanisms, self._depth)
         gw_cost, bilinear = self._objective(rows, cols)
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
 
@@ -250,14 +250,26 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         return total + penalty, bilinear - half
 
 
-def _extrapolates(problem, method):
+def _extrapolates(problem, method, mechanisms=ALL):
     """Whether plans of this problem are extrapolated."""
     linear = problem.is_balanced or problem.rule.is_relaxed
-    return linear and not method.proximal
+    return mechanisms.extrapolation and linear and not method.proximal
 
 
-def _depth(problem, shape, itemsize):
+def _keeps_last(dense, precision):
+    """Whether the products of a `Dense` keep the last ones, for extrapolation."""
+    problem, mechanisms = dense.problem, dense.mechanisms
+    if precision.itemsize > 4 or problem.linear_cost is not None:
+        return False
+    if _is_small(problem.shape) or not mechanisms.kept_products:
+        return False
+    return _extrapolates(problem, dense.method, mechanisms)
+
+
+def _depth(problem, shape, itemsize, mechanisms=ALL):
     """Plans that extrapolation looks at, at most, beside the last."""
+    if not mechanisms.deep_extrapolation:
+        return 1
     # Those of many points with costs between the spaces are kept as matrices.
     whole = problem.linear_cost is not None and not _is_small(shape)
     return 1 if whole and itemsize <= 4 else DEPTH

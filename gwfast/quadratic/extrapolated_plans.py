@@ -49,7 +49,7 @@ class ExtrapolatedPlans(ResumableDense):
         self.products.tighten()
 
     def damp(self):
-        if self._is_fork:
+        if self._is_fork or not self.mechanisms.damping:
             return False
         self._damping = (1.0 + self._damping) / 2.0
         self.forget()
@@ -81,7 +81,8 @@ class ExtrapolatedPlans(ResumableDense):
     def forget(self):
         given = *self.problem.shape, self._depth, SAMPLE_ROWS[self.precision.itemsize]
         products = self.products if self.products.keeps_last else None
-        self._history = PlanHistory(*given, products)
+        goes_ahead = self.mechanisms.extrapolation_ahead
+        self._history = PlanHistory(*given, products, goes_ahead=goes_ahead)
 
     def _settle(self):
         """Have the products take what they need of the last one before the buffer has

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .anderson import Lead
+from .anderson import DEPTH, Lead
 from .information import mutual_information
 
 # Relative change of an outer iteration below which the next ones are extrapolated.
@@ -53,6 +53,12 @@ class Trial(NamedTuple):
         """
         most = AHEAD_GROWTH if self.lead == Lead.AHEAD else most
         return change > most * self.change
+
+
+def deepened(change, mechanisms, most=DEPTH):
+    """How many steps to look at, up to so many, after a `change` by the last one."""
+    deepens = mechanisms.deep_extrapolation and change <= MAX_DEEPENING_CHANGE
+    return most if deepens else 1
 
 
 class Extrapolation:

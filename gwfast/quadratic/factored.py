@@ -16,8 +16,9 @@ from ..linear.gibbs_kernel import (
 from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, MAX_PEAK, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
-from .anderson import DEPTH, Anderson
-from .extrapolation import MAX_DEEPENING_CHANGE
+from ..utils.mechanisms import ALL
+from .anderson import Anderson
+from .extrapolation import deepened
 from .linearization import Update, not_negative
 from .methods import PGD
 from .resuming import ResumableFactored
@@ -48,11 +49,11 @@ class Factored(ResumableFactored):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
-    extrapolation = "deepening"
     method = PGD
 
-    def __init__(self, problem, n_threads, tier="dense"):
-        super().__init__(problem, n_threads)
+    def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
+        super().__init__(problem, n_threads, mechanisms=mechanisms)
+        self.extrapolation = "deepening" if mechanisms.extrapolation else None
         x, y, p, q = problem.x, problem.y, problem.p, problem.q
         self.cost_scale = x.scale * y.scale
         self.row_cost = x.scale**2 * x.square_times(p)
@@ -62,16 +63,15 @@ class Factored(ResumableFactored):
         work = x.rank + y.rank
         self.inner_limit = min(max(work // 10, 10), 200)
         self._tier, self._support, self._change = tier, None, 1.0
-        self._truncate_below = TRUNCATE_BELOW[tier]
+        below = mechanisms.truncated_kernels or tier != "dense"
+        self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
         self.forget()
         self._prepare()
 
     def _prepare(self):
         """Make what all kernels share."""
-        self._shared, self._buffer = (
-            Right(self.problem.y.features, self.n_threads),
-            None,
-        )
+        self._shared = Right(self.problem.y.features, self.n_threads)
+        self._buffer = None
         if self._tier == "dense":
             self._buffer = Buffer(aligned_empty(self.problem.shape))
 
@@ -149,7 +149,7 @@ class Factored(ResumableFactored):
         size = np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
         self._change = change
-        self._anderson.depth = DEPTH if change <= MAX_DEEPENING_CHANGE else 1
+        self._anderson.depth = deepened(change, self.mechanisms)
         self._anderson.add(before, self.state)
         if self._support is not None:
             bound = np.inf
@@ -228,7 +228,7 @@ class Factored(ResumableFactored):
         self.forget()
 
     def forget(self):
-        self._anderson = Anderson()
+        self._anderson = Anderson(goes_ahead=self.mechanisms.extrapolation_ahead)
 
     def _core(self, state=None):
         x, y = self.problem.x, self.problem.y

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias, get_args
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.deadline import NEVER
+from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from . import dense, factored, truncated
 from .methods import PGD
@@ -35,7 +36,14 @@ def tiers(problem, method=PGD):
 
 
 def linearize(
-    problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE, deadline=NEVER
+    problem,
+    n_threads,
+    tier="dense",
+    *,
+    method=PGD,
+    precision=SINGLE,
+    deadline=NEVER,
+    mechanisms=ALL,
 ):
     """A `Linearization` of a problem, its state yet to be set.
 
@@ -50,6 +58,8 @@ def linearize(
     deadline : Deadline, default=NEVER
         After it OutOfTime may be raised, here and where the state is set: on many
         points either takes seconds.
+    mechanisms : Mechanisms, default=ALL
+        Those that it may use; a `Placement` uses all.
 
     Returns
     -------
@@ -59,10 +69,12 @@ def linearize(
     if placement is not None:
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
-        return factored.Factored(problem, n_threads, tier)
-    suits = truncated.suits(problem, problem.shape, method)
+        return factored.Factored(problem, n_threads, tier, mechanisms)
+    suits = mechanisms.truncated_plans
+    suits = suits and truncated.suits(problem, problem.shape, method)
     made = truncated.TruncatedDense if suits else dense.Dense
     kind = dict(precision=precision, method=method, deadline=deadline)
+    kind |= dict(mechanisms=mechanisms)
     return made(problem, n_threads, **kind)
 
 

@@ -33,7 +33,7 @@ class InnerSchedule:
         rough = min(self._fraction * change, self._precision.rough)
         tol = limits.rule.inner_tol(limits.tol, rough, self._precision)
         tol, max_iter = min(limits.marginal_tol, tol), limits.max_inner
-        if not thorough:
+        if not thorough and self._linearization.mechanisms.rough_inner:
             tol, max_iter = max(tol, rough), min(self._limit, max_iter)
         return dict(tol=tol, max_iter=max_iter)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels._rows import aligned_empty
+from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 
 # Relative rounding of the objective of the product plan.
@@ -76,6 +77,7 @@ class Linearization:
         Whether it may `advance` by more than one iteration at a time.
     precision : FloatPrecision
     method : Method
+    mechanisms : Mechanisms
     """
 
     extrapolation, is_small = "guarded", False
@@ -85,9 +87,9 @@ class Linearization:
     # Objective of the product plan with its penalty, once that was the state.
     _started_at = None
 
-    def __init__(self, problem, n_threads, precision=SINGLE):
+    def __init__(self, problem, n_threads, precision=SINGLE, mechanisms=ALL):
         self.problem, self.n_threads = problem, n_threads
-        self.precision = precision
+        self.precision, self.mechanisms = precision, mechanisms
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         """Set the state, by default to the product plan; returns the objective. It

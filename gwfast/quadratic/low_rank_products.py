@@ -22,6 +22,7 @@ from ..kernels._rows import Panels, aligned_empty
 from ..problems.low_rank import MIN_POINTS, square_lengths, stored
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
+from ..utils.mechanisms import ALL
 from ..utils.trees import as_saved
 from . import matrix_products, sampled_rest
 from .anderson import DEPTH
@@ -62,9 +63,10 @@ class Made(enum.Enum):
     WHOLE = "whole"
 
 
-def suits(shape, symmetric):
+def suits(shape, symmetric, mechanisms=ALL):
     """Whether thin products are worth it for that many points."""
-    return symmetric and min(shape) >= MIN_POINTS
+    allowed = mechanisms.low_rank_products and symmetric
+    return allowed and min(shape) >= MIN_POINTS
 
 
 def rank_for(shape):
@@ -230,9 +232,12 @@ class LowRankProducts:
     n_threads : int
     kept : KeptProduct or None, default=None
         Whose `rest` is what thin products lack at the reference.
+    mechanisms : Mechanisms, default=ALL
     """
 
-    def __init__(self, bilinear, parts, n_threads, kept=None):
+    def __init__(self, bilinear, parts, n_threads, kept=None, mechanisms=ALL):
+        many = min(bilinear.shape) >= SAMPLED_POINTS
+        self._samples = mechanisms.sampled_products and many
         self._bilinear, self._parts, self._n_threads = bilinear, parts, n_threads
         self._kept, self._part = kept or KeptProduct(), None
         self._refers, self._offset = False, 0.0
@@ -326,7 +331,7 @@ class LowRankProducts:
         product after the other is no map of plans that could be extrapolated.
         """
         lasts = self._run > 0 or not self.has_reference
-        return lasts and plan.dtype == np.float32 and min(plan.shape) >= SAMPLED_POINTS
+        return lasts and plan.dtype == np.float32 and self._samples
 
     def _sample(self, plan, out, whole, rest, max_error, deadline):
         """Write the product of a plan with what thin ones leave out, of which there are

@@ -103,6 +103,7 @@ class WholeStep:
         self._solver = self._rule.solver(
             linearization.n_threads, linearization.precision
         )
+        self._solver.mechanisms = linearization.mechanisms
 
     def __call__(self, epsilon, start, **options):
         made = _solve(self._linearization, self._solver, epsilon, start, options)

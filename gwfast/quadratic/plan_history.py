@@ -31,10 +31,11 @@ class PlanHistory:
 
     lead = Lead.NOWHERE
 
-    def __init__(self, n, m, depth, max_rows, products=None):
+    def __init__(self, n, m, depth, max_rows, products=None, *, goes_ahead=True):
         max_rows = min(max_rows, max(SAMPLE_ENTRIES // m, SAMPLE_ROWS))
         self.rows = slice(None, None, max(n // max_rows, 1))
         self._depth, self._elsewhere = depth, products
+        self._goes_ahead = goes_ahead
         self.clear()
 
     def export(self):
@@ -62,7 +63,7 @@ class PlanHistory:
 
     def clear(self):
         """Forget all plans."""
-        self._anderson = Anderson(self._depth)
+        self._anderson = Anderson(self._depth, self._goes_ahead)
         self._products = self._elsewhere or _Matrices(self._depth + 1)
         self._beside = []
         self.drop_extrapolated()

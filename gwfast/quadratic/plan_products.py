@@ -7,6 +7,7 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
+from ..utils.mechanisms import ALL
 from .kept_product import KeptProduct
 from .low_rank_products import LeadingParts, LowRankProducts, Made, suits
 from .mixed_precision import Increments
@@ -42,6 +43,7 @@ class PlanProducts:
         Whether the last products are kept, when that is asked for, for extrapolation.
     kept : KeptProduct or None, default=None
         Where these are, and what thin products lack.
+    mechanisms : Mechanisms, default=ALL
 
     Attributes
     ----------
@@ -51,33 +53,37 @@ class PlanProducts:
     """
 
     def __init__(
-        self, bilinear, n_threads, leading=None, *, keeps_last=False, kept=None
+        self,
+        bilinear,
+        n_threads,
+        leading=None,
+        keeps_last=False,
+        kept=None,
+        mechanisms=ALL,
     ):
-        self.keeps_last, self._pending = keeps_last, None
-        self._kept = KeptProduct() if kept is None else kept
-        self.bilinear, self._n_threads = bilinear, n_threads
-        self._leading = leading
-        if leading is None and suits(bilinear.shape, bilinear.symmetric):
+        self.keeps_last, self._pending, self._mechanisms = keeps_last, None, mechanisms
+        self._kept = kept or KeptProduct()
+        self.bilinear, self._n_threads, self._leading = bilinear, n_threads, leading
+        if leading is None and suits(bilinear.shape, bilinear.symmetric, mechanisms):
             self._leading = LeadingParts(n_threads)
         self._increments = self._thin = None
         if self._leading is not None:
             given = bilinear, self._leading, n_threads, self._kept
-            self._thin = LowRankProducts(*given)
-        self.made, self._n_whole, self._outer = Made.WHOLE, 0, None
-        self._fraction = 1.0
+            self._thin = LowRankProducts(*given, mechanisms)
+        self.made, self._n_whole, self._outer, self._fraction = Made.WHOLE, 0, None, 1.0
         # Products from the last whole one after a thin one on.
         self._n_alike = 0
 
     def astype(self, dtype, *, keeps_last=False):
         """Those of another precision."""
         given = self.bilinear.astype(dtype), self._n_threads, self._leading
-        return PlanProducts(*given, keeps_last=keeps_last)
+        return PlanProducts(*given, keeps_last, mechanisms=self._mechanisms)
 
     def fork(self):
         """Others of the same matrices."""
         given = self.bilinear, self._n_threads, self._leading
-        kept = self._kept.fork()
-        return PlanProducts(*given, keeps_last=self.keeps_last, kept=kept)
+        given += self.keeps_last, self._kept.fork(), self._mechanisms
+        return PlanProducts(*given)
 
     @property
     def is_plain(self):
@@ -127,8 +133,7 @@ class PlanProducts:
         if is_thin:
             return
         if self.made == Made.WHOLE:
-            given = plan, out, change, epsilon, is_whole
-            self._make_whole(*given, deadline, multiply)
+            self._make_whole(plan, out, change, epsilon, is_whole, deadline, multiply)
         if thin is not None and not self.keeps_last:
             thin.refer(plan, out)
 

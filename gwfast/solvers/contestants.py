@@ -289,9 +289,9 @@ def hurried(schedule):
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 
-def heated(schedule, limits):
+def heated(schedule, limits, heats=True):
     """The hurried schedule with another rise where the limits leave time for that."""
-    if limits.max_outer < MIN_HEATED:
+    if limits.max_outer < MIN_HEATED or not heats:
         return hurried(schedule)
     rise = dict(again_at=HEAT_AT, again=HEAT, again_factor=HEAT_FACTOR)
     return dataclasses.replace(hurried(schedule), **rise)

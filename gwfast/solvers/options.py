@@ -11,6 +11,7 @@ from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..quadratic.methods import Method
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
+from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, one_of
@@ -57,6 +58,7 @@ class SolveOptions:
     checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
     progress: Progress = False
+    mechanisms: Mechanisms = ALL
 
     def __post_init__(self):
         object.__setattr__(self, "seed", as_count(self.seed, "seed", least=0))

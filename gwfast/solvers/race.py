@@ -118,11 +118,10 @@ def search(problem, options, report, further=0.0, seeds=None):
             continue
         if late:
             check_time(standing.left[0], problem, limits)
-        # The balanced problem that others begin with has been in float32.
-        precision = SINGLE if problem.is_balanced else options.precision
-        linearization = linearize(part, threads, tier, precision=precision)
+        linearization = _linearized(part, threads, tier, options)
         is_smooth = is_factored(part) and not is_factored(problem)
-        schedule = heated(options.epsilon.resolve(linearization), limits)
+        heats = options.mechanisms.heating
+        schedule = heated(options.epsilon.resolve(linearization), limits, heats)
         given = is_smooth, options, report, seeds, rows
         starts = [] if number else _starts_of(part, *given)
         if saved is not None:
@@ -194,6 +193,13 @@ class OfBalanced(Start):
         return "balanced"
 
 
+def _linearized(problem, n_threads, tier, options):
+    # The balanced problem that others begin with has been in float32.
+    precision = SINGLE if problem.is_balanced else options.precision
+    kind = dict(precision=precision, mechanisms=options.mechanisms)
+    return linearize(problem, n_threads, tier, **kind)
+
+
 def _orders(problem, options, seeds):
     """Of all points of either side, those first that the first levels have."""
     sides = (problem.x, problem.p), (problem.y, problem.q)
@@ -207,7 +213,7 @@ def _levels(problem, options):
     are as cheap as point clouds and nearly all that matters; then all points come
     before the costs themselves.
     """
-    if not problem.is_balanced:
+    if not (problem.is_balanced and options.mechanisms.coarse_levels):
         return problem, [None]
     smooth = low_rank_problem(problem, options.threads(problem))
     if smooth is not None:

@@ -51,10 +51,12 @@ def second_look(problem, solution, result, options, report):
     `Solution`, or where that `is_sure` of nothing and it `suits`, from clusters.
     """
     ended = result.status in (Status.STOPPED, Status.TIME_LIMIT)
+    ended = ended or not options.mechanisms.second_look
     if ended or is_sure(result.candidates) or not suits(problem, options):
         return result
     rows, part = _few(problem, options)
-    linearization = linearize(part, options.threads(part))
+    kind = dict(mechanisms=options.mechanisms)
+    linearization = linearize(part, options.threads(part), **kind)
     epsilon = options.epsilon.resolve(linearization).last
     before = solution.linearization
     first = Contestant.at_start(
@@ -132,7 +134,8 @@ def _gone_on(problem, best, rows, result, options, report):
         check_time(best, problem, options.limits)
     except OutOfTime:
         return result
-    linearization = linearize(problem, options.threads(problem))
+    kind = dict(mechanisms=options.mechanisms)
+    linearization = linearize(problem, options.threads(problem), **kind)
     schedule = options.epsilon.resolve(linearization)
     one = promote(best, linearization, schedule, rows, alone=True)
     standing = Standing.at_start([one])

@@ -38,7 +38,7 @@ def descend(problem, start, options):
     limits, threads = options.limits, options.threads(problem)
     checkpoint, plan = options.checkpoint, None
     kind = dict(method=options.method, precision=options.precision)
-    kind |= dict(deadline=limits.deadline)
+    kind |= dict(deadline=limits.deadline, mechanisms=options.mechanisms)
     linearization = linearize(problem, threads, options.tier, **kind)
     epsilons = options.epsilon.resolve(linearization)
     limits.deadline.check()
@@ -70,7 +70,7 @@ def _near_the_end(problem, linearization, epsilons, plan, options):
             loop = _loop(costs, epsilons, plan, last, checkpoint, stage)
             last = _run(loop, stage_limits, options.callback, checkpoint, stage)
             plan = last.coupling.toarray()
-        if stage == FLOAT32:
+        if stage == FLOAT32 and options.mechanisms.increments:
             linearization.use_increments(costs)
         if last is not None and last.status in (Status.STOPPED, Status.TIME_LIMIT):
             break
@@ -90,7 +90,8 @@ def go_on(solution, epsilons, problem, options, others):
     that it went on to; that keeps the others, `is_tie` and the `Candidates`.
     """
     threads, checkpoint = options.threads(problem), options.checkpoint
-    linearization = linearize(problem, threads, precision=options.precision)
+    kind = dict(precision=options.precision, mechanisms=options.mechanisms)
+    linearization = linearize(problem, threads, **kind)
     plan = None if solution is None else solution.linearization.state
     kept = dict(zip(("tie", "tried"), others, strict=True))
     loop = _loop(linearization, epsilons, plan, solution, checkpoint, DESCENT)
@@ -109,14 +110,16 @@ def _warm_starts(problem, linearization, epsilons, options):
     ):
         return
     whole = UPDATES * work(problem, itemsize=options.precision.itemsize)
-    low_rank = None
-    if not options.checkpoint.is_past(LOW_RANK):
+    low_rank, allowed = None, options.mechanisms
+    if allowed.low_rank_start and not options.checkpoint.is_past(LOW_RANK):
         low_rank = low_rank_problem(problem, linearization.n_threads)
     if low_rank is not None:
-        costs, after = linearize(low_rank, linearization.n_threads), work(low_rank)
+        given, after = (low_rank, linearization.n_threads), work(low_rank)
+        costs = linearize(*given, mechanisms=allowed)
         yield LOW_RANK, costs, near(options.limits, LOW_RANK_LIMITS, whole / after)
     n, m = problem.shape
-    if options.precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES:
+    many = allowed.float32_start and n * m >= MIN_FLOAT32_ENTRIES
+    if options.precision is not SINGLE and many:
         limits = near(options.limits, after=whole / work(problem))
         yield FLOAT32, linearization.rounded(SINGLE), limits
 

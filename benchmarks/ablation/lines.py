@@ -1,0 +1,53 @@
+"""Lines of code that stand for each mechanism: of whole modules, and of functions and
+classes in others, ``module:name``, docstrings and comments included.
+"""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WHERE = {
+    "low_rank_products": ["quadratic/low_rank_products"],
+    "sampled_products": ["quadratic/sampled_rest"],
+    "kept_products": ["quadratic/kept_product"],
+    "truncated_plans": ["quadratic/truncated", "quadratic/truncated_plan"],
+    "truncated_kernels": [
+        "linear/truncation", "linear/gibbs_kernel:SparseKernel",
+    ],
+    "low_rank_start": ["problems/low_rank"],
+    "float32_start": ["solvers/stages:go_on"],
+    "increments": ["quadratic/mixed_precision"],
+    "extrapolation": [
+        "quadratic/anderson", "quadratic/extrapolation", "quadratic/plan_history",
+        "quadratic/extrapolated_plans",
+    ],
+    "deep_extrapolation": [
+        "quadratic/extrapolation:Contracting", "quadratic/extrapolation:Deepening",
+        "quadratic/anderson:_inner_products", "quadratic/anderson:_orthonormal",
+    ],
+    "extrapolation_ahead": ["quadratic/anderson:Lead"],
+    "rough_inner": ["quadratic/inner_schedule"],
+    "damping": ["quadratic/circles"],
+    "short_steps": ["quadratic/short_steps", "quadratic/advancing_plans"],
+    "newton": ["linear/newton"],
+    "over_relaxation": ["linear/over_relaxation"],
+    "heating": ["solvers/contestants:heated"],
+    "coarse_levels": ["solvers/levels:level_sizes", "solvers/contestants:promote"],
+    "second_look": ["solvers/second_look", "solvers/clusters"],
+}  # fmt: skip
+
+
+def lines_of(mechanism):
+    """How many they are."""
+    return sum(map(_count, WHERE[mechanism]))
+
+
+def _count(where):
+    module, _, name = where.partition(":")
+    path = (ROOT / "gwfast" / module).with_suffix(".py")
+    text = path.read_text("utf-8")
+    if not name:
+        return len(text.splitlines())
+    (node,) = (one for one in ast.parse(text).body if getattr(one, "name", "") == name)
+    return node.end_lineno - node.lineno + 1

@@ -1,0 +1,83 @@
+"""The switches that the ablation turns."""
+
+import dataclasses
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+import gwfast
+from gwfast.quadratic.stopping import Limits
+from gwfast.solvers.gromov import solve
+from gwfast.solvers.options import SolveOptions
+from gwfast.utils.mechanisms import ALL, Mechanisms, without
+
+LINES = Path(__file__).resolve().parents[2] / "benchmarks" / "ablation" / "lines.py"
+NAMES = [field.name for field in dataclasses.fields(Mechanisms)]
+LIMITS = Limits(max_outer=1000, max_inner=10_000, tol=1e-5, marginal_tol=1e-5)
+# What moves no optimum of the problem below; starts lead to others without a search.
+SEARCH = {"heating", "coarse_levels", "second_look"}
+
+
+def costs(n, m=None):
+    x = np.random.default_rng(n).exponential(size=(n, 3)) * [1, 2, 3]
+    return [cost / cost.max() for cost in (cdist(x, x), cdist(x[:m], x[:m]))]
+
+
+def cycling():
+    """Two graphs on which plain steps cycle."""
+    rng = np.random.default_rng(0)
+    upper = (np.triu(rng.random((20, 20)) < 0.2, 1) for _ in range(2))
+    return [(one | one.T).astype(float) for one in upper]
+
+
+def solved(sides, mechanisms=ALL, **how):
+    problem = gwfast.QuadraticProblem(*sides)
+    return solve(problem, SolveOptions(LIMITS, mechanisms=mechanisms, **how))
+
+
+SEEN: set[str] = set()
+
+
+class Recorded(Mechanisms):
+    """Notes which switches are looked at."""
+
+    def __getattribute__(self, name):
+        if name in NAMES:
+            SEEN.add(name)
+        return super().__getattribute__(name)
+
+
+def test_every_switch_is_looked_at():
+    points = [np.random.default_rng(k).normal(size=(60, 3)) for k in (0, 1)]
+    clouds = [gwfast.PointCloud(side) for side in points]
+    recorded, product = Recorded(), dict(init="product")
+    solved(costs(610), recorded, dtype="float64", **product)
+    solved(costs(40, 30), recorded)
+    solved(clouds, recorded, epsilon=0.01)
+    solved(cycling(), recorded, epsilon=0.02, **product)
+    assert {*NAMES} - SEEN == set()
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - SEARCH))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_mechanism_moves_the_optimum(name, dtype):
+    sides, how = costs(300), dict(init="product", dtype=dtype)
+    one, other = solved(sides, **how), solved(sides, without(name), **how)
+    assert one.converged and other.converged
+    assert other.gw_cost == pytest.approx(one.gw_cost, rel=1e-3)
+
+
+def test_a_switch_that_does_not_exist_is_an_error():
+    with pytest.raises(TypeError, match="tea"):
+        without("tea")
+
+
+def test_the_ablation_counts_the_lines_of_all():
+    if not LINES.is_file():
+        pytest.skip("the benchmarks are not there")
+    made = runpy.run_path(str(LINES))
+    assert sorted(made["WHERE"]) == sorted(NAMES)
+    assert all(made["lines_of"](name) > 0 for name in NAMES)
