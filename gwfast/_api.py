@@ -29,7 +29,6 @@ from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
 from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.seeds import Seeds
-from .solvers.self_learning import SelfLearning
 from .solvers.starts import Profile
 from .solvers.verification import verify
 from .utils.config import show_config
@@ -56,7 +55,6 @@ __all__ = [
     "Refinement",
     "Residual",
     "Seeds",
-    "SelfLearning",
     "SinkhornResult",
     "TwoSpaces",
     "Verification",

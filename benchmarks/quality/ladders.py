@@ -26,7 +26,8 @@ from ..common.markdown import show
 # fraction of that of the product plan.
 NEAR, NOTHING = 5e-3, 1e-6
 N_WORDS, N_IMAGES, N_NODES, N_KNOWN = 1000, 1000, 60, 300
-SEARCHES = "fast", "thorough"
+# What a rung is solved from, beside known matches.
+STARTS = "product", "random", "auto"
 
 
 class Rung(NamedTuple):
@@ -62,23 +63,22 @@ def ladders_table(n_random=50, only=""):
         found = [_climb(rung, n_random) for rung in rungs]
         show(f"{ladder.name}, by {ladder.of}", TITLES, [_row(*one) for one in found])
         broken.append((ladder.name, str(len(found)), *map(str, _breaking(found))))
-    titles = "ladder", "rungs", *(f"{one} until" for one in SEARCHES), "problem until"
+    titles = "ladder", "rungs", "auto until", "problem until"
     show("breaking points, in rungs from the first", titles, broken)
 
 
 TITLES = (
-    "rung", "known matches", "product", "best random", *SEARCHES,
-    *(f"s, {one}" for one in SEARCHES), *(f"{one} ends as" for one in SEARCHES),
+    "rung", "known matches", "product", "best random", "auto", "s, auto", "ends as"
 )  # fmt: skip
 
 
 class Found(NamedTuple):
-    """Objectives by start; seconds and status of the searches; what counts as none."""
+    """Objectives by start; seconds and status of the search; what counts as none."""
 
     rung: str
     costs: dict
-    seconds: dict
-    status: dict
+    seconds: float
+    status: str
     nothing: float
 
 
@@ -96,12 +96,10 @@ def _climb(rung, n_random):
             default=np.nan,
         ),
     }
-    seconds, status = {}, {}
-    for search in SEARCHES:
-        began = time.perf_counter()
-        result = solve(search=search)
-        seconds[search] = time.perf_counter() - began
-        costs[search], status[search] = result.gw_cost, result.status
+    began = time.perf_counter()
+    result = solve()
+    seconds = time.perf_counter() - began
+    costs["auto"], status = result.gw_cost, str(result.status)
     print(rung.name, costs, seconds, file=sys.stderr, flush=True)
     nothing = NOTHING * solve(max_outer=1, init="product").history[0].gw_cost
     return Found(rung.name, costs, seconds, status, nothing)
@@ -110,15 +108,14 @@ def _climb(rung, n_random):
 def _row(rung, costs, seconds, status, nothing):
     least = np.nanmin([*costs.values()]) or 1.0
     shown = [f"{costs['known']:.5g}"]
-    for name in ("product", "random", *SEARCHES):
+    for name in STARTS:
         above = f"{costs[name]:.5g} ({100 * (costs[name] / least - 1):+.1f} %)"
         shown.append("-" if np.isnan(costs[name]) else above)
-    times = (f"{seconds[one]:.1f}" for one in SEARCHES)
-    return rung, *shown, *times, *(str(status[one]) for one in SEARCHES)
+    return rung, *shown, f"{seconds:.1f}", status
 
 
 def _breaking(found):
-    """How many rungs each search goes, and the problem."""
+    """How many rungs the search goes, and the problem."""
 
     def above(one, name, other):
         return one.costs[name] > one.costs[other] * (1 + NEAR) + one.nothing
@@ -126,15 +123,11 @@ def _breaking(found):
     def rungs_until(broken):
         return sum(1 for _ in itertools.takewhile(lambda one: not broken(one), found))
 
-    searches = [
-        rungs_until(lambda one, search=search: above(one, search, "known"))
-        for search in SEARCHES
-    ]
-    others = ("product", "random", *SEARCHES)
+    search = rungs_until(lambda one: above(one, "auto", "known"))
     problem = rungs_until(
-        lambda one: any(above(one, "known", other) for other in others)
+        lambda one: any(above(one, "known", other) for other in STARTS)
     )
-    return *searches, problem
+    return search, problem
 
 
 # --- Words ------------------------------------------------------------------------

@@ -164,8 +164,7 @@ def _language_rows(name, x, y, dictionary):
     some = rng.choice(len(gold), min(N_KNOWN, len(gold)), replace=False)
     known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
     for label, options in (
-        ("fast", {}),
-        ("thorough", dict(search="thorough")),
+        ("auto", {}),
         (f"{len(known)} known pairs", dict(init=gwfast.Seeds(known))),
     ):
         clocks = time.perf_counter, time.process_time

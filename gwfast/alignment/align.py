@@ -24,7 +24,7 @@ from ..results.neighbors import Neighbors
 from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
-from ..solvers.options import Callback, InitLike, Search, SolveOptions
+from ..solvers.options import Callback, InitLike, SolveOptions
 from ..utils.callers import outside
 from ..utils.deadline import NEVER, Deadline
 from ..utils.progress import log
@@ -186,7 +186,6 @@ def align(
     memory_limit: MemoryLimit = None,
     tier: Tier = "auto",
     seed: int = 0,
-    search: Search = "fast",
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
     checkpoint: PathLike | None = None,
@@ -232,7 +231,7 @@ def align(
         Seconds after which the solve ends with the best plan so far (its `status` is
         "time_limit"), or the refinement without further rounds.
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
-    search, checkpoint, callback, progress
+    checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
         1500 rows.
 
@@ -293,7 +292,6 @@ def align(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
-        search=search,
         checkpoint=checkpoint,
         callback=callback,
         progress=progress,

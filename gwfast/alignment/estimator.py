@@ -13,7 +13,7 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import Metric, Statistic
 from ..problems.losses import LossName
 from ..quadratic.factory import Tier
-from ..solvers.options import InitLike, Search
+from ..solvers.options import InitLike
 from ..utils.types import Float32Array, IntArray, MemoryLimit, PathLike
 from ..utils.validation import one_of
 from .align import Masses, align
@@ -88,7 +88,7 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_words, metric, normalize, epsilon, init, loss, max_outer, max_inner, tol, \
-marginal_tol, time_limit, n_threads, memory_limit, tier, seed, search, refine, \
+marginal_tol, time_limit, n_threads, memory_limit, tier, seed, refine, \
 scale_costs, checkpoint
         See `align`. They are checked by `fit`.
     retrieval : {"csls", "nn", "inverted_softmax"}, default="csls"
@@ -152,7 +152,6 @@ scale_costs, checkpoint
     memory_limit: MemoryLimit = None
     tier: Tier = "auto"
     seed: int = 0
-    search: Search = "fast"
     refine: Refinement | int | None = None
     scale_costs: Statistic | None = None
     checkpoint: PathLike | None = None

@@ -147,13 +147,6 @@ solver_options = with_options(
     ),
     SEED,
     click.option(
-        "--search",
-        type=click.Choice(["fast", "thorough"]),
-        default="fast",
-        help="How long to look for a start: thorough takes up to a minute more, and"
-        " finds what hard pairs of languages need.",
-    ),
-    click.option(
         "--normalize",
         type=_normalize,
         default="unit,center,unit",

@@ -11,9 +11,9 @@ that it is sure.
 # start is enough.
 CLEAR = 0.2
 FRESH = "fresh "
-# What labels have in common of starts that begin with the same profiles, or learn from
-# the same first matches, and may err together.
-ALIKE = "profile", "self-learning"
+# What labels have in common of starts that begin with the same profiles, and may err
+# together.
+ALIKE = "profile"
 
 
 def is_sure(candidates):
@@ -57,7 +57,7 @@ def kind_of(label):
     fresh, name = label.startswith(FRESH), label.removeprefix(FRESH)
     # Of the same clusters all starts are alike.
     name, _, _ = name.partition(",")
-    return fresh, next((kind for kind in ALIKE if kind in name), name)
+    return fresh, ALIKE if ALIKE in name else name
 
 
 def _gap(candidates, group):

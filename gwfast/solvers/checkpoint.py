@@ -174,7 +174,6 @@ def opened(problem, options, **others):
         alpha=problem.alpha if problem.linear_cost is not None else None,
         max_inner=limits.max_inner,
         marginal_tol=limits.marginal_tol,
-        search=options.search,
         dtype=options.precision.dtype.name,
         order=options.order,
         **_common(options),

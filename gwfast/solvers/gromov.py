@@ -33,14 +33,13 @@ from .contestants import restored_candidates
 from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, level_sizes, needs
-from .options import Callback, InitLike, Search, SolveOptions
+from .options import Callback, InitLike, SolveOptions
 from .product_plan import with_term_ratio
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
 from .stages import UPDATES, descend, go_on, near
 from .starts import Given, Product, as_start
-from .thorough import suits, thorough
 from .unsolved import unsolved
 
 
@@ -71,7 +70,6 @@ def gromov_wasserstein(
     tier: Tier = "auto",
     seed: int = 0,
     n_starts: int | None = None,
-    search: Search = "fast",
     checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
@@ -160,16 +158,17 @@ default="balanced"
         matrices of costs of more than 600 points the race is on their leading
         eigenvectors, if they are symmetric and these make up most of them, else on 750
         points. For small problems (10,000 entries) the best of some exact plans is
-        among the starts. With other marginals than "balanced" the product plan races
-        with the best plan of the balanced problem of the same costs. The search needs
-        no known matches, and `GWResult.candidates` shows what was tried. It is made for
+        among the starts. If the race of two point clouds is not sure, starts from
+        coarse clusters race as well, for at most three clusterings. With other
+        marginals than "balanced" the product plan races with the best plan of the
+        balanced problem of the same costs. The search needs no known matches, and
+        `GWResult.candidates` shows what was tried. It is made for
         ``method="pgd"`` only; the other methods start from "product". "product": ``p
         q'``. "profile": points with similarly distributed costs, see `Profile`.
-        "random": one random plan with these marginals. "self-learning": see
-        `SelfLearning`. "exact": the best of some exact plans. A `Profile`. `Seeds`: a
-        few correspondences, without a race; for two large point clouds they begin on as
-        few points as the race does, their own points among these. An array: a plan
-        (non-negative, scaled to mass one).
+        "random": one random plan with these marginals. "exact": the best of some exact
+        plans. A `Profile`. `Seeds`: a few correspondences, without a race; for two
+        large point clouds they begin on as few points as the race does, their own
+        points among these. An array: a plan (non-negative, scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
@@ -206,16 +205,6 @@ default="balanced"
         tried as far as `time_limit` allows. If `epsilon` is 0, a number also leaves out
         the search with entropy: beside the random plans only the product plan and a
         profile are tried, and one start of 50 points takes half a millisecond.
-    search : {"fast", "thorough"}, default="fast"
-        How two point clouds are searched after the race of ``init="auto"``. "fast": if
-        the race is not sure, starts from coarse clusters race as well, with epsilon
-        lowered from three times its value, for at most three clusterings. "thorough":
-        for at most eight; whether the race is sure or not, the problem is also solved
-        from a broad profile and the product plan. While nothing is sure, the search
-        goes on from what the points teach themselves (`SelfLearning`), with one seed
-        after another, until two starts have met at the lowest objective or four seeds
-        have been tried: ten seconds each on two threads. For other costs, and in other
-        tiers than "dense", "thorough" is as "fast".
     checkpoint : path-like or None, default=None
         A file that keeps the state of the solve. If a solve was killed, the same call
         goes on from there and ends at the same result. The file is written after outer
@@ -283,7 +272,6 @@ default="balanced"
         tier=tier,
         seed=seed,
         n_starts=n_starts,
-        search=search,
         takes_zero=True,
         checkpoint=checkpoint,
         callback=callback,
@@ -361,8 +349,6 @@ def _solve(problem, start, options, report):
         result = conclude(solution, tie, options.limits, untried)
         result = dataclasses.replace(result, candidates=candidates)
         result = second_look(problem, solution, result, options, report)
-        if options.search == "thorough":
-            result = thorough(problem, result, options, report)
         return doubted(problem, result, untried)
     whole = options.tier == "dense" and placement_of(problem, options.method) is None
     if not whole and not isinstance(start, Product | Given):
@@ -393,12 +379,10 @@ def _has_levels(problem, options):
 
 def _untried(problem, options, start=None):
     """What else there is to begin with; no start is the race of them."""
-    if start is not None:
-        others = 'init="auto"', "method='pgd', which searches"
-        return others[options.method is not PGD :][:1]
-    if options.search != "thorough" and suits(problem, options):
-        return ('search="thorough"',)
-    return ()
+    if start is None:
+        return ()
+    others = 'init="auto"', "method='pgd', which searches"
+    return others[options.method is not PGD :][:1]
 
 
 def _start_of(problem, options):

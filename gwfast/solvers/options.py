@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal, TypeAlias, get_args
 
 from numpy.typing import ArrayLike
 
@@ -14,15 +13,13 @@ from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
-from ..utils.validation import as_count, one_of
+from ..utils.validation import as_count
 from .checkpoint import Checkpoint, as_checkpoint
 from .starts import Given, MakesPlan, Product, Start, is_start
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
 InitLike = str | ArrayLike | MakesPlan
-Search: TypeAlias = Literal["fast", "thorough"]
-SEARCHES: tuple[Search, ...] = get_args(Search)
 # Entries of a plan up to which solving a problem from there is a matter of calls from
 # Python, of which one thread makes as many as several.
 SHORT = 10_000
@@ -53,7 +50,6 @@ class SolveOptions:
     seed: int = 0
     n_starts: int | None = None
     balanced: Start | None = None
-    search: Search = "fast"
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
@@ -67,7 +63,6 @@ class SolveOptions:
             raise TypeError(f"callback must be callable or None, got {came}")
         epsilon = as_epsilon(self.epsilon, zero=self.takes_zero)
         object.__setattr__(self, "epsilon", epsilon)
-        one_of(self.search, "search", SEARCHES)
         if self.n_starts is not None:
             n_starts = as_count(self.n_starts, "n_starts", least=0)
             object.__setattr__(self, "n_starts", n_starts)

@@ -8,16 +8,17 @@ import dataclasses
 import numpy as np
 
 from ..problems.epsilon import Schedule
-from ..quadratic.factory import linearize
+from ..quadratic.factory import is_factored, linearize, placement_of
 from ..results.candidates import Candidates
 from ..results.status import Status
 from ..utils.deadline import OutOfTime
+from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
 from .agreement import is_sure
 from .clusters import cluster_starts
 from .contestants import Contestant, Standing, candidates_from_starts, promote
 from .diagnosis import conclude
-from .levels import level_sizes, points_first
+from .levels import level_sizes, needs, points_first
 from .race import (
     RACE,
     TIE,
@@ -27,23 +28,48 @@ from .race import (
     same_state,
     successive_halving,
 )
-from .thorough import (
-    HOT,
-    MAX_TRIED,
-    SLOWLY,
-    suits,
-    winner_of,
-    without_winner,
-)
 
-# Clusterings that are tried at most, by search, and starts of each that race. Italian
-# and Japanese took the third to come to the lowest optimum, digits (pixels against
-# edges) and Spanish and English with noise the first.
-LOOKS = {"fast": 3, "thorough": 8}
-N_STARTS = 4
+# Clusterings that are tried at most, and starts of each that race. Italian and Japanese
+# took the third to come to the lowest optimum, digits (pixels against edges) and
+# Spanish and English with noise the first.
+LOOKS, N_STARTS = 3, 4
+# Outer iterations after which contestants of different races are compared: what led to
+# the lowest optimum took up to 170.
+MAX_TRIED = 200
+# The multiple of epsilon that starts from clusters begin with, and by which factor that
+# is lowered: of digits the profiles, which had not led to the lowest optimum at a fixed
+# epsilon, did so.
+HOT, SLOWLY = 3.0, 0.95
 # How far a contestant goes before it is compared with those of other races.
 FAR = dataclasses.replace(RACE, max_outer=MAX_TRIED)
 WENT_ON, LOST = "went on", "lost"
+
+
+def suits(problem, options):
+    """Whether there is one: of point clouds, where there is room."""
+    return is_factored(problem) and has_room(problem, options)
+
+
+def has_room(problem, options):
+    """Whether a second solve fits beside one: in float32, in the dense tier."""
+    if options.tier != "dense" or options.precision is not SINGLE:
+        return False
+    if placement_of(problem) is not None:
+        return False
+    once = needs(problem, options.threads(problem), races=False)["dense"]
+    return 2 * once <= options.memory_limit
+
+
+def winner_of(candidates):
+    """What the one started from that has won."""
+    return next((row.start for row in reversed(candidates) if row.fate == "won"), "")
+
+
+def without_winner(candidates):
+    """Candidates of which none has won any more."""
+    return [
+        row._replace(fate="lost") if row.fate == "won" else row for row in candidates
+    ]
 
 
 def second_look(problem, solution, result, options, report):
@@ -91,7 +117,7 @@ def _best_of_looks(best, linearization, epsilon, options, report):
     and a `Candidate` of each that was tried.
     """
     limits, tried = options.limits, []
-    for seed in range(options.seed, options.seed + LOOKS[options.search]):
+    for seed in range(options.seed, options.seed + LOOKS):
         report(ProgressEvent("start", f"clusters {seed}", seed - options.seed))
         try:
             standing = _raced(linearization, epsilon, seed, limits, report)

@@ -19,8 +19,8 @@ from ..results.status import Status
 from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressListener, reporting
 from .gromov import solve
+from .second_look import has_room, without_winner
 from .starts import Given
-from .thorough import has_room, without_winner
 
 # Outer iterations for following a plan from one epsilon to the next. Of 93 points with
 # noise, at eight epsilons over factors of 10 to 200, none took more than 33. One that

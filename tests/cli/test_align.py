@@ -571,13 +571,3 @@ def test_starts_that_are_none(run, files, options, message):
     status, out, err = run("align", "a.vec", "b.vec", "--output", "o", *options)
     assert (status, out) == (2, "") and message in err.splitlines()[-1]
     assert tree(files) == before
-
-
-def test_a_thorough_search(run, files):
-    arguments = "align", "a.vec", "b.vec", "--dictionary", "pairs.txt"
-    status, out, err = run(*arguments, "--search", "thorough", "--output", "o")
-    # The race is sure: nothing has to teach itself.
-    assert status == 0 and "start 1 of 2: profile 0.2" in err
-    assert re.search(r"CSLS\t1\.000", out)
-    settings = json.loads((files / "o" / "result.json").read_text())
-    assert "thorough" in json.dumps(settings)

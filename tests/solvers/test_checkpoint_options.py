@@ -61,7 +61,6 @@ SOLVE = LIMITS | dict(
     tier=({"cost_x": CLOUDS[0], "cost_y": CLOUDS[1]}, "sparse"),
     seed=1,
     n_starts=(RACE | {"n_starts": 2}, 9),
-    search="thorough",
     loss="kl",
 )
 CALLS = {
@@ -108,7 +107,6 @@ CALLS = {
             loss="kl",
             tier="sparse",
             seed=1,
-            search=SOLVE["search"],
             scale_costs="mean",
         ),
         {"refine"},  # which comes after the solve
