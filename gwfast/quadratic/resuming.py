@@ -134,7 +134,8 @@ class ResumableFactored(Linearization):
         )
 
     def restore(self, saved):
-        state = (self.problem.x.rank, self.problem.y.rank), np.float64
+        terms = self._terms
+        state = (terms.left.shape[1], terms.right.shape[1]), np.float64
         self.state = as_saved(saved["state"], *state)
         self._change = float(saved["change"])
         self._truncate_below = float(saved["truncate_below"])
@@ -145,6 +146,6 @@ class ResumableFactored(Linearization):
         self._anderson.restore(saved["steps"], *state)
 
     def _restored(self, support):
-        given = self.problem.shape, self.problem.y.features.shape[1]
+        given = self.problem.shape, self._terms.right.shape[1]
         given += self._shared.lengths, self.n_threads
         return Support.restored(support, *given)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals, Rho
+from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
@@ -52,7 +53,7 @@ def gromov_wasserstein(
     *,
     epsilon: EpsilonLike = "auto",
     loss: LossName = "square",
-    linear_cost: ArrayLike | None = None,
+    linear_cost: ArrayLike | CrossCost | None = None,
     alpha: float | None = None,
     marginals: Marginals = "balanced",
     mass: float | None = None,
