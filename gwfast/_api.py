@@ -7,8 +7,8 @@ from .alignment.retrieval import nearest_neighbors
 from .alignment.spaces import AlignedSpaces, load_alignment
 from .alignment.two_spaces import TwoSpaces
 from .linear.sinkhorn import sinkhorn
-from .problems.epsilon import Epsilon
 from .problems.cross_cost import CrossCost
+from .problems.epsilon import Epsilon
 from .problems.factors import LowRankCost
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
 from .problems.graphs import GraphCost

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from ..kernels import _products
+from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import (
     Buffer,
@@ -20,6 +20,7 @@ from ..utils.mechanisms import ALL
 from .anderson import Anderson
 from .extrapolation import deepened
 from .factored_terms import FactoredTerms
+from .information import mass_entropy
 from .linearization import Update, not_negative
 from .methods import PGD
 from .resuming import ResumableFactored
@@ -55,10 +56,11 @@ class Factored(ResumableFactored):
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
-        self.extrapolation = "deepening" if mechanisms.extrapolation else None
+        extrapolates = mechanisms.extrapolation and problem.is_balanced
+        self.extrapolation = "deepening" if extrapolates else None
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
-        self.row_cost, self.col_cost = terms.separable
+        self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # As many iterations as cost about what the two products do: one reads an entry
         # in the time of about ten multiply-adds.
         work = terms.left.shape[1] + terms.right.shape[1]
@@ -78,12 +80,18 @@ class Factored(ResumableFactored):
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         """Set the state; None is the product plan, which needs no matrix."""
-        problem = self.problem
+        (rows, cols), mass = self.problem.rule.product(), self.problem.mass
+        entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
         if plan is None:
-            self.state = self._terms.product_state(problem.p, problem.q)
+            self.state = self._terms.product_state(rows, cols) / mass
         else:
-            self.state = self._state_of(plan.astype(np.float32, copy=False))
-        return self._objective(problem.p, problem.q)
+            plan = plan.astype(np.float32, copy=False)
+            self.state = self._state_of(plan)
+            if not self.problem.is_balanced:
+                rows, cols = (plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
+                entropy = _kernels.entropy(plan, self.n_threads)
+        self._standing = rows, cols, entropy
+        return self._objective(rows, cols)
 
     def _state_of(self, plan):
         ones = (np.ones(size, dtype=np.float32) for size in self.problem.shape)
@@ -130,6 +138,11 @@ class Factored(ResumableFactored):
 
     def kernel(self, solver=None, start=None, epsilon=None):
         left = self._left()
+        if not self.problem.is_balanced:
+            kernel, unit = self._whole(left), -1.0 / self.cost_scale
+            given = self.row_cost * unit, self.col_cost * unit
+            kernel.separable_potentials = Potentials(*given)
+            return kernel
         if self._support is None:
             kernel = self._whole(left)
             if start is not None and not self._change > self._truncate_below:
@@ -147,9 +160,13 @@ class Factored(ResumableFactored):
     def update(self, kernel, solution):
         before = self.state
         self.state, rows = self._contract(kernel, solution.scalings)
-        cols, bound = solution.scalings.cols, 0.0
-        size = np.linalg.norm(self.state)
+        bound, size = 0.0, np.linalg.norm(self.state)
         change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
+        if self.problem.is_balanced:
+            cols = solution.scalings.cols
+        else:
+            cols = kernel.column_sums(rows, solution.scalings)
+            change = max(change, self._moved_marginals(rows, cols))
         self._change = change
         self._anderson.depth = deepened(change, self.mechanisms)
         self._anderson.add(before, self.state)
@@ -161,7 +178,19 @@ class Factored(ResumableFactored):
             if not bound <= MAX_BOUND:
                 self._support = None
         gw_cost = self._objective(rows, cols)
-        return Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
+        update = Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
+        if not self.problem.is_balanced:
+            self._standing = rows, cols, self.entropy(kernel, solution, update)
+        return update
+
+    def _moved_marginals(self, rows, cols):
+        """How far these of a plan are from those before, as a fraction of its mass."""
+        before, mass = self._standing[:2], self.problem.rule.plan_mass(rows)
+        pairs = zip((rows, cols), before, strict=True)
+        return max(float(np.abs(now - old).sum()) for now, old in pairs) / mass
+
+    def standing(self):
+        return self._standing
 
     def _contract(self, kernel, scalings):
         terms = self._terms
@@ -238,14 +267,17 @@ class Factored(ResumableFactored):
         return self._terms.core(self.state if state is None else state)
 
     def _objective(self, rows, cols):
+        if not self.problem.is_balanced:
+            self.row_cost, self.col_cost = self._terms.separable(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost
         bilinear = self.cost_scale * np.vdot(self._core(), self.state)
+        penalty = self.problem.rule.penalty(rows, cols)
         if not self.problem.is_fused:
-            return not_negative(separable, bilinear)
+            return not_negative(separable, bilinear) + penalty
         # The linearized cost has half of the linear term.
         half = (1.0 - self.problem.alpha) / 2
         linear = self._terms.linear_value(self.state, rows, cols)
-        return float(separable + bilinear + half * linear)
+        return float(separable + bilinear + half * linear) + penalty
 
     def linear_value(self, update):
         return self._terms.linear_value(self.state, update.rows, update.cols)

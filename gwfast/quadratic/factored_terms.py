@@ -18,8 +18,6 @@ class FactoredTerms:
         Features, and beside them the factors of the costs between the spaces.
     cost_scale : float
         What one in `core` is worth in units of cost.
-    separable : float64 ndarrays of shape (n,) and (m,)
-        The terms that depend on one index, in units of cost, for given marginals.
     """
 
     def __init__(self, problem):
@@ -39,12 +37,20 @@ class FactoredTerms:
         self.cost_scale = max(alpha * quadratic, half * linear) or 1.0
         self._weight = -2.0 * (alpha * quadratic / self.cost_scale)
         self._constant = half * linear / self.cost_scale
-        row_cost = alpha * (x.scale**2 * x.square_times(problem.p))
-        col_cost = alpha * (y.scale**2 * y.square_times(problem.q))
-        if between is not None:
-            row_cost = row_cost + half * between.row
-            col_cost = col_cost + half * between.col
-        self.separable = row_cost, col_cost
+        self._sides, self._alpha, self._half = (x, y), alpha, half
+
+    def separable(self, rows, cols):
+        """The terms that depend on one index, (n,) and (m,) in units of cost, at a plan
+        with these marginals.
+        """
+        made = [
+            self._alpha * (side.scale**2 * side.square_times(sums))
+            for side, sums in zip(self._sides, (rows, cols), strict=True)
+        ]
+        if self._between is not None:
+            made[0] += self._half * self._between.row
+            made[1] += self._half * self._between.col
+        return made
 
     def product_state(self, p, q):
         """The state of the plan ``p q'``."""

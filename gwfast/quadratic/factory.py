@@ -24,7 +24,7 @@ def is_factored(problem, method=PGD):
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
     factors = problem.between is None or isinstance(problem.between, CrossCost)
     factors = clouds and factors and LOSSES[problem.loss].keeps_factors
-    return factors and problem.is_balanced and method is PGD
+    return factors and method is PGD
 
 
 def placement_of(problem, method=PGD):
