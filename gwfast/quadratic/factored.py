@@ -52,6 +52,10 @@ class Factored(ResumableFactored):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
+    # Share of the state before in each that is taken.
+    _damping = 0.0
+    # Contestants of a race are compared by low plans of their rounds: not damped.
+    _is_fork = False
     method = PGD
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
@@ -60,11 +64,16 @@ class Factored(ResumableFactored):
         self.extrapolation = "deepening" if extrapolates else None
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
+        bounded = problem.rule.bounded(self.cost_scale, self.precision)
+        if bounded is not problem.rule:
+            self.problem = problem.with_rule(bounded)
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # As many iterations as cost about what the two products do: one reads an entry
         # in the time of about ten multiply-adds.
         work = terms.left.shape[1] + terms.right.shape[1]
         self.inner_limit = min(max(work // 10, 10), 200)
+        if not problem.is_balanced:
+            self.change_is_rounded = True
         self._tier, self._support, self._change = tier, None, 1.0
         below = mechanisms.truncated_kernels or tier != "dense"
         self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
@@ -180,8 +189,21 @@ class Factored(ResumableFactored):
         gw_cost = self._objective(rows, cols)
         update = Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
         if not self.problem.is_balanced:
-            self._standing = rows, cols, self.entropy(kernel, solution, update)
+            self._stand(before, rows, cols, self.entropy(kernel, solution, update))
         return update
+
+    def _stand(self, before, rows, cols, entropy):
+        """Go on from a plan with these marginals, whose state was taken, or from
+        between that and where the step was from, `before`.
+        """
+        if self._damping:
+            self.state += self._damping * (before - self.state)
+            rows, cols = (
+                now + self._damping * (old - now)
+                for now, old in zip((rows, cols), self._standing[:2], strict=True)
+            )
+            self.row_cost, self.col_cost = self._terms.separable(rows, cols)
+        self._standing = rows, cols, entropy
 
     def _moved_marginals(self, rows, cols):
         """How far these of a plan are from those before, as a fraction of its mass."""
@@ -191,6 +213,18 @@ class Factored(ResumableFactored):
 
     def standing(self):
         return self._standing
+
+    def damp(self):
+        damps = not (self.problem.is_balanced or self._is_fork)
+        damps = damps and self.mechanisms.damping
+        if damps:
+            self._damping = (1.0 + self._damping) / 2.0
+        return damps
+
+    def fork(self):
+        other = super().fork()
+        other._damping, other._is_fork = 0.0, True
+        return other
 
     def _contract(self, kernel, scalings):
         terms = self._terms
