@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from ..kernels import _kernels, _products
+from ..kernels import _products
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import (
     Buffer,
@@ -20,7 +20,6 @@ from ..utils.mechanisms import ALL
 from .anderson import Anderson
 from .extrapolation import deepened
 from .factored_terms import FactoredTerms
-from .information import mass_entropy
 from .linearization import Update, not_negative
 from .methods import PGD
 from .resuming import ResumableFactored
@@ -52,28 +51,17 @@ class Factored(ResumableFactored):
     inner_fraction = 0.1
     # A sums over all entries.
     change_is_rounded = False
-    # Share of the state before in each that is taken.
-    _damping = 0.0
-    # Contestants of a race are compared by low plans of their rounds: not damped.
-    _is_fork = False
     method = PGD
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
-        extrapolates = mechanisms.extrapolation and problem.is_balanced
-        self.extrapolation = "deepening" if extrapolates else None
+        self.extrapolation = "deepening" if mechanisms.extrapolation else None
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
-        bounded = problem.rule.bounded(self.cost_scale, self.precision)
-        if bounded is not problem.rule:
-            self.problem = problem.with_rule(bounded)
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # As many iterations as cost about what the two products do: one reads an entry
         # in the time of about ten multiply-adds.
-        work = terms.left.shape[1] + terms.right.shape[1]
-        self.inner_limit = min(max(work // 10, 10), 200)
-        if not problem.is_balanced:
-            self.change_is_rounded = True
+        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
         self._tier, self._support, self._change = tier, None, 1.0
         below = mechanisms.truncated_kernels or tier != "dense"
         self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
@@ -89,18 +77,12 @@ class Factored(ResumableFactored):
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         """Set the state; None is the product plan, which needs no matrix."""
-        (rows, cols), mass = self.problem.rule.product(), self.problem.mass
-        entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
+        problem = self.problem
         if plan is None:
-            self.state = self._terms.product_state(rows, cols) / mass
+            self.state = self._terms.product_state(problem.p, problem.q)
         else:
-            plan = plan.astype(np.float32, copy=False)
-            self.state = self._state_of(plan)
-            if not self.problem.is_balanced:
-                rows, cols = (plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
-                entropy = _kernels.entropy(plan, self.n_threads)
-        self._standing = rows, cols, entropy
-        return self._objective(rows, cols)
+            self.state = self._state_of(plan.astype(np.float32, copy=False))
+        return self._objective(problem.p, problem.q)
 
     def _state_of(self, plan):
         ones = (np.ones(size, dtype=np.float32) for size in self.problem.shape)
@@ -147,11 +129,6 @@ class Factored(ResumableFactored):
 
     def kernel(self, solver=None, start=None, epsilon=None):
         left = self._left()
-        if not self.problem.is_balanced:
-            kernel, unit = self._whole(left), -1.0 / self.cost_scale
-            given = self.row_cost * unit, self.col_cost * unit
-            kernel.separable_potentials = Potentials(*given)
-            return kernel
         if self._support is None:
             kernel = self._whole(left)
             if start is not None and not self._change > self._truncate_below:
@@ -169,14 +146,8 @@ class Factored(ResumableFactored):
     def update(self, kernel, solution):
         before = self.state
         self.state, rows = self._contract(kernel, solution.scalings)
-        bound, size = 0.0, np.linalg.norm(self.state)
-        change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
-        if self.problem.is_balanced:
-            cols = solution.scalings.cols
-        else:
-            cols = kernel.column_sums(rows, solution.scalings)
-            change = max(change, self._moved_marginals(rows, cols))
-        self._change = change
+        cols, bound = solution.scalings.cols, 0.0
+        self._change = change = relative_change(before, self.state)
         self._anderson.depth = deepened(change, self.mechanisms)
         self._anderson.add(before, self.state)
         if self._support is not None:
@@ -187,44 +158,7 @@ class Factored(ResumableFactored):
             if not bound <= MAX_BOUND:
                 self._support = None
         gw_cost = self._objective(rows, cols)
-        update = Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
-        if not self.problem.is_balanced:
-            self._stand(before, rows, cols, self.entropy(kernel, solution, update))
-        return update
-
-    def _stand(self, before, rows, cols, entropy):
-        """Go on from a plan with these marginals, whose state was taken, or from
-        between that and where the step was from, `before`.
-        """
-        if self._damping:
-            self.state += self._damping * (before - self.state)
-            rows, cols = (
-                now + self._damping * (old - now)
-                for now, old in zip((rows, cols), self._standing[:2], strict=True)
-            )
-            self.row_cost, self.col_cost = self._terms.separable(rows, cols)
-        self._standing = rows, cols, entropy
-
-    def _moved_marginals(self, rows, cols):
-        """How far these of a plan are from those before, as a fraction of its mass."""
-        before, mass = self._standing[:2], self.problem.rule.plan_mass(rows)
-        pairs = zip((rows, cols), before, strict=True)
-        return max(float(np.abs(now - old).sum()) for now, old in pairs) / mass
-
-    def standing(self):
-        return self._standing
-
-    def damp(self):
-        damps = not (self.problem.is_balanced or self._is_fork)
-        damps = damps and self.mechanisms.damping
-        if damps:
-            self._damping = (1.0 + self._damping) / 2.0
-        return damps
-
-    def fork(self):
-        other = super().fork()
-        other._damping, other._is_fork = 0.0, True
-        return other
+        return Update(gw_cost, change, rows, cols, truncation_bound=bound)
 
     def _contract(self, kernel, scalings):
         terms = self._terms
@@ -277,10 +211,8 @@ class Factored(ResumableFactored):
         before, after = self._anderson.last
         logs = -np.vdot(self._core(before), after)
         potentials = solution.potentials
-        for potential, sums in (
-            (potentials.f, update.rows),
-            (potentials.g, update.cols),
-        ):
+        pairs = (potentials.f, update.rows), (potentials.g, update.cols)
+        for potential, sums in pairs:
             logs += sums[sums > 0] @ potential[sums > 0]
         return -float(logs) / kernel.epsilon
 
@@ -301,20 +233,23 @@ class Factored(ResumableFactored):
         return self._terms.core(self.state if state is None else state)
 
     def _objective(self, rows, cols):
-        if not self.problem.is_balanced:
-            self.row_cost, self.col_cost = self._terms.separable(rows, cols)
         separable = rows @ self.row_cost + cols @ self.col_cost
         bilinear = self.cost_scale * np.vdot(self._core(), self.state)
-        penalty = self.problem.rule.penalty(rows, cols)
         if not self.problem.is_fused:
-            return not_negative(separable, bilinear) + penalty
+            return not_negative(separable, bilinear)
         # The linearized cost has half of the linear term.
         half = (1.0 - self.problem.alpha) / 2
         linear = self._terms.linear_value(self.state, rows, cols)
-        return float(separable + bilinear + half * linear) + penalty
+        return float(separable + bilinear + half * linear)
 
     def linear_value(self, update):
         return self._terms.linear_value(self.state, update.rows, update.cols)
+
+
+def relative_change(before, after):
+    """Of a state, in the Frobenius norm."""
+    size = np.linalg.norm(after)
+    return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
 class Right:

@@ -1,5 +1,7 @@
 """The terms that a linearized cost of factors is made of."""
 
+import functools
+
 import numpy as np
 
 
@@ -14,8 +16,8 @@ class FactoredTerms:
 
     Attributes
     ----------
-    left, right : float32 ndarrays of shape (n, r) and (m, s)
-        Features, and beside them the factors of the costs between the spaces.
+    ranks : (int, int)
+        Columns of `left` and `right`.
     cost_scale : float
         What one in `core` is worth in units of cost.
     """
@@ -24,20 +26,36 @@ class FactoredTerms:
         x, y, between = problem.x, problem.y, problem.between
         self._signs, self._signatures = (x.signs, y.signs), (x.signature, y.signature)
         self._inside, self._between = np.s_[: x.rank, : y.rank], between
-        self.left, self.right, self.cost_scale = x.features, y.features, 1.0
+        more = 0 if between is None else between.rank
+        self.ranks = x.rank + more, y.rank + more
         alpha, half = 1.0, 0.0
         quadratic, linear = x.scale * y.scale, 0.0
         if between is not None:
             alpha = problem.alpha
             half, linear = (1.0 - alpha) / 2, between.scale
-            self.left, self.right = (
-                np.ascontiguousarray(np.hstack(pair))
-                for pair in ((x.features, between.left), (y.features, between.right))
-            )
         self.cost_scale = max(alpha * quadratic, half * linear) or 1.0
         self._weight = -2.0 * (alpha * quadratic / self.cost_scale)
         self._constant = half * linear / self.cost_scale
         self._sides, self._alpha, self._half = (x, y), alpha, half
+
+    @functools.cached_property
+    def left(self):
+        """Features of x (n, r), and beside them the factors of the costs between the
+        spaces, float32.
+        """
+        return self._beside(0)
+
+    @functools.cached_property
+    def right(self):
+        """The same of y, (m, s)."""
+        return self._beside(1)
+
+    def _beside(self, side):
+        features, between = self._sides[side].features, self._between
+        if between is None:
+            return features
+        more = (between.left, between.right)[side]
+        return np.ascontiguousarray(np.hstack([features, more]))
 
     def separable(self, rows, cols):
         """The terms that depend on one index, (n,) and (m,) in units of cost, at a plan
@@ -54,7 +72,12 @@ class FactoredTerms:
 
     def product_state(self, p, q):
         """The state of the plan ``p q'``."""
-        return self.needed(np.outer(p @ self.left, q @ self.right))
+        (x, y), between = self._sides, self._between
+        means = [x.mean(p), y.mean(q)]
+        if between is not None:
+            means[0] = np.append(means[0], p @ between.left)
+            means[1] = np.append(means[1], q @ between.right)
+        return self.needed(np.outer(*means))
 
     def needed(self, state):
         """What is needed of a product of all factors; the rest is zero."""

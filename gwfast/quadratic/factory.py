@@ -9,6 +9,8 @@ from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from . import dense, factored, truncated
+from .factored import Factored
+from .factored_free import FreeFactored
 from .methods import PGD
 from .placement import placed
 
@@ -72,7 +74,8 @@ def linearize(
     if placement is not None:
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
-        return factored.Factored(problem, n_threads, tier, mechanisms)
+        kind = Factored if problem.is_balanced else FreeFactored
+        return kind(problem, n_threads, tier, mechanisms=mechanisms)
     suits = mechanisms.truncated_plans
     suits = suits and truncated.suits(problem, problem.shape, method)
     made = truncated.TruncatedDense if suits else dense.Dense

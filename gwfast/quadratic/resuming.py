@@ -134,8 +134,7 @@ class ResumableFactored(Linearization):
         )
 
     def restore(self, saved):
-        terms = self._terms
-        state = (terms.left.shape[1], terms.right.shape[1]), np.float64
+        state = self._terms.ranks, np.float64
         self.state = as_saved(saved["state"], *state)
         self._change = float(saved["change"])
         self._truncate_below = float(saved["truncate_below"])
@@ -146,6 +145,6 @@ class ResumableFactored(Linearization):
         self._anderson.restore(saved["steps"], *state)
 
     def _restored(self, support):
-        given = self.problem.shape, self._terms.right.shape[1]
+        given = self.problem.shape, self._terms.ranks[1]
         given += self._shared.lengths, self.n_threads
         return Support.restored(support, *given)
