@@ -6,7 +6,7 @@ from helpers.marks import mostly_slow
 
 import gwfast
 from gwfast import PointCloud
-from gwfast.quadratic import anderson, extrapolation, factored
+from gwfast.quadratic import anderson, extrapolation
 from gwfast.quadratic.anderson import CONTRACTING, FURTHER, Anderson, Lead
 from gwfast.quadratic.dense import Dense
 from gwfast.quadratic.factored import Factored
@@ -126,7 +126,6 @@ def test_more_steps_save_iterations_where_contraction_is_slow(monkeypatch):
     deep = gwfast.align(*sides, n_words=2000).gw
     assert deep.converged and deep.n_outer <= 34
     monkeypatch.setattr(extrapolation, "MAX_DEEPENING_CHANGE", 0.0)
-    monkeypatch.setattr(factored, "MAX_DEEPENING_CHANGE", 0.0)
     further = gwfast.align(*sides, n_words=2000).gw
     assert further.n_outer > deep.n_outer
     monkeypatch.setattr(anderson, "ALIKE", 2.0)
