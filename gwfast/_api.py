@@ -7,6 +7,7 @@ from .alignment.retrieval import nearest_neighbors
 from .alignment.spaces import AlignedSpaces, load_alignment
 from .alignment.two_spaces import TwoSpaces
 from .linear.sinkhorn import sinkhorn
+from .problems.cross_cost import CrossCost
 from .problems.epsilon import Epsilon
 from .problems.factors import LowRankCost
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
@@ -39,6 +40,7 @@ __all__ = [
     "Candidate",
     "ConvergenceWarning",
     "Coupling",
+    "CrossCost",
     "DenseCost",
     "Epsilon",
     "GWResult",

@@ -60,6 +60,22 @@ def points(n, d=3, noise=0.02):
 
 def clouds(n, d=50, noise=0.3):
     """Point clouds with a spectrum like that of words, and a rotated, noisy copy."""
+    x, y, _ = _rotated(n, d, noise)
+    return [x, y]
+
+
+def fused_clouds(n, d=50, noise=0.3, k=10):
+    """The same, and noisy features that points and their copies have in common."""
+    import gwfast
+
+    x, y, order = _rotated(n, d, noise)
+    rng = np.random.default_rng(n + 1)
+    features = rng.standard_normal((n, k)) / 5
+    others = (features + 0.1 * rng.standard_normal((n, k)))[order]
+    return [x, y, gwfast.CrossCost(features, others)]
+
+
+def _rotated(n, d, noise):
     import gwfast
 
     rng = np.random.default_rng(n)
@@ -67,7 +83,8 @@ def clouds(n, d=50, noise=0.3):
     x += 0.5 * rng.standard_exponential((n, 1)) * rng.standard_normal(d)
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     y = (x + noise * x.std() * rng.standard_normal((n, d))) @ turn
-    return [gwfast.PointCloud(side) for side in (x, rng.permutation(y))]
+    order = rng.permutation(n)
+    return gwfast.PointCloud(x), gwfast.PointCloud(y[order]), order
 
 
 def tissue():
@@ -169,6 +186,11 @@ PROBLEMS = [
     ("points 800 exact", (points, 800), 0, PRODUCT),
     ("clouds 1000", (clouds, 1000), USUAL, {}),
     ("clouds 3000 product", (clouds, 3000), USUAL, PRODUCT),
+    ("clouds 2000 fused", (fused_clouds, 2000), USUAL, PRODUCT),
+    ("clouds 2000 fused unbalanced", (fused_clouds, 2000), USUAL, FREE),
+    ("clouds 2000 semirelaxed", (clouds, 2000), USUAL, SEMI),
+    ("clouds 2000 partial", (clouds, 2000), USUAL, PARTIAL),
+    ("clouds 2000 unbalanced tiled", (clouds, 2000), USUAL, {**FREE, "tier": "tiled"}),
     ("clouds 700 float64", (clouds, 700), USUAL, {**PGD64, "dense": True}),
 ]  # fmt: skip
 

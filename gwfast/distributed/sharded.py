@@ -36,7 +36,7 @@ class Sharded(Factored):
 
     def _left(self):
         """What workers make the left factor of, once it is multiplied by theirs."""
-        return (-2.0 * self._core()).astype(np.float32)
+        return self._core().astype(np.float32)
 
     def _whole(self, left):
         return ShardedKernel(self.team, left, None, self.n_threads)

@@ -10,6 +10,7 @@ from scipy import sparse
 from ..kernels import _exponentials, _kernels, _products, _sparse
 from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
 from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
+from ..utils.blocks import row_blocks
 from .truncation import padded
 
 
@@ -75,9 +76,13 @@ class Kernel:
     def spread(self):
         """How far costs differ, or more."""
 
+    def least(self):
+        """The least cost."""
+
     def make(self, potentials, epsilon, q, scalings):
         """Make the kernel, and set the scalings to where iterations start: ones, but
-        for `v` where column sums come for free, which is set to fit them to `q`.
+        for `v` where column sums come for free and both marginals are given, which is
+        set to fit them to `q`.
 
         Returns
         -------
@@ -114,6 +119,22 @@ class Kernel:
         x = x.astype(scalings.v.dtype, copy=False)
         given = weights, x, row_sums, scalings.sums
         _kernels.normal_product(self.rows, *given, self.n_threads)
+
+    def row_sums(self, scalings):
+        """Those of the plan, (n,) in float64."""
+        sums, nothing = np.empty(len(scalings.u)), np.zeros(len(scalings.u))
+        self.normal_product(nothing, scalings.v, sums, scalings)
+        return scalings.u * sums
+
+    def column_sums(self, rows, scalings):
+        """Those of the plan, (m,) in float64, whose row sums are these."""
+        u, v = scalings.u, scalings.v
+        # Of nothing there is nothing, whatever it is divided by.
+        weights = np.divide(
+            u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=np.zeros(len(rows))
+        )
+        self.normal_product(weights, v, np.empty(len(rows)), scalings)
+        return scalings.cols
 
     def contract(self, x, y, scalings):
         """``x' T y`` and the row sums of the plan T."""
@@ -188,6 +209,9 @@ class StoredKernel(Kernel):
         cost = self.cost()
         return float(cost.max()) - float(cost.min())
 
+    def least(self):
+        return float(self.cost().min())
+
     def _make(self, potentials, epsilon, q, scalings):
         cost = self.rows
         if self.holds != "cost":
@@ -230,7 +254,8 @@ class ProductKernel(StoredKernel):
         sums = scalings.sums
         given = self.left, self.right, potentials.f, potentials.g, epsilon
         peak = _products.gibbs_product(*given, self.rows, sums, self.n_threads)
-        _kernels.rescale_columns(scalings.v, q, sums)
+        if self.separable_potentials is None:
+            _kernels.rescale_columns(scalings.v, q, sums)
         return peak
 
 
@@ -320,6 +345,15 @@ class TiledKernel(Kernel):
         cost = aligned_empty((len(some), self.shape[1]))
         _products.matmul(some, self.right, cost, n_threads=self.n_threads)
         return 2 * (float(cost.max()) - float(cost.min()))
+
+    def least(self):
+        least = np.inf
+        for rows in row_blocks(*self.shape):
+            some = np.ascontiguousarray(self.left[rows])
+            made = aligned_empty((len(some), self.shape[1]))
+            _products.matmul(some, self.right, made, n_threads=self.n_threads)
+            least = min(least, float(made.min()))
+        return least
 
     def _make(self, potentials, epsilon, q, scalings):
         self._potentials = potentials.f, potentials.g

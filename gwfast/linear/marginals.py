@@ -168,9 +168,9 @@ class SemirelaxedSolver(SinkhornSolver):
         potentials, scalings = Potentials(f, g), self.scalings
         kernel.make(potentials, epsilon, self.q, scalings)
         # What rounding has left is taken away exactly.
-        sums = np.empty(len(self.p)), np.empty(len(self.q))
-        _kernels.marginals(kernel.rows, *sums, scalings.sums, self.n_threads)
-        made, masses = sums[self.side], (self.p, self.q)[self.side]
+        made, masses = kernel.row_sums(scalings), (self.p, self.q)[self.side]
+        if self.side == 1:
+            made = kernel.column_sums(made, scalings)
         scaling = (scalings.u, scalings.v)[self.side]
         np.divide(masses, made, out=scaling, where=made > 0, casting="same_kind")
         potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
@@ -232,13 +232,13 @@ class PartialSolver(SinkhornSolver):
     def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
         base, scalings = kernel.separable_potentials, self.scalings
         # So that no exponent is above zero.
-        top = base.f.max() + base.g.max() - float(kernel.cost().min())
+        top = base.f.max() + base.g.max() - kernel.least()
         potentials = Potentials(base.f - top, base.g)
         kernel.make(potentials, epsilon, self.q, scalings)
         u, v, sums = scalings.u, scalings.v, scalings.sums
         np.copyto(u, np.exp(logs[0]), casting="same_kind")
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
-        total = float(u @ (kernel.rows @ v))
+        total = float(kernel.row_sums(scalings).sum())
         if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
             return self._iterate(kernel, epsilon, logs, tol, max_iter, deadline, spare)
         scale = self.mass / total

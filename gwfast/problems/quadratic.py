@@ -13,12 +13,19 @@ from ..linear.rules import Marginals, Rho, as_rule
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
+from .cross_cost import CrossCost
 from .geometry import DenseCost, Geometry
 from .graphs import CostLike, as_geometry
 from .losses import LOSSES, LossName
 
 # Weight of the quadratic term where there is another and none is asked for.
 ALPHA = 0.5
+
+
+def check_shape(came: tuple[int, int], shape: tuple[int, int]) -> None:
+    """A ValueError where costs between the spaces are of other numbers of points."""
+    if came != shape:
+        raise ValueError(f"linear_cost must have shape {shape}, got {came}")
 
 
 def as_alpha(alpha: float | None, linear: Any, name: str) -> float:
@@ -46,7 +53,7 @@ class QuadraticProblem:
         None is uniform.
     loss : {"square", "kl"}
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
-    linear_cost : array-like of shape (n, m) or None, default=None
+    linear_cost : array-like of shape (n, m), CrossCost or None, default=None
         Costs between the two spaces: the fused problem, whose objective is `alpha`
         times the quadratic one plus ``(1 - alpha) <linear_cost, T>``.
     alpha : float or None, default=None
@@ -85,7 +92,7 @@ default="balanced"
         q: ArrayLike | None = None,
         *,
         loss: LossName = "square",
-        linear_cost: ArrayLike | None = None,
+        linear_cost: ArrayLike | CrossCost | None = None,
         alpha: float | None = None,
         marginals: Marginals = "balanced",
         mass: float | None = None,
@@ -95,7 +102,9 @@ default="balanced"
         rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, linear_cost, "linear_cost")
-        if linear_cost is not None:
+        if isinstance(linear_cost, CrossCost):
+            check_shape(linear_cost.shape, (x.n, y.n))
+        elif linear_cost is not None:
             linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
         self._set(x, y, rule, loss, linear_cost, alpha)
 
@@ -105,11 +114,11 @@ default="balanced"
         y: Geometry,
         rule: Balanced,
         loss: LossName = "square",
-        linear_cost: NDArray[Any] | None = None,
+        linear_cost: NDArray[Any] | CrossCost | None = None,
         alpha: float = 0.5,
     ) -> None:
         self.x, self.y, self.rule, self.loss = x, y, rule, loss
-        self.linear_cost, self.alpha = linear_cost, float(alpha)
+        self.between, self.alpha = linear_cost, float(alpha)
 
     @classmethod
     def from_checked(
@@ -126,14 +135,22 @@ default="balanced"
         """The same problem on some of the points, their masses scaled to one."""
         part = self.with_geometries(self.x.take(rows), self.y.take(cols))
         part.rule = self.rule.take(rows, cols)
-        if self.linear_cost is not None:
-            part.linear_cost = self.linear_cost[np.ix_(rows, cols)]
+        if isinstance(self.between, CrossCost):
+            part.between = self.between.take(rows, cols)
+        elif self.between is not None:
+            part.between = self.between[np.ix_(rows, cols)]
         return part
 
     def with_rule(self, rule: Balanced) -> QuadraticProblem:
         """The same problem with other marginals."""
         other = copy.copy(self)
         other.rule = rule
+        return other
+
+    def without_linear(self) -> QuadraticProblem:
+        """The same problem without costs between the spaces."""
+        other = copy.copy(self)
+        other.between = None
         return other
 
     def with_geometries(self, x: Geometry, y: Geometry) -> QuadraticProblem:
@@ -150,7 +167,7 @@ default="balanced"
 
     def __repr__(self) -> str:
         n, m = self.shape
-        fused = "" if self.linear_cost is None else f", fused, alpha={self.alpha:g}"
+        fused = "" if self.between is None else f", fused, alpha={self.alpha:g}"
         return f"QuadraticProblem({n} x {m}, {self.loss}, {self.marginals}{fused})"
 
     @property
@@ -185,6 +202,17 @@ default="balanced"
         return self.rule.name
 
     @property
+    def linear_cost(self) -> NDArray[Any] | None:
+        """Costs (n, m) between the spaces, or None; those of a `CrossCost` are made."""
+        between = self.between
+        return between.toarray() if isinstance(between, CrossCost) else between
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether there are costs between the spaces."""
+        return self.between is not None
+
+    @property
     def is_balanced(self) -> bool:
         """Whether both marginals are given."""
         return not self.rule.has_free_marginals
@@ -192,7 +220,7 @@ default="balanced"
     @property
     def is_plain(self) -> bool:
         """Whether it is balanced and has no linear term."""
-        return self.is_balanced and self.linear_cost is None
+        return self.is_balanced and self.between is None
 
 
 def as_problem(

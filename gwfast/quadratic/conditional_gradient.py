@@ -186,7 +186,7 @@ class ConditionalGradient:
         self.problem, self.n_threads = problem, n_threads
         x, y = self._sides = sides or sides_of(problem)
         rule, self._linear, alpha = problem.rule, None, 1.0
-        if problem.linear_cost is not None:
+        if problem.is_fused:
             alpha = problem.alpha
             self._linear = _part(problem.linear_cost, x.some, y.some)
             self._linear *= (1.0 - alpha) / 2
@@ -419,7 +419,7 @@ class ExactSolution:
         """The `GWResult`; `more` are fields to set."""
         problem, linear = self.problem, 0.0
         sums = self.plan.sum(axis=1), self.plan.sum(axis=0)
-        if problem.linear_cost is not None:
+        if problem.is_fused:
             linear = float(np.vdot(problem.linear_cost, self.plan))
         fields = dict(
             coupling=ArrayCoupling(self.plan, n_threads),
@@ -470,4 +470,4 @@ def nbytes(problem):
         matrices += 2 * squares + plan
     if not problem.is_balanced:
         matrices += squares + plan
-    return 8 * (matrices + (8 + (problem.linear_cost is not None)) * plan)
+    return 8 * (matrices + (8 + problem.is_fused) * plan)

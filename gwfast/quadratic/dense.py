@@ -259,7 +259,7 @@ def _extrapolates(problem, method, mechanisms=ALL):
 def _keeps_last(dense, precision):
     """Whether the products of a `Dense` keep the last ones, for extrapolation."""
     problem, mechanisms = dense.problem, dense.mechanisms
-    if precision.itemsize > 4 or problem.linear_cost is not None:
+    if precision.itemsize > 4 or problem.is_fused:
         return False
     if _is_small(problem.shape) or not mechanisms.kept_products:
         return False
@@ -271,7 +271,7 @@ def _depth(problem, shape, itemsize, mechanisms=ALL):
     if not mechanisms.deep_extrapolation:
         return 1
     # Those of many points with costs between the spaces are kept as matrices.
-    whole = problem.linear_cost is not None and not _is_small(shape)
+    whole = problem.is_fused and not _is_small(shape)
     return 1 if whole and itemsize <= 4 else DEPTH
 
 
@@ -309,8 +309,8 @@ def _size(problem, shape, itemsize, method, n_states):
     extrapolates = _extrapolates(problem, method)
     # The buffer, and of an asymmetric cost products of both orientations.
     sides = 1 if symmetric else 2
-    plans = sides + (problem.linear_cost is not None) + method.alternating
-    if itemsize > 4 or problem.linear_cost is not None or _is_small(shape):
+    plans = sides + problem.is_fused + method.alternating
+    if itemsize > 4 or problem.is_fused or _is_small(shape):
         # Products that are extrapolated, and those of the reference; in float32 more
         # than the last only of those that come near their end.
         depth = _depth(problem, shape, itemsize)

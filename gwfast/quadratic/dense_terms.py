@@ -67,7 +67,7 @@ class MatrixTerms:
         right = TransformedCost(y, shift, loss.h2, loss.f2, problem.q, *kind)
         self._sides, self._balanced = (left, right), problem.is_balanced
         self.fused, self._alpha, self.cost_scale = None, 1.0, left.scale * right.scale
-        if problem.linear_cost is not None:
+        if problem.is_fused:
             self._alpha = problem.alpha
             self.fused = FusedTerm(
                 problem.linear_cost, self._alpha, self.cost_scale, dtype, n_threads

@@ -161,15 +161,15 @@ class ExactLinearization:
         if given_marginals:
             self._separable = costs.separable(*given)
         self._bilinear = costs.bilinear(self.plan, self.slices)
-        fused = problem.linear_cost is not None
+        fused = problem.is_fused
         self._alpha = problem.alpha if fused else 1.0
         bilinear = sum(np.vdot(self.plan(s), self._bilinear(s)) for s in self.slices)
-        self.linear_cost = 0.0
+        self.linear_cost, self._linear = 0.0, problem.linear_cost
         self.cost_scale = self._alpha * costs.scale
         sizes = (np.abs(c) @ mass for c, mass in zip(own, given, strict=True))
         self.magnitude = self._alpha * (sum(sizes) + costs.magnitude * self.mass)
         if fused:
-            linear = problem.linear_cost
+            linear = self._linear
             self.linear_cost = float(
                 sum(np.vdot(self.plan(s), linear[s]) for s in self.slices)
             )
@@ -196,6 +196,6 @@ class ExactLinearization:
     def _made(self, rows):
         f, g = self._separable
         made = self._alpha * (f[rows, None] + g + self._bilinear(rows))
-        if self.problem.linear_cost is not None:
-            made += (1.0 - self._alpha) / 2 * self.problem.linear_cost[rows]
+        if self._linear is not None:
+            made += (1.0 - self._alpha) / 2 * self._linear[rows]
         return made

@@ -19,6 +19,7 @@ from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.mechanisms import ALL
 from .anderson import Anderson
 from .extrapolation import deepened
+from .factored_terms import FactoredTerms
 from .linearization import Update, not_negative
 from .methods import PGD
 from .resuming import ResumableFactored
@@ -38,6 +39,7 @@ EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 
 class Factored(ResumableFactored):
     """Squared loss between point clouds: the state is the small matrix ``A = X' T Y``.
+    A `CrossCost` between the spaces adds its factors to the features of both sides.
 
     ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features, so
     that no cost is ever formed and the objective is a sum over d x d' entries
@@ -54,14 +56,12 @@ class Factored(ResumableFactored):
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
         self.extrapolation = "deepening" if mechanisms.extrapolation else None
-        x, y, p, q = problem.x, problem.y, problem.p, problem.q
-        self.cost_scale = x.scale * y.scale
-        self.row_cost = x.scale**2 * x.square_times(p)
-        self.col_cost = y.scale**2 * y.square_times(q)
+        self._terms = terms = FactoredTerms(problem)
+        self.cost_scale = terms.cost_scale
+        self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # As many iterations as cost about what the two products do: one reads an entry
         # in the time of about ten multiply-adds.
-        work = x.rank + y.rank
-        self.inner_limit = min(max(work // 10, 10), 200)
+        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
         self._tier, self._support, self._change = tier, None, 1.0
         below = mechanisms.truncated_kernels or tier != "dense"
         self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
@@ -70,7 +70,7 @@ class Factored(ResumableFactored):
 
     def _prepare(self):
         """Make what all kernels share."""
-        self._shared = Right(self.problem.y.features, self.n_threads)
+        self._shared = Right(self._terms.right, self.n_threads)
         self._buffer = None
         if self._tier == "dense":
             self._buffer = Buffer(aligned_empty(self.problem.shape))
@@ -79,15 +79,16 @@ class Factored(ResumableFactored):
         """Set the state; None is the product plan, which needs no matrix."""
         problem = self.problem
         if plan is None:
-            self.state = np.outer(problem.x.mean(problem.p), problem.y.mean(problem.q))
+            self.state = self._terms.product_state(problem.p, problem.q)
         else:
             self.state = self._state_of(plan.astype(np.float32, copy=False))
         return self._objective(problem.p, problem.q)
 
     def _state_of(self, plan):
         ones = (np.ones(size, dtype=np.float32) for size in self.problem.shape)
-        x, y = self.problem.x.features, self.problem.y.features
-        return contract(x, plan, y, *ones, self.n_threads)[0]
+        terms = self._terms
+        made = contract(terms.left, plan, terms.right, *ones, self.n_threads)[0]
+        return terms.needed(made)
 
     def deviation(self):
         # Of points, not of the features that hold their squares and ones.
@@ -113,14 +114,14 @@ class Factored(ResumableFactored):
 
     def _costs_between(self, rows, cols):
         """The costs of all rows and some columns, and of some rows and all columns."""
-        left, y = self._left(), self.problem.y.features
+        left, y = self._left(), self._terms.right
         some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
         few = np.ascontiguousarray(left[rows])
         return Product(left, some), Product(few, self._shared.panels)
 
     def _left(self):
         """The linearized cost is the product of this with the features of y."""
-        x, core = self.problem.x.features, -2.0 * self._core()
+        x, core = self._terms.left, self._core()
         left = aligned_empty((len(x), core.shape[1]))
         core = Panels(core.astype(np.float32), n_threads=self.n_threads)
         _products.matmul(x, core, left, n_threads=self.n_threads)
@@ -146,9 +147,7 @@ class Factored(ResumableFactored):
         before = self.state
         self.state, rows = self._contract(kernel, solution.scalings)
         cols, bound = solution.scalings.cols, 0.0
-        size = np.linalg.norm(self.state)
-        change = np.linalg.norm(self.state - before) / size if size > 0 else 0.0
-        self._change = change
+        self._change = change = relative_change(before, self.state)
         self._anderson.depth = deepened(change, self.mechanisms)
         self._anderson.add(before, self.state)
         if self._support is not None:
@@ -159,11 +158,12 @@ class Factored(ResumableFactored):
             if not bound <= MAX_BOUND:
                 self._support = None
         gw_cost = self._objective(rows, cols)
-        return Update(gw_cost, float(change), rows, cols, truncation_bound=bound)
+        return Update(gw_cost, change, rows, cols, truncation_bound=bound)
 
     def _contract(self, kernel, scalings):
-        x, y = self.problem.x.features, self.problem.y.features
-        return kernel.contract(x, y, scalings)
+        terms = self._terms
+        state, rows = kernel.contract(terms.left, terms.right, scalings)
+        return terms.needed(state), rows
 
     def _truncate(self, kernel, solver, potentials, epsilon):
         """Keep only a part of the kernel from now on, if that pays: what is not small
@@ -193,7 +193,7 @@ class Factored(ResumableFactored):
         return coupling
 
     def snapshot(self, kernel, solution):
-        right, potentials = self.problem.y.features, solution.potentials
+        right, potentials = self._terms.right, solution.potentials
         f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
         return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
 
@@ -209,12 +209,10 @@ class Factored(ResumableFactored):
     def entropy(self, kernel, solution, update):
         # The logarithm of the plan is (f + g - cost) / epsilon.
         before, after = self._anderson.last
-        logs = -np.vdot(self._core(before) * -2.0, after)
+        logs = -np.vdot(self._core(before), after)
         potentials = solution.potentials
-        for potential, sums in (
-            (potentials.f, update.rows),
-            (potentials.g, update.cols),
-        ):
+        pairs = (potentials.f, update.rows), (potentials.g, update.cols)
+        for potential, sums in pairs:
             logs += sums[sums > 0] @ potential[sums > 0]
         return -float(logs) / kernel.epsilon
 
@@ -231,16 +229,27 @@ class Factored(ResumableFactored):
         self._anderson = Anderson(goes_ahead=self.mechanisms.extrapolation_ahead)
 
     def _core(self, state=None):
-        x, y = self.problem.x, self.problem.y
-        state = self.state if state is None else state
-        if x.signs is None or y.signs is None:
-            return x.signature @ state @ y.signature
-        return x.signs[:, None] * state * y.signs
+        """The linearized cost at a state, by default this one, between the features."""
+        return self._terms.core(self.state if state is None else state)
 
     def _objective(self, rows, cols):
         separable = rows @ self.row_cost + cols @ self.col_cost
-        bilinear = -2.0 * self.cost_scale * np.vdot(self._core(), self.state)
-        return not_negative(separable, bilinear)
+        bilinear = self.cost_scale * np.vdot(self._core(), self.state)
+        if not self.problem.is_fused:
+            return not_negative(separable, bilinear)
+        # The linearized cost has half of the linear term.
+        half = (1.0 - self.problem.alpha) / 2
+        linear = self._terms.linear_value(self.state, rows, cols)
+        return float(separable + bilinear + half * linear)
+
+    def linear_value(self, update):
+        return self._terms.linear_value(self.state, update.rows, update.cols)
+
+
+def relative_change(before, after):
+    """Of a state, in the Frobenius norm."""
+    size = np.linalg.norm(after)
+    return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
 class Right:
@@ -273,7 +282,8 @@ def whole_kernel(left, right, buffer):
 def nbytes(problem, tier, n_threads, shape):
     """Bytes that a solve of that many points takes beside its factors."""
     n, m = shape
-    r, s = problem.x.rank, problem.y.rank
+    between = problem.between.rank if problem.is_fused else 0
+    r, s = problem.x.rank + between, problem.y.rank + between
     # Both features as the kernels read them, what is made of them in a step, and
     # the column sums of chunks; in float64 for a moment.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)

@@ -2,12 +2,15 @@
 
 from typing import Literal, TypeAlias, get_args
 
+from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from . import dense, factored, truncated
+from .factored import Factored
+from .factored_free import FreeFactored
 from .methods import PGD
 from .placement import placed
 
@@ -21,13 +24,15 @@ READ = 30
 def is_factored(problem, method=PGD):
     """Whether the linearized cost is a product, which need not be formed."""
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
-    plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
-    return clouds and plain and method is PGD
+    factors = problem.between is None or isinstance(problem.between, CrossCost)
+    factors = clouds and factors and LOSSES[problem.loss].keeps_factors
+    return factors and method is PGD
 
 
 def placement_of(problem, method=PGD):
     """The `Placement` in force that keeps the kernels of this problem, or None."""
-    return placed(problem) if is_factored(problem, method) else None
+    takes = problem.is_plain and is_factored(problem, method)
+    return placed(problem) if takes else None
 
 
 def tiers(problem, method=PGD):
@@ -69,7 +74,8 @@ def linearize(
     if placement is not None:
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
-        return factored.Factored(problem, n_threads, tier, mechanisms)
+        kind = Factored if problem.is_balanced else FreeFactored
+        return kind(problem, n_threads, tier, mechanisms=mechanisms)
     suits = mechanisms.truncated_plans
     suits = suits and truncated.suits(problem, problem.shape, method)
     made = truncated.TruncatedDense if suits else dense.Dense
@@ -84,7 +90,8 @@ def work(problem, *, method=PGD, itemsize=4):
     """
     n, m = problem.shape
     if is_factored(problem, method):
-        return n * m * (problem.y.rank + READ)
+        between = problem.between.rank if problem.is_fused else 0
+        return n * m * (problem.y.rank + between + READ)
     return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
 
 

@@ -129,6 +129,5 @@ class ResumableFactored(Linearization):
         return dict(state=steps.last[1] if steps.has_steps else self.state)
 
     def restore(self, saved, change, epsilon):
-        shape = self.problem.x.rank, self.problem.y.rank
-        self.state = as_saved(saved["state"], shape, np.float64)
+        self.state = as_saved(saved["state"], self._terms.ranks, np.float64)
         self._change = change

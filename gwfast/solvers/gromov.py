@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals, Rho
+from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
@@ -52,7 +53,7 @@ def gromov_wasserstein(
     *,
     epsilon: EpsilonLike = "auto",
     loss: LossName = "square",
-    linear_cost: ArrayLike | None = None,
+    linear_cost: ArrayLike | CrossCost | None = None,
     alpha: float | None = None,
     marginals: Marginals = "balanced",
     mass: float | None = None,
@@ -115,11 +116,12 @@ def gromov_wasserstein(
         never ends above where that leads.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
-    linear_cost : array-like of shape (n, m) or None, default=None
-        Costs between points of the two spaces. With it the problem is the *fused* one:
-        the objective above, without its entropy, is taken `alpha` times, plus
-        ``(1 - alpha) <linear_cost, T>`` (Vayer et al., ICML 2019). Both terms should be
-        of one scale, see `GWResult.term_ratio`.
+    linear_cost : array-like of shape (n, m), CrossCost or None, default=None
+        Costs between points of the two spaces; those of features that both have are a
+        `CrossCost`, which is never formed for two point clouds. With it the problem is
+        the *fused* one: the objective above, without its entropy, is taken `alpha`
+        times, plus ``(1 - alpha) <linear_cost, T>`` (Vayer et al., ICML 2019). Both
+        terms should be of one scale, see `GWResult.term_ratio`.
     alpha : float or None, default=None
         Weight of the quadratic term, from 0 to 1; None is 0.5. Without `linear_cost`
         there is nothing to weigh, and a number is an error.
@@ -306,8 +308,9 @@ def solve(problem, options):
     options = dataclasses.replace(
         options, memory_limit=limit, tier=tier, checkpoint=checkpoint
     )
-    # The leading eigenvectors of matrices are here, as these are.
-    here = contextlib.nullcontext() if is_factored(problem, method) else placing(None)
+    # Workers only take plain problems of point clouds, and what belongs to these.
+    shared = problem.is_plain and is_factored(problem, method)
+    here = contextlib.nullcontext() if shared else placing(None)
     with here, single_threaded_blas(), reporting(options.progress) as report:
         if not checkpoint.is_new:
             report(ProgressEvent("solve", f"going on from {checkpoint.path}"))

@@ -158,7 +158,7 @@ def choose(problem, tier, limit, n_threads, **kind):
     if tier != "auto" and tier not in takes:
         raise ValueError(
             f"tier must be 'dense' for costs that are not two point clouds under the "
-            f"squared loss, got {tier!r}"
+            f"squared loss, or have a matrix between them, got {tier!r}"
         )
     allowed = takes if tier == "auto" else {tier: takes[tier]}
     for name, size in allowed.items():

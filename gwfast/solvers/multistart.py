@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
 from ..linear.rules import Marginals, Rho
+from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
@@ -54,7 +55,7 @@ def multistart(
     q: ArrayLike | None = None,
     *,
     loss: LossName = "square",
-    linear_cost: ArrayLike | None = None,
+    linear_cost: ArrayLike | CrossCost | None = None,
     alpha: float | None = None,
     marginals: Marginals = "balanced",
     mass: float | None = None,
@@ -145,7 +146,7 @@ def tune_epsilon(
     q: ArrayLike | None = None,
     *,
     loss: LossName = "square",
-    linear_cost: ArrayLike | None = None,
+    linear_cost: ArrayLike | CrossCost | None = None,
     alpha: float | None = None,
     marginals: Marginals = "balanced",
     mass: float | None = None,

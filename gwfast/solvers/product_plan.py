@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 
+from ..problems.cross_cost import CrossCost
 from ..problems.losses import LOSSES
 from ..quadratic.factory import is_factored, linearize
 from ..utils.blocks import row_blocks
@@ -27,25 +28,29 @@ def product_objective(problem, method):
     """Of the product plan, and its linear term: by sums over the costs of each side,
     where a linearization makes products of matrices.
     """
-    if is_factored(problem, method):
+    if problem.is_plain and is_factored(problem, method):
         return linearize(problem, 1, "tiled", method=method).start(), 0.0
     penalty = problem.rule.penalty(*problem.rule.product())
     value = _quadratic(problem)
-    if problem.linear_cost is None:
+    if not problem.is_fused:
         return value + penalty, 0.0
     p, q = problem.rule.product()
-    linear = float(p @ problem.linear_cost @ q) / problem.mass
+    between = problem.between
+    mean = between.mean(p, q) if isinstance(between, CrossCost) else p @ between @ q
+    linear = float(mean) / problem.mass
     return problem.alpha * value + (1.0 - problem.alpha) * linear + penalty, linear
 
 
 def with_term_ratio(problem, result):
     """The result with the `GWResult.term_ratio` of a fused problem; others as it is."""
-    if problem.linear_cost is None:
+    if not problem.is_fused:
         return result
     p, q = problem.rule.product()
-    cost, size = problem.linear_cost, 0.0
-    for rows in row_blocks(*cost.shape):
-        size += float(p[rows] @ np.abs(cost[rows]) @ q)
+    between, size = problem.between, 0.0
+    for rows in row_blocks(*between.shape):
+        factored = isinstance(between, CrossCost)
+        cost = between.rows(rows) if factored else between[rows]
+        size += float(p[rows] @ np.abs(cost) @ q)
     linear = (1.0 - problem.alpha) * size / problem.mass
     quadratic = problem.alpha * max(_quadratic(problem), 0.0)
     ratio = quadratic / linear if linear else math.inf
@@ -70,7 +75,10 @@ def warn_of_scales(results):
 
 
 def _quadratic(problem):
-    """Of costs as matrices, without weight."""
+    """The quadratic objective of the product plan, without weight."""
+    plain = problem.without_linear()
+    if is_factored(plain):
+        return linearize(plain, 1, "tiled").start()
     loss, (p, q) = LOSSES[problem.loss], problem.rule.product()
     x, y = problem.x.to_dense().matrix, problem.y.to_dense().matrix
     loss.check(x, "cost_x")

@@ -137,6 +137,9 @@ SOLVES = {
     "ppa": (costs, dict(epsilon=0.1, method="ppa", max_outer=60)),
     "bapg": (costs, dict(epsilon=0.1, method="bapg", max_outer=60, dtype="float64")),
     "max_outer": (clouds, dict(max_outer=4)),
+    "semirelaxed clouds": (clouds, dict(marginals="semirelaxed")),
+    "unbalanced clouds": (clouds, dict(marginals="unbalanced", rho=1.0)),
+    "partial clouds": (clouds, PART),
     "circle": (circling, dict(dtype="float64", epsilon=0.05, **PART)),
     "plan": (costs, dict(epsilon=0.05, init=LINEAR)),
 }

@@ -1,0 +1,111 @@
+"""The linearized cost between point clouds where a marginal is free."""
+
+import numpy as np
+
+from ..kernels import _kernels
+from ..linear.log_domain import Potentials
+from ..utils.trees import as_saved
+from .factored import Factored, relative_change
+from .information import mass_entropy
+from .linearization import Update
+
+
+class FreeFactored(Factored):
+    """`Factored` under a rule with a free marginal: what depends on one index moves the
+    plan, so that marginals are a part of the state. Kernels are kept whole.
+    """
+
+    # Sums of single rows and columns are a part of it.
+    change_is_rounded = True
+    # Share of the state before in each that is taken.
+    _damping = 0.0
+    # Contestants of a race are compared by low plans of their rounds: not damped.
+    _is_fork = False
+
+    def __init__(self, problem, n_threads, tier="dense", **kind):
+        super().__init__(problem, n_threads, tier, **kind)
+        self.extrapolation = None
+        self.problem = problem.with_rule(
+            problem.rule.bounded(self.cost_scale, self.precision)
+        )
+
+    def start(self, plan=None, *, takes=False, epsilon=0.0):
+        (rows, cols), mass = self.problem.rule.product(), self.problem.mass
+        if plan is None:
+            self.state = self._terms.product_state(rows, cols) / mass
+            entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
+        else:
+            plan = plan.astype(np.float32, copy=False)
+            self.state = self._state_of(plan)
+            rows, cols = (plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
+            entropy = _kernels.entropy(plan, self.n_threads)
+        self._standing = rows, cols, entropy
+        return self._objective(rows, cols)
+
+    def standing(self):
+        """Marginals and entropy of where the linearized cost is from."""
+        return self._standing
+
+    def kernel(self, solver=None, start=None, epsilon=None):
+        kernel, unit = self._whole(self._left()), -1.0 / self.cost_scale
+        given = self.row_cost * unit, self.col_cost * unit
+        kernel.separable_potentials = Potentials(*given)
+        return kernel
+
+    def update(self, kernel, solution):
+        before = self.state
+        self.state, rows = self._contract(kernel, solution.scalings)
+        cols = kernel.column_sums(rows, solution.scalings)
+        change = relative_change(before, self.state)
+        self._change = change = max(change, self._moved_marginals(rows, cols))
+        self._anderson.add(before, self.state)
+        update = Update(self._objective(rows, cols), change, rows, cols)
+        entropy = self.entropy(kernel, solution, update)
+        if self._damping:
+            self.state = self._between(before, self.state)
+            pairs = zip(self._standing[:2], (rows, cols), strict=True)
+            rows, cols = (self._between(*pair) for pair in pairs)
+            self.row_cost, self.col_cost = self._terms.separable(rows, cols)
+        self._standing = rows, cols, entropy
+        return update
+
+    def _between(self, before, now):
+        return now + self._damping * (before - now)
+
+    def _moved_marginals(self, rows, cols):
+        """How far these of a plan are from those before, as a fraction of its mass."""
+        pairs = zip((rows, cols), self._standing[:2], strict=True)
+        moved = max(float(np.abs(now - old).sum()) for now, old in pairs)
+        return moved / self.problem.rule.plan_mass(rows)
+
+    def damp(self):
+        damps = self.mechanisms.damping and not self._is_fork
+        if damps:
+            self._damping = (1.0 + self._damping) / 2.0
+        return damps
+
+    def fork(self):
+        other = super().fork()
+        other._damping, other._is_fork = 0.0, True
+        return other
+
+    def _objective(self, rows, cols):
+        self.row_cost, self.col_cost = self._terms.separable(rows, cols)
+        penalty = self.problem.rule.penalty(rows, cols)
+        return super()._objective(rows, cols) + penalty
+
+    def export(self):
+        # The last plan, damped: nothing is extrapolated.
+        own = dict(standing=self._standing, damping=self._damping)
+        return dict(state=self.state, **own)
+
+    def restore(self, saved, change, epsilon):
+        super().restore(saved, change, epsilon)
+        *marginals, entropy = saved["standing"]
+        rows, cols = (
+            as_saved(one, (size,), np.float64)
+            for one, size in zip(marginals, self.problem.shape, strict=True)
+        )
+        self._standing = rows, cols, float(entropy)
+        self._damping = float(saved["damping"])
+        self.row_cost, self.col_cost = self._terms.separable(rows, cols)

@@ -1,0 +1,149 @@
+"""Problems of factors, with every linear cost, marginal rule and tier, against twins
+that are written out, and against the same problems as matrices.
+"""
+
+import numpy as np
+import pytest
+from helpers import twins
+from helpers.problems import masses
+
+import gwfast
+from gwfast import CrossCost, LowRankCost, PointCloud
+from gwfast.quadratic.factory import is_factored
+
+N, M = 40, 50
+EPSILON = 0.1
+RNG = np.random.default_rng(7)
+X, Y = RNG.exponential(size=(N, 5)), RNG.exponential(size=(M, 5))
+FEATURES = RNG.normal(size=(N, 4)) / 3, RNG.normal(size=(M, 4)) / 3
+COSTS = {
+    "cosine": lambda x: PointCloud(x),
+    "sqeuclidean": lambda x: PointCloud(x, "sqeuclidean").scaled_by("max"),
+    "dot": lambda x: PointCloud(x, "dot").scaled_by("max"),
+    "low rank": lambda x: LowRankCost(x / 5),
+}
+LINEAR = {
+    "none": None,
+    **{name: CrossCost(*FEATURES, name) for name in ("sqeuclidean", "cosine", "dot")},
+    "array": CrossCost(*FEATURES).toarray(),
+}
+RULES = {
+    "balanced": {},
+    "semirelaxed": {},
+    "partial": {"mass": 0.7},
+    "unbalanced": {"rho": (0.5, 0.8)},
+}
+LIMITS = dict(epsilon=EPSILON, init="product", tol=1e-6, marginal_tol=1e-6)
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::gwfast.ConvergenceWarning", "ignore:the .* term of the fused objective"
+)
+
+
+def problem_of(cost, linear, rule):
+    rng = np.random.default_rng(3)
+    p, q = masses(N, rng), masses(M, rng)
+    given = dict(marginals=rule, **RULES[rule])
+    if linear != "none":
+        given |= dict(linear_cost=LINEAR[linear], alpha=0.4)
+    sides = [COSTS[cost](side) for side in (X, Y)]
+    return sides, (p,) if rule == "semirelaxed" else (p, q), given
+
+
+def stepped(plan, sides, marginals, given):
+    """The plan after one more iteration, written out."""
+    costs = [side.to_dense().matrix.astype(np.float64) for side in sides]
+    linear, kind = given.get("linear_cost"), {}
+    if linear is not None:
+        array = linear.toarray() if isinstance(linear, CrossCost) else linear
+        kind = dict(linear=array, alpha=given["alpha"])
+    if given["marginals"] == "unbalanced":
+        kind |= dict(epsilon=EPSILON, rho=given["rho"])
+        return twins.unbalanced_step(plan, *costs, *marginals, **kind)
+    kind |= dict(epsilon=EPSILON, mass=given.get("mass", 1.0))
+    pair = (*marginals, None)[:2]
+    return twins.step(plan, *costs, *pair, marginals=given["marginals"], **kind)
+
+
+@pytest.mark.parametrize("tier", ["dense", "sparse", "tiled"])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("linear", LINEAR)
+@pytest.mark.parametrize("cost", COSTS)
+def test_a_plan_is_a_fixed_point_of_what_is_written_out(cost, linear, rule, tier):
+    sides, marginals, given = problem_of(cost, linear, rule)
+    if linear == "array":
+        if tier != "dense":
+            pytest.skip("it is a matrix")
+    else:
+        assert is_factored(gwfast.QuadraticProblem(*sides, *marginals, **given))
+    result = gwfast.gromov_wasserstein(*sides, *marginals, tier=tier, **given, **LIMITS)
+    plan = result.plan.astype(np.float64)
+    again = stepped(plan, sides, marginals, given)
+    assert np.abs(again - plan).sum() <= 2e-4 * plan.sum()
+    dense = [side.to_dense() for side in sides]
+    if isinstance(given.get("linear_cost"), CrossCost):
+        given["linear_cost"] = given["linear_cost"].toarray()
+    other = gwfast.gromov_wasserstein(*dense, *marginals, **given, **LIMITS)
+    for name in ("gw_cost", "linear_cost", "reg_cost", "mass", "penalty"):
+        one, same = getattr(result, name), getattr(other, name)
+        assert one == pytest.approx(same, rel=2e-4, abs=2e-6), name
+    np.testing.assert_allclose(plan.sum(axis=1), other.plan.sum(axis=1), atol=2e-4)
+    if other.term_ratio and np.isfinite(other.term_ratio):
+        assert result.term_ratio == pytest.approx(other.term_ratio, rel=1e-5)
+
+
+def test_semirelaxed_steps_that_cycle_are_damped():
+    rng = np.random.default_rng(0)
+    x = rng.exponential(size=(300, 20)) * np.arange(1, 21) ** -0.5
+    turn = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    y = (x + 0.05 * rng.normal(size=x.shape)) @ turn
+    clouds = PointCloud(x), PointCloud(y)
+    kind = dict(marginals="semirelaxed", init="product")
+    kind |= dict(epsilon=gwfast.Epsilon(relative=0.0175))
+    thin = gwfast.gromov_wasserstein(*clouds, **kind)
+    dense = gwfast.gromov_wasserstein(*(one.to_dense() for one in clouds), **kind)
+    assert thin.status == "converged"
+    assert thin.gw_cost == pytest.approx(dense.gw_cost, rel=1e-3)
+
+
+def test_the_search_takes_every_rule():
+    rng = np.random.default_rng(1)
+    x = rng.exponential(size=(200, 6)) * np.arange(1, 7)
+    order = rng.permutation(200)
+    clouds = PointCloud(x), PointCloud(x[order])
+    features = rng.normal(size=(200, 3))
+    cross = CrossCost(features, features[order])
+    for rule, more in RULES.items():
+        for linear in (None, cross):
+            given = dict(marginals=rule, linear_cost=linear, **more)
+            result = gwfast.gromov_wasserstein(*clouds, **given)
+            assert (result.plan.argmax(axis=0) == order).mean() > 0.9, (rule, linear)
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "cosine", "dot"])
+def test_cross_costs_are_what_they_say(metric):
+    x, y = FEATURES[0] + 100, FEATURES[1] + 100
+    cost = CrossCost(x, y, metric)
+    unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (x, y)]
+    expected = {
+        "sqeuclidean": ((x[:, None] - y) ** 2).sum(axis=2),
+        "cosine": 1 - unit[0] @ unit[1].T,
+        "dot": x @ y.T,
+    }[metric]
+    size = max(np.abs(expected).max(), 1.0)
+    np.testing.assert_allclose(cost.toarray(), expected, atol=1e-6 * size)
+    rows, cols = np.array([3, 1]), np.array([4, 0, 2])
+    part = cost.take(rows, cols)
+    np.testing.assert_allclose(part.toarray(), cost.toarray()[np.ix_(rows, cols)])
+    p, q = masses(N, np.random.default_rng(0)), masses(M, np.random.default_rng(1))
+    assert cost.mean(p, q) == pytest.approx(p @ cost.toarray() @ q, rel=1e-6)
+
+
+def test_bad_cross_costs_are_refused():
+    x, y = FEATURES
+    with pytest.raises(ValueError, match="y must have the columns of x, 4, got 3"):
+        CrossCost(x, y[:, :3])
+    with pytest.raises(ValueError, match="metric must be one of"):
+        CrossCost(x, y, "euclidean")
+    clouds = PointCloud(X), PointCloud(Y)
+    with pytest.raises(ValueError, match=r"linear_cost must have shape \(40, 50\)"):
+        gwfast.gromov_wasserstein(*clouds, linear_cost=CrossCost(y, x))
