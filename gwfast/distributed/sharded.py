@@ -11,10 +11,9 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..linear.gibbs_kernel import Kernel
-from ..linear.log_domain import Potentials, RemoteCost
+from ..linear.log_domain import RemoteCost
 from ..linear.truncation import Support
 from ..quadratic.factored import Factored
-from ..utils.trees import as_saved
 from .coupling import ShardedCoupling
 from .shard import KernelSpec
 
@@ -65,9 +64,6 @@ class Sharded(Factored):
     def snapshot(self, kernel, solution):
         given = kernel.spec(solution.potentials), kernel.support, None
         return ShardedCoupling(self.team, *given, self.n_threads)
-
-    def _restored(self, support):
-        return ShardedSupport.restored(self.team, support, self._lengths)
 
 
 class ShardedKernel(Kernel):
@@ -217,34 +213,6 @@ class ShardedSupport(Support):
     def moved(self, left):
         given = [(self.number, left)] * len(self.team.rows)
         return np.concatenate(self.team.ask("moved", given, told=self.told))
-
-    def export(self):
-        spec = self._spec
-        return dict(
-            core=spec.core,
-            potentials=self._potentials.export(),
-            epsilon=self.epsilon,
-            fraction=self.fraction,
-        )
-
-    @classmethod
-    def restored(cls, team, saved, lengths):
-        self = cls.__new__(cls)
-        self.team, self.shape, self.lengths = team, team.shape, lengths
-        self.epsilon, self.fraction = float(saved["epsilon"]), float(saved["fraction"])
-        sizes = dict(zip("fg", team.shape, strict=True))
-        f, g = (
-            as_saved(saved["potentials"][name], (size,), np.float64)
-            for name, size in sizes.items()
-        )
-        self._potentials, self._kernel = Potentials(f, g), None
-        self.number = self.index = team.next_number()
-        core = as_saved(saved["core"], team.ranks, np.float32)
-        given = team.next_number(), core, f, g, self.epsilon
-        self._spec = KernelSpec(*given, self.number)
-        asked = [self.told(k)[0][1] for k in range(len(team.rows))]
-        self.kept, self.outside = _added_up(team.ask("keep", asked))
-        return self
 
 
 def _added_up(counted):

@@ -7,8 +7,6 @@ import numpy as np
 from ..kernels import _products, _sparse
 from ..kernels._rows import Panels, aligned_empty
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.trees import as_saved
-from .log_domain import Potentials
 
 # An entry is kept if it is not smaller than such a fraction of the mass of its row or
 # of its column: the first with which few enough entries are. On word vectors and clouds
@@ -82,46 +80,6 @@ class Support:
                 outside, (solver.p, solver.q), self.shape[::-1], strict=True
             )
         ]
-
-    @classmethod
-    def restored(cls, saved, shape, rank, lengths, n_threads):
-        """What `export` described, chosen, for a kernel of this shape and a `left` of
-        `rank` columns, or none where it is None.
-        """
-        (n, m), start, index = shape, saved["start"], saved["index"]
-        as_saved(start, (n + 1,), np.int64)
-        as_saved(index, (int(start[-1]),), np.int32)
-        if start[0] != 0 or (np.diff(start) < 0).any():
-            raise ValueError("expected rows one after the other")
-        if len(index) and not 0 <= index.min() <= index.max() < m:
-            raise ValueError("expected columns of the kernel")
-        self = cls.__new__(cls)
-        self.shape, self.n_threads, self.lengths = shape, n_threads, lengths
-        self.epsilon, self.kept = float(saved["epsilon"]), len(index)
-        self.start, self.index, self._entries = start, index, None
-        self.outside = [
-            as_saved(made, (size,), np.float64)
-            for made, size in zip(saved["outside"], shape, strict=True)
-        ]
-        self._left = None
-        if rank is not None:
-            self._left = as_saved(saved["left"], (n, rank), np.float32)
-        f, g = saved["potentials"]["f"], saved["potentials"]["g"]
-        self._potentials = Potentials(
-            as_saved(f, (n,), np.float64), as_saved(g, (m,), np.float64)
-        )
-        return self
-
-    def export(self):
-        """A tree from which `restored` makes this again; once chosen."""
-        return dict(
-            start=self.start,
-            index=self.index,
-            epsilon=self.epsilon,
-            outside=self.outside,
-            left=self._left,
-            potentials=self._potentials.export(),
-        )
 
     def pays(self, density):
         """Whether no more than that is kept, and it may last for some steps."""

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.trees import as_saved
 
 # Depth one: the largest factor from one step to the next at which the end is in sight,
 # and how many times the last step it may be away.
@@ -61,17 +60,6 @@ class Anderson:
 
     def __init__(self, depth=1, goes_ahead=True):
         self.depth, self._steps, self._goes_ahead = depth, [], goes_ahead
-
-    def export(self):
-        """A tree from which `restore` takes the steps."""
-        return self._steps
-
-    def restore(self, saved, shape, dtype):
-        """Take the steps that another exported, between arrays of this kind."""
-        self._steps = [
-            (as_saved(before, shape, dtype), as_saved(after, shape, dtype))
-            for before, after in saved
-        ]
 
     def mapped(self, found):
         """The same of what `found` makes of arrays."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..linear.log_domain import Potentials
-from ..linear.marginals import restored_potentials
 
 # Iterations, one after the other, each of which has come nearer to the plan two before
 # it than to the last: of noise about one plan half are.
@@ -32,31 +31,23 @@ class _Step(NamedTuple):
 class Circles:
     """Watches the iterations of one loop, and says when to damp them.
 
+    Parameters
+    ----------
+    n_found : int, default=0
+        What it was where the loop goes on from.
+
     Attributes
     ----------
+    n_found : int
+        How often the loop went round.
     ends : bool
         Whether damping was no help: the loop is to end at the next plan that is as low
         as any on its round.
     """
 
-    def __init__(self):
-        # How often the loop went round, and whether it does and waits for a low plan.
-        self._steps, self._n_found, self._waits = [], 0, False
-
-    def export(self):
-        """A tree from which `restore` takes what was noted."""
-        steps = [(one.potentials.export(), *one[1:]) for one in self._steps]
-        return dict(steps=steps, n_found=self._n_found, waits=self._waits)
-
-    def restore(self, saved, shape):
-        """Take the notes that another exported, of a problem of this shape."""
-        if "n_found" not in saved:
-            return  # from before steps were damped
-        self._n_found, self._waits = int(saved["n_found"]), bool(saved["waits"])
-        self._steps = [
-            _Step(restored_potentials(one, shape), *map(float, rest))
-            for one, *rest in saved["steps"]
-        ]
+    def __init__(self, n_found=0):
+        # Whether the loop goes round, and waits for a low plan.
+        self.n_found, self._steps, self._waits = n_found, [], False
 
     def clear(self):
         """Forget the last iterations, as others came between that were not seen."""
@@ -64,11 +55,11 @@ class Circles:
 
     def give_up(self):
         """Have the loop end, as its steps cannot be damped."""
-        self._n_found = MOST_DAMPED + 1
+        self.n_found = MOST_DAMPED + 1
 
     @property
     def ends(self):
-        return self._n_found > MOST_DAMPED
+        return self.n_found > MOST_DAMPED
 
     def add(self, potentials, epsilon, change, *, too_far, low):
         """Take note of an iteration, with its epsilon in the units of the potentials,
@@ -79,7 +70,7 @@ class Circles:
             return False
         goes_round = self._goes_round(_Step(potentials, epsilon, change)) or too_far
         if goes_round and not self._waits:
-            self._waits, self._n_found = True, self._n_found + 1
+            self._waits, self.n_found = True, self.n_found + 1
         damps = self._waits and low and not self.ends
         if damps:
             self._steps, self._waits = [], False

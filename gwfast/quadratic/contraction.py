@@ -37,11 +37,6 @@ class Contraction:
     def __init__(self, linearization, epsilon):
         self._linearization, self._epsilon, self.bound = linearization, epsilon, None
 
-    def restore(self, saved):
-        """Take what another loop had found, if it had."""
-        bound = saved.get("contraction")
-        self.bound = None if bound is None else float(bound)
-
     def is_sure(self):
         """Whether small changes are sure to become smaller with each step."""
         if self.bound is None:

@@ -71,17 +71,6 @@ class Extrapolation:
         # Iterations left in the cooldown, and the length of the next one.
         self._cooldown, self._next_cooldown = 0, FIRST_COOLDOWN
 
-    def export(self):
-        """A tree from which `restore` takes in which state it is."""
-        cooldowns = self._cooldown, self._next_cooldown
-        return dict(trial=self.trial, cooldowns=cooldowns)
-
-    def restore(self, saved):
-        """Go on from where another exported."""
-        trial = saved["trial"]
-        self.trial = None if trial is None else Trial(*map(float, trial))
-        self._cooldown, self._next_cooldown = map(int, saved["cooldowns"])
-
     def reset(self):
         """End the trial, if there is one, and forget all steps."""
         if self._linearization.extrapolation is not None:

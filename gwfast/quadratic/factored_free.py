@@ -95,10 +95,12 @@ class FreeFactored(Factored):
         return super()._objective(rows, cols) + penalty
 
     def export(self):
-        return super().export() | dict(standing=self._standing, damping=self._damping)
+        # The last plan, damped: nothing is extrapolated.
+        own = dict(standing=self._standing, damping=self._damping)
+        return dict(state=self.state, **own)
 
-    def restore(self, saved):
-        super().restore(saved)
+    def restore(self, saved, change, epsilon):
+        super().restore(saved, change, epsilon)
         *marginals, entropy = saved["standing"]
         rows, cols = (
             as_saved(one, (size,), np.float64)

@@ -8,23 +8,25 @@ MAX_TIGHTENING = 16
 
 
 class InnerSchedule:
-    """Tolerance and limit of the inner iterations, by the change of the outer ones."""
+    """Tolerance and limit of the inner iterations, by the change of the outer ones.
+
+    Attributes
+    ----------
+    limit : int
+        Of the next linear problem, unless its plan may be the last.
+    """
 
     def __init__(self, linearization):
         self._linearization = linearization
         self._precision = linearization.precision
-        self._limit = linearization.inner_limit
+        self.limit = linearization.inner_limit
         self._fraction = linearization.inner_fraction
-        self._max_limit = MAX_TIGHTENING * self._limit
+        self._max_limit = MAX_TIGHTENING * self.limit
         self._min_fraction = self._fraction / MAX_TIGHTENING
 
-    def export(self):
-        """A tree from which `restore` takes how far it has come."""
-        return dict(limit=self._limit, fraction=self._fraction)
-
-    def restore(self, saved):
-        """Go on from where another exported."""
-        self._limit, self._fraction = int(saved["limit"]), float(saved["fraction"])
+    def allow(self, most):
+        """Have the next linear problems take up to so many iterations at least."""
+        self.limit = max(self.limit, most)
 
     def options(self, limits, change, thorough):
         """Tolerance and limit for the next linear problem, by the change of the last
@@ -34,7 +36,7 @@ class InnerSchedule:
         tol = limits.rule.inner_tol(limits.tol, rough, self._precision)
         tol, max_iter = min(limits.marginal_tol, tol), limits.max_inner
         if not thorough and self._linearization.mechanisms.rough_inner:
-            tol, max_iter = max(tol, rough), min(self._limit, max_iter)
+            tol, max_iter = max(tol, rough), min(self.limit, max_iter)
         return dict(tol=tol, max_iter=max_iter)
 
     def bounds(self, limits):
@@ -52,10 +54,10 @@ class InnerSchedule:
             self._linearization.tighten()
         if error > change:
             # The plan now moves because its marginals are still settling.
-            self._limit *= 2
+            self.limit *= 2
         elif rose or stands:
             # So does the objective, or rough inner solutions have made the outer
             # iterations cycle, which exact ones cannot (for concave objectives).
             # What cycles nevertheless is not worth unlimited iterations.
-            self._limit = max(self._limit, min(2 * self._limit, self._max_limit))
+            self.limit = max(self.limit, min(2 * self.limit, self._max_limit))
             self._fraction = max(self._fraction / 2, self._min_fraction)

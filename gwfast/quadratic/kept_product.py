@@ -7,7 +7,6 @@ import numpy as np
 
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import Buffer
-from ..utils.trees import as_saved
 from .anderson import DEPTH
 
 # Entries of products that are combined at a time.
@@ -37,21 +36,6 @@ class KeptProduct:
     def n_known(self):
         """How many of the last products are kept."""
         return 0 if self.rest is None else len(self._parts)
-
-    def export(self):
-        """A tree from which `restore` takes what is kept."""
-        known = self._parts if self.n_known else []
-        return dict(rest=self.rest, parts=[one and one.export() for one in known])
-
-    def restore(self, saved, shape, dtype, as_part):
-        """Take what another kept, of this shape and dtype; `as_part` makes a part of
-        what that exported.
-        """
-        self._turn = None
-        if saved["rest"] is not None:
-            self._take_room(shape, dtype)
-            np.copyto(self.rest, as_saved(saved["rest"], shape, dtype))
-        self._parts = [one and as_part(one) for one in saved["parts"]]
 
     def forget(self):
         """Forget the last products, but not the rest."""

@@ -112,12 +112,14 @@ class Linearization:
         """Set the state from that of the same problem on `rows` and `cols` only."""
 
     def export(self):
-        """A tree from which `restore` takes the state, and all that was learned on the
-        way to it.
+        """A tree from which `restore` takes the state: that of the last plan, not of
+        where extrapolation has led.
         """
 
-    def restore(self, saved):
-        """Take the state that another exported, of the same costs."""
+    def restore(self, saved, change, epsilon):
+        """Set the state as another of the same costs exported it, after an iteration
+        with this relative `change`; for `epsilon` see `start`.
+        """
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
         """`Potentials` of all points for the cost at the state from those of the same

@@ -23,7 +23,6 @@ from ..problems.low_rank import MIN_POINTS, square_lengths, stored
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
-from ..utils.trees import as_saved
 from . import matrix_products, sampled_rest
 from .anderson import DEPTH
 from .kept_product import KeptProduct
@@ -184,10 +183,6 @@ class ThinPart(NamedTuple):
     others: np.ndarray
     n_threads: int
 
-    def export(self):
-        """A tree from which `LowRankProducts.as_part` makes it."""
-        return self.left, self.right
-
     @staticmethod
     def combined(parts, weights):
         """The sum of parts, multiplied by these: either side is linear in the plan."""
@@ -261,30 +256,6 @@ class LowRankProducts:
         """Whether the reference is whole, and nothing has been made of it yet."""
         whole = self._reference == Made.WHOLE
         return whole and self.has_reference and self._run == 0
-
-    def export(self):
-        """A tree from which `restore` takes the reference, but for what is kept."""
-        counts = self._run, self._pause, self._next_pause
-        known = self.has_reference
-        flags = known, self._stale
-        kinds = self._made.value, self._reference.value
-        values = self._offset, self._missing
-        return dict(flags=flags, kinds=kinds, values=values, counts=counts)
-
-    def restore(self, saved):
-        """Take the reference that another exported."""
-        self._refers, self._stale = map(bool, saved["flags"])
-        self._made, self._reference = map(Made, saved["kinds"])
-        self._offset, self._missing = map(float, saved["values"])
-        self._run, self._pause, self._next_pause = map(int, saved["counts"])
-
-    def as_part(self, saved):
-        """The thin part that another exported."""
-        n, m = self._bilinear.shape
-        factors, (left, right) = self._parts.of(self._bilinear), saved
-        rank, dtype = factors.rank, self._bilinear.matrices[0].dtype
-        left = as_saved(left, (n, rank), dtype)
-        return factors.part(left, as_saved(right, (rank, m), dtype))
 
     def forget(self):
         """Take the product of nothing as the reference."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
-from ..utils.trees import as_saved
 
 # Relative rounding of a float32 product of matrices with entries of order one.
 ROUNDING = 2e-7
@@ -25,23 +24,6 @@ class Increments:
         self.products, self._made, self._n_threads = products, made, n_threads
         self._difference, self._scale = aligned_empty(made.shape), 0.0
         self._plan = self._product = None
-
-    def export(self):
-        """A tree from which `restore` takes the reference."""
-        return dict(
-            plan=self._plan,
-            product=self._product,
-            scale=self._scale,
-            products=self.products.export(),
-        )
-
-    def restore(self, saved, shape, dtype):
-        """Take the reference that another exported, of this shape and dtype."""
-        if saved["plan"] is not None:
-            pair = saved["plan"], saved["product"]
-            self.refer(*(as_saved(one, shape, dtype) for one in pair))
-            self._scale = float(saved["scale"])
-            self.products.restore(saved["products"], shape, np.float32)
 
     def refer(self, plan, product):
         """Take this product, made in float64, as the one to start from."""

@@ -57,7 +57,7 @@ class OuterLoop(ShortLoop):
     method : Method, default=PGD
     potentials : Potentials or None, default=None
         Of the first linear problem, nearly.
-    after : Solution or None, default=None
+    after : Solution, Before or None, default=None
         Of costs nearly the same: to go on from its potentials, and its history.
     update_seconds : float, default=0.0
         What an `Update` takes, before there was one.
@@ -90,7 +90,7 @@ class OuterLoop(ShortLoop):
         self._seconds = update_seconds
         if after is not None:
             self._potentials = after.potentials_for(linearization)
-            self.change, self.seconds = after.stepped.update.change, after.seconds
+            self.change, self.seconds = after.change, after.seconds
             self.history, self._moves = [*after.history], [*after.moves]
         self._step = step_of(method, linearization)
         self._schedule, self._circles = InnerSchedule(linearization), Circles()
@@ -109,8 +109,8 @@ class OuterLoop(ShortLoop):
         callback : callable or None, default=None
             Called with every step, a `LiveStep`; what it returns may end the loop.
         save : callable or None, default=None
-            Called after every iteration but the last, when `export` has all that the
-            next one needs.
+            Called after every iteration but the last, when `export` has where the loop
+            stands.
 
         Returns
         -------

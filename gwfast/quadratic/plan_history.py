@@ -4,7 +4,6 @@ rows, and all of their products.
 
 import numpy as np
 
-from ..utils.trees import as_saved
 from .anderson import DEPTH, Anderson, Lead
 
 # Entries of plans that are looked at, at most, but for so many rows.
@@ -37,29 +36,6 @@ class PlanHistory:
         self._depth, self._elsewhere = depth, products
         self._goes_ahead = goes_ahead
         self.clear()
-
-    def export(self):
-        """A tree from which `restore` takes all that is known."""
-        return dict(
-            steps=self._anderson.export(),
-            depth=self.depth,
-            products=None if self._elsewhere else self._products.export(),
-            beside=self._beside,
-            extrapolated=self._extrapolated,
-            unkept=self._unkept,
-        )
-
-    def restore(self, saved, shape, dtype):
-        """Take what another exported of plans of this shape and dtype."""
-        rows = (len(range(shape[0])[self.rows]), shape[1])
-        self._anderson.restore(saved["steps"], rows, dtype)
-        self.depth = int(saved["depth"])
-        if not self._elsewhere:
-            self._products.restore(saved["products"], shape[0] * shape[1], dtype)
-        self._beside = [np.asarray(one, dtype=np.float64) for one in saved["beside"]]
-        start = saved["extrapolated"]
-        self._extrapolated = None if start is None else as_saved(start, rows, dtype)
-        self._unkept = bool(saved["unkept"])
 
     def clear(self):
         """Forget all plans."""
@@ -152,12 +128,6 @@ class _Matrices:
     @property
     def n_known(self):
         return min(len(self._kept), self.most - 1)
-
-    def export(self):
-        return dict(kept=self._kept)
-
-    def restore(self, saved, size, dtype):
-        self._kept = [as_saved(one, (size,), dtype) for one in saved["kept"]]
 
     def settle(self, matrix, coefficients):
         """Add a matrix, and overwrite it by the sum of the last ones, it too,

@@ -224,29 +224,3 @@ class PlanProducts:
         """Forget which products are known."""
         if self._thin is not None:
             self._thin.forget()
-
-    def export(self):
-        """A tree from which `restore` takes what products are near to."""
-        near, thin = self._increments, self._thin
-        return dict(
-            increments=near and near.export(),
-            thin=thin and thin.export(),
-            kept=self._kept.export(),
-            made=self.made.value,
-            fraction=self._fraction,
-            n_whole=self._n_whole,
-            n_alike=self._n_alike,
-        )
-
-    def restore(self, saved, shape, dtype):
-        """Go on from where others of this shape and dtype exported."""
-        if self._increments is not None:
-            self._increments.restore(saved["increments"], shape, dtype)
-        if self._thin is not None:
-            self._thin.restore(saved["thin"])
-        as_part = None if self._thin is None else self._thin.as_part
-        self._kept.restore(saved["kept"], shape, dtype, as_part)
-        self.made = Made(saved["made"])
-        self._fraction = float(saved["fraction"])
-        self._n_whole = int(saved["n_whole"])
-        self._n_alike = int(saved["n_alike"])

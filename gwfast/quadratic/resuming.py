@@ -1,19 +1,59 @@
-"""What outer loops and dense linearizations tell of where they stand, and take up again
-on the same costs, in another process as well: trees as `utils.trees` writes them.
+"""What outer loops and linearizations tell of where they stand, and how others go on
+from there on the same costs, in another process as well: trees as `utils.trees` writes
+them.
+
+They have what makes a state, and no memory of earlier products and steps. The other
+loop takes up plan and potentials as after a warm start, so it ends at the same optimum
+within the tolerances, not at the same bits.
 """
 
 import dataclasses
+import time
 
 import numpy as np
 
-from ..kernels._rows import aligned_empty
+from ..linear.log_domain import Potentials
 from ..linear.marginals import restored_potentials
-from ..linear.truncation import Support
+from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..results.result import OuterStep
 from ..utils.trees import as_saved
+from .circles import Circles
 from .linearization import Linearization
 from .methods import PGD
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Before:
+    """What a restored loop comes after; of the attributes of a `Solution` what a loop
+    takes from that.
+    """
+
+    potentials: Potentials | None
+    change: float
+    history: list
+    moves: list
+    seconds: float
+
+    @classmethod
+    def of(cls, saved, shape):
+        """What a tree of `ResumableLoop.export` has, for a problem of this shape."""
+        potentials = saved["potentials"]
+        if potentials is not None:
+            potentials = restored_potentials(potentials, shape)
+        history = [
+            OuterStep(int(number), *map(float, others), int(n_inner), float(seconds))
+            for number, *others, n_inner, seconds in saved["history"]
+        ]
+        moves = [float(moved) for moved in saved["moves"]]
+        if len(moves) != len(history):
+            raise ValueError("expected a move of each iteration")
+        numbers = float(saved["change"]), history, moves, float(saved["seconds"])
+        return cls(potentials, *numbers)
+
+    def potentials_for(self, linearization):
+        """Those that there were: the costs are the same."""
+        return self.potentials
 
 
 class ResumableLoop:
@@ -21,30 +61,24 @@ class ResumableLoop:
 
     @classmethod
     def restored(cls, linearization, saved, *, method=PGD):
-        """The loop that `export` described, on the same costs."""
-        epsilons = {name: float(value) for name, value in saved["epsilons"].items()}
-        schedule, gw_cost = Schedule(**epsilons), float(saved["gw_cost"])
-        loop = cls(linearization, schedule, gw_cost, method=method)
-        loop._restore(saved)
+        """A loop that goes on from what `export` described, on the same costs.
+        OutOfTime after the deadline of the linearization.
+        """
+        began = time.perf_counter()
+        values = {name: float(value) for name, value in saved["epsilons"].items()}
+        epsilons, gw_cost = Schedule(**values), float(saved["gw_cost"])
+        before = Before.of(saved, linearization.problem.shape)
+        units = linearization.cost_scale, linearization.precision
+        epsilon = in_units(epsilons.at(len(before.history)), *units)
+        linearization.restore(saved["linearization"], before.change, epsilon)
+        seconds = time.perf_counter() - began
+        kind = dict(method=method, after=before, update_seconds=seconds)
+        loop = cls(linearization, epsilons, gw_cost, **kind)
+        # Rougher inner solutions than before would lead away from where it stood, and
+        # each circle takes tens of iterations to be seen.
+        loop._schedule.allow(int(saved["inner_limit"]))
+        loop._circles = Circles(int(saved["n_circles"]))
         return loop
-
-    def _restore(self, saved):
-        self.linearization.restore(saved["linearization"])
-        potentials, shape = saved["potentials"], self.linearization.problem.shape
-        if potentials is not None:
-            self._potentials = restored_potentials(potentials, shape)
-        self.change, self.seconds = float(saved["change"]), float(saved["seconds"])
-        self.history = [
-            OuterStep(int(number), *map(float, others), int(n_inner), float(seconds))
-            for number, *others, n_inner, seconds in saved["history"]
-        ]
-        self._moves = [float(moved) for moved in saved["moves"]]
-        self._settled, self._confirming, *_ = map(bool, saved["settled"])
-        self._schedule.restore(saved["schedule"])
-        self._extrapolation.restore(saved["extrapolation"])
-        self._circles.restore(saved["circles"], shape)
-        self._contraction.restore(saved)
-        self._short_steps.restore(saved["short_steps"])
 
     def export(self):
         """Where the loop stands after an iteration: a tree of arrays, numbers and
@@ -53,19 +87,15 @@ class ResumableLoop:
         last = self.history[-1].seconds if self.history else 0.0
         return dict(
             linearization=self.linearization.export(),
-            epsilons=dataclasses.asdict(self.epsilons),
             potentials=self._potentials and self._potentials.export(),
+            epsilons=dataclasses.asdict(self.epsilons),
             gw_cost=self.gw_cost,
             change=self.change,
             history=self.history,
             moves=self._moves,
             seconds=max(self.seconds, last),
-            settled=(self._settled, self._confirming),
-            schedule=self._schedule.export(),
-            extrapolation=self._extrapolation.export(),
-            circles=self._circles.export(),
-            contraction=self._contraction.bound,
-            short_steps=self._short_steps.export(),
+            inner_limit=self._schedule.limit,
+            n_circles=self._circles.n_found,
         )
 
     @property
@@ -83,68 +113,21 @@ class ResumableDense(Linearization):
     """The part in that of a linearization whose state is the plan."""
 
     def export(self):
-        buffer = self._buffer
-        self._settle()
-        return dict(
-            plan=self.state,
-            # Elsewhere it is made anew, of the plan itself.
-            product=buffer.array if self._turn == buffer.turn else None,
-            separable=(self.row_cost, self.col_cost),
-            standing=self._standing,
-            epsilon=self._epsilon,
-            change=self._change,
-            history=self._history.export(),
-            products=self.products.export(),
-            was_whole=self._was_whole,
-            damping=self._damping,
-        )
+        return dict(state=self.state, damping=self._damping)
 
-    def restore(self, saved):
-        kind = self.problem.shape, self.precision.dtype
-        self.state = aligned_empty(*kind)
-        np.copyto(self.state, as_saved(saved["plan"], *kind))
-        self._turn, product = None, saved["product"]
-        if product is not None:
-            np.copyto(self._buffer.array, as_saved(product, *kind))
-            self._turn = self._buffer.take()
-        self.row_cost, self.col_cost = (
-            as_saved(one, (size,), np.float64)
-            for one, size in zip(saved["separable"], self.problem.shape, strict=True)
-        )
-        *marginals, entropy = saved["standing"]
-        self._standing = *map(np.asarray, marginals), entropy
-        self._epsilon, self._change = float(saved["epsilon"]), float(saved["change"])
-        self.forget()
-        self._history.restore(saved["history"], *kind)
-        self.products.restore(saved["products"], *kind)
-        self._was_whole = bool(saved["was_whole"])
-        self._damping = float(saved.get("damping", 0.0))
+    def restore(self, saved, change, epsilon):
+        plan = as_saved(saved["state"], self.problem.shape, self.precision.dtype)
+        self._change, self._damping = change, float(saved["damping"])
+        self.start(plan, epsilon=epsilon)
 
 
 class ResumableFactored(Linearization):
     """That of one whose state is the matrix of factors."""
 
     def export(self):
-        return dict(
-            state=self.state,
-            change=self._change,
-            truncate_below=self._truncate_below,
-            support=self._support and self._support.export(),
-            steps=self._anderson.export(),
-        )
+        steps = self._anderson
+        return dict(state=steps.last[1] if steps.has_steps else self.state)
 
-    def restore(self, saved):
-        state = self._terms.ranks, np.float64
-        self.state = as_saved(saved["state"], *state)
-        self._change = float(saved["change"])
-        self._truncate_below = float(saved["truncate_below"])
-        self._support, support = None, saved["support"]
-        if support is not None:
-            self._support = self._restored(support)
-        self.forget()
-        self._anderson.restore(saved["steps"], *state)
-
-    def _restored(self, support):
-        given = self.problem.shape, self._terms.ranks[1]
-        given += self._shared.lengths, self.n_threads
-        return Support.restored(support, *given)
+    def restore(self, saved, change, epsilon):
+        self.state = as_saved(saved["state"], self._terms.ranks, np.float64)
+        self._change = change

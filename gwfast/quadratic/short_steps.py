@@ -40,19 +40,6 @@ class ShortSteps:
         # the objective after the last iteration as the kernel has it.
         self._begun, self._value = None, float("inf")
 
-    def export(self):
-        """A tree from which `restore` takes where they stand."""
-        flags = self._pays, self._looked
-        return dict(flags=flags, begun=self._begun, value=self._value)
-
-    def restore(self, saved):
-        """Go on from where another exported."""
-        pays, self._looked = map(bool, saved["flags"])
-        self._pays = pays and self._linearization.is_small
-        begun = saved["begun"]
-        self._begun = None if begun is None else (int(begun[0]), float(begun[1]))
-        self._value = float(saved["value"])
-
     def stop(self):
         """Leave all iterations from now on to the loop."""
         self._pays = False

@@ -46,6 +46,11 @@ class Solution:
         return self.stepped.update.rows, self.stepped.update.cols
 
     @property
+    def change(self):
+        """Of the state, by the last iteration."""
+        return self.stepped.update.change
+
+    @property
     def epsilon(self):
         """Of the last iteration, in units of cost."""
         return self.history[-1].epsilon

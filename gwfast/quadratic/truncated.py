@@ -222,26 +222,6 @@ class TruncatedDense(dense.Dense):
         if self._part is not None:
             self._part.forget()
 
-    def export(self):
-        part = self._part
-        truncation = dict(
-            part=part and part.export(),
-            flags=(self._was_part, self._whole_next, self._stale, self._refused),
-            limits=(self._truncate_below, self._serves),
-        )
-        return super().export() | dict(truncation=truncation)
-
-    def restore(self, saved):
-        super().restore(saved)
-        told = saved["truncation"]
-        flags = map(bool, told["flags"])
-        self._was_part, self._whole_next, self._stale, self._refused = flags
-        self._truncate_below, self._serves = map(float, told["limits"])
-        if told["part"] is not None:
-            self._term = SymmetricTerm(self.products.bilinear, self.n_threads)
-            part = TruncatedPlan.restored(told["part"], self._term, self._buffer)
-            self._part, self._turn = part, None
-
 
 def suits(problem, shape, method):
     """Whether plans of that many points may be truncated."""

@@ -15,10 +15,9 @@ from scipy import sparse
 from ..kernels import _kernels, _products, _sparse
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import SampledKernel
-from ..linear.truncation import MAX_BOUND, Support
+from ..linear.truncation import MAX_BOUND
 from ..problems.low_rank import leading_eigenpairs, square_lengths
 from ..utils.deadline import NEVER
-from ..utils.trees import as_saved
 from . import low_rank_products, matrix_products
 from .anderson import Anderson
 
@@ -286,27 +285,3 @@ class TruncatedPlan:
     def forget(self):
         """Extrapolate from nothing that was before."""
         self._anderson = Anderson()
-
-    def export(self):
-        """A tree from which `restored` makes this again."""
-        return dict(
-            support=self.support.export(),
-            reference=self._reference,
-            values=self.values,
-            led=self._led,
-            steps=self._anderson.export(),
-        )
-
-    @classmethod
-    def restored(cls, saved, term, buffer):
-        """What `export` described."""
-        given = term.shape, None, term.lengths, term.n_threads
-        support = Support.restored(saved["support"], *given)
-        kind = (support.kept,), np.float32
-        reference = (as_saved(one, *kind) for one in saved["reference"])
-        self = cls(term, support, *reference, buffer)
-        self.values, led = as_saved(saved["values"], *kind), saved["led"]
-        self._led = None if led is None else as_saved(led, *kind)
-        self._anderson.restore(saved["steps"], *kind)
-        self._move(self.leading)
-        return self

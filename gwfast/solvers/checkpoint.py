@@ -1,8 +1,9 @@
 """Where a solve stands, in a file: what was killed goes on from there.
 
 A solve is a few stages, one after the other, and all of them outer loops. The file says
-which stage it is, and has what that exports after an outer iteration; on the same
-costs, which it is told by their digests, stage and loop go on as if nothing had been.
+which stage it is, and has what that exports after an outer iteration: what makes a
+state. On the same costs, which it is told by their digests, the stage goes on from
+there, to the same optimum within the tolerances.
 """
 
 import contextlib
@@ -18,11 +19,12 @@ import numpy as np
 from .. import _version
 from ..problems.geometry import DenseCost, PointCloud
 from ..utils.blocks import row_blocks
+from ..utils.deadline import OutOfTime
 from ..utils.trees import read_tree, write_tree
 
 KIND = "checkpoint of gwfast"
 # One more whenever a reader of the former would go wrong.
-FORMAT = 1
+FORMAT = 2
 # Most that writing may take, as a share of the time between two writings.
 MAX_SHARE = 0.05
 # The stages of a solve, in their order: the race of default starts, the warm starts of
@@ -59,7 +61,7 @@ class Checkpoint:
         self._began, self._ended, self._took = time.perf_counter(), -np.inf, 0.0
         self._saved, self.seconds, self._stopped = {"stage": None}, 0.0, False
         if path is not None and path.exists():
-            found = read_tree(path, KIND, FORMAT)
+            found = read_tree(path, KIND, FORMAT, oldest=FORMAT)
             with self.restoring():
                 identity, self._saved = {**found["identity"]}, {**found["state"]}
                 self.seconds = float(found["seconds"])
@@ -83,9 +85,13 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def restoring(self):
-        """A ValueError with the path and the reason for what the block raises."""
+        """A ValueError with the path and the reason for what the block raises, but for
+        OutOfTime.
+        """
         try:
             yield
+        except OutOfTime:
+            raise
         # The tree may be any.
         except Exception as error:
             raise ValueError(f"{self.path}: damaged ({error!r})") from error

@@ -209,14 +209,15 @@ default="balanced"
         profile are tried, and one start of 50 points takes half a millisecond.
     checkpoint : path-like or None, default=None
         A file that keeps the state of the solve. If a solve was killed, the same call
-        goes on from there and ends at the same result. The file is written after outer
-        iterations, as often as takes 5 % of the time, whole or not at all, without
-        pickles. Its size is up to a few times the plan's memory for dense costs, far
-        less for point clouds. It stays when the solve has ended: the same call then
-        repeats the last iterations only. A file that can't be written is a warning, and
-        the solve goes on. A file of another problem, of other options
-        (except `time_limit`, which counts in each call, `n_threads`, `memory_limit`,
-        `callback` and `progress`) or of another version of gwfast is a ValueError.
+        goes on from there, and ends at the same optimum within the tolerances, not at
+        the same bits. The file is written after outer iterations, as often as takes 5 %
+        of the time, whole or not at all, without pickles. Its size is the plan's memory
+        for dense costs (of each start that is left, during the race), far less for
+        point clouds. It stays when the solve has ended: the same call then repeats the
+        last iterations only. A file that can't be written is a warning, and the solve
+        goes on. A file of another problem, of other options (except `time_limit`, which
+        counts in each call, `n_threads`, `memory_limit`, `callback` and `progress`) or
+        of another version of gwfast is a ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
         (with ``init="auto"``, after each that follows the race); if it returns true,

@@ -40,14 +40,15 @@ def write_tree(path, kind, version, tree):
         np.savez(stream, header=np.frombuffer(header.encode(), np.uint8), **named)
 
 
-def read_tree(path, kind, version):
-    """The tree in a file; tuples have become lists.
+def read_tree(path, kind, version, oldest=1):
+    """The tree in a file, in a format from the `oldest` to this `version`; tuples have
+    become lists.
 
     Raises
     ------
     ValueError
-        With the path and a reason, if the file is of no such kind, damaged, or of a
-        later version.
+        With the path and a reason, if the file is of no such kind, damaged, or of
+        another version.
     OSError
         If it cannot be read.
     """
@@ -55,8 +56,9 @@ def read_tree(path, kind, version):
         try:
             with open_archive(stream) as arrays:
                 header, found = _read(arrays, os.fstat(stream.fileno()).st_size)
-            came, later = header["kind"], int(header["version"]) > version
-            tree = None if came != kind or later else _unpacked(header["tree"], found)
+            came, number = header["kind"], int(header["version"])
+            read = came == kind and oldest <= number <= version
+            tree = _unpacked(header["tree"], found) if read else None
         # Of zip files, compression, the tokenizer of NumPy's headers, and the tree.
         except Exception as error:
             raise ValueError(
@@ -64,10 +66,15 @@ def read_tree(path, kind, version):
             ) from error
     if came != kind:
         raise ValueError(f"{path}: expected a {kind}, got a {came}")
-    if later:
+    if number > version:
         raise ValueError(
-            f"{path}: from a later version of gwfast, in format {header['version']}; "
-            f"this one reads formats up to {version}"
+            f"{path}: from a later version of gwfast, in format {number}; this one "
+            f"reads formats up to {version}"
+        )
+    if number < oldest:
+        raise ValueError(
+            f"{path}: from an earlier version of gwfast, in format {number}; this one "
+            f"reads formats from {oldest} on"
         )
     return tree
 

@@ -350,10 +350,12 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path, monke
         solve(problem, Workers(), checkpoint=file, callback=die, **options)
     engine = Workers(3)
     found = solve(problem, engine, checkpoint=file, **options)
-    assert found.n_outer == expected.n_outer
-    assert engine.asked.count("contract") < 3 * expected.n_outer
-    assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-6)
-    assert np.abs(found.plan - expected.plan).sum() < 1e-5
+    assert [step.iteration for step in found.history] == [*range(1, found.n_outer + 1)]
+    assert abs(found.n_outer - expected.n_outer) <= 10
+    assert engine.asked.count("contract") == 3 * (found.n_outer - at)
+    assert found.status == expected.status
+    assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-4)
+    assert np.abs(found.plan - expected.plan).sum() < 1e-3
 
 
 def test_a_checkpoint_of_one_place_is_refused(tmp_path):

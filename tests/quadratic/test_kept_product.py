@@ -113,17 +113,3 @@ def test_forks_take_turns_in_one_room():
     assert other.rest is room
     assert other.n_known and not kept.n_known and kept.rest is None
     np.testing.assert_array_equal(last(other), product(1))
-
-
-def test_it_goes_on_from_what_it_exported():
-    kept, part = KeptProduct(), Part(1)
-    kept.advance(product(0), part, (), is_near=False)
-    kept.advance(product(0), part, (), is_near=True)
-    other = KeptProduct()
-    other.restore(kept.export(), (N, M), np.dtype(float), lambda saved: part)
-    np.testing.assert_array_equal(last(other), last(kept))
-    assert other.n_known == kept.n_known == 2
-    kept.forget()
-    other.restore(kept.export(), (N, M), np.dtype(float), lambda saved: part)
-    assert not other.n_known
-    np.testing.assert_array_equal(other.rest, kept.rest)

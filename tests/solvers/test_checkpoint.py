@@ -14,8 +14,9 @@ import gwfast
 from gwfast import Epsilon, PointCloud
 from gwfast.linear import truncation
 from gwfast.problems import low_rank
-from gwfast.quadratic import low_rank_products, truncated
+from gwfast.quadratic import circles, low_rank_products, truncated
 from gwfast.quadratic.low_rank_products import LowRankProducts, Made
+from gwfast.quadratic.stopping import LOOK_EVERY
 from gwfast.quadratic.truncated_plan import TruncatedPlan
 from gwfast.solvers import checkpoint, levels, stages, starts
 from gwfast.utils import atomic_files, trees
@@ -55,6 +56,19 @@ def killed(monkeypatch, tmp_path):
                 n_killed += 1
 
     return run
+
+
+def check_same(result, expected, *, rel=1e-4):
+    """Of one that went on: the same optimum within the tolerances, and all iterations
+    since the first call.
+    """
+    assert result.status == expected.status
+    # What is nearly zero is known as well as marginals let it be, in units of epsilon.
+    tolerance = dict(rel=rel, abs=2e-3 * expected.epsilon)
+    assert result.gw_cost == pytest.approx(expected.gw_cost, **tolerance)
+    assert np.abs(result.plan - expected.plan).sum() <= 0.02 * expected.plan.sum()
+    numbers = [step.iteration for step in result.history]
+    assert numbers == [*range(1, result.n_outer + 1)]
 
 
 def told(result):
@@ -123,20 +137,46 @@ SOLVES = {
     "ppa": (costs, dict(epsilon=0.1, method="ppa", max_outer=60)),
     "bapg": (costs, dict(epsilon=0.1, method="bapg", max_outer=60, dtype="float64")),
     "max_outer": (clouds, dict(max_outer=4)),
+    "semirelaxed clouds": (clouds, dict(marginals="semirelaxed")),
+    "unbalanced clouds": (clouds, dict(marginals="unbalanced", rho=1.0)),
+    "partial clouds": (clouds, PART),
     "circle": (circling, dict(dtype="float64", epsilon=0.05, **PART)),
     "plan": (costs, dict(epsilon=0.05, init=LINEAR)),
 }
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("problem, options", SOLVES.values(), ids=SOLVES)
-def test_a_killed_descent_ends_at_the_same_bits(problem, options, every, killed):
+def solving(problem, options):
     options = {"init": "product", "max_outer": 200, **options}
-    solve = functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
+    return functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("problem, options", SOLVES.values(), ids=SOLVES)
+def test_a_killed_descent_ends_at_the_same_optimum(problem, options, every, killed):
+    solve = solving(problem, options)
+    if problem is circling:
+        every = circles.ROUND + every  # what steps have to be seen for
     plain = solve()
     result, n_killed = killed(solve, every)
-    assert told(result) == told(plain)
-    assert n_killed == (plain.n_outer - 1) // every
+    check_same(result, plain)
+    same = slice(min(every, plain.n_outer - 1))
+    before = [step.gw_cost for step in plain.history[same]]
+    assert [step.gw_cost for step in result.history[same]] == before
+    assert n_killed == (result.n_outer - 1) // every
+
+
+@pytest.mark.parametrize("problem, options", SOLVES.values(), ids=SOLVES)
+def test_a_descent_that_has_ended_ends_again_soon(
+    problem, options, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
+    solve = functools.partial(solving(problem, options), checkpoint=tmp_path / "kept")
+    ended = solve()
+    again = solve()
+    check_same(again, ended)
+    # Small problems make a row of iterations before one is looked at.
+    is_small = ended.plan.size <= 3000
+    assert again.n_outer <= ended.n_outer + (LOOK_EVERY if is_small else 2)
 
 
 THIN = {
@@ -150,8 +190,8 @@ THIN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", THIN)
-@pytest.mark.parametrize("every", [1, 4])
-def test_one_killed_between_thin_products_ends_at_the_same_bits(
+@pytest.mark.parametrize("every", [2, 4])
+def test_one_killed_between_thin_products_ends_at_the_same_optimum(
     name, every, killed, monkeypatch
 ):
     monkeypatch.setattr(low_rank_products, "MIN_POINTS", 200)
@@ -160,13 +200,13 @@ def test_one_killed_between_thin_products_ends_at_the_same_bits(
     solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
     plain = solve()
     result, n_killed = killed(solve, every)
-    assert told(result) == told(plain)
-    assert n_killed >= (plain.n_outer - 2) // every > 0
+    check_same(result, plain)
+    assert n_killed >= (result.n_outer - 2) // every > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [1, 4])
-def test_one_killed_after_a_sampled_product_ends_at_the_same_bits(
+@pytest.mark.parametrize("every", [2, 4])
+def test_one_killed_after_a_sampled_product_ends_at_the_same_optimum(
     every, killed, monkeypatch
 ):
     monkeypatch.setattr(low_rank_products, "MIN_POINTS", 200)
@@ -183,13 +223,13 @@ def test_one_killed_after_a_sampled_product_ends_at_the_same_bits(
     plain = solve()
     assert kinds.count(Made.SAMPLED) >= 2
     result, n_killed = killed(solve, every)
-    assert told(result) == told(plain)
-    assert n_killed >= (plain.n_outer - 2) // every > 0
+    check_same(result, plain)
+    assert n_killed >= (result.n_outer - 2) // every > 0
 
 
-@pytest.mark.parametrize("every", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [4, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bound", [truncation.MAX_BOUND, 1e-12])
-def test_one_killed_with_a_part_of_the_plan_ends_at_the_same_bits(
+def test_one_killed_with_a_part_of_the_plan_ends_at_the_same_optimum(
     bound, every, killed, monkeypatch
 ):
     monkeypatch.setattr(truncated, "MIN_ENTRIES", 0)
@@ -206,8 +246,9 @@ def test_one_killed_with_a_part_of_the_plan_ends_at_the_same_bits(
     plain = solve()
     assert len(seen) >= 3
     result, n_killed = killed(solve, every)
-    assert told(result) == told(plain)
-    assert n_killed >= (plain.n_outer - 2) // every > 0
+    # Float32 knows this objective no better: tighter tolerances move it as far.
+    check_same(result, plain, rel=1e-3)
+    assert n_killed >= (result.n_outer - 2) // every > 0
 
 
 @pytest.fixture
@@ -232,19 +273,21 @@ RACES = {
 
 
 @pytest.mark.parametrize("name", mostly_slow(RACES, fast=["clouds", "float64"]))
-@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_killed_race_ends_at_the_same_bits(name, every, killed, small_race):
+@pytest.mark.parametrize("every", [29, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_killed_race_ends_at_the_same_optimum(name, every, killed, small_race):
     problem, options = RACES[name]
     solve = functools.partial(gwfast.gromov_wasserstein, *problem(), **options)
     plain = solve()
     result, n_killed = killed(solve, every)
-    assert told(result) == told(plain)
-    assert n_killed > plain.n_outer // every
+    check_same(result, plain)
+    starts = [{one.start for one in found.candidates} for found in (result, plain)]
+    assert starts[0] == starts[1]
+    assert n_killed > result.n_outer // every
 
 
-@pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [31, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_killed_race_of_eigenvectors_ends_at_the_same_bits(
+def test_a_killed_race_of_eigenvectors_ends_at_the_same_optimum(
     dtype, every, killed, small_race, monkeypatch
 ):
     monkeypatch.setattr(low_rank, "MIN_POINTS", 50)
@@ -254,19 +297,21 @@ def test_a_killed_race_of_eigenvectors_ends_at_the_same_bits(
     )
     plain = solve()
     result, n_killed = killed(solve, every)
-    assert told(result) == told(plain)
-    assert n_killed > plain.n_outer // every
+    check_same(result, plain)
+    starts = [{one.start for one in found.candidates} for found in (result, plain)]
+    assert starts[0] == starts[1]
+    assert n_killed > result.n_outer // every
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prune", [True, False])
-def test_a_killed_multistart_ends_at_the_same_bits(prune, killed):
+def test_a_killed_multistart_ends_at_the_same_optimum(prune, killed):
     problem = gwfast.QuadraticProblem(*mirrored())
     solve = functools.partial(
         gwfast.multistart, problem, starts=1, prune=prune, max_outer=60
     )
     plain = solve()
-    assert told(killed(solve, 31)[0]) == told(plain)
+    check_same(killed(solve, 31)[0], plain)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -287,7 +332,7 @@ def test_warm_starts_go_on_from_where_they_were(dtype, killed, monkeypatch):
 
     monkeypatch.setattr(checkpoint.Checkpoint, "saver", look)
     result, _ = killed(solve, 3)
-    assert told(result) == told(plain)
+    check_same(result, plain)
     assert {"low rank", "descent"} <= visited
     assert ("float32" in visited) == (dtype == "float64")
 
@@ -302,7 +347,7 @@ def test_what_a_time_limit_has_cut_short_is_not_kept(
     plain = solve()
     for time_limit in (1e-6, 0.02, 0.1, 0.05):
         solve(checkpoint=tmp_path / "kept", time_limit=time_limit)
-    assert told(solve(checkpoint=tmp_path / "kept")) == told(plain)
+    check_same(solve(checkpoint=tmp_path / "kept"), plain)
 
 
 # --- The file -------------------------------------------------------------------------
@@ -325,7 +370,7 @@ def kept(problem, tmp_path):
 
 
 def test_a_solve_that_has_ended_ends_again(problem, kept):
-    assert told(solve(*problem, checkpoint=str(kept))) == told(solve(*problem))
+    check_same(solve(*problem, checkpoint=str(kept)), solve(*problem))
 
 
 def test_nothing_else_is_left_in_the_folder(problem, kept, monkeypatch):
@@ -335,6 +380,16 @@ def test_nothing_else_is_left_in_the_folder(problem, kept, monkeypatch):
     left.write_bytes(b"PK")
     solve(*problem, checkpoint=kept)
     assert [path.name for path in kept.parent.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("name", ["sparse tier", "costs", "float64", "partial"])
+def test_the_file_has_a_plan_or_a_small_matrix_and_vectors(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
+    solve, path = solving(*SOLVES[name]), tmp_path / "kept"
+    result = solve(checkpoint=path)
+    plan = 0 if name == "sparse tier" else result.plan.size
+    vectors = 4 * sum(result.plan.shape)
+    assert path.stat().st_size < 8 * (plan + vectors) + 300 * result.n_outer + 9000
 
 
 def test_seconds_of_all_calls_count(problem, kept):
@@ -391,8 +446,12 @@ def test_damaged_and_foreign_files_are_refused_and_kept(name, problem, kept):
     assert kept.read_bytes() == before
 
 
-def test_other_kinds_and_later_formats_are_refused(problem, kept):
+def test_other_kinds_and_formats_are_refused(problem, kept):
     kind, later = checkpoint.KIND, checkpoint.FORMAT + 1
+    trees.write_tree(kept, kind, 1, {})
+    message = f"^{kept}: from an earlier version of gwfast, in format 1; this one reads"
+    with pytest.raises(ValueError, match=message):
+        solve(*problem, checkpoint=kept)
     trees.write_tree(kept, "recipe", later, {})
     with pytest.raises(ValueError, match=f"^{kept}: expected a {kind}, got a recipe"):
         solve(*problem, checkpoint=kept)
@@ -427,7 +486,7 @@ def test_what_changes_no_result_may_differ(problem, kept):
         n_threads=2, memory_limit="1GB", time_limit=99, callback=lambda step: False
     )
     result = solve(*same, checkpoint=kept, max_outer=np.int64(1000), **options)
-    assert told(result) == told(solve(*problem))
+    check_same(result, solve(*problem))
 
 
 @pytest.mark.parametrize(
@@ -443,7 +502,7 @@ def test_starts_are_told_apart(start, other, problem, tmp_path):
     path, solve = tmp_path / "kept", gwfast.gromov_wasserstein
     plain = solve(*problem, init=start, epsilon=0.05, checkpoint=path)
     again = solve(*problem, init=start, epsilon=0.05, checkpoint=path)
-    assert told(again) == told(plain)
+    check_same(again, plain)
     with pytest.raises(ValueError, match="another solve, whose init differ"):
         solve(*problem, init=other, epsilon=0.05, checkpoint=path)
 
@@ -495,7 +554,8 @@ def test_whatever_else_is_in_a_tree_is_refused(kind, other, tmp_path, monkeypatc
 @pytest.mark.slow
 def test_no_flipped_bit_changes_a_result(problem, kept):
     """Where checksums do not tell, it is one that nobody reads."""
-    plain, whole = told(solve(*problem)), kept.read_bytes()
+    whole = kept.read_bytes()
+    plain = told(solve(*problem, checkpoint=kept))
     for at in range(0, len(whole), 37):
         kept.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
         try:

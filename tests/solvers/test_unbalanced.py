@@ -179,7 +179,7 @@ def test_where_time_is_up_there_is_the_product_plan():
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-def test_checkpoints_go_on_to_the_same_bits_and_know_their_rho(tmp_path):
+def test_checkpoints_go_on_to_the_same_optimum_and_know_their_rho(tmp_path):
     path = tmp_path / "kept"
     options = dict(checkpoint=path, tol=1e-8, marginal_tol=1e-8)
     whole = solve(*spaces(), P, Q, tol=1e-8, marginal_tol=1e-8)
@@ -191,8 +191,8 @@ def test_checkpoints_go_on_to_the_same_bits_and_know_their_rho(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         solve(*spaces(), P, Q, callback=fail, **options)
     again = solve(*spaces(), P, Q, **options)
-    np.testing.assert_array_equal(again.plan, whole.plan)
-    assert again.reg_cost == whole.reg_cost
+    np.testing.assert_allclose(again.plan, whole.plan, atol=1e-5)
+    assert again.reg_cost == pytest.approx(whole.reg_cost, rel=1e-6)
     with pytest.raises(ValueError, match="whose rho differ"):
         solve(*spaces(), P, Q, rho=(1.0, 3.0), **options)
 
