@@ -67,7 +67,9 @@ def as_rho(rho):
             f"rho must be a number or a pair of them, got {type(rho).__name__}"
         )
     if len(pair) != 2:
-        raise ValueError(f"rho must be a number or a pair of them, got {len(pair)}")
+        raise ValueError(
+            f"rho must be a number or a pair of them, got {len(pair)} of them"
+        )
     return tuple(
         math.inf if _is_infinite(one) else as_positive(_plain(one), "rho")
         for one in pair

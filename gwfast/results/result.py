@@ -354,7 +354,8 @@ class GWResult:
         return self.coupling.tocsr(0.0)
 
     def match(self) -> IntArray:
-        """Best target point of every source point, by the plan.
+        """Best target point of every source point, by the plan; 0 for a point without
+        mass in it, as `lost` or a partial plan leaves some.
 
         Returns
         -------
@@ -365,11 +366,12 @@ class GWResult:
     def match_labels(self) -> dict[Any, Any]:
         """Best target of every source, as `match` has it, by their `labels`: which node
         of a graph of networkx is matched with which of another. Points of a side
-        without labels go by their numbers.
+        without labels go by their numbers; those without mass in the plan are left out.
         """
-        best, (source, target) = self.match(), self.labels
-        ours = named(source, np.arange(len(best)))
-        return dict(zip(ours, named(target, best), strict=True))
+        best, (source, target) = self.coupling.topk(1), self.labels
+        rows = np.flatnonzero(best.scores[:, 0] > 0)
+        ours, theirs = named(source, rows), named(target, best.indices[rows, 0])
+        return dict(zip(ours, theirs, strict=True))
 
     def transform(
         self, y: ArrayLike, *, projection: Projection = "barycentric"

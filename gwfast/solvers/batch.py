@@ -104,9 +104,9 @@ def gromov_wasserstein_batch(
     Warns
     -----
     ConvergenceWarning
+        Once, if any of them did not converge; their `GWResult.status` says how.
     UserWarning
         Once, if the terms of a fused problem differ much, see `GWResult.term_ratio`.
-        Once, if any of them did not converge; their `GWResult.status` says how.
 
     Examples
     --------

@@ -8,9 +8,11 @@ there, to the same optimum within the tolerances.
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import os
 import time
+import types
 import warnings
 from pathlib import Path
 
@@ -214,18 +216,21 @@ def _common(options):
 
 def digest(value):
     """A text that tells values apart: arrays, geometries, dataclasses, numbers, texts,
-    lists of these, and what has them as attributes, by all that they hold; others by
-    their class.
+    functions, collections of these, and what has them as attributes, by all that they
+    hold; others by their `repr`.
     """
     made = hashlib.blake2b(digest_size=16)
-    _feed(made, value)
+    _feed(made, value, set())
     return made.hexdigest()
 
 
-def _feed(made, value):
+def _feed(made, value, inside):
+    """Feed a value to a hash; `inside` are ids of what it is held by."""
     value = value.item() if isinstance(value, np.generic) else value
     kind = type(value)
     made.update(f"{kind.__module__}.{kind.__qualname__};".encode())
+    if id(value) in inside:
+        return
     if isinstance(value, np.ndarray):
         made.update(f"{value.dtype}{value.shape};".encode())
         if value.ndim == 2:
@@ -233,20 +238,43 @@ def _feed(made, value):
                 made.update(np.ascontiguousarray(value[rows]))
         else:
             made.update(np.ascontiguousarray(value))
-    elif isinstance(value, PointCloud):
-        _feed(made, (*value.identity, value.signature, value.scale, value.metric))
-    elif isinstance(value, DenseCost):
-        _feed(made, (value.matrix, value.symmetric))
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            _feed(made, getattr(value, field.name))
-    elif isinstance(value, list | tuple):
-        for one in value:
-            _feed(made, one)
-    elif isinstance(value, dict):
-        _feed(made, list(value.items()))
-    elif value is None or isinstance(value, bool | int | float | str):
-        made.update(f"{value!r};".encode())
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
-        # Of a caller's own class, such as a start.
-        _feed(made, vars(value))
+    elif isinstance(value, set | frozenset):
+        made.update(";".join(sorted(map(digest, value))).encode())
+    else:
+        parts = _parts(value)
+        if parts is None:
+            made.update(f"{value!r};".encode())
+        else:
+            made.update(f"{len(parts)};".encode())
+            for one in parts:
+                _feed(made, one, inside | {id(value)})
+
+
+def _parts(value):
+    """What tells a value from others of its class; None where that is its `repr`."""
+    if isinstance(value, PointCloud):
+        return (*value.identity, value.signature, value.scale, value.metric)
+    if isinstance(value, DenseCost):
+        return value.matrix, value.symmetric
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, functools.partial):
+        return value.func, value.args, value.keywords
+    if isinstance(value, types.FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        code = value.__code__
+        return value.__qualname__, code.co_code, repr(code.co_consts), cells
+    if isinstance(value, np.random.Generator):
+        return [value.bit_generator.state]
+    names = [*getattr(value, "__dict__", ())]
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else slots
+    if not names or isinstance(value, type):
+        return None
+    # Of a caller's own class, such as a start.
+    return [(name, getattr(value, name, None)) for name in sorted({*names})]

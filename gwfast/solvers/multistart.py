@@ -152,7 +152,7 @@ def tune_epsilon(
     mass: float | None = None,
     rho: Rho | None = None,
     problem: QuadraticProblem | None = None,
-    epsilons: Iterable[float | Epsilon] | None = None,
+    epsilons: Iterable[float | str | Epsilon] | None = None,
     starts: int | Iterable[InitLike] | Literal["auto"] | None = "auto",
     prune: bool = True,
     key: Callable[[GWResult], float] | None = None,
@@ -180,7 +180,7 @@ def tune_epsilon(
         The problem, see `gromov_wasserstein`. `cost_x` may also be a whole problem,
         given without the others: a `QuadraticProblem` or a tuple ``(cost_x, cost_y)``
         or ``(cost_x, cost_y, p, q)``.
-    epsilons : sequence of float or Epsilon, or None, default=None
+    epsilons : sequence of float, text or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     starts : "auto", int, sequence or None, default="auto"
         Starts of the searches. "auto" is those of ``init="auto"``, which race on few
@@ -249,13 +249,15 @@ def _as_epsilons(epsilons):
         raise TypeError(
             f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
         )
-    epsilons = [
-        as_epsilon(one if isinstance(one, Epsilon) else as_positive(one, "epsilons"))
-        for one in epsilons
-    ]
+    epsilons = [_as_epsilon(one) for one in epsilons]
     if not epsilons:
         raise ValueError("epsilons must not be empty")
     return epsilons
+
+
+def _as_epsilon(one):
+    plain = isinstance(one, Epsilon | str)
+    return as_epsilon(one if plain else as_positive(one, "epsilons"))
 
 
 def _check_prune(prune):

@@ -169,7 +169,7 @@ def pairwise_gromov_wasserstein(
         init="product",
         n_threads=1,
         seed=seed,
-        n_starts=n_starts,
+        n_starts=as_count(n_starts, "n_starts", least=0),
         takes_zero=True,
         checkpoint=checkpoint,
     )

@@ -222,7 +222,16 @@ class Seeds(Start):
 
 def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray:
     """Rows (k, 2) of words that are spelt alike; `name` is for the error if none is."""
+    _check_words(words_x, words_y)
     return _rows({word: {word} for word in words_x}, words_x, words_y, name)
+
+
+def _check_words(words_x: Any, words_y: Any) -> None:
+    for words, argument in ((words_x, "words_x"), (words_y, "words_y")):
+        if isinstance(words, str) or not hasattr(words, "__len__"):
+            raise TypeError(
+                f"{argument} must be a sequence of words, got {type(words).__name__}"
+            )
 
 
 def known_pairs(
@@ -234,6 +243,7 @@ def known_pairs(
     """Rows (k, 2) of words and translations, with a warning if there are others;
     `name` is what messages call the dictionary.
     """
+    _check_words(words_x, words_y)
     given: Any = dictionary
     if not isinstance(given, list) or not all(map(_is_pair, given)):
         given = as_mapping(given, name).items()

@@ -180,3 +180,17 @@ def test_bad_options_are_refused():
         GraphCost(graph_of(3, 0), disconnected="far")
     with pytest.raises(ValueError, match="disconnected must be"):
         GraphCost(graph_of(3, 0), disconnected=-1.0)
+
+
+def test_nodes_without_mass_are_not_matched():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.path_graph(6)
+    for k, (u, v) in enumerate(graph.edges):
+        graph[u][v]["weight"] = 1 + 0.3 * k
+    names = dict(enumerate("abcdef"))
+    other = networkx.relabel_nodes(graph, names)
+    kind = dict(marginals="partial", mass=0.5, epsilon=0)
+    result = gwfast.gromov_wasserstein(graph, other, **kind)
+    moved = np.flatnonzero(result.plan.sum(axis=1) > 0)
+    assert 0 < len(moved) < 6
+    assert sorted(result.match_labels()) == moved.tolist()

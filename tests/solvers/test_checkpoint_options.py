@@ -2,6 +2,7 @@
 depends on, which the signatures name.
 """
 
+import functools
 import inspect
 
 import numpy as np
@@ -10,6 +11,7 @@ from helpers.problems import cloud, distances, masses, random_cost
 
 import gwfast
 from gwfast.solvers import checkpoint
+from gwfast.solvers.checkpoint import digest
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::gwfast.ConvergenceWarning", "ignore:p is as uneven:UserWarning"
@@ -162,3 +164,40 @@ def test_the_file_of_other_options_is_refused(call, tmp_path):
         else:
             went_on.append(name)
     assert not went_on
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+    def __init__(self, k):
+        self.k = k
+
+
+class Holder:
+    def __init__(self, held):
+        self.held = held
+
+
+def test_what_a_start_holds_tells_it_from_others():
+    pairs = [
+        (Slotted(1), Slotted(2)),
+        (Holder(Slotted(1)), Holder(Slotted(2))),
+        (Holder({1}), Holder({2})),
+        (Holder(b"1"), Holder(b"2")),
+        (Holder(range(1)), Holder(range(2))),
+        (Holder(lambda: 1), Holder(lambda: 2)),
+        (Holder(functools.partial(max, 1)), Holder(functools.partial(max, 2))),
+        (Holder(np.random.default_rng(1)), Holder(np.random.default_rng(2))),
+        (Holder([[1], 2]), Holder([[1, 2]])),
+        (Holder([1, [2]]), Holder([[1], 2])),
+    ]
+    for one, other in pairs:
+        assert digest(one) != digest(other)
+    assert digest(Holder({1, 2, 3})) == digest(Holder({3, 2, 1}))
+    assert digest(Holder([[1], {"a": 2}])) == digest(Holder([[1], {"a": 2}]))
+
+
+def test_a_start_may_hold_itself():
+    one, other = Holder(1), Holder(2)
+    one.me, other.me = one, other
+    assert digest(one) != digest(other)

@@ -294,3 +294,12 @@ def test_what_seeds_print_as():
     cost = random_cost(6, 1)
     tried = gwfast.multistart(cost, cost, starts=[Seeds([[0, 1]])])
     assert [one.start for one in tried.candidates] == ["1 seed"]
+
+
+def test_words_are_no_lone_string():
+    with pytest.raises(TypeError, match="words_x must be a sequence of words, got str"):
+        gwfast.Seeds.identical("abc", ["b", "c"])
+    with pytest.raises(TypeError, match="words_y must be a sequence of words, got str"):
+        gwfast.Seeds.known({"u": "n"}, ["uno"], "un")
+    with pytest.raises(TypeError, match="words_x must be .*, got NoneType"):
+        gwfast.Seeds.known({"u": "n"}, None, ["un"])
