@@ -256,8 +256,13 @@ def _as_epsilons(epsilons):
 
 
 def _as_epsilon(one):
-    plain = isinstance(one, Epsilon | str)
-    return as_epsilon(one if plain else as_positive(one, "epsilons"))
+    if isinstance(one, str):
+        try:
+            return as_epsilon(one)
+        except ValueError as error:
+            text = f"epsilons must be numbers, texts or Epsilon: {error}"
+            raise ValueError(text) from None
+    return as_epsilon(one if isinstance(one, Epsilon) else as_positive(one, "epsilons"))
 
 
 def _check_prune(prune):

@@ -301,5 +301,5 @@ def test_words_are_no_lone_string():
         gwfast.Seeds.identical("abc", ["b", "c"])
     with pytest.raises(TypeError, match="words_y must be a sequence of words, got str"):
         gwfast.Seeds.known({"u": "n"}, ["uno"], "un")
-    with pytest.raises(TypeError, match="words_x must be .*, got NoneType"):
+    with pytest.raises(TypeError, match=r"words_x must be .*, got NoneType"):
         gwfast.Seeds.known({"u": "n"}, None, ["un"])
