@@ -226,7 +226,7 @@ def test_tuning_takes_numbers_and_shares_alike():
         (lambda p: gwfast.multistart(p, starts="all"), TypeError, "^starts must be a"),
         (lambda p: gwfast.multistart(p, prune=1), TypeError, "^prune must be a bool"),
         (lambda p: gwfast.tune_epsilon(p, epsilons=[]), ValueError, "^epsilons must n"),
-        (lambda p: gwfast.tune_epsilon(p, epsilons=["a"]), ValueError, "^epsilons must"),
+        (lambda p: gwfast.tune_epsilon(p, epsilons=["a"]), ValueError, "^epsilons m"),
         (lambda p: gwfast.tune_epsilon(p, epsilons=0.1), TypeError, "^epsilons must b"),
         (lambda p: gwfast.multistart(p, starts=["auto"]), ValueError, "^starts must b"),
         (lambda p: gwfast.tune_epsilon(p, key=3), TypeError, "^key must be callable"),
