@@ -111,8 +111,7 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
 
     def fork(self):
         other = super().fork()
-        other.products, other._damping = self.products.fork(), 0.0
-        other._is_fork = True
+        other.products = self.products.fork()
         other.forget()
         return other
 

@@ -14,13 +14,9 @@ SAMPLE_ROWS = {4: 64, 8: 32}
 
 
 class ExtrapolatedPlans(ResumableDense):
-    """The part in that of `Dense`; and how steps are damped."""
+    """The part in that of `Dense`; and how a damped plan is made."""
 
-    # Share of the plan before in each that is taken.
-    _damping = 0.0
-    # Contestants of a race are forks. They are compared by low plans of their rounds,
-    # above which damped steps may end, so they end where they go round.
-    _is_fork = False
+    can_damp = True
 
     def standing(self):
         """Marginals and entropy of where the linearized cost is from: of the state, or
@@ -47,13 +43,6 @@ class ExtrapolatedPlans(ResumableDense):
 
     def tighten(self):
         self.products.tighten()
-
-    def damp(self):
-        if self._is_fork or not self.mechanisms.damping:
-            return False
-        self._damping = (1.0 + self._damping) / 2.0
-        self.forget()
-        return True
 
     def _mix(self, before):
         """Have the state keep its share of the plan before; returns its marginals."""

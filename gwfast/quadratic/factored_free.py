@@ -17,10 +17,7 @@ class FreeFactored(Factored):
 
     # Sums of single rows and columns are a part of it.
     change_is_rounded = True
-    # Share of the state before in each that is taken.
-    _damping = 0.0
-    # Contestants of a race are compared by low plans of their rounds: not damped.
-    _is_fork = False
+    can_damp = True
 
     def __init__(self, problem, n_threads, tier="dense", **kind):
         super().__init__(problem, n_threads, tier, **kind)
@@ -77,17 +74,6 @@ class FreeFactored(Factored):
         pairs = zip((rows, cols), self._standing[:2], strict=True)
         moved = max(float(np.abs(now - old).sum()) for now, old in pairs)
         return moved / self.problem.rule.plan_mass(rows)
-
-    def damp(self):
-        damps = self.mechanisms.damping and not self._is_fork
-        if damps:
-            self._damping = (1.0 + self._damping) / 2.0
-        return damps
-
-    def fork(self):
-        other = super().fork()
-        other._damping, other._is_fork = 0.0, True
-        return other
 
     def _objective(self, rows, cols):
         self.row_cost, self.col_cost = self._terms.separable(rows, cols)

@@ -75,12 +75,16 @@ class Linearization:
         not move linearly with the plan.
     is_small : bool
         Whether it may `advance` by more than one iteration at a time.
+    can_damp : bool
+        Whether states between that of a plan and that before it can be taken.
     precision : FloatPrecision
     method : Method
     mechanisms : Mechanisms
     """
 
-    extrapolation, is_small = "guarded", False
+    extrapolation, is_small, can_damp = "guarded", False, False
+    # Share of the state before in each that is taken.
+    _damping, _is_fork = 0.0, False
     # The `row_cost` that `magnitude` was last asked for, and what it was: only where a
     # marginal is free are there others in the next iteration.
     _magnitude = None, 0.0
@@ -195,9 +199,15 @@ class Linearization:
     def damp(self):
         """Take half as much of each plan from now on, and the rest of the state as it
         was: steps have the same fixed points, and those that go round do not any more.
-        Returns whether it does: not where plans are never made, or half at a time.
+        Returns whether it does: not unless it `can_damp`, and not for contestants of a
+        race, which are forks. These are compared by low plans of their rounds, above
+        which damped steps may end, so they end where they go round.
         """
-        return False
+        damps = self.can_damp and self.mechanisms.damping and not self._is_fork
+        if damps:
+            self._damping = (1.0 + self._damping) / 2.0
+            self.forget()
+        return damps
 
     def contraction(self, epsilon):
         """A bound on the factor by which a step at the state, with that epsilon in the
@@ -229,6 +239,7 @@ class Linearization:
     def fork(self):
         """Another with the same costs, buffers and, until it changes, state."""
         other = copy.copy(self)
+        other._damping, other._is_fork = 0.0, True
         other.forget()
         return other
 
