@@ -264,17 +264,22 @@ def _parts(value):
         return list(value.items())
     if isinstance(value, functools.partial):
         return value.func, value.args, value.keywords
+    if isinstance(value, types.MethodType):
+        return value.__func__, value.__self__
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        code = value.__code__
-        return value.__qualname__, code.co_code, repr(code.co_consts), cells
+        return value.__qualname__, value.__code__, value.__defaults__, cells
+    if isinstance(value, types.CodeType):
+        return value.co_code, value.co_names, value.co_consts
     if isinstance(value, np.random.Generator):
         return [value.bit_generator.state]
     names = [*getattr(value, "__dict__", ())]
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         names += [slots] if isinstance(slots, str) else slots
-    if not names or isinstance(value, type):
+    if isinstance(value, type):
         return None
+    if not names and type(value).__repr__ is not object.__repr__:
+        return None  # that of others is their address
     # Of a caller's own class, such as a start.
     return [(name, getattr(value, name, None)) for name in sorted({*names})]

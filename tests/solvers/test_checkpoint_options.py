@@ -173,6 +173,11 @@ class Slotted:
         self.k = k
 
 
+class Bare:
+    def plan(self):
+        pass
+
+
 class Holder:
     def __init__(self, held):
         self.held = held
@@ -194,6 +199,10 @@ def test_what_a_start_holds_tells_it_from_others():
     for one, other in pairs:
         assert digest(one) != digest(other)
     assert digest(Holder({1, 2, 3})) == digest(Holder({3, 2, 1}))
+    # The same as in another process: by nothing that has an address.
+    assert digest(Bare()) == digest(Bare())
+    assert digest(Holder(Bare().plan)) == digest(Holder(Bare().plan))
+    assert digest(Holder(lambda: Bare)) != digest(Holder(lambda: Slotted))
     assert digest(Holder([[1], {"a": 2}])) == digest(Holder([[1], {"a": 2}]))
 
 
