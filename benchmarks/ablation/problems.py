@@ -192,7 +192,7 @@ PROBLEMS = [
     ("clouds 2000 fused unbalanced", (fused_clouds, 2000), USUAL, FREE),
     ("clouds 2000 semirelaxed", (clouds, 2000), USUAL, SEMI),
     ("clouds 2000 partial", (clouds, 2000), USUAL, PARTIAL),
-    ("clouds 2000 unbalanced tiled", (clouds, 2000), USUAL, {**FREE, "tier": "tiled"}),
+    ("clouds 2000 unbalanced", (clouds, 2000), USUAL, FREE),
     ("clouds 700 float64", (clouds, 700), USUAL, {**PGD64, "dense": True}),
 ]  # fmt: skip
 
