@@ -72,23 +72,6 @@ typedef struct {
                                 ptrdiff_t d, float *moved, double *sums,
                                 ptrdiff_t rows);
 
-    /* out[l * stride + r] = x[r * ld + l]. */
-    void (*turn)(const float *x, ptrdiff_t ld, ptrdiff_t rows, ptrdiff_t cols,
-                 float *out, ptrdiff_t stride);
-
-    /* out[r][j] = sum_e value[e] panel[index[e]][r] over the entries e of column j, for
-     * r < width; rows of the panel have `gathered` numbers. */
-    ptrdiff_t gathered;
-    void (*gather_columns)(const int64_t *start, const int32_t *index,
-                           const float *value, const float *panel, float *out,
-                           ptrdiff_t ldc, ptrdiff_t width, ptrdiff_t m);
-
-    /* out[e] += sum_l x[i][l] y[index[e]][l] over the entries e of row i and l < depth;
-     * rows of y have GWF_SAMPLED numbers, zero from `depth` on. */
-    void (*sampled_rows)(const int64_t *start, const int32_t *index, const float *x,
-                         ptrdiff_t ldx, const float *y, ptrdiff_t depth, float *out,
-                         ptrdiff_t rows);
-
     /* out[j] = (x[j] - shift) factor; x are halves, floats or doubles, the former as
      * their bits (IEEE 754's binary16). */
     void (*shift_f16)(const uint16_t *x, float shift, float factor, float *out,
@@ -101,10 +84,6 @@ typedef struct {
     /* columns += block, block = 0. */
     void (*fold)(float *block, double *columns, ptrdiff_t m);
 } gwf_isa;
-
-/* Terms of a product of which only some entries are made, at a time: so many of a few
- * thousand rows stay in the second cache, and their sum is worth adding up lanes. */
-#define GWF_SAMPLED 128
 
 /* Rows of a panel (`pack_panel`) that a product sums in registers before the sum goes
  * to memory, at most: 28 KB at the widest vectors, which first caches of 32 KB hold. */

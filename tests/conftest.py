@@ -9,7 +9,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers share the cores. OpenMP reads this when gwfast is imported.
     os.environ["OMP_NUM_THREADS"] = "1"
 
-from helpers.marks import mostly_slow, thin
+from helpers.marks import ISAS, thin
 
 from gwfast.kernels import _rows
 
@@ -58,7 +58,7 @@ def pytest_terminal_summary(terminalreporter, config):
         )
 
 
-@pytest.fixture(params=mostly_slow(_rows.supported_isas(), fast=[_rows.current_isa()]))
+@pytest.fixture(params=ISAS)
 def isa(request):
     """Every instruction set that this processor has, in turn."""
     former = _rows.current_isa()

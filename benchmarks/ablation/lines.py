@@ -8,31 +8,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 WHERE = {
-    "low_rank_products": ["quadratic/low_rank_products"],
-    "sampled_products": ["quadratic/sampled_rest"],
-    "kept_products": ["quadratic/kept_product"],
-    "truncated_plans": ["quadratic/truncated", "quadratic/truncated_plan"],
+    "low_rank_updates": ["quadratic/low_rank_update"],
     "truncated_kernels": [
         "linear/truncation", "linear/gibbs_kernel:SparseKernel",
     ],
     "low_rank_start": ["problems/low_rank"],
     "float32_start": ["solvers/stages:go_on"],
     "increments": ["quadratic/mixed_precision"],
-    "extrapolation": [
-        "quadratic/anderson", "quadratic/extrapolation", "quadratic/plan_history",
-        "quadratic/extrapolated_plans",
-    ],
-    "deep_extrapolation": [
-        "quadratic/extrapolation:Contracting", "quadratic/extrapolation:Deepening",
-        "quadratic/anderson:_inner_products", "quadratic/anderson:_orthonormal",
-    ],
-    "extrapolation_ahead": ["quadratic/anderson:Lead"],
+    "acceleration": ["quadratic/acceleration", "quadratic/product_memory"],
     "rough_inner": ["quadratic/inner_schedule"],
-    "damping": ["quadratic/circles"],
-    "short_steps": ["quadratic/short_steps", "quadratic/advancing_plans"],
+    "damping": ["quadratic/cycles"],
+    "short_steps": ["quadratic/short_steps"],
     "newton": ["linear/newton"],
     "over_relaxation": ["linear/over_relaxation"],
-    "heating": ["solvers/contestants:heated"],
     "coarse_levels": ["solvers/levels:level_sizes", "solvers/contestants:promote"],
     "second_look": ["solvers/second_look", "solvers/clusters"],
 }  # fmt: skip

@@ -233,7 +233,7 @@ def test_matmul(measure, d):
 
 @with_dimensions
 def test_few_rows(measure, d):
-    """2 d operations: of d rows and a matrix, as thin products make them."""
+    """2 d operations: of d rows and a matrix, as low-rank updates make them."""
 
     def arguments(n, lib):
         return _matrix(d, n, seed=1), _matrix(n), _rows.aligned_empty((d, n))

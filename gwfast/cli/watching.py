@@ -10,7 +10,7 @@ from ..utils.progress import ProgressEvent
 # Seconds without a line after which any event has one, where no bar can be drawn: what
 # takes minutes then shows that it goes on, and what takes seconds has few lines.
 LINE_EVERY = 5.0
-# Outer iterations by whose mean fall of the change the rest is estimated: extrapolation
+# Outer iterations by whose mean fall of the change the rest is estimated: acceleration
 # makes single ones jump, and a longer past says less.
 WINDOW = 10
 # Least number of them for an estimate.

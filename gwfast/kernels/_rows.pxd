@@ -116,15 +116,6 @@ cdef extern from "gwfast.h" nogil:
         void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *,
                                     const float *, const float *, ptrdiff_t, float *,
                                     double *, ptrdiff_t) noexcept nogil
-        void (*turn)(const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t, float *,
-                     ptrdiff_t) noexcept nogil
-        ptrdiff_t gathered
-        void (*gather_columns)(const int64_t *, const int32_t *, const float *,
-                               const float *, float *, ptrdiff_t, ptrdiff_t,
-                               ptrdiff_t) noexcept nogil
-        void (*sampled_rows)(const int64_t *, const int32_t *, const float *, ptrdiff_t,
-                             const float *, ptrdiff_t, float *,
-                             ptrdiff_t) noexcept nogil
         void (*shift_f16)(const uint16_t *, float, float, float *,
                           ptrdiff_t) noexcept nogil
         void (*shift_f32)(const float *, float, float, float *,
@@ -135,7 +126,6 @@ cdef extern from "gwfast.h" nogil:
     const gwf_isa *gwf_supported_isa(int)
     ptrdiff_t gwf_depth(ptrdiff_t)
     float GWF_HUGE
-    ptrdiff_t GWF_SAMPLED
 
 # The instruction set in use.
 cdef const gwf_isa *isa

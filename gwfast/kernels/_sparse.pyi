@@ -73,19 +73,3 @@ def product(
     sums: Float64Array,
     n_threads: int = 1,
 ) -> None: ...
-def gather(
-    a: Float32Array | Rows,
-    start: NDArray[int64],
-    index: NDArray[int32],
-    values: Float32Array,
-    out: Float32Array,
-    n_threads: int = 1,
-) -> None: ...
-def add_samples(
-    start: NDArray[int64],
-    index: NDArray[int32],
-    x: Float32Array,
-    y: Float32Array | Rows,
-    out: Float32Array,
-    n_threads: int = 1,
-) -> None: ...

@@ -10,12 +10,10 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
 from ._rows cimport (
-    GWF_SAMPLED,
     ColumnSums,
     Rows,
     centered,
     check,
-    check_matrix,
     chunk_rows,
     count_chunks,
     isa,
@@ -25,8 +23,6 @@ from ._rows cimport (
 )
 
 import numpy as np
-
-from ._rows import aligned_empty
 
 # Rows of a stored matrix looked at together.
 cdef ptrdiff_t STRIP = 8
@@ -264,85 +260,6 @@ def product(
                                     &out[i, 0], &sums[i], min(size, n - i))
 
 
-def gather(
-    a,                         # IN (n, k)
-    const int64_t[::1] start,  # IN (m + 1,)
-    const int32_t[::1] index,  # IN (nnz,)
-    const float[::1] values,   # IN (nnz,)
-    float[:, ::1] out,         # OUT (n, m)
-    int n_threads=1,
-):
-    """``out = a @ b`` with b (k, m) in compressed sparse columns: of column j the
-    entries start[j] to start[j + 1], with their rows in `index`.
-    """
-    cdef Rows source = narrow_rows(a)
-    cdef ptrdiff_t n = source.n, k = source.m, m = out.shape[1], width = isa.gathered
-    cdef ptrdiff_t panels = count_chunks(n, width), panel, i, rows
-    cdef const float *made
-    cdef float *turned
-    check_matrix("out", out.shape[0], m, n, m)
-    check_kept(start, index, values, m)
-    check_range(index, k)
-    cdef const int32_t *kept = columns_of(index)
-    cdef const float *factors = values_of(values)
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    cdef float[:, ::1] packed = aligned_empty((max(n_threads, 1), k * width))
-    with nogil:
-        for panel in prange(panels, num_threads=team(n_threads, panels),
-                            schedule="dynamic"):
-            i = panel * width
-            rows = min(width, n - i)
-            made = <const float *>source.at(i, rows, &scratch[threadid(), 0])
-            turned = &packed[threadid(), 0]
-            isa.turn(made, k, rows, k, turned, width)
-            isa.gather_columns(&start[0], kept, factors, turned, &out[i, 0], m, rows,
-                               m)
-
-
-def add_samples(
-    const int64_t[::1] start,  # IN (n + 1,)
-    const int32_t[::1] index,  # IN (nnz,)
-    const float[:, ::1] x,     # IN (n, k)
-    y,                         # IN (k, m)
-    float[::1] out,            # IN/OUT (nnz,)
-    int n_threads=1,
-):
-    """``out_ij += (x @ y)_ij`` where it is kept."""
-    cdef Rows source = narrow_rows(y)
-    cdef ptrdiff_t n = x.shape[0], k = x.shape[1], m = source.m, chunk, i, first, depth
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size), part, rows
-    # Rows that are turned at a time fill a line of the cache.
-    cdef ptrdiff_t strip = min(source.strip, row_floats) if source.strip else row_floats
-    cdef ptrdiff_t b, parts
-    cdef const float *made
-    check("rows of y", source.n, k)
-    check_kept(start, index, out, n)
-    check_range(index, m)
-    cdef const int32_t *columns = columns_of(index)
-    cdef float *values = <float *>values_of(out)
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    cdef float[:, ::1] block = aligned_empty((m, GWF_SAMPLED))
-    with nogil:
-        for b in range(count_chunks(k, GWF_SAMPLED)):
-            first = b * GWF_SAMPLED
-            depth = min(GWF_SAMPLED, k - first)
-            parts = count_chunks(depth, strip)
-            if depth < GWF_SAMPLED:
-                block[:, :] = 0.0
-            for part in prange(parts, num_threads=team(n_threads, parts),
-                               schedule="static"):
-                i = part * strip
-                rows = min(strip, depth - i)
-                made = <const float *>source.at(first + i, rows,
-                                                &scratch[threadid(), 0])
-                isa.turn(made, m, rows, m, &block[0, i], GWF_SAMPLED)
-            for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                                schedule="dynamic"):
-                i = chunk * size
-                isa.sampled_rows(&start[i], columns, &x[i, first], k, &block[0, 0],
-                                 depth, values, min(size, n - i))
-
-
 # Where nothing is kept there is no first entry that bounds checks would allow.
 
 cdef const int32_t *columns_of(const int32_t[::1] index) noexcept:
@@ -377,15 +294,4 @@ cdef int check_kept(
     check("start", start.shape[0], n + 1)
     check("kernel", kernel.shape[0], start[n])
     check("index", index.shape[0], start[n])
-    return 0
-
-
-cdef int check_range(const int32_t[::1] index, ptrdiff_t size) except -1:
-    """That `index` counts less than `size` things, which no other argument shows."""
-    cdef ptrdiff_t e
-    cdef bint outside = False
-    for e in range(index.shape[0]):
-        outside |= index[e] < 0 or index[e] >= size
-    if outside:
-        raise ValueError(f"index must be of numbers from 0 to {size - 1}")
     return 0

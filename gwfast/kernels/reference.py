@@ -235,15 +235,6 @@ def sparse_product(start, index, kernel, v, y, out, sums, n_threads=1):
     out[:], sums[:] = scaled @ y.astype(np.float64), scaled.sum(axis=1)
 
 
-def sparse_gather(a, start, index, values, out, n_threads=1):
-    columns = _dense(start, index, values, a.shape[1])
-    out[:] = a.astype(np.float64) @ columns.T
-
-
-def sparse_add_samples(start, index, x, y, out, n_threads=1):
-    out += Product(x, y)[_rows_of(start), index]
-
-
 class Transport:
     """By the linear program itself (HiGHS), whose tolerances are fractions of the
     largest cost and of all mass: not for masses of very different size.

@@ -259,14 +259,17 @@ class ProductKernel(StoredKernel):
         return peak
 
 
-class KeptKernel(Kernel):
-    """A kernel of which only a `Support` is kept."""
+class SparseKernel(Kernel):
+    """A kernel of a cost that is a product, of `left` (n, k) and the transpose of
+    `right` (m, d), `padded`, of which only a `Support` is kept.
+    """
 
     has_cost = False
 
-    def __init__(self, support, n_threads):
+    def __init__(self, left, right, support, n_threads):
         super().__init__(support.shape, n_threads)
         self.support, self._kept = support, (support.start, support.index)
+        self.left, self.right = left, right
         self.rows = aligned_empty(support.kept)
 
     def iterate(self, p, q, scalings, omega, max_iter, tol):
@@ -285,16 +288,6 @@ class KeptKernel(Kernel):
         csr = sparse.csr_array((plan, index, start), shape=self.shape)
         return SparseCoupling(csr, self.n_threads)
 
-
-class SparseKernel(KeptKernel):
-    """The kept part of a kernel of a cost that is a product, of `left` (n, k) and the
-    transpose of `right` (m, d), `padded`.
-    """
-
-    def __init__(self, left, right, support, n_threads):
-        super().__init__(support, n_threads)
-        self.left, self.right = left, right
-
     def _make(self, potentials, epsilon, q, scalings):
         given = padded(self.left), self.right, potentials.f, potentials.g, epsilon
         return _sparse.gibbs(*self._kept, *given, self.rows, self.n_threads)
@@ -307,24 +300,6 @@ class SparseKernel(KeptKernel):
         state = np.empty((x.shape[1], moved.shape[1]))
         _products.gram(x, moved, state, self.n_threads)
         return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
-
-
-class SampledKernel(KeptKernel):
-    """The kept part of a kernel whose cost is known there, (kept,) `costs`."""
-
-    def __init__(self, costs, support, n_threads):
-        super().__init__(support, n_threads)
-        self._costs = costs
-
-    def _make(self, potentials, epsilon, q, scalings):
-        start, index = self._kept
-        exponents = np.repeat(potentials.f, np.diff(start))
-        exponents += potentials.g[index]
-        exponents -= self._costs
-        exponents /= epsilon
-        np.copyto(self.rows, exponents, casting="same_kind")
-        _exponentials.exp(self.rows, self.rows, self.n_threads)
-        return float(exponents.max(initial=-np.inf))
 
 
 class TiledKernel(Kernel):

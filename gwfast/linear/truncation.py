@@ -4,9 +4,8 @@ have at most, also after costs and potentials have moved.
 
 import numpy as np
 
-from ..kernels import _products, _sparse
-from ..kernels._rows import Panels, aligned_empty
-from ..utils.blocks import CACHED_BYTES, row_blocks
+from ..kernels import _sparse
+from ..kernels._rows import aligned_empty
 
 # An entry is kept if it is not smaller than such a fraction of the mass of its row or
 # of its column: the first with which few enough entries are. On word vectors and clouds
@@ -30,7 +29,7 @@ class Support:
     Parameters
     ----------
     kernel : Kernel
-        Of a product, whose `left` is None where `moved` is not asked for.
+        Of a product.
     potentials : Potentials
         That the kernel is made with.
     solver : SinkhornSolver
@@ -97,44 +96,25 @@ class Support:
         """Lengths (n,) of the changes of the rows of `left` since the choice."""
         return np.linalg.norm(left - self._left, axis=1)
 
-    def bound(self, moved, potentials, known=None, lengths=None):
+    def bound(self, moved, potentials):
         """Largest fraction of the mass of a row or column that is outside, at most, for
         another `left`, whose rows have `moved`, and other potentials.
 
         An entry outside has grown by ``exp((df_i + dg_j - dc_ij) / epsilon)``, and
         ``|dc_ij|`` is at most the length of the change of row i of `left` times that
-        of row j of `right`. Where a part of dc is `known`, the product of two float32
-        matrices (n, r) and (m, r), that is so of the rest, with other `lengths`.
+        of row j of `right`.
         """
-        before, lengths = self._potentials, self.lengths if lengths is None else lengths
+        before, lengths = self._potentials, self.lengths
         rows, cols = np.isfinite(before.f), np.isfinite(before.g)
         df = potentials.f[rows] - before.f[rows]
         dg = potentials.g[cols] - before.g[cols]
-        row_peak, col_peak = dg.max(), df.max()
-        if known is not None:
-            left, right = known
-            row_peak, col_peak = peaks(left[rows], right[cols], df, dg, self.n_threads)
-        row_grown = df + row_peak + moved[rows] * lengths.max()
-        col_grown = dg + col_peak + moved.max() * lengths[cols]
+        row_grown = df + dg.max() + moved[rows] * lengths.max()
+        col_grown = dg + df.max() + moved.max() * lengths[cols]
         with np.errstate(over="ignore", invalid="ignore"):
             row_bound = self.outside[0][rows] * np.exp(row_grown / self.epsilon)
             col_bound = self.outside[1][cols] * np.exp(col_grown / self.epsilon)
         most = float(max(row_bound.max(), col_bound.max()))
         return most if most == most else np.inf  # nothing, grown infinitely
-
-
-def peaks(left, right, f, g, n_threads):
-    """The largest ``g_j - (left @ right.T)_ij`` of each row i, and the largest
-    ``f_i - (left @ right.T)_ij`` of each column j.
-    """
-    panels = Panels(right, True, n_threads=n_threads)
-    row_peak, col_peak = np.empty(len(left)), np.full(len(right), -np.inf)
-    for rows in row_blocks(len(left), len(right), CACHED_BYTES * n_threads):
-        made = aligned_empty((len(left[rows]), len(right)))
-        _products.matmul(left[rows], panels, made, n_threads=n_threads)
-        row_peak[rows] = (g - made).max(axis=1)
-        np.maximum(col_peak, (f[rows, None] - made).max(axis=0), out=col_peak)
-    return row_peak, col_peak
 
 
 def padded(x):

@@ -24,9 +24,6 @@ from ..solvers.starts import Given, Product
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 
-# Iterations to the next look from which on it may pay to find out whether that is not
-# needed.
-WORTH_A_LOOK = 2
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
@@ -40,8 +37,7 @@ class FrobeniusChange(RelativeChange):
 
     It is looked at in the first iteration and in each `LOOK_EVERY`-th after it, as in
     POT: what is about to leave a saddle moves little for a while, and has left by then.
-    Where steps are sure to contract it is in any. Nothing is extrapolated before the
-    second look.
+    Steps are not followed before the second look.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -58,11 +54,8 @@ class FrobeniusChange(RelativeChange):
         hidden = settled or seen.iteration <= LOOK_EVERY
         since = (seen.iteration - 1) % LOOK_EVERY
         grows = seen.moved_before < seen.moved > seen.precision.inner_tol
-        if not settled or grows or seen.confirming or since == 0:
-            return settled and not grows, hidden
-        # To find out takes about as long as an iteration.
-        waits = LOOK_EVERY - since
-        return waits >= WORTH_A_LOOK and seen.contracts(), hidden
+        looks = since == 0 or seen.confirming
+        return settled and looks and not grows, hidden
 
 
 @dataclasses.dataclass(frozen=True)

@@ -287,7 +287,7 @@ class _Call:
             if len(solution.history) > self._n_seen:
                 self._keep(solution.coupling)
             # Of either plan, linearized at the other.
-            value = solution.linearization.linearized_value(self._plans[-2])
+            value = solution.linearization.cost.value(self._plans[-2])
             result = conclude(solution, False, limits)
         if self._alpha > 0:
             value -= (1.0 - share) / 2 * np.vdot(self._plans[-2], problem.linear_cost)

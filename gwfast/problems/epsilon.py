@@ -91,24 +91,16 @@ EpsilonLike: TypeAlias = float | str | Epsilon
 @dataclasses.dataclass(frozen=True)
 class Schedule:
     """Effective epsilon of every outer iteration, in units of cost: from `first` to
-    `last`, and from iteration `again_at` (0 is never) once more, from `again` times
     `last`.
     """
 
     last: float
     first: float
     factor: float = 0.9
-    again_at: float = 0.0
-    again: float = 1.0
-    again_factor: float = 0.9
 
     def at(self, iteration: int) -> float:
         """Epsilon of an iteration, counted from 0."""
-        first, factor = self.first, self.factor
-        if 0 < self.again_at <= iteration:
-            first, factor = self.again * self.last, self.again_factor
-            iteration -= int(self.again_at)
-        return max(self.last, first * factor**iteration)
+        return max(self.last, self.first * self.factor**iteration)
 
 
 def as_epsilon(epsilon: EpsilonLike, *, zero: bool = False) -> Epsilon:

@@ -1,1 +1,1 @@
-"""The quadratic problem by linear ones: linearize, solve, extrapolate, stop."""
+"""The quadratic problem by linear ones: linearize, solve, follow the steps, stop."""

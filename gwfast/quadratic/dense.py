@@ -5,130 +5,118 @@ import functools
 
 import numpy as np
 
-from ..kernels import _exponentials, _kernels
+from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
-from ..linear.gibbs_kernel import Buffer, StoredKernel
-from ..linear.log_domain import Potentials
+from ..linear.gibbs_kernel import StoredKernel
 from ..problems.geometry import PointCloud
-from ..problems.low_rank import MIN_POINTS, RANK, has_low_rank
+from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
+from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
-from ..utils.precision import SINGLE
-from . import low_rank_products, matrix_products
-from .advancing_plans import AdvancingPlans
-from .anderson import DEPTH
-from .contraction import contraction
+from ..utils.trees import as_saved
+from . import low_rank_update, matrix_products
+from .acceleration import DEPTH, combined
 from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
-from .extrapolated_plans import SAMPLE_ROWS, ExtrapolatedPlans
-from .extrapolation import deepened
-from .linearization import Update
-from .low_rank_products import Made
+from .linearization import Linearization, Update
 from .methods import PGD
-from .plan_products import PlanProducts
+from .plan_cost import PlanCost
+from .products import ProductOperator, n_rooms
+from .short_steps import outer_steps
 
-# Points a side up to which `contraction` is worth its product: beyond, what epsilon
-# makes steps contract for sure is larger than anyone asks for.
-FEW_POINTS = 256
-# Plans that may come near their end at a time: races end before.
-NEAR_END = 2
 # `inner_fraction` of what comes before a solve in float64: who asks for that expects
 # the optimum that exact inner solutions lead to. With 0.01 a descent of 1000 cells by
 # SCOT's costs left a saddle on another side than POT's, and took 301 outer iterations
 # for 181; where it makes no such difference, times are the same.
 FAITHFUL_FRACTION = 0.001
+# Multiplications of an iteration up to which calls from Python take as long as all that
+# they do.
+MOST_WORK = 2 * 128**3
+# Rows of plans that steps are told by, by the bytes of a number; and the entries of
+# these at most, but for so many rows.
+SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
 
 
-class Dense(AdvancingPlans, ExtrapolatedPlans):
+class Dense(Linearization):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
     An asymmetric cost has two linearized costs, of it and of its transpose; their mean
-    is half the gradient of the objective.
+    is half the gradient of the objective. The product is linear in the plan: to go to
+    where steps lead it is what moves, and the plan stays.
 
     Attributes
     ----------
-    products : PlanProducts
+    cost : PlanCost
     """
 
     # With a fraction of 0.1, 5 of 30 random problems (epsilon a tenth of the objective
     # of the product plan) ended in another optimum than POT's exact inner solutions
     # lead to, with 0.01 none. At less than half that epsilon 2 of 14 still do.
     inner_fraction, inner_limit = 0.01, 200
-    change_is_rounded = True
+    change_is_rounded = can_damp = True
 
-    def __init__(
-        self,
-        problem,
-        n_threads,
-        *,
-        precision=SINGLE,
-        method=PGD,
-        deadline=NEVER,
-        mechanisms=ALL,
-    ):
-        super().__init__(problem, n_threads, precision, mechanisms)
+    def __init__(self, problem, n_threads, *, method=PGD, deadline=NEVER, **kind):
+        super().__init__(problem, n_threads, **kind)
         self.method, self._deadline = method, deadline
         self._fixed = has_fixed_terms(problem, method)
-        self._terms = MatrixTerms(problem, method, precision.dtype, n_threads, deadline)
-        self._fused, self.cost_scale = self._terms.fused, self._terms.cost_scale
-        bounded = problem.rule.bounded(self.cost_scale, precision)
+        dtype = self.precision.dtype
+        terms = MatrixTerms(problem, method, dtype, n_threads, deadline)
+        self.cost_scale = terms.cost_scale
+        bounded = problem.rule.bounded(self.cost_scale, self.precision)
         if bounded is not problem.rule:
             self.problem = problem.with_rule(bounded)
-        self._separate(problem.p, problem.q)
-        kind = dict(keeps_last=_keeps_last(self, precision), mechanisms=mechanisms)
-        self._use(PlanProducts(self._terms.bilinear, n_threads, **kind))
+        self._use(terms)
 
-    def _use(self, products):
-        """Take these products, and all room that is needed, in the precision."""
-        shape, dtype = self.problem.shape, self.precision.dtype
-        self.products = products
-        self._buffer, self._turn = Buffer(aligned_empty(shape, dtype)), None
+    def _use(self, terms):
+        """Take these terms, and all room that is needed, in their precision."""
+        problem, self._terms = self.problem, terms
+        constant = terms.fused and terms.fused.matrix
+        given = terms.bilinear, self.n_threads, constant, self.mechanisms
+        products = ProductOperator(*given)
+        self.cost = PlanCost(problem, terms, products, self.n_threads)
+        self._buffer = self.cost.buffer
         self._was_whole, self._confirms = True, True
         self._epsilon, self._change = 0.0, 1.0
-        self.extrapolation, self._depth = None, 0
-        if _extrapolates(self.problem, self.method, self.mechanisms):
-            wide = self.precision.itemsize > 4
-            self.extrapolation = "contracting" if wide else "deepening"
-            given = self.problem, shape, self.precision.itemsize
-            self._depth = _depth(*given, self.mechanisms)
+        self.accelerates = accelerates(problem, self.method, self.mechanisms)
+        # Rows that stand for all; and those of the plan that the cost is of, where it
+        # has moved from the state.
+        self._some, self._led = sample(problem.shape, self.precision.itemsize), None
         self.forget()
-
-    def use_increments(self, rounded):
-        """Make products near known ones by those of what `rounded` returned."""
-        self.products.use_increments(rounded.products, rounded._buffer.array)
 
     def rounded(self, precision):
         """The same in a lower precision."""
         other = copy.copy(self)
         other.precision = precision
-        other._fused = self._fused and self._fused.astype(precision.dtype)
-        kept = _keeps_last(other, precision)
-        other._use(self.products.astype(precision.dtype, keeps_last=kept))
+        other._use(self._terms.astype(precision.dtype))
         other._confirms = False  # that is for what comes after it
         other.inner_fraction = FAITHFUL_FRACTION
         return other
 
+    def use_increments(self, rounded):
+        """Make products near known ones by those of what `rounded` returned."""
+        products, made = rounded.cost.products, rounded._buffer.array
+        self.cost.products.use_increments(products, made)
+
     def fork(self):
         other = super().fork()
-        other.products = self.products.fork()
-        other.forget()
+        other.cost = self.cost.fork()
         return other
 
     def use_full_kernel(self):
         wanted = self._confirms and not self._was_whole
         if wanted:
-            self.products.want_whole()
-            self._turn = None
+            self.cost.products.want_whole()
+            self.cost.drop()
         return wanted
 
-    def _separate(self, rows, cols):
-        self.row_cost, self.col_cost = self._terms.separable(rows, cols)
+    @property
+    def row_cost(self):
+        return self.cost.row_cost
 
     @property
-    def _separable_potentials(self):
-        unit = -self.method.marginal_terms / self.cost_scale
-        return Potentials(self.row_cost * unit, self.col_cost * unit)
+    def col_cost(self):
+        return self.cost.col_cost
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         self._epsilon = epsilon
@@ -139,13 +127,14 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         if plan is None:
             factors = rows, cols / problem.mass
             np.multiply.outer(*factors, out=self.state, casting="same_kind")
-            self.products.expect_outer(*factors)
+            self.cost.products.expect_outer(*factors)
         else:
             if not takes:
                 np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
-        gw_cost = self._objective(rows, cols, self._deadline)[0]
+        given = self.state, (rows, cols), self._change, epsilon, self._deadline
+        gw_cost = self.cost.set(*given)[0]
         if plan is None:
             self._started_at = gw_cost
         return gw_cost
@@ -155,128 +144,131 @@ class Dense(AdvancingPlans, ExtrapolatedPlans):
         plan[np.ix_(rows, cols)] = coarse.state
         return self.start(plan, takes=True)
 
+    def export(self):
+        return dict(state=self.state, damping=self._damping)
+
+    def restore(self, saved, change, epsilon):
+        plan = as_saved(saved["state"], self.problem.shape, self.precision.dtype)
+        self._change, self._damping = change, float(saved["damping"])
+        self.start(plan, epsilon=epsilon)
+
     def kernel(self, solver=None, start=None, epsilon=None):
         self._epsilon = epsilon or 0.0
-        self._settle()
-        fill, holds = self._fill, None
-        if epsilon and self.method.proximal:
-            fill = functools.partial(fill, step=epsilon)
-        elif self._turn == self._buffer.turn:
-            holds = "cost"
-        separable = None if self._fixed else self._separable_potentials
-        given = self._buffer, fill, self.n_threads, separable
-        return StoredKernel(*given, holds=holds)
+        step = epsilon if epsilon and self.method.proximal else None
+        moves = dict(change=self._change, epsilon=self._epsilon, step=step)
+        fill = functools.partial(self.cost.fill, **moves)
+        holds = "cost" if self.cost.is_there and not step else None
+        separable = None
+        if not self._fixed:
+            # Steps that do not see these terms start from potentials of zero.
+            unit = self.cost_scale if self.method.marginal_terms else np.inf
+            separable = self.cost.separable_potentials(unit)
+        return StoredKernel(self._buffer, fill, self.n_threads, separable, holds=holds)
 
     def update(self, kernel, solution):
-        before, self._was_whole = self.state, self.products.made == Made.WHOLE
-        start, extrapolated = self._history.begin(before)
+        before, led = self.state, self._led if self.cost.has_moved else None
+        self._was_whole = self.cost.products.is_whole
         rows, cols = kernel.scale(solution.scalings)
         self.state, self._buffer.array = kernel.rows, before
         if self._damping:
-            rows, cols = self._mix(before)
-        self._history.add(start, self.state)
-        if extrapolated:
-            # The plan that this one came from was never made but for these rows.
-            some = self.problem.p[self._history.rows]
-            change, moved = _kernels.distance(*self._history.last, self.n_threads)
-            share = self.problem.rule.plan_mass(rows) / self.problem.mass
-            change /= share * some.sum()
-            moved *= np.sqrt(len(before) / len(some))
-        else:
+            rows, cols = mix(self.state, before, self._damping)
+        # The product takes the room of the plan before.
+        start = before[self._some].copy() if led is None else led
+        after = self.state[self._some].copy()
+        if led is None:
             change, moved = self.distance_to(before)
-            change /= self.problem.rule.plan_mass(rows)
+        else:
+            # The plan that this one came from was never made but for these rows.
+            share = self.problem.p[self._some].sum() / self.problem.mass
+            change, moved = _kernels.distance(after, led, self.n_threads)
+            change, moved = change / share, moved * np.sqrt(len(before) / len(led))
         # Of the step as it would be undamped.
-        change, moved = change / (1.0 - self._damping), moved / (1.0 - self._damping)
+        moved /= 1.0 - self._damping
+        change /= self.problem.rule.plan_mass(rows) * (1.0 - self._damping)
         self._change = change
-        if self._depth > 1 and self.precision.itemsize <= 4:
-            self._history.depth = deepened(change, self.mechanisms, self._depth)
-        gw_cost, bilinear = self._objective(rows, cols)
+        sums, epsilon = (rows, cols), self._epsilon
+        gw_cost, bilinear = self.cost.set(self.state, sums, change, epsilon)
+        if self.accelerates:
+            self._step = start, after, self.cost.beside()
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
+
+    def distance_to(self, plan):
+        """Of the state, the sum of absolute differences and their Frobenius norm."""
+        return _kernels.distance(self.state, plan, self.n_threads)
 
     def coupling(self, kernel, solution):
         return ArrayCoupling(self.state, self.n_threads)
 
     snapshot = coupling
 
-    def entropy(self, kernel, solution, update):
-        return _kernels.entropy(self.state, self.n_threads)
-
     def linear_value(self, update):
-        mass = float(update.rows.sum())
-        return 0.0 if self._fused is None else self._fused.value(self.state, mass)
+        fused = self._terms.fused
+        return 0.0 if fused is None else fused.value(self.state, update.rows.sum())
 
-    def contraction(self, epsilon):
-        bilinear, few = self.products.bilinear, max(self.problem.shape) <= FEW_POINTS
-        if not (few and self._fixed and bilinear.symmetric) or self.method.proximal:
-            return np.inf
-        given = self.problem.p, self.problem.q, self.state, epsilon, self.n_threads
-        return contraction(bilinear, *given)
+    def tighten(self):
+        self.cost.products.tighten()
 
-    def linearized_value(self, plan):
-        """``<plan, lin_cost>``, with the one at the state, after an `update`."""
-        separable = plan.sum(axis=1) @ self.row_cost + plan.sum(axis=0) @ self.col_cost
-        product = _kernels.dot(plan, self._buffer.array, self.n_threads)
-        return float(separable + self.cost_scale * product)
+    def standing(self):
+        """Marginals and entropy of the plan that the linearized cost is of."""
+        return self.cost.standing()
 
-    def _fill(self, out, step=None, deadline=NEVER, *, settles=True):
-        """Write the linearized cost at the state, for proximal steps of that size; it
-        `settles` where that is all that it is for.
-        """
-        # Where the objective was asked for, that needed the same product.
-        if self._turn != self._buffer.turn:
-            self._history.drop_extrapolated()
-            self.products.fill(self.state, out, self._change, self._epsilon, deadline)
-            if settles:
-                self.products.settle(out, () if self._history.is_kept else None)
-            if self._fused is not None:
-                out += self._fused.matrix
-        if step:
-            _exponentials.proximal_cost(out, self.state, step, self.n_threads)
+    def _keep(self):
+        products = self.cost.products
+        products.keep(self._buffer.array)
+        if products.is_correction:
+            self.forget()
+        return products.memory.n_kept
 
-    def _objective(self, rows, cols, deadline=NEVER):
-        """Of the state, and its bilinear part; the buffer has the linearized cost."""
-        out, fused, self._standing = self._buffer.array, self._fused, (rows, cols, None)
-        penalty = self.problem.rule.penalty(rows, cols)
-        self._buffer.take()
-        self._fill(out, deadline=deadline, settles=False)
-        self._turn = self._buffer.take()
-        if not self.problem.is_balanced:
-            self._separate(rows, cols)
-        separable = float(rows.dot(self.row_cost)) + float(cols.dot(self.col_cost))
-        bilinear = self.cost_scale * self.products.value(self.state, out)
-        half = 0.0 if fused is None else fused.half(self.state)
-        total = self._total(separable, bilinear, half, float(rows.sum()))
-        return total + penalty, bilinear - half
+    def _move(self, weights, steps):
+        _, plans, beside = zip(*steps, strict=True)
+        self._led = combined(weights, plans).astype(self.precision.dtype)
+        self.cost.move(weights, combined(weights, beside))
+
+    def retract(self):
+        _, self._led, beside = self._steps[-1]
+        self.cost.move([1.0], beside)
+        self.forget()
+
+    def forget(self):
+        super().forget()
+        self.cost.products.memory.forget_kept()
+
+    @property
+    def is_small(self):
+        n, m = self.problem.shape
+        plain = self._fixed and self.method is PGD and self.cost.products.is_plain
+        plain = plain and self.mechanisms.short_steps
+        return plain and n * m * (n + m) <= MOST_WORK
+
+    def advance(self, most, epsilon, potentials, **options):
+        given = self.cost, self._terms, self.problem, self.precision, self.state
+        plan, *made = outer_steps(*given, most, epsilon, potentials, options)
+        if plan is not None:
+            self.state, self._change = plan, made[0][-1].update.change
+            self.forget()
+        return made
 
 
-def _extrapolates(problem, method, mechanisms=ALL):
-    """Whether plans of this problem are extrapolated."""
+def sample(shape, itemsize):
+    """A slice of the rows that steps of plans are told by."""
+    most = max(SAMPLE_ENTRIES // shape[1], LEAST_ROWS)
+    return slice(None, None, max(shape[0] // min(SAMPLE_ROWS[itemsize], most), 1))
+
+
+def mix(plan, before, share):
+    """Have a plan keep that share of the one before, in place; returns its sums."""
+    for some in row_blocks(*plan.shape):
+        plan[some] *= 1.0 - share
+        plan[some] += share * before[some]
+    return (plan.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
+
+
+def accelerates(problem, method, mechanisms=ALL):
+    """Whether the state of such a problem moves linearly with the plan, and is to
+    follow its steps.
+    """
     linear = problem.is_balanced or problem.rule.is_relaxed
-    return mechanisms.extrapolation and linear and not method.proximal
-
-
-def _keeps_last(dense, precision):
-    """Whether the products of a `Dense` keep the last ones, for extrapolation."""
-    problem, mechanisms = dense.problem, dense.mechanisms
-    if precision.itemsize > 4 or problem.is_fused:
-        return False
-    if _is_small(problem.shape) or not mechanisms.kept_products:
-        return False
-    return _extrapolates(problem, dense.method, mechanisms)
-
-
-def _depth(problem, shape, itemsize, mechanisms=ALL):
-    """Plans that extrapolation looks at, at most, beside the last."""
-    if not mechanisms.deep_extrapolation:
-        return 1
-    # Those of many points with costs between the spaces are kept as matrices.
-    whole = problem.is_fused and not _is_small(shape)
-    return 1 if whole and itemsize <= 4 else DEPTH
-
-
-def _is_small(shape):
-    """Whether room for products of all plans that are looked at hardly counts."""
-    return shape[0] * shape[1] < MIN_POINTS**2
+    return mechanisms.acceleration and linear and not method.proximal
 
 
 def nbytes(problem, shape, itemsize, method, n_states):
@@ -295,8 +287,8 @@ def nbytes(problem, shape, itemsize, method, n_states):
     if has_low_rank(problem, shape):
         # Eigenvectors; what else it takes makes room for the rest.
         size += 4 * 8 * RANK * (n + m)
-    if low_rank_products.suits(shape, symmetric):
-        size += low_rank_products.nbytes(shape, itemsize)
+    if low_rank_update.suits(shape, symmetric, ALL):
+        size += low_rank_update.nbytes(shape, itemsize, DEPTH)
     return size
 
 
@@ -305,19 +297,12 @@ def _size(problem, shape, itemsize, method, n_states):
     n, m = shape
     squares, plan, larger = n * n + m * m, n * m, max(n, m)
     symmetric = problem.x.symmetric and problem.y.symmetric
-    extrapolates = _extrapolates(problem, method)
-    # The buffer, and of an asymmetric cost products of both orientations.
+    # The buffer, and of an asymmetric cost products of both orientations; products that
+    # are kept; and the states.
     sides = 1 if symmetric else 2
     plans = sides + problem.is_fused + method.alternating
-    if itemsize > 4 or problem.is_fused or _is_small(shape):
-        # Products that are extrapolated, and those of the reference; in float32 more
-        # than the last only of those that come near their end.
-        depth = _depth(problem, shape, itemsize)
-        least = depth if itemsize > 4 else 1
-        plans += n_states * (extrapolates * (least + 1) + 1)
-        plans += extrapolates * (depth - least) * min(n_states, NEAR_END)
-    else:
-        plans += 1
+    updates = low_rank_update.suits(shape, symmetric, ALL)
+    plans += n_rooms(shape, itemsize, updates) + n_states
     matrices = 0
     if copies_costs(problem, method, itemsize, shape):
         # The right factor is there a second time, as kernels read it.
@@ -328,5 +313,5 @@ def _size(problem, shape, itemsize, method, n_states):
         if matrix is None or not matrix.flags.forc:
             matrices += larger**2  # what is made of them
     rows = 6 * max(SAMPLE_ROWS.values()) * m
-    size = itemsize * (matrices + (plans + n_states) * plan + rows)
+    size = itemsize * (matrices + plans * plan + rows)
     return size + matrix_products.nbytes(larger, larger, itemsize)

@@ -1,6 +1,7 @@
 """The terms that a linearized cost of matrices is made of."""
 
 import copy
+import functools
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank, leading_eigenpairs, leading_span
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
+from .linearization import not_negative
+from .low_rank_update import LeadingFactors
 from .matrix_products import multiply
 
 # Bytes up to which there is a copy of costs as products take them: beside a product
@@ -78,6 +81,21 @@ class MatrixTerms:
         given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
         sides = (x, y) if has_low_rank(problem, problem.shape) else None
         self.bilinear = BilinearTerm(*given, sides)
+
+    def astype(self, dtype):
+        """The same in another precision."""
+        other = copy.copy(self)
+        other.bilinear = self.bilinear.astype(dtype)
+        other.fused = self.fused and self.fused.astype(dtype)
+        return other
+
+    def total(self, separable, bilinear, half, mass):
+        """The objective of a plan of this mass from its terms, `half` that of the
+        costs between the spaces.
+        """
+        if self.fused is None:
+            return not_negative(separable, bilinear)
+        return separable + bilinear + half + self.fused.separable * mass
 
     def separable(self, rows, cols):
         """Those of the marginals of a plan, (n,) and (m,), in units of cost."""
@@ -215,6 +233,11 @@ class BilinearTerm:
         """The same in another precision, with room of its own."""
         left, right = (matrix.astype(dtype) for matrix in self.matrices)
         return BilinearTerm(left, right, self.symmetric, self._n_threads, self._sides)
+
+    @functools.cached_property
+    def leading(self):
+        """The `LeadingFactors` of both matrices."""
+        return LeadingFactors(self, self._n_threads)
 
     def leading_eigenpairs(self, rank):
         """Those of both matrices, see low_rank.py."""

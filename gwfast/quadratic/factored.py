@@ -17,12 +17,11 @@ from ..linear.log_domain import LogDomain, Potentials
 from ..linear.truncation import FRACTIONS, MAX_BOUND, MAX_PEAK, Support, padded
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.mechanisms import ALL
-from .anderson import Anderson
-from .extrapolation import deepened
+from ..utils.trees import as_saved
+from .acceleration import combined
 from .factored_terms import FactoredTerms
-from .linearization import Update, not_negative
+from .linearization import Linearization, Update, not_negative
 from .methods import PGD
-from .resuming import ResumableFactored
 
 # Relative change of the state below which it is worth to see whether a part of the
 # kernel is enough: before, it would have to be chosen anew in every step. Where an
@@ -37,7 +36,7 @@ MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
 EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 
 
-class Factored(ResumableFactored):
+class Factored(Linearization):
     """Squared loss between point clouds: the state is the small matrix ``A = X' T Y``.
     A `CrossCost` between the spaces adds its factors to the features of both sides.
 
@@ -55,7 +54,7 @@ class Factored(ResumableFactored):
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
-        self.extrapolation = "deepening" if mechanisms.extrapolation else None
+        self.accelerates = mechanisms.acceleration
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
@@ -65,7 +64,6 @@ class Factored(ResumableFactored):
         self._tier, self._support, self._change = tier, None, 1.0
         below = mechanisms.truncated_kernels or tier != "dense"
         self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
-        self.forget()
         self._prepare()
 
     def _prepare(self):
@@ -148,8 +146,7 @@ class Factored(ResumableFactored):
         self.state, rows = self._contract(kernel, solution.scalings)
         cols, bound = solution.scalings.cols, 0.0
         self._change = change = relative_change(before, self.state)
-        self._anderson.depth = deepened(change, self.mechanisms)
-        self._anderson.add(before, self.state)
+        self._step = before, self.state
         if self._support is not None:
             bound = np.inf
             if kernel.epsilon == self._support.epsilon:
@@ -206,27 +203,19 @@ class Factored(ResumableFactored):
         had, self._support, self._truncate_below = self._support, None, -1.0
         return had is not None
 
-    def entropy(self, kernel, solution, update):
-        # The logarithm of the plan is (f + g - cost) / epsilon.
-        before, after = self._anderson.last
-        logs = -np.vdot(self._core(before), after)
-        potentials = solution.potentials
-        pairs = (potentials.f, update.rows), (potentials.g, update.cols)
-        for potential, sums in pairs:
-            logs += sums[sums > 0] @ potential[sums > 0]
-        return -float(logs) / kernel.epsilon
-
-    def extrapolate(self):
-        led = self._anderson.leads()
-        self.state = self.state if led is None else led
-        return self._anderson.lead
+    def _move(self, weights, steps):
+        self.state = combined(weights, [after for _, after in steps])
 
     def retract(self):
-        self.state = self._anderson.penultimate
+        self.state = self._steps[-1][1]
         self.forget()
 
-    def forget(self):
-        self._anderson = Anderson(goes_ahead=self.mechanisms.extrapolation_ahead)
+    def export(self):
+        return dict(state=self._steps[-1][1] if self._steps else self.state)
+
+    def restore(self, saved, change, epsilon):
+        self.state = as_saved(saved["state"], self._terms.ranks, np.float64)
+        self._change = change
 
     def _core(self, state=None):
         """The linearized cost at a state, by default this one, between the features."""

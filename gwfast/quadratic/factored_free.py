@@ -21,7 +21,7 @@ class FreeFactored(Factored):
 
     def __init__(self, problem, n_threads, tier="dense", **kind):
         super().__init__(problem, n_threads, tier, **kind)
-        self.extrapolation = None
+        self.accelerates = False
         self.problem = problem.with_rule(
             problem.rule.bounded(self.cost_scale, self.precision)
         )
@@ -55,9 +55,8 @@ class FreeFactored(Factored):
         cols = kernel.column_sums(rows, solution.scalings)
         change = relative_change(before, self.state)
         self._change = change = max(change, self._moved_marginals(rows, cols))
-        self._anderson.add(before, self.state)
         update = Update(self._objective(rows, cols), change, rows, cols)
-        entropy = self.entropy(kernel, solution, update)
+        entropy = self._entropy(before, update, solution.potentials, kernel.epsilon)
         if self._damping:
             self.state = self._between(before, self.state)
             pairs = zip(self._standing[:2], (rows, cols), strict=True)
@@ -65,6 +64,16 @@ class FreeFactored(Factored):
             self.row_cost, self.col_cost = self._terms.separable(rows, cols)
         self._standing = rows, cols, entropy
         return update
+
+    def _entropy(self, before, update, potentials, epsilon):
+        """Of the plan of the state, by the state before: its logarithm is
+        ``(f + g - cost) / epsilon``.
+        """
+        logs = -np.vdot(self._core(before), self.state)
+        pairs = (potentials.f, update.rows), (potentials.g, update.cols)
+        for potential, sums in pairs:
+            logs += sums[sums > 0] @ potential[sums > 0]
+        return -float(logs) / epsilon
 
     def _between(self, before, now):
         return now + self._damping * (before - now)
@@ -81,7 +90,6 @@ class FreeFactored(Factored):
         return super()._objective(rows, cols) + penalty
 
     def export(self):
-        # The last plan, damped: nothing is extrapolated.
         own = dict(standing=self._standing, damping=self._damping)
         return dict(state=self.state, **own)
 

@@ -8,7 +8,8 @@ from ..problems.losses import LOSSES
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
-from . import dense, factored, truncated
+from . import dense, factored
+from .dense import Dense
 from .factored import Factored
 from .factored_free import FreeFactored
 from .methods import PGD
@@ -76,12 +77,8 @@ def linearize(
     if is_factored(problem, method):
         kind = Factored if problem.is_balanced else FreeFactored
         return kind(problem, n_threads, tier, mechanisms=mechanisms)
-    suits = mechanisms.truncated_plans
-    suits = suits and truncated.suits(problem, problem.shape, method)
-    made = truncated.TruncatedDense if suits else dense.Dense
-    kind = dict(precision=precision, method=method, deadline=deadline)
-    kind |= dict(mechanisms=mechanisms)
-    return made(problem, n_threads, **kind)
+    kind = dict(precision=precision, mechanisms=mechanisms)
+    return Dense(problem, n_threads, method=method, deadline=deadline, **kind)
 
 
 def work(problem, *, method=PGD, itemsize=4):
@@ -122,4 +119,4 @@ def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_st
         return placement.nbytes(shape)
     if is_factored(problem, method):
         return factored.nbytes(problem, tier, n_threads, shape)
-    return truncated.nbytes(problem, shape, itemsize, method, n_states)
+    return dense.nbytes(problem, shape, itemsize, method, n_states)

@@ -16,6 +16,7 @@ import numpy as np
 from ..kernels._rows import aligned_empty
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
+from .acceleration import DEPTH, coefficients
 
 # Relative rounding of the objective of the product plan.
 PRODUCT_ROUNDING = 1e-7
@@ -70,9 +71,8 @@ class Linearization:
         Limit of inner iterations while the plan still moves fast.
     change_is_rounded : bool
         Whether the change shows the rounding of single entries of the plan.
-    extrapolation : {None, "guarded", "contracting", "deepening"}
-        How plans can be extrapolated, see extrapolation.py; None where the state does
-        not move linearly with the plan.
+    accelerates : bool
+        Whether the state moves linearly with the plan, and may `follow` its steps.
     is_small : bool
         Whether it may `advance` by more than one iteration at a time.
     can_damp : bool
@@ -82,7 +82,7 @@ class Linearization:
     mechanisms : Mechanisms
     """
 
-    extrapolation, is_small, can_damp = "guarded", False, False
+    accelerates, is_small, can_damp = False, False, False
     # Share of the state before in each that is taken.
     _damping, _is_fork = 0.0, False
     # The `row_cost` that `magnitude` was last asked for, and what it was: only where a
@@ -94,6 +94,9 @@ class Linearization:
     def __init__(self, problem, n_threads, precision=SINGLE, mechanisms=ALL):
         self.problem, self.n_threads = problem, n_threads
         self.precision, self.mechanisms = precision, mechanisms
+        # The last steps of the state, oldest first, what it was before and after,
+        # in arrays, and perhaps more; and the one that may be the next of these.
+        self._steps, self._step = [], None
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         """Set the state, by default to the product plan; returns the objective. It
@@ -117,7 +120,7 @@ class Linearization:
 
     def export(self):
         """A tree from which `restore` takes the state: that of the last plan, not of
-        where extrapolation has led.
+        where its steps lead.
         """
 
     def restore(self, saved, change, epsilon):
@@ -151,9 +154,6 @@ class Linearization:
         """The plan that was last taken, as a `Coupling` made from what the next
         iteration needs anyway, and that leaves all of it as it is.
         """
-
-    def entropy(self, kernel, solution, update):
-        """``-sum T log T`` of the plan that was last taken."""
 
     def linear_value(self, update):
         """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
@@ -209,22 +209,33 @@ class Linearization:
             self.forget()
         return damps
 
-    def contraction(self, epsilon):
-        """A bound on the factor by which a step at the state, with that epsilon in the
-        units of kernels, multiplies small changes; infinite where none is known.
+    def follow(self):
+        """Keep the last step, and move the state from the last plan to where the last
+        steps lead, if they say where; returns whether they do.
         """
-        return np.inf
+        self._steps, self._step = [*self._steps[-DEPTH:], self._step], None
+        n_kept = self._keep()
+        steps = self._steps[len(self._steps) - n_kept :]
+        weights = coefficients([step[:2] for step in steps])
+        if weights is not None:
+            self._move(weights, steps)
+        return weights is not None
 
-    def extrapolate(self):
-        """Move the state from the last plan to where the last plans lead (Anderson's
-        acceleration); returns the `Lead`.
+    def _keep(self):
+        """Keep what the last plan is to be followed by; returns of how many of the last
+        plans that is there.
         """
+        return len(self._steps)
+
+    def _move(self, weights, steps):
+        """Move the state to the sum of what steps led to, multiplied by weights."""
 
     def retract(self):
         """Take back the last plan, and go on from that before it."""
 
     def forget(self):
-        """Extrapolate from nothing that was before."""
+        """Follow nothing that was before."""
+        self._steps = []
 
     @functools.cached_property
     def product_cost(self):
@@ -240,7 +251,7 @@ class Linearization:
         """Another with the same costs, buffers and, until it changes, state."""
         other = copy.copy(self)
         other._damping, other._is_fork = 0.0, True
-        other.forget()
+        other._steps, other._step = [], None
         return other
 
     def deviation(self):

@@ -17,7 +17,7 @@ SLACK = 0.01
 
 class Increments:
     """Products near that of a reference plan, by float32 ones of the difference, the
-    `PlanProducts` given, which are written to `made` (n, m).
+    `ProductOperator` given, which are written to `made` (n, m).
     """
 
     def __init__(self, products, made, n_threads):
@@ -33,7 +33,7 @@ class Increments:
             np.copyto(self._plan, plan)
             np.copyto(self._product, product)
         self._scale = 0.0
-        self.products.forget()
+        self.products.memory.reference = None
 
     def fill(self, plan, out, change, epsilon, is_whole=False):
         """Write the product of `plan` into `out`, if rounding moves the next plan, by
@@ -56,7 +56,7 @@ class Increments:
         if is_whole:
             self.products.want_whole()
         near = epsilon / self._scale
-        self.products.fill(difference, self._made, change, near, over=plan)
+        self.products.apply(difference, self._made, change, near, over=plan)
         np.multiply(self._made, self._scale, out=out)
         out += self._product
         return True

@@ -2,47 +2,31 @@
 gradient descent of Peyre, Cuturi and Solomon, ICML 2016; Algorithm 1 of Alvarez-Melis
 and Jaakkola, EMNLP 2018).
 
-Two things differ from the textbook loop, and neither moves where it ends. The
-potentials of one linear problem start the next. And early linear problems are solved
-only as well as the plan still moves, see inner_schedule.py.
+Three things differ from the textbook loop, and none moves where it ends. The potentials
+of one linear problem start the next. Early linear problems are solved only as well as
+the plan still moves (inner_schedule.py). And where the last steps say that they
+contract the state moves to where they lead (acceleration.py).
 """
 
+import dataclasses
 import time
 
-import numpy as np
-
+from ..linear.log_domain import Potentials
+from ..linear.marginals import restored_potentials
 from ..linear.sinkhorn_solver import in_units
+from ..problems.epsilon import Schedule
+from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
-from .circles import Circles
-from .contraction import Contraction
-from .extrapolation import extrapolation_of
-from .inner_schedule import InnerSchedule
+from .acceleration import Accelerator
+from .cycles import Cycles
 from .methods import PGD, step_of
-from .short_steps import ShortLoop, ShortSteps
+from .monitor import Monitor
+from .short_steps import ShortSteps
 from .solution import Solution
-from .stopping import (
-    LOOK_EVERY,
-    STALLED_AFTER,
-    Seen,
-    has_stalled,
-    is_low,
-    rises,
-    stands_still,
-)
-
-# Largest change of a plan that may be rounding and still counts as none.
-MAX_ROUNDED = 0.01
-# Rounding of a plan from which on a step may leave a fixed point that the last one came
-# near by chance: at so small an epsilon what is next to nothing grows to everything in
-# an iteration. A small change has to be followed by another.
-UNSTABLE = 1e-3
-# Iterations of which a plan has to be the lowest before proximal steps that lead too
-# far are damped: they wander, without a period. Of 200 random semi-relaxed problems of
-# up to 12 points 1 ended above POT's loss with 20 of them, none with 200.
-WANDERS = 200
+from .stopping import LOOK_EVERY
 
 
-class OuterLoop(ShortLoop):
+class OuterLoop:
     """Outer iterations from one start. A loop can be paused, and taken up again with
     other limits; loops whose linearizations share buffers must take turns.
 
@@ -85,20 +69,58 @@ class OuterLoop(ShortLoop):
         update_seconds=0.0,
     ):
         self.linearization, self.epsilons = linearization, epsilons
-        self.gw_cost, self.change, self._potentials = gw_cost, 1.0, potentials
+        self.gw_cost, self.change, self.potentials = gw_cost, 1.0, potentials
         self.history, self._moves, self.seconds = [], [], 0.0
-        self._seconds = update_seconds
+        self.update_seconds = update_seconds
         if after is not None:
-            self._potentials = after.potentials_for(linearization)
+            self.potentials = after.potentials_for(linearization)
             self.change, self.seconds = after.change, after.seconds
             self.history, self._moves = [*after.history], [*after.moves]
         self._step = step_of(method, linearization)
-        self._schedule, self._circles = InnerSchedule(linearization), Circles()
-        self._short_steps = ShortSteps(linearization, self._schedule)
-        self._extrapolation = extrapolation_of(linearization)
-        self._contraction = Contraction(linearization, epsilons.last)
-        # Whether the last iteration had settled, and whether it lacked but a last look.
-        self._settled = self._confirming = False
+        self._monitor = Monitor(linearization, epsilons)
+        self._accelerator = Accelerator(linearization)
+        self._short_steps = ShortSteps(linearization, self._monitor.schedule)
+
+    @classmethod
+    def restored(cls, linearization, saved, *, method=PGD):
+        """A loop that goes on from what `export` described, on the same costs, from
+        plan and potentials as after a warm start. OutOfTime after the deadline of the
+        linearization.
+        """
+        began = time.perf_counter()
+        values = {name: float(value) for name, value in saved["epsilons"].items()}
+        epsilons, gw_cost = Schedule(**values), float(saved["gw_cost"])
+        before = Before.of(saved, linearization.problem.shape)
+        units = linearization.cost_scale, linearization.precision
+        epsilon = in_units(epsilons.at(len(before.history)), *units)
+        linearization.restore(saved["linearization"], before.change, epsilon)
+        seconds = time.perf_counter() - began
+        kind = dict(method=method, after=before, update_seconds=seconds)
+        loop = cls(linearization, epsilons, gw_cost, **kind)
+        # Rougher inner solutions than before would lead away from where it stood, and
+        # each cycle takes tens of iterations to be seen.
+        loop._monitor.schedule.allow(int(saved["inner_limit"]))
+        loop._monitor.cycles = Cycles(int(saved["n_cycles"]))
+        return loop
+
+    def export(self):
+        """Where the loop stands after an iteration: a tree of arrays, numbers and
+        texts, good until it goes on. It has what makes a state, and no memory of
+        earlier products and steps.
+        """
+        last = self.history[-1].seconds if self.history else 0.0
+        return dict(
+            linearization=self.linearization.export(),
+            potentials=self.potentials and self.potentials.export(),
+            epsilons=dataclasses.asdict(self.epsilons),
+            gw_cost=self.gw_cost,
+            change=self.change,
+            history=self.history,
+            moves=self._moves,
+            seconds=max(self.seconds, last),
+            inner_limit=self._monitor.schedule.limit,
+            n_cycles=self._monitor.cycles.n_found,
+        )
 
     def run(self, limits, callback=None, save=None):
         """Iterate, at least once, until a limit or the tolerances.
@@ -140,14 +162,12 @@ class OuterLoop(ShortLoop):
         linearization, gw_before = self.linearization, self.gw_cost
         epsilon = self.epsilons.at(len(self.history))
         given = linearization.cost_scale, linearization.precision
-        # The last plan that the limit allows has to keep its marginals too.
-        thorough = self._settled or self._circles.ends
-        thorough = thorough or len(self.history) + 1 >= limits.max_outer
-        options = self._schedule.options(limits, self.change, thorough)
-        options |= limits.clock(1, self._seconds)
-        stepped = self._step(in_units(epsilon, *given), self._potentials, **options)
+        thorough = self._monitor.is_thorough(limits, len(self.history))
+        options = self._monitor.schedule.options(limits, self.change, thorough)
+        options |= limits.clock(1, self.update_seconds)
+        stepped = self._step(in_units(epsilon, *given), self.potentials, **options)
         # Of a linear problem that was cut short nothing may go on.
-        late = limits.late(max(self._seconds, stepped.seconds))
+        late = limits.late(max(self.update_seconds, stepped.seconds))
         self._record(stepped, epsilon, began)
         how = dict(thorough=thorough, late=late)
         return stepped, self._judge(stepped, limits, gw_before, callback, **how)
@@ -158,112 +178,112 @@ class OuterLoop(ShortLoop):
         """See whether the last iteration ends the loop, and why, and go on from where
         the last ones lead if each was made `alone`.
         """
-        linearization, precision = self.linearization, self.linearization.precision
-        epsilon = self.history[-1].epsilon
-        inner_epsilon = in_units(epsilon, linearization.cost_scale, precision)
-        # Rounding the linearized cost moves its plan by about this much, and the
-        # product that makes it, by up to four times as much.
-        floor = precision.rounding / inner_epsilon
-        # The objective is a small difference of larger terms; where it is zero (an
-        # exact match) their rounding is all that moves.
-        rounding = precision.cost_rounding * linearization.magnitude
-        seen = self._look(limits, gw_before, floor, rounding)
-        rose = self.gw_cost > gw_before + seen.cost_tol
-        stands = stands_still(self.history, seen.cost_tol)
-        self._schedule.adapt(stepped.error, self.change, rose, stands)
-        final = epsilon == self.epsilons.last
-        hidden = self._settle(seen, limits.rule, final)
-        status = self._status(stepped, limits, thorough, late, final, floor, callback)
-        proximal = linearization.method.proximal
-        looked_at = WANDERS if proximal else STALLED_AFTER
-        low = is_low(self.history, seen.cost_tol, looked_at)
-        if status in (None, Status.MAX_OUTER) and self._circles.ends:
-            status = Status.CIRCLE if thorough and low else status
-        if status is None:
-            # Proximal steps that are not too large let the objective fall.
-            too_far = proximal and stands and rises(self.history, rounding)
-            damped = self._damp(inner_epsilon, too_far, low)
-            tried = final and alone and not self._confirming and not hidden
-            if tried and not damped:
+        ended = None
+        if callback is not None and self._stops(callback, stepped):
+            ended = Status.STOPPED
+        # The callback may have taken the time for another iteration.
+        elif late or limits.late(stepped.seconds):
+            ended = Status.TIME_LIMIT
+        accelerator, given = self._accelerator, (stepped, gw_before, limits)
+        how = dict(led=accelerator.trial is not None, thorough=thorough, ended=ended)
+        verdict = self._monitor.judge(self.history, self._moves, *given, **how)
+        if verdict.damped:
+            self._short_steps.stop()
+        if verdict.status is None:
+            if verdict.follows and alone:
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
-                failed = self._extrapolation.advance(
-                    stepped, epsilon, rounding, further
-                )
+                failed = accelerator.advance(self.change, stepped.error, further)
                 if failed is not None:
-                    self.gw_cost, self.change = gw_before, failed.change
+                    self.gw_cost, self.change = gw_before, failed
             else:
-                self._extrapolation.reset()
-        return status
+                accelerator.reset()
+        return verdict.status
 
-    def _look(self, limits, gw_before, floor, rounding):
-        """What a rule is to judge."""
-        rounded = self.linearization.change_is_rounded
-        tol = max(limits.tol, floor) if rounded else limits.tol
-        return Seen(
-            iteration=len(self.history),
-            change=self.change,
-            moved=self._moves[-1],
-            moved_before=self._moves[-2:][0],
-            gw_cost=self.gw_cost,
-            gw_before=gw_before,
-            cost_tol=tol * abs(self.gw_cost) + rounding,
-            floor=floor,
-            tol=tol,
-            asked_tol=limits.tol,
-            confirming=self._confirming,
-            precision=self.linearization.precision,
-            contracts=self._contraction.is_sure,
-        )
-
-    def _settle(self, seen, rule, final):
-        """Judge whether the loop has settled; returns whether extrapolation would hide
-        that.
+    def _take_short_steps(self, limits, began, callback, at_once):
+        """Make iterations up to the first that is to be looked at, so many at once at
+        most; returns what the last did, or None where there are none, and a status if
+        it was the last of all.
         """
-        settled, hidden = rule.judge(seen)
-        if self.linearization.change_is_rounded:
-            settled = settled or has_stalled(self.history, 4 * seen.floor)
-        self._settled = final and settled
-        # An extrapolated step may be small by chance, and only a part of the kernel may
-        # have settled: one more.
-        self._confirming = self._settled and (
-            self._extrapolation.trial is not None
-            or self.linearization.use_full_kernel()
-            or self._may_leave(seen)
+        n_done = len(self.history)
+        epsilon = self.epsilons.at(n_done)
+        judging = self._monitor.settled or self._accelerator.trial is not None
+        if judging or epsilon != self.epsilons.last:
+            return None, None
+        given = n_done, limits, epsilon, self.potentials, self.change, at_once
+        steps, decides = self._short_steps.take(*given)
+        for stepped in steps:
+            self._record(stepped, epsilon, began)
+        if not steps:
+            return None, None
+        self._accelerator.reset()
+        self._monitor.cycles.clear()
+        if decides:
+            known = limits, self.history[-2].gw_cost, callback
+            how = dict(thorough=False, late=False, alone=False)
+            return steps[-1], self._judge(steps[-1], *known, **how)
+        stops = callback is not None and self._stops(callback, steps[-1])
+        return steps[-1], Status.STOPPED if stops else None
+
+    def _record(self, stepped, epsilon, began):
+        update, self.potentials = stepped.update, stepped.solution.potentials
+        self.gw_cost, self.change = update.gw_cost, update.change
+        self.update_seconds = stepped.seconds
+        self._moves.append(update.moved)
+        self.history.append(
+            OuterStep(
+                iteration=len(self.history) + 1,
+                gw_cost=update.gw_cost,
+                epsilon=epsilon,
+                change=update.change,
+                marginal_error=stepped.marginal_error,
+                n_inner=stepped.n_inner,
+                seconds=time.perf_counter() - began,
+            )
         )
-        return hidden
 
-    def _may_leave(self, seen):
-        """Whether a small change may be the first of ever larger ones."""
-        if seen.floor <= UNSTABLE or not self.linearization.change_is_rounded:
-            return False
-        growing = seen.change > 2 * self.history[-2:][0].change
-        return not seen.confirming or (growing and seen.change > seen.asked_tol)
+    def _stops(self, callback, stepped):
+        """Whether what a callback returns of the last iteration ends the loop."""
+        linearization = self.linearization
+        live = LiveStep.of(
+            self.history[-1],
+            lambda: linearization.snapshot(stepped.kernel, stepped.solution),
+            stepped.update.moved,
+        )
+        try:
+            return bool(callback(live))
+        finally:
+            live.expire()
 
-    def _status(self, stepped, limits, thorough, late, final, floor, callback):
-        """Why the loop ends with the last iteration, or None."""
-        settled = self._settled and not self._confirming
-        precision, linearization = self.linearization.precision, self.linearization
-        if callback is not None:
-            if self._stops(callback, stepped):
-                return Status.STOPPED
-        if settled and stepped.error <= limits.marginal_tol:
-            # What rounding excuses has not converged where it is most of the plan;
-            # only where all costs are the same is the product plan right nevertheless.
-            rounded = linearization.change_is_rounded and floor >= 1.0
-            rounded = rounded and np.abs(linearization.deviation()).max() > MAX_ROUNDED
-            moving = self.change > max(limits.tol, MAX_ROUNDED)
-            return Status.PRECISION if rounded or moving else Status.CONVERGED
-        # The callback may have taken the time for another iteration.
-        if late or limits.late(stepped.seconds):
-            return Status.TIME_LIMIT
-        if settled and thorough:
-            # Nothing moves, and the marginals are as good as they get.
-            spent = stepped.n_inner >= limits.max_inner
-            return Status.MAX_INNER if spent else Status.PRECISION
-        stalled = final and has_stalled(self.history, max(precision.stalled, floor))
-        if stalled and not linearization.use_full_kernel():
-            return Status.PRECISION
-        if len(self.history) >= limits.max_outer:
-            return Status.MAX_OUTER
-        return None
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Before:
+    """What a restored loop comes after; of the attributes of a `Solution` what a loop
+    takes from that.
+    """
+
+    potentials: Potentials | None
+    change: float
+    history: list
+    moves: list
+    seconds: float
+
+    @classmethod
+    def of(cls, saved, shape):
+        """What a tree of `OuterLoop.export` has, for a problem of this shape."""
+        potentials = saved["potentials"]
+        if potentials is not None:
+            potentials = restored_potentials(potentials, shape)
+        history = [
+            OuterStep(int(number), *map(float, others), int(n_inner), float(seconds))
+            for number, *others, n_inner, seconds in saved["history"]
+        ]
+        moves = [float(moved) for moved in saved["moves"]]
+        if len(moves) != len(history):
+            raise ValueError("expected a move of each iteration")
+        numbers = float(saved["change"]), history, moves, float(saved["seconds"])
+        return cls(potentials, *numbers)
+
+    def potentials_for(self, linearization):
+        """Those that there were: the costs are the same."""
+        return self.potentials

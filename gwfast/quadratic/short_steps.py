@@ -4,20 +4,21 @@ longer than all that they do. The outer loop makes the others, the first among t
 looks at the last of each row.
 """
 
-import time
+import numpy as np
 
+from ..kernels import _outer_steps
 from ..kernels._outer_steps import DECIDE, MORE, OTHERWISE
-from ..linear.sinkhorn_solver import MARGIN, in_units
-from ..results.result import LiveStep, OuterStep
-from ..results.status import Status
-from .extrapolation import MAX_CHANGE
-from .resuming import ResumableLoop
+from ..linear.log_domain import Potentials
+from ..linear.sinkhorn_solver import MARGIN, LinearSolution, in_units
+from .acceleration import MAX_CHANGE
+from .linearization import Update
+from .methods import Stepped
 from .stopping import LOOK_EVERY
 
 # Sinkhorn iterations of one linear problem. Longer ones are over-relaxed, elsewhere.
 MOST_INNER = 64
 # The mean factor of the change from one iteration to the next from which on
-# extrapolation does better; and iterations before which a large one need not fall.
+# acceleration does better; and iterations before which a large one need not fall.
 PAYS, EARLY = 0.8, 30
 
 
@@ -119,72 +120,44 @@ class ShortSteps:
         )
 
 
-class ShortLoop(ResumableLoop):
-    """An outer loop's part in that, and what it does with iterations however made."""
+def outer_steps(
+    at, terms, problem, precision, plan, most, epsilon, potentials, options
+):
+    """See `Linearization.advance`, from a plan whose `PlanCost` is given; the new plan
+    comes first, None if there is none.
+    """
+    cost, unit, fused = at.buffer.array, terms.cost_scale, terms.fused
+    if not at.is_there:
+        at.buffer.take()
+        at.fill(cost, options["change"], epsilon)
+    made, f, g = plan.copy(), potentials.f.copy(), potentials.g.copy()
+    rows, cols = np.empty(len(f)), np.empty(len(g))
+    steps = np.empty((most, len(_outer_steps.FIELDS)))
+    done, status = _outer_steps.outer_steps(
+        *terms.bilinear.factors,
+        fused and fused.matrix,
+        *(made, cost, f, g, problem.p, problem.q),
+        *(at.row_cost / unit, at.col_cost / unit, rows, cols, steps),
+        epsilon,
+        peak=precision.peak,
+        drift=precision.drift,
+        **options,
+    )
+    if not done:
+        at.take(plan, at.standing()[:2])
+        return None, [], status, options["value"]
+    at.take(made, (rows, cols))
+    solved = Potentials(f, g), rows, cols
+    rows = [_stepped(one, terms, *solved) for one in steps[:done].tolist()]
+    return made, rows, status, sum(steps[done - 1, :3].tolist())
 
-    def _take_short_steps(self, limits, began, callback, at_once):
-        """Make iterations up to the first that is to be looked at, so many at once at
-        most; returns what the last did, or None where there are none, and a status if
-        it was the last of all.
-        """
-        n_done = len(self.history)
-        epsilon = self.epsilons.at(n_done)
-        judging = self._settled or self._extrapolation.trial is not None
-        if judging or epsilon != self.epsilons.last:
-            return None, None
-        given = n_done, limits, epsilon, self._potentials, self.change, at_once
-        steps, decides = self._short_steps.take(*given)
-        for stepped in steps:
-            self._record(stepped, epsilon, began)
-        if not steps:
-            return None, None
-        self._extrapolation.reset()
-        self._circles.clear()
-        if decides:
-            known = limits, self.history[-2].gw_cost, callback
-            how = dict(thorough=False, late=False, alone=False)
-            return steps[-1], self._judge(steps[-1], *known, **how)
-        stops = callback is not None and self._stops(callback, steps[-1])
-        return steps[-1], Status.STOPPED if stops else None
 
-    def _record(self, stepped, epsilon, began):
-        update, self._potentials = stepped.update, stepped.solution.potentials
-        self.gw_cost, self.change = update.gw_cost, update.change
-        self._seconds = stepped.seconds
-        self._moves.append(update.moved)
-        self.history.append(
-            OuterStep(
-                iteration=len(self.history) + 1,
-                gw_cost=update.gw_cost,
-                epsilon=epsilon,
-                change=update.change,
-                marginal_error=stepped.marginal_error,
-                n_inner=stepped.n_inner,
-                seconds=time.perf_counter() - began,
-            )
-        )
-
-    def _damp(self, epsilon, too_far, low):
-        """Have steps that go round be shorter; returns whether they are from now on."""
-        if self.linearization.method.alternating:
-            return False  # each half-step meets one marginal, and moves to and fro
-        given = self._potentials, epsilon, self.change
-        damps = self._circles.add(*given, too_far=too_far, low=low)
-        if damps:
-            self._short_steps.stop()
-            if not self.linearization.damp():
-                self._circles.give_up()
-        return damps
-
-    def _stops(self, callback, stepped):
-        """Whether what a callback returns of the last iteration ends the loop."""
-        linearization = self.linearization
-        live = LiveStep.of(
-            self.history[-1],
-            lambda: linearization.snapshot(stepped.kernel, stepped.solution),
-            stepped.update.moved,
-        )
-        try:
-            return bool(callback(live))
-        finally:
-            live.expire()
+def _stepped(step, terms, potentials, rows, cols):
+    """What a row of `steps` says, with potentials and marginals of the last."""
+    separable, product, half = (terms.cost_scale * one for one in step[:3])
+    change, moved, error, n_inner = step[3:]
+    # Where marginals are fixed the mass is one.
+    gw_cost = terms.total(separable, product, half, 1.0)
+    update = Update(gw_cost, change, rows, cols, moved, bilinear=product - half)
+    solution = LinearSolution(potentials, None, int(n_inner))
+    return Stepped(None, solution, update, int(n_inner), error, error, 0.0)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from typing import NamedTuple
 
 from ..utils.deadline import NEVER, Deadline
@@ -33,7 +32,6 @@ class Seen(NamedTuple):
     asked_tol: float
     confirming: bool  # whether the iteration before had settled but for a last look
     precision: FloatPrecision
-    contracts: Callable[[], bool]  # whether steps are sure to contract
 
 
 class RelativeChange:
@@ -54,7 +52,7 @@ class RelativeChange:
         return tol, 0.0
 
     def judge(self, seen):
-        """Whether the loop has settled, and whether extrapolation would hide it."""
+        """Whether the loop has settled, and whether acceleration would hide it."""
         still = abs(seen.gw_cost - seen.gw_before) <= seen.cost_tol
         return seen.change <= seen.tol and still, False
 

@@ -259,7 +259,7 @@ class GWResult:
     status : Status
         Why the solver stopped, a `str` whose `meaning` says it in words:
         ``"converged"``, ``"max_outer"``, ``"max_inner"``, ``"precision"`` (nothing gets
-        any better), ``"circle"`` (outer iterations went round in a circle),
+        any better), ``"cycle"`` (outer iterations go in a cycle),
         ``"stopped"`` (by the callback) or ``"time_limit"``. A plan that converged, but
         should not be trusted as it is, has ``"near_product"``, ``"lost_mass"``,
         ``"missed_rows"`` (of ``method="bapg"``), ``"tie"`` (another plan is as good) or

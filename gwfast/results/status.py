@@ -31,9 +31,9 @@ class Status(str, enum.Enum):
         "the limit of Sinkhorn iterations",
         "try a larger max_inner, a larger epsilon or a larger marginal_tol",
     )
-    CIRCLE = (
-        "circle",
-        "outer iterations went round in a circle, from one plan to another and back",
+    CYCLE = (
+        "cycle",
+        "outer iterations go in a cycle, from one plan to another and back",
         "plain steps go back and forth here; try method='ppa', whose steps are "
         "smaller, or a larger epsilon",
     )

@@ -13,7 +13,7 @@ GRAPHS = "compare other n_neighbors, metric and use_rep"
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol, or a larger epsilon",
     Status.MAX_INNER: "try a larger epsilon",
-    Status.CIRCLE: "try a larger epsilon, or other n_neighbors",
+    Status.CYCLE: "try a larger epsilon, or other n_neighbors",
     Status.TIME_LIMIT: "try a larger time_limit, a larger tol, or fewer cells",
     Status.PRECISION: "try a larger epsilon or tol",
     Status.NEAR_PRODUCT: (
@@ -30,7 +30,7 @@ ADVICE = {
 # Where the mass of the plan is free.
 UNBALANCED = {
     Status.MAX_OUTER: "try a larger rho, epsilon or tol",
-    Status.CIRCLE: "try a larger rho or epsilon",
+    Status.CYCLE: "try a larger rho or epsilon",
     Status.LOST_MASS: "no match is worth its cost at this rho; try a larger rho",
 }
 

@@ -22,11 +22,6 @@ from .starts import Shared, shared_profiles, start_plan
 
 # Outer iterations within which all annealing is over, before candidates are compared.
 ANNEALING_STEPS = 7
-# Who is still on the way after so many outer iterations has its epsilon raised to this
-# multiple, and lowered by this factor from one to the next: that leaves small optima
-# beside a lower one (es-fr, 1000 words: by up to 2 %), in about as many iterations in
-# all. It is made only where at least so many are allowed.
-HEAT_AT, HEAT, HEAT_FACTOR, MIN_HEATED = 20, 2.0, 0.93, 60
 # Limits of the iteration that makes a plan for other costs, but for their number.
 NEXT = Limits(max_outer=1, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # What becomes of a contestant, see `Candidate.fate`: nothing yet; those for which there
@@ -287,14 +282,6 @@ def hurried(schedule):
     """The schedule so steep that it is over before candidates are compared."""
     factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
-
-
-def heated(schedule, limits, heats=True):
-    """The hurried schedule with another rise where the limits leave time for that."""
-    if limits.max_outer < MIN_HEATED or not heats:
-        return hurried(schedule)
-    rise = dict(again_at=HEAT_AT, again=HEAT, again_factor=HEAT_FACTOR)
-    return dataclasses.replace(hurried(schedule), **rise)
 
 
 def restored_candidates(saved):

@@ -106,9 +106,9 @@ def _diagnose(solution, tie, untried):
     if problem.rule.is_relaxed:
         return _diagnose_unbalanced(solution, status)
     if not problem.is_balanced:
-        # Points may well have no mass, or hardly any; and steps may go in circles.
-        circles = status == Status.MAX_OUTER and linearization.method is PGD
-        smaller = "; or method='ppa', whose steps are smaller" if circles else ""
+        # Points may well have no mass, or hardly any; and steps may go in cycles.
+        cycles = status == Status.MAX_OUTER and linearization.method is PGD
+        smaller = "; or method='ppa', whose steps are smaller" if cycles else ""
         return status, status.advice + smaller
     status, advice = missed_rows(linearization, solution.marginals[0], status)
     if advice != status.advice:
@@ -136,7 +136,7 @@ def _diagnose_unbalanced(solution, status):
             "the plan has lost all its mass: at this rho no match is worth its cost; "
             "try a larger rho"
         )
-    if status in (Status.CIRCLE, Status.MAX_OUTER):
+    if status in (Status.CYCLE, Status.MAX_OUTER):
         return status, (
             f"{status.advice.partition(';')[0]}; plans that go back and forth need a "
             "larger rho or epsilon"

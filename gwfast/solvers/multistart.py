@@ -30,7 +30,7 @@ from ..utils.progress import reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import STARTS, opened
-from .contestants import Standing, candidates_from_starts, heated
+from .contestants import Standing, candidates_from_starts, hurried
 from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
@@ -279,7 +279,7 @@ def _best_of(problem, options, starts, prune):
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads)
-        schedule = heated(options.epsilon.resolve(linearization), limits)
+        schedule = hurried(options.epsilon.resolve(linearization))
 
         def report(event):
             text = f"epsilon {schedule.last:.3g}, {event.text}"

@@ -28,7 +28,7 @@ from .contestants import (
     SKIPPED,
     Standing,
     candidates_from_starts,
-    heated,
+    hurried,
     promote,
 )
 from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs, points_first
@@ -120,8 +120,7 @@ def search(problem, options, report, further=0.0, seeds=None):
             check_time(standing.left[0], problem, limits)
         linearization = _linearized(part, threads, tier, options)
         is_smooth = is_factored(part) and not is_factored(problem)
-        heats = options.mechanisms.heating
-        schedule = heated(options.epsilon.resolve(linearization), limits, heats)
+        schedule = hurried(options.epsilon.resolve(linearization))
         given = is_smooth, options, report, seeds, rows
         starts = [] if number else _starts_of(part, *given)
         if saved is not None:

@@ -24,7 +24,7 @@ from .starts import Given
 
 # Outer iterations for following a plan from one epsilon to the next. Of 93 points with
 # noise, at eight epsilons over factors of 10 to 200, none took more than 33. One that
-# goes in circles is left after a fifth of the iterations that a search has by default.
+# goes in cycles is left after a fifth of the iterations that a search has by default.
 MAX_FOLLOWED = 200
 
 

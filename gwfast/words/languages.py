@@ -31,7 +31,7 @@ from .embeddings import Embeddings
 # Tolerance of the entropic plan: a matching is made from it, and improved.
 PLAN_TOL = 1e-4
 # Ways for the entropic solve to end that leave little to make a matching from.
-POOR = ("near_product", "lost_mass", "max_outer", "circle", "time_limit")
+POOR = ("near_product", "lost_mass", "max_outer", "cycle", "time_limit")
 # Limit of the rounds of assignment after the entropic plan; two or three are usual.
 MAX_ROUNDS = 100
 # Rounding of a root, relatively, in what the triangle inequality is checked with.

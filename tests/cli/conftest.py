@@ -9,9 +9,7 @@ from helpers.vector_files import write_vectors
 from gwfast.__main__ import main
 
 
-@pytest.fixture
-def files(tmp_path):
-    """A cloud without symmetry, the same cloud rotated and shuffled, and the truth."""
+def write_files(folder):
     rng = np.random.default_rng(7)
     x = rng.exponential(size=(N, 6)) * np.arange(6, 0, -1)
     rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
@@ -19,15 +17,32 @@ def files(tmp_path):
     # Words that terminal markup would swallow are words like any other.
     sources = ["[bold]", ":smile:", "%", *(f"s{i}" for i in range(3, N))]
     targets = [f"t{i}" for i in order]
-    write_vectors(tmp_path / "a.vec", sources, x)
-    write_vectors(tmp_path / "b.vec", targets, (x @ rotation)[order])
+    write_vectors(folder / "a.vec", sources, x)
+    write_vectors(folder / "b.vec", targets, (x @ rotation)[order])
     pairs = "".join(f"{word} t{i}\n" for i, word in enumerate(sources))
-    (tmp_path / "pairs.txt").write_text(pairs)
+    (folder / "pairs.txt").write_text(pairs)
     counts = "".join(f"{word} {N - i}\n" for i, word in enumerate(sources))
-    (tmp_path / "a.counts").write_text(counts)
+    (folder / "a.counts").write_text(counts)
     counts = "".join(f"{word} {N - i}\n" for i, word in enumerate(targets))
-    (tmp_path / "b.counts").write_text(counts)
+    (folder / "b.counts").write_text(counts)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A cloud without symmetry, the same cloud rotated and shuffled, and the truth."""
+    write_files(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    """The folder of results of these files, which nobody writes to."""
+    folder = tmp_path_factory.mktemp("solved")
+    write_files(folder)
+    sides = [str(folder / f"{side}.vec") for side in "ab"]
+    given = ["--output", str(folder / "saved"), "--quiet", "--init", "profile"]
+    assert main(["align", *sides, *given]) == 0
+    return folder / "saved"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from helpers.workers import Workers
 
 import gwfast
-from gwfast.distributed import Machine, Rate, cost_model, predict
+from gwfast.distributed import Machine, Rate, cost_model, measure, predict
 from gwfast.distributed.context import Cluster
 from gwfast.quadratic.placement import placing
 
@@ -58,11 +58,14 @@ def test_it_counts_the_bytes_that_are_sent():
     assert engine.sent / n_iterations == predict(MACHINE, 300, 200, 5, 4).n_bytes
 
 
-def test_single_operations_are_timed(monkeypatch):
+def test_operations_and_messages_are_timed(monkeypatch):
+    distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(cost_model, "POINTS", (60, 80))
-    few, many = (cost_model._seconds(rank, 1) for rank in (4, 8))
-    assert len(few) == len(many) == len(Machine._fields) - 2
-    assert min(few + many) > 0
+    given = dict(processes=False, n_workers=1, dashboard_address=None)
+    with distributed.Client(**given) as client:
+        machine = measure(client, rank=8)
+    assert min(rate.seconds(1.0, 8) for rate in machine[:5]) > 0
+    assert machine.latency >= 0 and machine.bandwidth > 0
 
 
 def test_bad_arguments():

@@ -93,7 +93,7 @@ SOLVES = {
     "semirelaxed clouds": (clouds, dict(marginals="semirelaxed")),
     "unbalanced clouds": (clouds, dict(marginals="unbalanced", rho=1.0)),
     "partial clouds": (clouds, PART),
-    "circle": (circling, dict(dtype="float64", epsilon=0.05, **PART)),
+    "cycle": (circling, dict(dtype="float64", epsilon=0.05, **PART)),
     "plan": (costs, dict(epsilon=0.05, init=LINEAR)),
 }
 

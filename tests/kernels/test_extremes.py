@@ -3,7 +3,8 @@ overflow, long sums, large potentials, ties, matrices of more than 2^31 entries.
 
 import numpy as np
 import pytest
-from helpers.kernel_cases import rounding_of_sums
+from helpers.kernel_tolerances import rounding_of_sums
+from helpers.marks import ISAS, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -79,9 +80,9 @@ def topk(x, k):
 # --- Points without mass --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("omega", [1.0, 1.9])
-@pytest.mark.parametrize("n, m", [(5, 3), (33, 17), (200, 65)])
-def test_points_without_mass_get_no_scaling(n, m, omega, isa, seed):
+@pairwise(omega=[1.0, 1.9], shape=[(5, 3), (33, 17), (200, 65)], isa=ISAS)
+def test_points_without_mass_get_no_scaling(shape, omega, isa, seed):
+    n, m = shape
     rng = np.random.default_rng(seed)
     kernel = rng.random((n, m), dtype=np.float32)
     p, q = np.full(n, 1.0), np.full(m, 1.0)
@@ -300,8 +301,7 @@ def test_long_sums_of_different_entries_keep_2e7(shape, isa, seed):
         np.testing.assert_allclose(from_v, scaled, rtol=rtol)
 
 
-@pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1 / 3])
-@pytest.mark.parametrize("shape", [(100_000, 3), (3, 100_000)])
+@pairwise(value=[0.1, 0.3, 0.7, 1 / 3], shape=[(100_000, 3), (3, 100_000)], isa=ISAS)
 def test_long_sums_of_equal_entries_keep_1e6(shape, value, isa):
     """Roundings that all go the same way: 2.5e-6 on four lanes when the strips had the
     same length on all instruction sets."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.marks import mostly_slow
+from helpers.marks import ISAS, mostly_slow, pairwise
 from helpers.problems import masses, random_cost
 from helpers.twins import half_gradient
 
@@ -12,8 +12,9 @@ from gwfast.kernels._frank_wolfe import CONVERGED, MORE, STALLED, FrankWolfe
 KINDS = ["balanced", "semirelaxed", "partial"]
 SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31), (65, 40)]
 SMALL = SHAPES[:5]
-FUSED = [False, True]
-LOSSES = ["square", "kl"]
+AXES = dict(
+    kind=KINDS, loss=["square", "kl"], alpha=[None, 0.3], symmetric=[True, False]
+)
 MASS = 0.6
 
 
@@ -88,10 +89,7 @@ def kind(request):
     return request.param
 
 
-@pytest.mark.parametrize("shape", SHAPES[:-1])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("alpha", [None, 0.3])
-@pytest.mark.parametrize("symmetric", [True, False])
+@pairwise(shape=SHAPES[:-1], isa=ISAS, **AXES)
 def test_steps_are_those_of_the_twin(shape, kind, loss, alpha, symmetric, isa, seed):
     options = dict(loss=loss, alpha=alpha, symmetric=symmetric)
     problem = Problem(shape, kind, seed, **options)
@@ -110,10 +108,7 @@ def test_steps_are_those_of_the_twin(shape, kind, loss, alpha, symmetric, isa, s
         assert ours.change == pytest.approx(twin.change, rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.parametrize("shape", mostly_slow(SHAPES, fast=SMALL))
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("alpha", [None, 0.3])
-@pytest.mark.parametrize("symmetric", [True, False])
+@pairwise(shape=mostly_slow(SHAPES, fast=SMALL), **AXES)
 def test_the_way_goes_down_and_is_certified(shape, kind, loss, alpha, symmetric, seed):
     """Objectives by all n^2 m^2 terms, and gaps by all entries of the gradient."""
     options = dict(loss=loss, alpha=alpha, symmetric=symmetric)
@@ -220,10 +215,11 @@ def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
     np.testing.assert_array_less(plan.sum(axis=1), p + 1e-15)
 
 
-@pytest.mark.parametrize(
-    "m", [1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000]
+@pairwise(
+    m=[1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000],
+    tied=[False, True],
+    isa=ISAS,
 )
-@pytest.mark.parametrize("tied", [False, True])
 def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
     rng, n = np.random.default_rng(seed), 9
     linear = rng.integers(0, 3, (n, m)) * 1.0 if tied else rng.standard_normal((n, m))

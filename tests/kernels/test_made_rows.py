@@ -14,7 +14,7 @@ from helpers.kernel_cases import (
     potentials,
     run,
 )
-from helpers.marks import mostly_slow
+from helpers.marks import ISAS, mostly_slow, pairwise
 from helpers.problems import masses
 
 from gwfast.kernels import (
@@ -40,8 +40,6 @@ TAKERS = {
     "matmul-dots": "a",
     "entropy": "plan",
     "topk_rows": "x",
-    "sparse_gather": "a",
-    "sparse_add_samples": "y",
 }
 
 
@@ -57,8 +55,7 @@ def stored(rows, n_threads=1):
     return out
 
 
-@pytest.mark.parametrize("kind", ["Product", "Gibbs"])
-@pytest.mark.parametrize("case", TAKERS)
+@pairwise(case=TAKERS, kind=["Product", "Gibbs"], isa=ISAS)
 def test_made_rows_give_the_same_bits_as_stored_ones(case, kind, isa):
     for n, m in [
         (1, 1),
@@ -91,9 +88,13 @@ def keep(rows, n_threads=1):
     return [lost[0], start, index], lost[1]
 
 
-@pytest.mark.parametrize("kind", ["Product", "Gibbs"])
-@pytest.mark.parametrize("n, m", [(1, 1), (17, 15), (129, 257), (4100, 17), (9, 17001)])
-def test_made_rows_keep_the_entries_of_stored_ones(n, m, kind, isa):
+@pairwise(
+    shape=[(1, 1), (17, 15), (129, 257), (4100, 17), (9, 17001)],
+    kind=["Product", "Gibbs"],
+    isa=ISAS,
+)
+def test_made_rows_keep_the_entries_of_stored_ones(shape, kind, isa):
+    n, m = shape
     rows = made_rows(kind, n, m, seed=18).build(COMPILED)
     came, col_lost = keep(rows, n_threads=3)
     expected, expected_col_lost = keep(stored(rows))

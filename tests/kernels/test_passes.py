@@ -5,6 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from helpers.kernel_cases import COMPILED, arguments, assert_same, build, run
+from helpers.marks import ISAS, pairwise
 
 from gwfast.kernels import _kernels
 from gwfast.kernels._rows import ColumnSums
@@ -12,8 +13,7 @@ from gwfast.kernels._rows import ColumnSums
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
-@pytest.mark.parametrize("omega", [1.0, 1.7])
-@pytest.mark.parametrize("shape", [(5, 3), (129, 65), (2049, 33)])
+@pairwise(omega=[1.0, 1.7], shape=[(5, 3), (129, 65), (2049, 33)], isa=ISAS)
 def test_many_passes_are_that_many_single_ones(shape, omega, isa):
     given = arguments("sinkhorn_passes", *shape, seed=11) | {"omega": omega}
     one = build(COMPILED, deepcopy(given))

@@ -5,13 +5,14 @@ import pytest
 from helpers.kernel_cases import (
     COMPILED,
     arguments,
-    assert_close,
     buffer,
     build,
     matrix,
     potentials,
     run,
 )
+from helpers.kernel_tolerances import assert_close
+from helpers.marks import ISAS, pairwise
 from helpers.problems import masses
 
 from gwfast.kernels import (
@@ -33,8 +34,11 @@ def guarded(n, m):
 
 # Both sides of a vector and of a panel (two vectors) on all instruction sets, and, for
 # the inner side, of the rows of a panel that are summed at a time (224 at most).
-@pytest.mark.parametrize("m", [1, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 65])
-@pytest.mark.parametrize("k", [1, 7, 223, 224, 225, 400])
+@pairwise(
+    m=[1, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 65],
+    k=[1, 7, 223, 224, 225, 400],
+    isa=ISAS,
+)
 def test_products_of_any_inner_side_and_width(k, m, isa, seed):
     rng = np.random.default_rng(seed)
     b = rng.normal(size=(k, m)).astype(np.float32)
@@ -63,8 +67,7 @@ def test_products_of_any_inner_side_and_width(k, m, isa, seed):
             assert (around[:32] == 7).all() and (around[-32:] == 7).all()
 
 
-@pytest.mark.parametrize("n_threads", [2, 3, 5])
-@pytest.mark.parametrize("transposed", [False, True])
+@pairwise(n_threads=[2, 3, 5], transposed=[False, True], isa=ISAS)
 def test_panels_are_the_same_on_any_number_of_threads(transposed, n_threads, isa):
     rng = np.random.default_rng(10)
     a, b = matrix(rng, 19, 31), matrix(rng, *((203, 31) if transposed else (31, 203)))
@@ -77,11 +80,13 @@ def test_panels_are_the_same_on_any_number_of_threads(transposed, n_threads, isa
 
 # So many that they are made in parts: of rows, of columns that stay in cache (256 of
 # float32), of few columns for each thread, and of the inner side (224).
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("n", "k", "m"), [(3, 450, 1100), (64, 895, 70), (137, 225, 290), (300, 40, 1100)]
+@pairwise(
+    shape=[(3, 450, 1100), (64, 895, 70), (137, 225, 290), (300, 40, 1100)],
+    dtype=[np.float32, np.float64],
+    isa=ISAS,
 )
-def test_products_do_not_depend_on_their_parts(n, k, m, dtype, isa, seed):
+def test_products_do_not_depend_on_their_parts(shape, dtype, isa, seed):
+    n, k, m = shape
     rng = np.random.default_rng(seed)
     a, b, plus = (rng.normal(size=s).astype(dtype) for s in ((n, k), (k, m), (n, m)))
     size, alone = np.abs(a) @ np.abs(b), np.empty((n, m), dtype)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.marks import mostly_slow
+from helpers.marks import ISAS, mostly_slow, pairwise
 from helpers.problems import masses
 
 from gwfast.kernels import reference
@@ -64,9 +64,12 @@ def assert_optimal(transport, cost, p, q):
     return value
 
 
-@pytest.mark.parametrize("shape", mostly_slow(SHAPES + LARGE, fast=SHAPES))
-@pytest.mark.parametrize("of_mass", MASSES)
-@pytest.mark.parametrize("of_cost", COSTS)
+@pairwise(
+    shape=mostly_slow(SHAPES + LARGE, fast=SHAPES),
+    of_mass=MASSES,
+    of_cost=COSTS,
+    isa=ISAS,
+)
 def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, seed):
     rng = np.random.default_rng(seed)
     p, q = problem(shape, of_mass, rng)
@@ -76,9 +79,11 @@ def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, 
     assert transport.solve(cost) == 0
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("of_mass", ["uniform", "uneven", "whole"])
-@pytest.mark.parametrize("of_cost", ["random", "signed", "ties", "huge", "tiny"])
+@pairwise(
+    shape=SHAPES,
+    of_mass=["uniform", "uneven", "whole"],
+    of_cost=["random", "signed", "ties", "huge", "tiny"],
+)
 def test_values_are_those_of_a_linear_program(shape, of_mass, of_cost, seed):
     rng = np.random.default_rng(seed)
     p, q = problem(shape, of_mass, rng)
@@ -91,9 +96,11 @@ def test_values_are_those_of_a_linear_program(shape, of_mass, of_cost, seed):
     assert abs(np.vdot(cost, plan_of(transport, shape)) - expected) <= 1e-9 * largest
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("of_mass", ["uniform", "uneven"])
-@pytest.mark.parametrize("of_cost", ["random", "ties", "rank one"])
+@pairwise(
+    shape=SHAPES,
+    of_mass=["uniform", "uneven"],
+    of_cost=["random", "ties", "rank one"],
+)
 def test_values_are_those_of_pot(shape, of_mass, of_cost, seed):
     ot = pytest.importorskip("ot")
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from scipy import sparse
 import gwfast
 from gwfast.kernels._rows import Panels, Product
 from gwfast.linear import newton
-from gwfast.linear.gibbs_kernel import KeptKernel, Kernel, Scalings
+from gwfast.linear.gibbs_kernel import Kernel, Scalings, SparseKernel
 from gwfast.linear.newton import NewtonSteps, StepLimits, iterated_step
 from gwfast.utils.deadline import Deadline
 from gwfast.utils.precision import DOUBLE, SINGLE
@@ -73,7 +73,7 @@ def made(matrix):
     return kernel
 
 
-class Kept(KeptKernel):
+class Kept(SparseKernel):
     """Of all entries, one by one."""
 
     def __init__(self, matrix):

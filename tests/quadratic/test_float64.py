@@ -229,7 +229,7 @@ def test_a_rounded_linearization_is_the_same_in_float32(symmetric):
     assert objectives[1] == pytest.approx(objectives[0], rel=1e-5)
     assert whole.state.dtype == np.float64 and small.state.dtype == np.float32
     products = [
-        side.products.bilinear.multiply(side.state, np.empty_like(side.state))
+        side.cost.products.bilinear.multiply(side.state, np.empty_like(side.state))
         for side in (whole, small)
     ]
     np.testing.assert_allclose(*products, atol=1e-6)
@@ -248,12 +248,12 @@ class TestIncrements:
     @pytest.fixture
     def near(self, whole):
         made = np.empty(whole.problem.shape, dtype=np.float32)
-        return Increments(whole.products.astype(np.float32), made, 1)
+        return Increments(whole.rounded(SINGLE).cost.products, made, 1)
 
     @staticmethod
     def product(whole, plan):
         """In float64; that it is the right one other tests say."""
-        return whole.products.bilinear.multiply(plan, np.empty(plan.shape))
+        return whole.cost.products.bilinear.multiply(plan, np.empty(plan.shape))
 
     @staticmethod
     def plans(size):

@@ -10,7 +10,7 @@ from helpers.problems import distances, masses, random_cost
 
 import gwfast
 from gwfast import pot
-from gwfast.quadratic import advancing_plans
+from gwfast.quadratic import dense
 from gwfast.quadratic.outer_loop import OuterLoop
 from gwfast.results.status import Status
 
@@ -47,7 +47,7 @@ def one_by_one(monkeypatch):
 
     def run(function, *args, **options):
         with monkeypatch.context() as patched:
-            patched.setattr(advancing_plans, "MOST_WORK", 0)
+            patched.setattr(dense, "MOST_WORK", 0)
             return function(*args, **options)
 
     return run

@@ -4,7 +4,7 @@ import pytest
 from helpers.problems import cloud, distances
 
 import gwfast
-from gwfast.quadratic import outer_loop
+from gwfast.quadratic import monitor
 from gwfast.quadratic.dense import Dense
 from gwfast.quadratic.stopping import STALLED_AFTER, has_stalled, stands_still
 from gwfast.results.result import OuterStep
@@ -70,7 +70,7 @@ def test_what_goes_round_is_made_to_tighter_tolerances(monkeypatch):
     costs, told = [distances(cloud(300, 3, seed)) for seed in (0, 1)], []
 
     def errors(stands):
-        monkeypatch.setattr(outer_loop, "stands_still", lambda *_: stands)
+        monkeypatch.setattr(monitor, "stands_still", lambda *_: stands)
         monkeypatch.setattr(Dense, "tighten", lambda self: told.append(self))
         given = dict(init="product", tol=1e-3, epsilon=gwfast.Epsilon(relative=0.01))
         result = gwfast.gromov_wasserstein(*costs, **given)

@@ -17,16 +17,12 @@ from helpers.checkpoints import (
     solving,
 )
 from helpers.marks import mostly_slow
-from helpers.problems import distances, hops, masses, rotated_pair
 
 import gwfast
 from gwfast import Epsilon
-from gwfast.linear import truncation
 from gwfast.problems import low_rank
-from gwfast.quadratic import circles, low_rank_products, truncated
-from gwfast.quadratic.low_rank_products import LowRankProducts, Made
+from gwfast.quadratic import cycles, low_rank_update, products
 from gwfast.quadratic.stopping import LOOK_EVERY
-from gwfast.quadratic.truncated_plan import TruncatedPlan
 from gwfast.solvers import checkpoint, levels, stages, starts
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -71,7 +67,7 @@ def killed(monkeypatch, tmp_path):
 def test_a_killed_descent_ends_at_the_same_optimum(problem, options, every, killed):
     solve = solving(problem, options)
     if problem is circling:
-        every = circles.ROUND + every  # what steps have to be seen for
+        every = cycles.ROUND + every  # what steps have to be seen for
     plain = solve()
     result, n_killed = killed(solve, every)
     check_same(result, plain)
@@ -95,7 +91,7 @@ def test_a_descent_that_has_ended_ends_again_soon(
     assert again.n_outer <= ended.n_outer + (LOOK_EVERY if is_small else 2)
 
 
-THIN = {
+UPDATED = {
     "float32": dict(),
     "float64": TIGHT,
     "fused": dict(linear_cost=np.random.default_rng(4).random((300, 290)), alpha=0.7),
@@ -105,65 +101,19 @@ THIN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", THIN)
+@pytest.mark.parametrize("name", UPDATED)
 @pytest.mark.parametrize("every", [2, 4])
-def test_one_killed_between_thin_products_ends_at_the_same_optimum(
+def test_one_killed_between_updates_ends_at_the_same_optimum(
     name, every, killed, monkeypatch
 ):
-    monkeypatch.setattr(low_rank_products, "MIN_POINTS", 200)
-    options = dict(epsilon=Epsilon(relative=0.1), init="product") | THIN[name]
+    monkeypatch.setattr(low_rank_update, "MIN_POINTS", 200)
+    monkeypatch.setattr(products, "MIN_POINTS", 200)
+    options = dict(epsilon=Epsilon(relative=0.1), init="product") | UPDATED[name]
     problem = [cost + 0.1 for cost in metric(300, 290)]
     solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
     plain = solve()
     result, n_killed = killed(solve, every)
     check_same(result, plain)
-    assert n_killed >= (result.n_outer - 2) // every > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("every", [2, 4])
-def test_one_killed_after_a_sampled_product_ends_at_the_same_optimum(
-    every, killed, monkeypatch
-):
-    monkeypatch.setattr(low_rank_products, "MIN_POINTS", 200)
-    monkeypatch.setattr(low_rank_products, "LEAST_RANK", 16)
-    monkeypatch.setattr(low_rank_products, "SAMPLED_POINTS", 200)
-    kinds, fill = [], LowRankProducts.fill
-    monkeypatch.setattr(
-        LowRankProducts, "fill", lambda *given: kinds.append(fill(*given)) or kinds[-1]
-    )
-    x, y, _ = rotated_pair(300, 3, 10, noise=0.05)
-    options = dict(epsilon=Epsilon(relative=0.01), init="product")
-    given = hops(x), hops(y[:290])
-    solve = functools.partial(gwfast.gromov_wasserstein, *given, **options)
-    plain = solve()
-    assert kinds.count(Made.SAMPLED) >= 2
-    result, n_killed = killed(solve, every)
-    check_same(result, plain)
-    assert n_killed >= (result.n_outer - 2) // every > 0
-
-
-@pytest.mark.parametrize("every", [4, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("bound", [truncation.MAX_BOUND, 1e-12])
-def test_one_killed_with_a_part_of_the_plan_ends_at_the_same_optimum(
-    bound, every, killed, monkeypatch
-):
-    monkeypatch.setattr(truncated, "MIN_ENTRIES", 0)
-    monkeypatch.setattr(truncated, "CHOICES", ((1e-12, 0.1), (1e-9, 0.5)))
-    monkeypatch.setattr(truncated, "MAX_BOUND", bound)  # of a choice that lasts or not
-    seen, take = [], TruncatedPlan.take
-    monkeypatch.setattr(
-        TruncatedPlan, "take", lambda *given: seen.append(given) or take(*given)
-    )
-    x, y, _ = rotated_pair(150, 3, 3, noise=0.3)
-    given = distances(x), distances(y), masses(150, 1), masses(150, 2)
-    options = dict(epsilon=0.02, init="product")
-    solve = functools.partial(gwfast.gromov_wasserstein, *given, **options)
-    plain = solve()
-    assert len(seen) >= 3
-    result, n_killed = killed(solve, every)
-    # Float32 knows this objective no better: tighter tolerances move it as far.
-    check_same(result, plain, rel=1e-3)
     assert n_killed >= (result.n_outer - 2) // every > 0
 
 
@@ -207,7 +157,7 @@ def test_a_killed_race_of_eigenvectors_ends_at_the_same_optimum(
     dtype, every, killed, small_race, monkeypatch
 ):
     monkeypatch.setattr(low_rank, "MIN_POINTS", 50)
-    monkeypatch.setattr(low_rank_products, "MIN_POINTS", 50)
+    monkeypatch.setattr(low_rank_update, "MIN_POINTS", 50)
     solve = functools.partial(
         gwfast.gromov_wasserstein, *metric(90, 80), epsilon=0.02, dtype=dtype
     )

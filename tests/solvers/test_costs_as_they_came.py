@@ -12,11 +12,12 @@ import gwfast
 from gwfast.problems import low_rank
 from gwfast.problems.geometry import DenseCost
 from gwfast.quadratic import (
+    dense,
     dense_terms,
-    kept_product,
-    low_rank_products,
+    low_rank_update,
     matrix_products,
-    plan_history,
+    product_memory,
+    products,
 )
 from gwfast.solvers import levels
 from gwfast.utils import blocks
@@ -29,8 +30,8 @@ def reads_costs(monkeypatch):
     """Have few points do what many do."""
     monkeypatch.setattr(dense_terms, "COPIED_BYTES", 0)
     monkeypatch.setattr(matrix_products, "PACKED_BYTES", 1 << 17)
-    monkeypatch.setattr(kept_product, "COMBINED", 1 << 14)
-    for module in (low_rank, low_rank_products):
+    monkeypatch.setattr(product_memory, "COMBINED", 1 << 14)
+    for module in (low_rank, low_rank_update, products):
         monkeypatch.setattr(module, "MIN_POINTS", 200)
 
 
@@ -103,10 +104,10 @@ def test_beside_the_costs_there_are_three_matrices(
 ):
     """What grows with n only, or not at all, is made small here, as n is."""
     monkeypatch.setattr(blocks, "SCRATCH_BYTES", 1 << 20)
-    monkeypatch.setattr(low_rank_products, "FINISHED_BYTES", 1 << 18)
-    monkeypatch.setattr(low_rank_products, "LEAST_RANK", 16)
-    monkeypatch.setattr(low_rank_products, "POINTS_PER_VECTOR", 100)
-    monkeypatch.setattr(plan_history, "SAMPLE_ENTRIES", 1 << 14)
+    monkeypatch.setattr(low_rank_update, "FINISHED_BYTES", 1 << 18)
+    monkeypatch.setattr(low_rank_update, "LEAST_RANK", 16)
+    monkeypatch.setattr(low_rank_update, "POINTS_PER_VECTOR", 100)
+    monkeypatch.setattr(dense, "SAMPLE_ENTRIES", 1 << 14)
     monkeypatch.setattr(low_rank, "RANK", 32)
     monkeypatch.setattr(levels, "RACE_POINTS_SMOOTH", 200)
     x, y = (cost.astype(dtype) for cost in pair(1500))

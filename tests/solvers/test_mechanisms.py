@@ -18,7 +18,7 @@ LINES = Path(__file__).resolve().parents[2] / "benchmarks" / "ablation" / "lines
 NAMES = [field.name for field in dataclasses.fields(Mechanisms)]
 LIMITS = Limits(max_outer=1000, max_inner=10_000, tol=1e-5, marginal_tol=1e-5)
 # What moves no optimum of the problem below; starts lead to others without a search.
-SEARCH = {"heating", "coarse_levels", "second_look"}
+SEARCH = {"coarse_levels", "second_look"}
 
 
 def costs(n, m=None):

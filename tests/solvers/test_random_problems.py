@@ -81,7 +81,7 @@ def test_a_partial_plan_that_is_all_rounding_does_not_converge(random_problems, 
     """
     end, wrong = random_problems.solve(case)
     refused = end.startswith("ValueError: epsilon must be larger for this partial")
-    assert refused or end in ("max_inner", "max_outer", "precision", "circle")
+    assert refused or end in ("max_inner", "max_outer", "precision", "cycle")
     assert not wrong
 
 

@@ -1,4 +1,4 @@
-"""Solves that would go on for ever: circles, and linear problems that crawl."""
+"""Solves that would go on for ever: cycles, and linear problems that crawl."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from scipy.sparse import csgraph
 import gwfast
 import gwfast.pot
 from gwfast.linear.log_domain import Potentials
-from gwfast.quadratic.circles import ROUND, Circles
+from gwfast.quadratic.cycles import ROUND, Cycles
 from gwfast.quadratic.dense import Dense
 from gwfast.results.status import Status
 from gwfast.solvers.diagnosis import INNER_ADVICE
@@ -109,7 +109,7 @@ def balanced(seed, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_balanced_circle_is_damped(dtype):
+def test_a_balanced_cycle_is_damped(dtype):
     result = balanced(3, dtype)
     assert result.status == "converged" and result.n_outer < 200
     # It went round from an objective of .181 to .183 and back.
@@ -117,17 +117,17 @@ def test_a_balanced_circle_is_damped(dtype):
     assert result.gw_cost <= min(1.0001 * lowest, 0.146)
 
 
-def test_a_circle_that_is_not_damped_ends_low(monkeypatch):
+def test_a_cycle_that_is_not_damped_ends_low(monkeypatch):
     without_damping(monkeypatch)
     result = balanced(3, "float64")
-    assert result.status == "circle" and result.n_outer < 400
+    assert result.status == "cycle" and result.n_outer < 400
     assert "ppa" in result.advice and result.marginal_error <= 1e-5
     late = [step.gw_cost for step in result.history[-ROUND:]]
     assert result.gw_cost <= 1.0001 * min(late) < 0.995 * max(late)
 
 
 @pytest.mark.parametrize("mass", [0.5, 0.7])
-def test_a_noisy_circle_of_a_race_is_ended(mass):
+def test_a_noisy_cycle_of_a_race_is_ended(mass):
     """Its linear problems end with marginals off by 1e-5, which moves the potentials of
     a plan by a hundredth of epsilon where the steps move them by a hundred of it.
     """
@@ -135,7 +135,7 @@ def test_a_noisy_circle_of_a_race_is_ended(mass):
     result = solve(
         costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto"
     )
-    assert result.status == "circle" and result.n_outer < 150
+    assert result.status == "cycle" and result.n_outer < 150
     assert "ppa" in result.advice
 
 
@@ -160,24 +160,24 @@ def test_proximal_steps_that_lead_too_far_are_damped(seed, loss):
     assert log["srgw_dist"] < 1.001 * loss
 
 
-def test_a_circle_is_warned_of(monkeypatch):
+def test_a_cycle_is_warned_of(monkeypatch):
     without_damping(monkeypatch)
-    with pytest.warns(gwfast.ConvergenceWarning, match="circle"):
+    with pytest.warns(gwfast.ConvergenceWarning, match="cycle"):
         log = semirelaxed(116)
-    assert log["status"] == "circle"
+    assert log["status"] == "cycle"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_what_circles_are_told_from(dtype):
+def test_what_cycles_are_told_from(dtype):
     """Steps that settle, also to and fro, and noise about one plan."""
     rng, m = np.random.default_rng(0), 7
 
     def found(plans, changes):
-        circles = Circles()
+        cycles = Cycles()
         given = (Potentials(f.astype(dtype).astype(float), np.zeros(m)) for f in plans)
         return any(
             [
-                circles.add(one, 0.1, change, too_far=False, low=True)
+                cycles.add(one, 0.1, change, too_far=False, low=True)
                 for one, change in zip(given, changes, strict=True)
             ]
         )

@@ -1,5 +1,5 @@
-"""Outer iterations that go round: where the objective is not concave, plain steps may
-come back to where they were before, and would for ever.
+"""Cycles of outer iterations: where the objective is not concave, plain steps may come
+back to where they were before, and would for ever.
 
 With exact linear problems and symmetric costs they go to and fro between two plans: a
 step from T minimizes ``<lin_cost(T), T'> - epsilon * (entropies of T and T')`` over T',
@@ -28,7 +28,7 @@ class _Step(NamedTuple):
     change: float
 
 
-class Circles:
+class Cycles:
     """Watches the iterations of one loop, and says when to damp them.
 
     Parameters

@@ -1,0 +1,172 @@
+"""Products of plans with two symmetric matrices, as far as the leading eigenvectors of
+both make them.
+
+With ``left = L + A`` and ``right = R + B``, where L and R are of low rank,
+
+    left T right = L T right + A T R + A T B
+
+The first two terms are a low-rank matrix, linear in the plan T. The last one is small,
+and changes little while plans move along the leading eigenvectors, as slow ones do.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels import _products
+from ..kernels._rows import Panels, aligned_empty
+from ..problems.low_rank import MIN_POINTS, square_lengths, stored
+from ..utils.blocks import row_blocks
+from . import matrix_products
+
+# Eigenvectors of a side: one for so many points, within bounds, in whole panels, as a
+# part of one takes as long to multiply by. Of 5000 words 16 products were whole with
+# 80, 13 with 112, 11 with 128 and 4 with 312, which took longer in all; hops between
+# 2000 cells took as long with 64 as with 112, or less.
+POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK, PANEL = 32, 64, 96, 32
+# Rows that are measured: so many evenly spread, and as many of those that the leading
+# eigenvectors leave out most of.
+MEASURED = 8
+# Bytes of left factors that are put together at a time.
+FINISHED_BYTES = 1 << 24
+
+
+def suits(shape, symmetric, mechanisms):
+    """Whether low-rank updates are worth it for products of this shape."""
+    return mechanisms.low_rank_updates and symmetric and min(shape) >= MIN_POINTS
+
+
+def rank_for(shape):
+    """Number of eigenvectors of a side."""
+    rank = min(shape) // POINTS_PER_VECTOR // PANEL * PANEL
+    return int(np.clip(rank, LEAST_RANK, MAX_RANK))
+
+
+class LowRankPart(NamedTuple):
+    """The matrix ``vectors @ right + left @ others.T``, of a plan or of a sum of plans:
+    `vectors` and `others` are those of its `factors`.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    factors: "LeadingFactors"
+
+    def combined(self, parts, weights):
+        """The sum of parts of the same factors, multiplied by these."""
+        kind = self.left.dtype.type
+        pairs = [(kind(w), one) for w, one in zip(weights, parts, strict=True)]
+        left = sum(weight * one.left for weight, one in pairs)
+        right = sum(weight * one.right for weight, one in pairs)
+        return self._replace(left=left, right=right)
+
+    def writer(self):
+        """``write(rows, out, plus)`` writes some rows, a slice, and those of a matrix
+        that the part is added to, unless that is None, to `out`.
+        """
+        vectors, others, n_threads = self.factors.bases
+        right = np.concatenate([self.right, others.T])
+        packed = Panels(right, n_threads=n_threads)
+
+        def write(rows, out, plus=None):
+            left = np.concatenate([vectors[rows], self.left[rows]], axis=1)
+            _products.matmul(left, packed, out, plus=plus, n_threads=n_threads)
+
+        return write
+
+    def write(self, out, plus):
+        """Write all rows; `plus` is a matrix or None."""
+        write, width = self.writer(), 2 * self.left.shape[1]
+        for rows in row_blocks(len(out), width, FINISHED_BYTES):
+            write(rows, out[rows], None if plus is None else plus[rows])
+
+    def rows(self, some):
+        """A few rows, by their numbers."""
+        vectors, others, _ = self.factors.bases
+        return vectors[some] @ self.right + self.left[some] @ others.T
+
+    def dot(self, projections):
+        """``<part, plan>`` of the plan with these `Projections`."""
+        of_right = projections.rows * self.factors.values[:, None]
+        return _dot(self.right, of_right) + _dot(self.left, projections.cols)
+
+
+class Projections(NamedTuple):
+    """A plan times the leading eigenvectors, of the rows (r, m) and the columns (n, r);
+    and the measured rows of its product, made whole.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    measured: np.ndarray
+
+
+class LeadingFactors:
+    """The leading eigenvectors of the matrices of a `BilinearTerm`.
+
+    Attributes
+    ----------
+    values : (r,) ndarray
+        Eigenvalues of `left`.
+    bases : tuple
+        Eigenvectors of `left` times their values, (n, r), those of `right`, (m, r), and
+        the number of threads.
+    measured : (k,) ndarray of int
+        The rows of products that are made whole.
+    """
+
+    def __init__(self, bilinear, n_threads):
+        pairs = bilinear.leading_eigenpairs(rank_for(bilinear.shape))
+        (vectors, values), (others, weights) = pairs
+        left, dtype = bilinear.matrices[0], bilinear.matrices[0].dtype
+        self._left, self._right = bilinear.factors
+        self._n_threads, self.values = n_threads, values.astype(dtype)
+        missed = square_lengths(left, n_threads) - vectors**2 @ values**2
+        spread = range(0, len(left), max(len(left) // MEASURED, 1))
+        self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
+        # These rows of the matrix come along with the eigenvectors.
+        some = stored(left[self.measured], n_threads)
+        self._rows = np.ascontiguousarray(np.concatenate([vectors.T, some]), dtype)
+        self._vectors = np.ascontiguousarray(vectors * values, dtype)
+        self._others = np.ascontiguousarray(others, dtype)
+        self._weights = weights.astype(dtype)
+        self.bases = self._vectors, self._others, n_threads
+
+    def of(self, plan):
+        """The `LowRankPart` of the product of a plan, and its `Projections`."""
+        rank = len(self.values)
+        cols = self._times(plan, self._others)
+        made = self._times(self._rows, plan)
+        left = self._times(self._left, cols)
+        left -= self._times(self._vectors, self._times(made[:rank], self._others))
+        left *= self._weights
+        product = self._times(made, self._right)
+        part = LowRankPart(left, product[:rank], self)
+        return part, Projections(made[:rank], cols, product[rank:])
+
+    def _times(self, a, b):
+        columns = b.m if isinstance(b, Panels) else b.shape[1]
+        made = aligned_empty((len(a), columns), self._rows.dtype)
+        matrix_products.multiply(a, b, made, self._n_threads)
+        return made
+
+
+def error_over(weights, wrong):
+    """Mean over some rows of a plan, `weights`, of what the same rows of its product
+    are `wrong` by, beside what is the same all over a row, which moves no plan.
+    """
+    mass = weights.sum(axis=1, keepdims=True)
+    weights = np.divide(weights, mass, where=mass > 0, out=np.zeros_like(weights))
+    wrong = wrong - np.einsum("ij,ij->i", weights, wrong)[:, None]
+    total = np.einsum("ij,ij->", weights, np.abs(wrong))
+    return float(total) / max(np.count_nonzero(mass), 1)
+
+
+def _dot(a, b):
+    """The same, whatever the number of threads."""
+    return float(np.einsum("ij,ij->", a, b, dtype=np.float64))
+
+
+def nbytes(shape, itemsize, depth):
+    """Bytes that eigenvectors, and the parts of so many plans, take."""
+    n, m = shape
+    return itemsize * (8 + depth) * (rank_for(shape) + 2 * MEASURED) * (n + m)

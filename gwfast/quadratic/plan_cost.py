@@ -1,0 +1,128 @@
+"""The linearized cost of matrices at one plan: the product, in a buffer that forks take
+turns to fill, and the separable terms.
+"""
+
+import copy
+
+import numpy as np
+
+from ..kernels import _exponentials, _kernels
+from ..kernels._rows import aligned_empty
+from ..linear.gibbs_kernel import Buffer
+from ..linear.log_domain import Potentials
+from ..utils.deadline import NEVER
+
+
+class PlanCost:
+    """The linearized cost at the plan of the last `set`, or `moved` from there to where
+    the last plans lead: it is linear in the plan, but for entropy, and nearly so in
+    that.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    terms : MatrixTerms
+    products : ProductOperator
+    n_threads : int
+
+    Attributes
+    ----------
+    products : ProductOperator
+    buffer : Buffer
+        Of the product.
+    row_cost, col_cost : (n,) and (m,) float64 ndarrays
+        The separable terms, in units of cost.
+    has_moved : bool
+        Whether the cost is not that of the plan that was set.
+    """
+
+    def __init__(self, problem, terms, products, n_threads):
+        self.products, self._terms, self._problem = products, terms, problem
+        self._n_threads, self.has_moved = n_threads, False
+        dtype = products.bilinear.matrices[0].dtype
+        self.buffer = Buffer(aligned_empty(problem.shape, dtype))
+        self._turn, self._plan, self._standing = None, None, None
+        self._separate(problem.p, problem.q)
+
+    def fork(self):
+        """Another one in the same buffer."""
+        other = copy.copy(self)
+        other.products = self.products.fork()
+        return other
+
+    def set(self, plan, sums, change, epsilon, deadline=NEVER):
+        """Take the plan with these sums, after a relative `change`, for linear problems
+        of that epsilon; returns the objective, and its bilinear part.
+        """
+        problem, terms, (rows, cols) = self._problem, self._terms, sums
+        self._plan, self._standing = plan, (rows, cols, None)
+        self.buffer.take()
+        self.fill(self.buffer.array, change, epsilon, deadline)
+        self._turn = self.buffer.take()
+        if not problem.is_balanced:
+            self._separate(rows, cols)
+        separable = float(rows.dot(self.row_cost)) + float(cols.dot(self.col_cost))
+        bilinear = terms.cost_scale * self.products.value(plan, self.buffer.array)
+        half = 0.0 if terms.fused is None else terms.fused.half(plan)
+        total = terms.total(separable, bilinear, half, float(rows.sum()))
+        return total + problem.rule.penalty(rows, cols), bilinear - half
+
+    def fill(self, out, change, epsilon, deadline=NEVER, *, step=None):
+        """Write the product, less ``step * log(plan)`` where a step is given."""
+        if not self.is_there:
+            self.has_moved = False
+            self.products.apply(self._plan, out, change, epsilon, deadline)
+        if step:
+            _exponentials.proximal_cost(out, self._plan, step, self._n_threads)
+
+    @property
+    def is_there(self):
+        """Whether the buffer has it."""
+        return self._turn == self.buffer.turn
+
+    def drop(self):
+        """Have the product made anew."""
+        self._turn = None
+
+    def take(self, plan, sums):
+        """Take a plan whose product the buffer has already."""
+        self._plan, self._standing = plan, (*sums, None)
+        self._turn = self.buffer.take()
+
+    def _separate(self, rows, cols):
+        self.row_cost, self.col_cost = self._terms.separable(rows, cols)
+
+    def separable_potentials(self, unit):
+        """`Potentials` that leave nothing of the separable terms, in this unit."""
+        return Potentials(self.row_cost / -unit, self.col_cost / -unit)
+
+    def standing(self):
+        """Marginals and entropy of the plan that the cost is of."""
+        *sums, entropy = self._standing
+        if entropy is None:
+            entropy = _kernels.entropy(self._plan, self._n_threads)
+            self._standing = *sums, entropy
+        return self._standing
+
+    def beside(self):
+        """A vector of all that moves with the product."""
+        if self._problem.is_balanced:
+            return np.empty(0)
+        return np.concatenate([np.ravel(one) for one in self.standing()])
+
+    def move(self, weights, beside):
+        """Go to the sum of the last plans that are kept, multiplied by these, with that
+        `beside` it.
+        """
+        self.products.memory.combine(weights, self.buffer.array)
+        self._turn, self.has_moved = self.buffer.take(), True
+        if beside.size:
+            sums = np.split(np.maximum(beside[:-1], 0.0), self._problem.shape[:1])
+            self._standing = *sums, float(beside[-1])
+            self._separate(*sums)
+
+    def value(self, plan):
+        """``<plan, cost>`` of any plan, in units of cost."""
+        separable = plan.sum(axis=1) @ self.row_cost + plan.sum(axis=0) @ self.col_cost
+        product = _kernels.dot(plan, self.buffer.array, self._n_threads)
+        return float(separable + self._terms.cost_scale * product)

@@ -1,0 +1,130 @@
+"""The products that an operator has made: the reference of updates, and the last ones,
+to be combined. Operators whose descents take turns share the room for them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels._rows import aligned_empty
+from .acceleration import DEPTH
+from .low_rank_update import LowRankPart
+
+# Entries of products that are combined at a time.
+COMBINED = 1 << 20
+
+
+class Known(NamedTuple):
+    """A product: the sum of a matrix (n, m) and a `LowRankPart`; None is nothing."""
+
+    base: np.ndarray | None
+    part: LowRankPart | None = None
+
+
+class Reference(NamedTuple):
+    """A whole product, and the `LowRankPart` of that plan."""
+
+    base: np.ndarray
+    part: LowRankPart
+
+
+class Room:
+    """Matrices, and the `ProductMemory` whose they are: its token, as a reference to it
+    would be a cycle that keeps them.
+    """
+
+    def __init__(self):
+        self.owner, self.matrices = None, []
+
+
+class ProductMemory:
+    """The memory of one operator, in at most so many matrices. It forgets all when
+    another one takes the room.
+    """
+
+    def __init__(self, most, room=None):
+        self._most, self._room, self._token = most, room or Room(), object()
+        self._kept, self._reference = [], None
+
+    def fork(self):
+        """Another one in the same room."""
+        return ProductMemory(self._most, self._room)
+
+    @property
+    def reference(self):
+        """The `Reference`, or None."""
+        return self._reference if self._is_here else None
+
+    @reference.setter
+    def reference(self, reference):
+        self._reference = reference
+
+    @property
+    def n_kept(self):
+        """How many of the last products are kept."""
+        return len(self._kept) if self._is_here else 0
+
+    def keep(self, known):
+        """Keep a `Known` as the last product."""
+        self._take_room()
+        self._kept = [*self._kept[-DEPTH:], known]
+
+    def forget_kept(self):
+        """Keep none of the last products."""
+        self._kept = []
+
+    def copied(self, product):
+        """A copy of a product, in a matrix that nothing needs; the oldest products that
+        are kept make room.
+        """
+        self._take_room()
+        while len(needed := self._needed()) >= self._most and self._kept:
+            self._kept.pop(0)
+        matrices = self._room.matrices
+        free = next((one for one in matrices if id(one) not in needed), None)
+        if free is None:
+            free = aligned_empty(product.shape, product.dtype)
+            matrices.append(free)
+        np.copyto(free, product)
+        return free
+
+    def combine(self, coefficients, out):
+        """Write the sum of the last products that are kept, multiplied by these, oldest
+        first.
+        """
+        kept = self._kept[-len(coefficients) :]
+        weights, parts = {}, []
+        for weight, (base, part) in zip(coefficients, kept, strict=True):
+            if base is not None:
+                _, before = weights.get(id(base), (base, 0.0))
+                weights[id(base)] = base, before + weight
+            if part is not None:
+                parts.append((part, weight))
+        write = None
+        if parts:
+            some, factors = zip(*parts, strict=True)
+            write = some[0].combined(some, factors).writer()
+        step = max(COMBINED // out.shape[1], 64)
+        for start in range(0, len(out), step):
+            rows = slice(start, start + step)
+            made = np.zeros_like(out[rows])
+            for base, weight in weights.values():
+                made += out.dtype.type(weight) * base[rows]
+            if write is None:
+                out[rows] = made
+            else:
+                write(rows, out[rows], made)
+
+    @property
+    def _is_here(self):
+        return self._room.owner is self._token
+
+    def _take_room(self):
+        if not self._is_here:
+            self._room.owner = self._token
+            self._kept, self._reference = [], None
+
+    def _needed(self):
+        """Which matrices are."""
+        known = [*self._kept, *([self._reference] if self._reference else [])]
+        return {id(one.base) for one in known} & set(map(id, self._room.matrices))

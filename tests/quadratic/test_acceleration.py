@@ -1,0 +1,189 @@
+"""Anderson's acceleration: exact for linear iterations that contract, silent for
+others, and taken back where it was no good."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances, orthogonal
+
+import gwfast
+from gwfast.quadratic import acceleration, linearization
+from gwfast.quadratic.acceleration import (
+    DEPTH,
+    FIRST_PAUSE,
+    MAX_COEFFICIENTS,
+    MAX_GROWTH,
+    Accelerator,
+    coefficients,
+    combined,
+)
+from gwfast.quadratic.dense import Dense
+from gwfast.quadratic.factored import Factored
+from gwfast.words import load_sample
+
+# What the tests of the solver need of it is where it ends.
+TIGHT = dict(dtype="float64", init="product", tol=1e-9, marginal_tol=1e-9)
+
+
+def steps_of(matrix, start, n_steps, limit=0.0):
+    """Steps along ``x <- limit + matrix @ (x - limit)``, with points of any shape."""
+    steps, x = [], np.asarray(start, dtype=np.float64)
+    for _ in range(n_steps):
+        after = limit + (matrix @ (x - limit).ravel()).reshape(x.shape)
+        steps.append((x, after))
+        x = after
+    return steps
+
+
+def rotated(eigenvalues, seed=0):
+    """A symmetric matrix with these eigenvalues and no entries of zero."""
+    basis = orthogonal(len(eigenvalues), seed)
+    return basis @ np.diag(eigenvalues) @ basis.T
+
+
+CONTRACTING = [
+    [0.9],
+    [0.9, 0.5],
+    [0.9, 0.5, -0.7],
+    [0.9, 0.4, -0.3, -0.8],
+    [0.9, 0.5, 0.1, -0.4, -0.8],
+    [-0.8, -0.4],
+]
+
+
+@pytest.mark.parametrize("eigenvalues", CONTRACTING)
+def test_a_linear_iteration_is_solved_by_a_step_for_each_direction(eigenvalues):
+    n = len(eigenvalues)
+    matrix, limit = rotated(eigenvalues), cloud(1, n, 1)[0]
+    steps = steps_of(matrix, cloud(1, n, 2)[0], n + 1, limit)
+    weights = coefficients(steps)
+    assert len(weights) == n + 1 <= DEPTH + 1
+    assert sum(weights) == pytest.approx(1.0)
+    led = combined(weights, [after for _, after in steps])
+    np.testing.assert_allclose(led, limit, atol=1e-6)
+
+
+def test_points_may_have_any_shape():
+    matrix, limit = rotated([0.9, 0.5, 0.2, -0.3]), cloud(2, 2, 4)
+    steps = steps_of(matrix, cloud(2, 2, 5), 5, limit)
+    led = combined(coefficients(steps), [after for _, after in steps])
+    assert led.shape == (2, 2)
+    np.testing.assert_allclose(led, limit, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "eigenvalues", [[-1.2], [0.3, -1.1, 0.6], [1.2], [0.5, 1.05], [0.999], [0.5, 0.995]]
+)
+def test_fixed_points_that_an_iteration_may_leave_are_not_gone_to(eigenvalues):
+    n = len(eigenvalues)
+    assert coefficients(steps_of(rotated(eigenvalues), np.ones(n), DEPTH + 1)) is None
+
+
+def test_an_iteration_that_turns_and_grows_is_left_alone():
+    """Its eigenvalues are complex."""
+    for size, trusted in ((0.9, True), (1.1, False)):
+        turn = size * np.array([[0.0, -1.0], [1.0, 0.0]])
+        assert (coefficients(steps_of(turn, [1.0, 0.5], 3)) is not None) == trusted
+
+
+def test_nothing_is_said_of_one_step_or_of_none_left():
+    half = np.eye(2) / 2
+    assert coefficients([]) is None
+    assert coefficients(steps_of(half, np.ones(2), 1)) is None
+    assert coefficients(steps_of(half, np.zeros(2), 4)) is None
+
+
+def test_coefficients_that_are_too_large_are_not_returned():
+    """One direction at a rate r goes on by r / (1 - r) times the last step."""
+    for rate in np.linspace(0.5, 0.989, 40):
+        weights, goes_on = coefficients(steps_of([[rate]], [1.0], 2)), rate / (1 - rate)
+        if 1 + 2 * goes_on > MAX_COEFFICIENTS:
+            assert weights is None
+        else:
+            np.testing.assert_allclose(weights, [-goes_on, 1 + goes_on])
+
+
+class Recorded:
+    """A linearization that says what an accelerator did with it."""
+
+    accelerates = True
+
+    def __init__(self):
+        self.done = []
+
+    def follow(self):
+        self.done.append("follow")
+        return True
+
+    def retract(self):
+        self.done.append("retract")
+
+    def forget(self):
+        self.done.append("forget")
+
+
+def test_moves_that_fail_are_taken_back_and_followed_by_pauses():
+    state = Recorded()
+    accelerator, change = Accelerator(state), 1e-3
+    for n_failed in range(3):
+        assert accelerator.advance(change, 0.0, True) is None
+        assert accelerator.trial == change
+        assert accelerator.advance(1.01 * MAX_GROWTH * change, 0.0, True) == change
+        pause = FIRST_PAUSE * 2**n_failed - 1
+        for _ in range(pause):
+            accelerator.advance(change, 0.0, True)
+        assert state.done == ["follow", "retract"] + pause * ["forget"]
+        state.done.clear()
+
+
+@pytest.mark.parametrize(
+    "change, error, further", [(0.1, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
+)
+def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, further):
+    state = Recorded()
+    assert Accelerator(state).advance(change, error, further) is None
+    assert state.done == ["forget"]
+
+
+# --- In the solver ----------------------------------------------------------------
+
+
+def slow_problem(kind):
+    """Two spaces whose iterations converge slowly, and how they are solved."""
+    if kind == "dense":
+        x, y = cloud(60, 3, 6), cloud(60, 3, 6) + 0.3 * cloud(60, 3, 7)
+        return (distances(x), distances(y[::-1])), dict(epsilon=0.1, **TIGHT)
+    sides = [side.vectors[:400] for side in load_sample()[:2]]
+    clouds = [gwfast.PointCloud(side - side.mean(axis=0)) for side in sides]
+    epsilon = gwfast.Epsilon(relative=0.03)
+    return clouds, dict(epsilon=epsilon, init="profile", tol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dense", "factored"])
+def test_it_saves_iterations_and_ends_where_it_would_without(kind, monkeypatch):
+    sides, how = slow_problem(kind)
+    fast = gwfast.gromov_wasserstein(*sides, **how)
+    monkeypatch.setattr(acceleration, "MAX_CHANGE", 0.0)
+    plain = gwfast.gromov_wasserstein(*sides, **how)
+    assert fast.converged and plain.converged
+    assert fast.n_outer < plain.n_outer
+    assert fast.gw_cost == pytest.approx(plain.gw_cost, rel=100 * how["tol"])
+
+
+@pytest.mark.parametrize("kind, cls", [("dense", Dense), ("factored", Factored)])
+def test_a_bad_move_is_taken_back(kind, cls, monkeypatch):
+    sides, how = slow_problem(kind)
+    good = gwfast.gromov_wasserstein(*sides, **how)
+    retracted, retract = [], cls.retract
+
+    def anywhere(steps):
+        return [0.0] * (len(steps) - 2) + [-40.0, 41.0] if len(steps) > 1 else None
+
+    def counted(self):
+        retracted.append(1)
+        retract(self)
+
+    monkeypatch.setattr(linearization, "coefficients", anywhere)
+    monkeypatch.setattr(cls, "retract", counted)
+    bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
+    assert retracted and bad.converged
+    assert bad.gw_cost == pytest.approx(good.gw_cost, rel=100 * how["tol"])
