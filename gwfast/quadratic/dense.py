@@ -73,12 +73,12 @@ class Dense(Linearization):
         problem, self._terms = self.problem, terms
         constant = terms.fused and terms.fused.matrix
         given = terms.bilinear, self.n_threads, constant, self.mechanisms
-        products = ProductOperator(*given)
+        self.accelerates = accelerates(problem, self.method, self.mechanisms)
+        products = ProductOperator(*given, followed=self.accelerates)
         self.cost = PlanCost(problem, terms, products, self.n_threads)
         self._buffer = self.cost.buffer
         self._was_whole, self._confirms = True, True
         self._epsilon, self._change = 0.0, 1.0
-        self.accelerates = accelerates(problem, self.method, self.mechanisms)
         # Rows that stand for all; and those of the plan that the cost is of, where it
         # has moved from the state.
         self._some, self._led = sample(problem.shape, self.precision.itemsize), None

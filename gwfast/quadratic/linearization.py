@@ -16,7 +16,7 @@ import numpy as np
 from ..kernels._rows import aligned_empty
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
-from .acceleration import DEPTH, coefficients
+from .acceleration import DEPTH, lead_of
 
 # Relative rounding of the objective of the product plan.
 PRODUCT_ROUNDING = 1e-7
@@ -211,15 +211,16 @@ class Linearization:
 
     def follow(self):
         """Keep the last step, and move the state from the last plan to where the last
-        steps lead, if they say where; returns whether they do.
+        steps lead, if they say where; returns the `Lead`, or None.
         """
         self._steps, self._step = [*self._steps[-DEPTH:], self._step], None
         n_kept = self._keep()
         steps = self._steps[len(self._steps) - n_kept :]
-        weights = coefficients([step[:2] for step in steps])
-        if weights is not None:
-            self._move(weights, steps)
-        return weights is not None
+        lead = lead_of([step[:2] for step in steps])
+        if lead is not None:
+            weights = lead.weights
+            self._move(weights, steps[len(steps) - len(weights) :])
+        return lead
 
     def _keep(self):
         """Keep what the last plan is to be followed by; returns of how many of the last

@@ -21,10 +21,10 @@ from .low_rank_update import error_over, suits
 from .mixed_precision import Increments
 from .product_memory import Known, ProductMemory, Reference
 
-# What updates may move the next plan by, as a fraction of the last change: the plan
-# gets near where it would go if nothing but the low-rank part of the product moved,
-# before a whole product corrects all else.
-SLACK = 2.0
+# What updates may move the next plan by, as a fraction of the last change; more in
+# float32 where steps are followed: the plan gets near where it would go if nothing but
+# the low-rank part of the product moved, before a whole product corrects all else.
+SLACK, SLACK_FOLLOWED = 0.2, 2.0
 # The same as a fraction of the plan, at most, which says more while that moves far. Of
 # four pairs of hops between cells, each with 64 to 160 eigenvectors, one ended in
 # another optimum than POT's iterations do with a tenth, a second one, with half of
@@ -52,6 +52,8 @@ class ProductOperator:
     constant : (n, m) ndarray or None, default=None
     mechanisms : Mechanisms, default=ALL
     memory : ProductMemory or None, default=None
+    followed : bool, default=False
+        Whether the last products are to be combined where steps lead.
 
     Attributes
     ----------
@@ -63,11 +65,21 @@ class ProductOperator:
         Whether it was, after updates: steps between plans were those of another map.
     """
 
-    def __init__(self, bilinear, n_threads, constant=None, mechanisms=ALL, memory=None):
+    def __init__(
+        self,
+        bilinear,
+        n_threads,
+        constant=None,
+        mechanisms=ALL,
+        memory=None,
+        followed=False,
+    ):
+        self._followed = followed
         self.bilinear, self._n_threads, self._constant = bilinear, n_threads, constant
         self._mechanisms = mechanisms
         self._updates = suits(bilinear.shape, bilinear.symmetric, mechanisms)
         itemsize = bilinear.matrices[0].dtype.itemsize
+        self._slack = SLACK_FOLLOWED if followed and itemsize <= 4 else SLACK
         most = n_rooms(bilinear.shape, itemsize, self._updates)
         self.memory = memory or ProductMemory(most)
         self._increments, self._outer = None, None
@@ -84,7 +96,7 @@ class ProductOperator:
     def fork(self):
         """Another one of the same matrices, in the same room."""
         given = self.bilinear, self._n_threads, self._constant, self._mechanisms
-        return ProductOperator(*given, self.memory.fork())
+        return ProductOperator(*given, self.memory.fork(), self._followed)
 
     @property
     def is_plain(self):
@@ -113,7 +125,7 @@ class ProductOperator:
         else:
             tolerance = 0.0
             if not exactly:
-                tolerance = self._fraction * min(SLACK * change, MOST) * epsilon
+                tolerance = self._fraction * min(self._slack * change, MOST) * epsilon
             found = self._look(plan) if self._updates else None
             over = plan if over is None else over
             if found is None or not self._update(found, out, tolerance, over, exactly):

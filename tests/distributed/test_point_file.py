@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers.hostile_files import npy_bytes, npz_bytes, with_twin
+from helpers.marks import mostly_slow
 from helpers.workers import Workers
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -49,7 +50,10 @@ def written(kind, folder, x):
     return path
 
 
-@pytest.fixture(params=["npy", "npz", "vec", "txt"])
+FORMATS = ["npy", "npz", "vec", "txt"]
+
+
+@pytest.fixture(params=FORMATS)
 def path(request, tmp_path):
     return written(request.param, tmp_path, vectors())
 
@@ -84,6 +88,7 @@ def test_the_first_rows(path):
     assert PointFile(path, n_words=10 * N).n == N
 
 
+@pytest.mark.parametrize("path", mostly_slow(FORMATS, fast=["npy"]), indirect=True)
 def test_workers_read_what_they_keep(path, monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 150)
     monkeypatch.setattr(levels, "GROWTH", 1.5)  # fresh starts are arrays of all rows

@@ -10,11 +10,13 @@ from gwfast.quadratic import acceleration, linearization
 from gwfast.quadratic.acceleration import (
     DEPTH,
     FIRST_PAUSE,
+    FURTHER,
     MAX_COEFFICIENTS,
     MAX_GROWTH,
     Accelerator,
-    coefficients,
+    Lead,
     combined,
+    lead_of,
 )
 from gwfast.quadratic.dense import Dense
 from gwfast.quadratic.factored import Factored
@@ -55,8 +57,8 @@ def test_a_linear_iteration_is_solved_by_a_step_for_each_direction(eigenvalues):
     n = len(eigenvalues)
     matrix, limit = rotated(eigenvalues), cloud(1, n, 1)[0]
     steps = steps_of(matrix, cloud(1, n, 2)[0], n + 1, limit)
-    weights = coefficients(steps)
-    assert len(weights) == n + 1 <= DEPTH + 1
+    weights, ahead = lead_of(steps)
+    assert len(weights) == n + 1 <= DEPTH + 1 and not ahead
     assert sum(weights) == pytest.approx(1.0)
     led = combined(weights, [after for _, after in steps])
     np.testing.assert_allclose(led, limit, atol=1e-6)
@@ -65,39 +67,58 @@ def test_a_linear_iteration_is_solved_by_a_step_for_each_direction(eigenvalues):
 def test_points_may_have_any_shape():
     matrix, limit = rotated([0.9, 0.5, 0.2, -0.3]), cloud(2, 2, 4)
     steps = steps_of(matrix, cloud(2, 2, 5), 5, limit)
-    led = combined(coefficients(steps), [after for _, after in steps])
+    led = combined(lead_of(steps).weights, [after for _, after in steps])
     assert led.shape == (2, 2)
     np.testing.assert_allclose(led, limit, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "eigenvalues", [[-1.2], [0.3, -1.1, 0.6], [1.2], [0.5, 1.05], [0.999], [0.5, 0.995]]
-)
-def test_fixed_points_that_an_iteration_may_leave_are_not_gone_to(eigenvalues):
+@pytest.mark.parametrize("eigenvalues", [[-1.2], [0.3, -1.1, 0.6]])
+def test_what_goes_back_and_grows_is_left_alone(eigenvalues):
     n = len(eigenvalues)
-    assert coefficients(steps_of(rotated(eigenvalues), np.ones(n), DEPTH + 1)) is None
+    assert lead_of(steps_of(rotated(eigenvalues), np.ones(n), DEPTH + 1)) is None
+
+
+@pytest.mark.parametrize("eigenvalues", [[1.2], [0.5, 1.05], [0.999], [0.5, 0.995]])
+def test_saddles_are_left_faster_never_approached(eigenvalues):
+    """The fixed point is a saddle, or as good as one: it is not gone to."""
+    n = len(eigenvalues)
+    steps = steps_of(rotated(eigenvalues), np.ones(n), 3 * DEPTH)[-DEPTH - 1 :]
+    weights, ahead = lead_of(steps)
+    before, after = steps[-1]
+    moved = combined(weights, [one for _, one in steps[-2:]]) - after
+    assert ahead and moved @ (after - before) > 0
+    assert np.linalg.norm(moved) <= FURTHER * np.linalg.norm(after - before) * 1.001
+
+
+def test_steps_after_a_move_count_as_much():
+    """Further ahead is so many steps, however far the last points are apart."""
+    steps = [(np.array([0.0]), np.array([1.0])), (np.array([4.0]), np.array([5.0]))]
+    weights, ahead = lead_of(steps)
+    led = combined(weights, [after for _, after in steps])
+    assert ahead
+    np.testing.assert_allclose(led, 5.0 + FURTHER)
 
 
 def test_an_iteration_that_turns_and_grows_is_left_alone():
     """Its eigenvalues are complex."""
     for size, trusted in ((0.9, True), (1.1, False)):
         turn = size * np.array([[0.0, -1.0], [1.0, 0.0]])
-        assert (coefficients(steps_of(turn, [1.0, 0.5], 3)) is not None) == trusted
+        assert (lead_of(steps_of(turn, [1.0, 0.5], 3)) is not None) == trusted
 
 
 def test_nothing_is_said_of_one_step_or_of_none_left():
     half = np.eye(2) / 2
-    assert coefficients([]) is None
-    assert coefficients(steps_of(half, np.ones(2), 1)) is None
-    assert coefficients(steps_of(half, np.zeros(2), 4)) is None
+    assert lead_of([]) is None
+    assert lead_of(steps_of(half, np.ones(2), 1)) is None
+    assert lead_of(steps_of(half, np.zeros(2), 4)) is None
 
 
 def test_coefficients_that_are_too_large_are_not_returned():
     """One direction at a rate r goes on by r / (1 - r) times the last step."""
     for rate in np.linspace(0.5, 0.989, 40):
-        weights, goes_on = coefficients(steps_of([[rate]], [1.0], 2)), rate / (1 - rate)
+        weights, goes_on = lead_of(steps_of([[rate]], [1.0], 2))[0], rate / (1 - rate)
         if 1 + 2 * goes_on > MAX_COEFFICIENTS:
-            assert weights is None
+            np.testing.assert_allclose(weights, [-FURTHER, 1 + FURTHER])
         else:
             np.testing.assert_allclose(weights, [-goes_on, 1 + goes_on])
 
@@ -112,7 +133,7 @@ class Recorded:
 
     def follow(self):
         self.done.append("follow")
-        return True
+        return Lead([-1.0, 2.0])
 
     def retract(self):
         self.done.append("retract")
@@ -126,7 +147,7 @@ def test_moves_that_fail_are_taken_back_and_followed_by_pauses():
     accelerator, change = Accelerator(state), 1e-3
     for n_failed in range(3):
         assert accelerator.advance(change, 0.0, True) is None
-        assert accelerator.trial == change
+        assert accelerator.trial[0] == change
         assert accelerator.advance(1.01 * MAX_GROWTH * change, 0.0, True) == change
         pause = FIRST_PAUSE * 2**n_failed - 1
         for _ in range(pause):
@@ -176,13 +197,13 @@ def test_a_bad_move_is_taken_back(kind, cls, monkeypatch):
     retracted, retract = [], cls.retract
 
     def anywhere(steps):
-        return [0.0] * (len(steps) - 2) + [-40.0, 41.0] if len(steps) > 1 else None
+        return Lead([-40.0, 41.0]) if len(steps) > 1 else None
 
     def counted(self):
         retracted.append(1)
         retract(self)
 
-    monkeypatch.setattr(linearization, "coefficients", anywhere)
+    monkeypatch.setattr(linearization, "lead_of", anywhere)
     monkeypatch.setattr(cls, "retract", counted)
     bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
     assert retracted and bad.converged

@@ -94,6 +94,8 @@ def graph(points, k):
     return steps / steps.max()
 
 
+# With 50 neighbors a start ends within a thousandth of the lowest objective.
+@pytest.mark.filterwarnings("ignore:Gromov-Wasserstein ended as 'tie'")
 @pytest.mark.parametrize("k", [5, 10, 30, 50])
 def test_search_is_as_good_as_fifty_random_starts_on_cells(shared_data, k):
     folder = shared_data / "singlecell" / "scGEM"
