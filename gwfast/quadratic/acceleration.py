@@ -97,8 +97,8 @@ def _weights_to_the_end(steps):
 
 
 def _weight_ahead(first, last):
-    """How many times the difference of where two steps led to go on by; 0.0 where they
-    are not alike.
+    """How many times the difference of where two steps led to go on by: no further than
+    to where the two alone vanish, if they say so; 0.0 where they are not alike.
     """
     (early_from, early_to), (late_from, late_to) = (
         [np.ravel(one).astype(np.float64) for one in step] for step in (first, last)
@@ -108,7 +108,9 @@ def _weight_ahead(first, last):
     alike = early @ late >= ALIKE * np.linalg.norm(early) * size > 0.0
     if not (alike and moved.any()):
         return 0.0
-    return float(FURTHER * size / np.linalg.norm(moved))
+    further, shrunk = FURTHER * size / np.linalg.norm(moved), early - late
+    to_the_end = (shrunk @ late) / (shrunk @ shrunk) if shrunk.any() else 0.0
+    return float(min(to_the_end, further) if to_the_end > 0.0 else further)
 
 
 def combined(weights, arrays):

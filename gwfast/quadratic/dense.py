@@ -298,12 +298,11 @@ def _size(problem, shape, itemsize, method, n_states):
     squares, plan, larger = n * n + m * m, n * m, max(n, m)
     symmetric = problem.x.symmetric and problem.y.symmetric
     # The buffer, and of an asymmetric cost products of both orientations; products that
-    # are kept, where no steps are followed only the reference; and the states.
+    # are kept; and the states.
     sides = 1 if symmetric else 2
     plans = sides + problem.is_fused + method.alternating + n_states
     updates = low_rank_update.suits(shape, symmetric, ALL)
-    follows = accelerates(problem, method)
-    plans += n_rooms(shape, itemsize, updates) if follows else updates
+    plans += n_rooms(shape, itemsize, updates, accelerates(problem, method))
     matrices = 0
     if copies_costs(problem, method, itemsize, shape):
         # The right factor is there a second time, as kernels read it.

@@ -63,12 +63,12 @@ class LowRankPart(NamedTuple):
         """``write(rows, out, plus)`` writes some rows, a slice, and those of a matrix
         that the part is added to, unless that is None, to `out`.
         """
-        vectors, others, n_threads = self.factors.bases
-        right = np.concatenate([self.right, others.T])
+        factors, n_threads = self.factors, self.factors.n_threads
+        right = np.concatenate([self.right, factors.others.T])
         packed = Panels(right, n_threads=n_threads)
 
         def write(rows, out, plus=None):
-            left = np.concatenate([vectors[rows], self.left[rows]], axis=1)
+            left = np.concatenate([factors.vectors[rows], self.left[rows]], axis=1)
             _products.matmul(left, packed, out, plus=plus, n_threads=n_threads)
 
         return write
@@ -81,8 +81,8 @@ class LowRankPart(NamedTuple):
 
     def rows(self, some):
         """A few rows, by their numbers."""
-        vectors, others, _ = self.factors.bases
-        return vectors[some] @ self.right + self.left[some] @ others.T
+        factors = self.factors
+        return factors.vectors[some] @ self.right + self.left[some] @ factors.others.T
 
     def dot(self, projections):
         """``<part, plan>`` of the plan with these `Projections`."""
@@ -107,9 +107,8 @@ class LeadingFactors:
     ----------
     values : (r,) ndarray
         Eigenvalues of `left`.
-    bases : tuple
-        Eigenvectors of `left` times their values, (n, r), those of `right`, (m, r), and
-        the number of threads.
+    vectors, others : (n, r) and (m, r) ndarrays
+        Eigenvectors of `left` times their values, and those of `right`.
     measured : (k,) ndarray of int
         The rows of products that are made whole.
     """
@@ -119,25 +118,24 @@ class LeadingFactors:
         (vectors, values), (others, weights) = pairs
         left, dtype = bilinear.matrices[0], bilinear.matrices[0].dtype
         self._left, self._right = bilinear.factors
-        self._n_threads, self.values = n_threads, values.astype(dtype)
+        self.n_threads, self.values = n_threads, values.astype(dtype)
         missed = square_lengths(left, n_threads) - vectors**2 @ values**2
         spread = range(0, len(left), max(len(left) // MEASURED, 1))
         self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
         # These rows of the matrix come along with the eigenvectors.
         some = stored(left[self.measured], n_threads)
         self._rows = np.ascontiguousarray(np.concatenate([vectors.T, some]), dtype)
-        self._vectors = np.ascontiguousarray(vectors * values, dtype)
-        self._others = np.ascontiguousarray(others, dtype)
+        self.vectors = np.ascontiguousarray(vectors * values, dtype)
+        self.others = np.ascontiguousarray(others, dtype)
         self._weights = weights.astype(dtype)
-        self.bases = self._vectors, self._others, n_threads
 
     def of(self, plan):
         """The `LowRankPart` of the product of a plan, and its `Projections`."""
         rank = len(self.values)
-        cols = self._times(plan, self._others)
+        cols = self._times(plan, self.others)
         made = self._times(self._rows, plan)
         left = self._times(self._left, cols)
-        left -= self._times(self._vectors, self._times(made[:rank], self._others))
+        left -= self._times(self.vectors, self._times(made[:rank], self.others))
         left *= self._weights
         product = self._times(made, self._right)
         part = LowRankPart(left, product[:rank], self)
@@ -146,7 +144,7 @@ class LeadingFactors:
     def _times(self, a, b):
         columns = b.m if isinstance(b, Panels) else b.shape[1]
         made = aligned_empty((len(a), columns), self._rows.dtype)
-        matrix_products.multiply(a, b, made, self._n_threads)
+        matrix_products.multiply(a, b, made, self.n_threads)
         return made
 
 

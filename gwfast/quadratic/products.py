@@ -80,7 +80,7 @@ class ProductOperator:
         self._updates = suits(bilinear.shape, bilinear.symmetric, mechanisms)
         itemsize = bilinear.matrices[0].dtype.itemsize
         self._slack = SLACK_FOLLOWED if followed and itemsize <= 4 else SLACK
-        most = n_rooms(bilinear.shape, itemsize, self._updates)
+        most = n_rooms(bilinear.shape, itemsize, self._updates, followed)
         self.memory = memory or ProductMemory(most)
         self._increments, self._outer = None, None
         self.is_whole, self.is_correction = True, False
@@ -242,11 +242,12 @@ class ProductOperator:
         self._outer = rows, cols
 
 
-def n_rooms(shape, itemsize, updates):
-    """Products that are kept as matrices, at most. Of many points in float32 that is
-    the reference where there are `updates`, else the last and the one before.
+def n_rooms(shape, itemsize, updates, followed):
+    """Products that are kept as matrices, at most: the reference where there are
+    `updates`, and the last ones where these are `followed`; of many points in float32
+    the reference does for both, or the last and the one before.
     """
     few = shape[0] * shape[1] < MIN_POINTS**2
-    if few or itemsize > 4:
+    if followed and (few or itemsize > 4):
         return DEPTH + 1
-    return 1 if updates else 2
+    return 1 if updates else 2 * followed

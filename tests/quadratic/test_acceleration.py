@@ -1,6 +1,8 @@
 """Anderson's acceleration: exact for linear iterations that contract, silent for
 others, and taken back where it was no good."""
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers.problems import cloud, distances, orthogonal
@@ -88,6 +90,15 @@ def test_saddles_are_left_faster_never_approached(eigenvalues):
     moved = combined(weights, [one for _, one in steps[-2:]]) - after
     assert ahead and moved @ (after - before) > 0
     assert np.linalg.norm(moved) <= FURTHER * np.linalg.norm(after - before) * 1.001
+
+
+def test_no_step_goes_further_than_where_the_last_two_vanish():
+    """Although the steps before say that the map may not contract."""
+    rates = np.array([0.6, 0.995])
+    points = np.array([1.0, 1e-3]) * rates ** np.arange(8)[:, None]
+    weights, ahead = lead_of(list(itertools.pairwise(points[:4])))
+    led = combined(weights, points[4 - len(weights) : 4])
+    assert ahead and abs(led[0]) < 0.01 * points[3, 0]
 
 
 def test_steps_after_a_move_count_as_much():

@@ -35,9 +35,9 @@ def costs(request):
     return random_cost(N, 0, symmetric=True), random_cost(M, 1, symmetric=True)
 
 
-def operator(costs, dtype, constant=None):
+def operator(costs, dtype, constant=None, **kind):
     bilinear = BilinearTerm(*(cost.astype(dtype) for cost in costs), True, 2)
-    return ProductOperator(bilinear, 2, constant)
+    return ProductOperator(bilinear, 2, constant, **kind)
 
 
 def applied(made, plan, epsilon, change=1.0):
@@ -127,7 +127,8 @@ def test_operators_that_take_turns_do_not_see_each_other(costs):
 @pytest.mark.parametrize("n_points", [60, N])
 def test_the_last_products_are_kept_and_combined(n_points):
     costs = [distances(cloud(n_points, 3, seed)) for seed in (0, 1)]
-    made, plan = operator(costs, np.float64), plan_of(2, n_points, n_points)
+    made = operator(costs, np.float64, followed=True)
+    plan = plan_of(2, n_points, n_points)
     plans = [near(plan, size) for size in (0.0, 1e-3, 2e-3)]
     for number, one in enumerate(plans):
         if not number:
