@@ -7,8 +7,8 @@ geometric mean and the worst of the times without it, as multiples of those with
 class of problems, and the objectives that are higher by more than a thousandth without
 it. Problems whose iterations and objective stay the same to the last digit do not use a
 mechanism: they count as 1.0, and are not among those that `use` it. A whole run takes
-half an hour on two cores; ``--json FILE`` keeps what was measured, and leaves out what the
-file has.
+half an hour on two cores; ``--json FILE`` keeps what was measured, and leaves out what
+the file has.
 """
 
 import argparse
