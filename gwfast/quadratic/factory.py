@@ -13,7 +13,6 @@ from .dense import Dense
 from .factored import Factored
 from .factored_free import FreeFactored
 from .methods import PGD
-from .placement import placed
 
 # See `solvers.levels`.
 Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
@@ -30,10 +29,11 @@ def is_factored(problem, method=PGD):
     return factors and method is PGD
 
 
-def placement_of(problem, method=PGD):
-    """The `Placement` in force that keeps the kernels of this problem, or None."""
-    takes = problem.is_plain and is_factored(problem, method)
-    return placed(problem) if takes else None
+def is_placed(problem, placement, method=PGD):
+    """Whether a `Placement`, if there is one, keeps the kernels of this problem."""
+    if placement is None or not (problem.is_plain and is_factored(problem, method)):
+        return False
+    return placement.takes(problem)
 
 
 def tiers(problem, method=PGD):
@@ -50,6 +50,7 @@ def linearize(
     precision=SINGLE,
     deadline=NEVER,
     mechanisms=ALL,
+    placement=None,
 ):
     """A `Linearization` of a problem, its state yet to be set.
 
@@ -66,13 +67,14 @@ def linearize(
         points either takes seconds.
     mechanisms : Mechanisms, default=ALL
         Those that it may use; a `Placement` uses all.
+    placement : Placement or None, default=None
+        What keeps the kernels of problems that it takes.
 
     Returns
     -------
     Linearization
     """
-    placement = placement_of(problem, method)
-    if placement is not None:
+    if is_placed(problem, placement, method):
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
         kind = Factored if problem.is_balanced else FreeFactored
@@ -92,7 +94,17 @@ def work(problem, *, method=PGD, itemsize=4):
     return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
 
 
-def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1):
+def nbytes(
+    problem,
+    tier,
+    n_threads,
+    *,
+    method=PGD,
+    shape=None,
+    itemsize=4,
+    n_states=1,
+    placement=None,
+):
     """Bytes that a solve in this tier takes beside the geometries.
 
     Parameters
@@ -107,6 +119,8 @@ def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_st
         Of the precision.
     n_states : int, default=1
         Solves that take turns.
+    placement : Placement or None, default=None
+        As in `linearize`.
 
     Returns
     -------
@@ -114,8 +128,7 @@ def nbytes(problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_st
         An upper bound, up to what an interpreter and its allocator keep (8 MB).
     """
     shape = problem.shape if shape is None else shape
-    placement = placement_of(problem, method)
-    if placement is not None:
+    if is_placed(problem, placement, method):
         return placement.nbytes(shape)
     if is_factored(problem, method):
         return factored.nbytes(problem, tier, n_threads, shape)

@@ -1,5 +1,6 @@
 """Where kernels of point clouds are kept: in this process, or wherever the `Placement`
-in force says. The room `distributed` has one; nothing here knows of it.
+in force says. The room `distributed` has one; nothing here knows of it. A solve asks
+once which is in force, where its options are made, and passes it down.
 """
 
 import contextlib
@@ -36,14 +37,12 @@ def placing(placement):
 
 def over(function, items):
     """``function(*item)`` of each of a list, by the `Placement` in force or here."""
-    placement = _IN_FORCE.get()
+    placement = in_force()
     if placement is None:
         return [function(*item) for item in items]
     return placement.map(function, items)
 
 
-def placed(problem):
-    """The `Placement` that keeps the kernels of a problem with factors, or None."""
-    placement = _IN_FORCE.get()
-    takes = placement is not None and placement.takes(problem)
-    return placement if takes else None
+def in_force():
+    """The `Placement` in force in this thread, or None."""
+    return _IN_FORCE.get()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from typing import Any
@@ -17,9 +16,8 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
-from ..quadratic.factory import Tier, is_factored, placement_of, work
+from ..quadratic.factory import Tier, is_factored, work
 from ..quadratic.methods import PGD, MethodName, as_method
-from ..quadratic.placement import placing
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
 from ..results.result import GWResult
@@ -291,10 +289,13 @@ def solve(problem, options):
     if options.is_exact:
         return _solve_exact(problem, options, began)
     method = as_method(options.method, problem, precision)
-    options = dataclasses.replace(options, method=method)
+    # Workers only take plain problems of point clouds, and what belongs to these.
+    shared = problem.is_plain and is_factored(problem, method)
+    placement = options.placement if shared else None
+    options = dataclasses.replace(options, method=method, placement=placement)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
-    kind = dict(method=method, itemsize=precision.itemsize)
+    kind = dict(method=method, itemsize=precision.itemsize, placement=placement)
     if start is None and not problem.is_balanced:
         # The balanced problem is solved beside it, where there is room for that.
         if min(needs(problem, threads, **kind).values()) > limit:
@@ -302,16 +303,13 @@ def solve(problem, options):
     kind["races"] = start is None
     tier = choose(problem, options.tier, limit, threads, **kind)
     # On other workers, or on more of them, a solve goes on.
-    placement = placement_of(problem, method) is not None
-    parts = dict(init=start, method=method, tier=tier, placement=placement)
+    placed = options.is_placed(problem)
+    parts = dict(init=start, method=method, tier=tier, placement=placed)
     checkpoint = opened(problem, options, **parts)
     options = dataclasses.replace(
         options, memory_limit=limit, tier=tier, checkpoint=checkpoint
     )
-    # Workers only take plain problems of point clouds, and what belongs to these.
-    shared = problem.is_plain and is_factored(problem, method)
-    here = contextlib.nullcontext() if shared else placing(None)
-    with here, single_threaded_blas(), reporting(options.progress) as report:
+    with single_threaded_blas(), reporting(options.progress) as report:
         if not checkpoint.is_new:
             report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
         try:
@@ -354,7 +352,7 @@ def _solve(problem, start, options, report):
         result = dataclasses.replace(result, candidates=candidates)
         result = second_look(problem, solution, result, options, report)
         return doubted(problem, result, untried)
-    whole = options.tier == "dense" and placement_of(problem, options.method) is None
+    whole = options.tier == "dense" and not options.is_placed(problem)
     if not whole and not isinstance(start, Product | Given):
         where = f"in tier {options.tier!r}" if options.tier != "dense" else "there"
         raise MemoryError(
@@ -377,7 +375,8 @@ def _has_levels(problem, options):
     """
     if options.method is not PGD or not (problem.is_balanced and is_factored(problem)):
         return False
-    room = needs(problem, options.threads(problem))[options.tier]
+    kind = dict(placement=options.placement)
+    room = needs(problem, options.threads(problem), **kind)[options.tier]
     return bool(level_sizes(problem, options.tier)) and room <= options.memory_limit
 
 

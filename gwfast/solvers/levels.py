@@ -124,6 +124,7 @@ def needs(
     races=True,
     n_states=1,
     smooth=True,
+    placement=None,
 ):
     """Bytes that a solve takes beside its input, by tier; or would with `scale` times
     as many points. Without `races` it is of one start, or of `n_states` on all points;
@@ -131,6 +132,7 @@ def needs(
     """
     shape = tuple(scale * points for points in problem.shape)
     kind = dict(method=method, shape=shape, itemsize=itemsize, n_states=n_states)
+    kind["placement"] = placement
     takes = {
         tier: nbytes(problem, tier, n_threads, **kind)
         for tier in tiers(problem, method)

@@ -274,11 +274,11 @@ def _best_of(problem, options, starts, prune):
     """`multistart` from starts that are checked, without its warning."""
     began, limits = time.perf_counter(), options.limits
     threads, deadline = options.threads(problem), limits.deadline
-    kept = dict(races=False, n_states=len(starts))
+    kept = dict(races=False, n_states=len(starts), placement=options.placement)
     choose(problem, "dense", as_memory_limit(None), threads, **kept)  # or refuse
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
-        linearization = linearize(problem, threads)
+        linearization = linearize(problem, threads, placement=options.placement)
         schedule = hurried(options.epsilon.resolve(linearization))
 
         def report(event):

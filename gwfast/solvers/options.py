@@ -7,7 +7,9 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import EpsilonLike, as_epsilon
-from ..quadratic.methods import Method
+from ..quadratic.factory import is_placed
+from ..quadratic.methods import PGD, Method
+from ..quadratic.placement import Placement, in_force
 from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
@@ -35,7 +37,8 @@ class SolveOptions:
     first levels of a race have the points with most mass, with "given" the first ones.
     `takes_zero` says that epsilon may be 0; `n_starts` is how many random starts there
     are, None as many as suit the size, and `balanced` is the start from the balanced
-    problem, where there is one already.
+    problem, where there is one already. `placement` is the `Placement` that is in force
+    where the options are made.
     """
 
     limits: Limits
@@ -55,6 +58,7 @@ class SolveOptions:
     callback: Callback | None = None
     progress: Progress = False
     mechanisms: Mechanisms = ALL
+    placement: Placement | None = dataclasses.field(default_factory=in_force)
 
     def __post_init__(self):
         object.__setattr__(self, "seed", as_count(self.seed, "seed", least=0))
@@ -95,6 +99,11 @@ class SolveOptions:
         if n_threads is None and few and not (searches or self.is_exact):
             return 1
         return resolve_n_threads(n_threads, team=False)
+
+    def is_placed(self, problem):
+        """Whether the kernels of the problem are kept by the `placement`."""
+        method = self.method if isinstance(self.method, Method) else PGD
+        return is_placed(problem, self.placement, method)
 
     def threads(self, problem):
         """How many threads the problem is worth."""

@@ -24,12 +24,13 @@ MAX_RATIO = 30.0
 ROUNDING = 1e-13
 
 
-def product_objective(problem, method):
+def product_objective(problem, method, placement=None):
     """Of the product plan, and its linear term: by sums over the costs of each side,
     where a linearization makes products of matrices.
     """
     if problem.is_plain and is_factored(problem, method):
-        return linearize(problem, 1, "tiled", method=method).start(), 0.0
+        kind = dict(method=method, placement=placement)
+        return linearize(problem, 1, "tiled", **kind).start(), 0.0
     penalty = problem.rule.penalty(*problem.rule.product())
     value = _quadratic(problem)
     if not problem.is_fused:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..problems.epsilon import as_epsilon
 from ..problems.low_rank import has_low_rank, low_rank_problem
-from ..quadratic.factory import is_factored, linearize, placement_of, work
+from ..quadratic.factory import is_factored, linearize, work
 from ..quadratic.stopping import Limits, Unjudged
 from ..results.candidates import Candidates
 from ..utils.deadline import OutOfTime
@@ -113,6 +113,7 @@ def search(problem, options, report, further=0.0, seeds=None):
         threads, tier = options.threads(part), options.tier if is_last else "dense"
         between = number > 0 and not is_last
         kept = dict(races=False, n_states=SECOND_LEVEL_STATES)
+        kept["placement"] = options.placement
         full = needs(part, threads, **kept)[tier] > options.memory_limit
         if between and (late or full):
             continue
@@ -178,6 +179,7 @@ class OfBalanced(Start):
             dtype="float32",
             memory_limit=limit,
             tier=choose(costs, "auto", limit, n_threads),
+            placement=None,
             checkpoint=NOT_KEPT,
             callback=None,
         )
@@ -196,7 +198,7 @@ def _linearized(problem, n_threads, tier, options):
     # The balanced problem that others begin with has been in float32.
     precision = SINGLE if problem.is_balanced else options.precision
     kind = dict(precision=precision, mechanisms=options.mechanisms)
-    return linearize(problem, n_threads, tier, **kind)
+    return linearize(problem, n_threads, tier, placement=options.placement, **kind)
 
 
 def _orders(problem, options, seeds):
@@ -256,7 +258,7 @@ def _has_fresh(standing, n_raced, part, options):
     arrays, here, where a kernel elsewhere needs no room.
     """
     room = 8.0 * part.shape[0] * part.shape[1] <= options.memory_limit
-    room = room or placement_of(part) is None
+    room = room or not options.is_placed(part)
     more = n_raced < max(part.shape) and room
     return more and not _is_settled(standing, n_raced, part)
 

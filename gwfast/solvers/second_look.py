@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from ..problems.epsilon import Schedule
-from ..quadratic.factory import is_factored, linearize, placement_of
+from ..quadratic.factory import is_factored, linearize
 from ..results.candidates import Candidates
 from ..results.status import Status
 from ..utils.deadline import OutOfTime
@@ -54,7 +54,7 @@ def has_room(problem, options):
     """Whether a second solve fits beside one: in float32, in the dense tier."""
     if options.tier != "dense" or options.precision is not SINGLE:
         return False
-    if placement_of(problem) is not None:
+    if options.is_placed(problem):
         return False
     once = needs(problem, options.threads(problem), races=False)["dense"]
     return 2 * once <= options.memory_limit

@@ -39,6 +39,7 @@ def descend(problem, start, options):
     checkpoint, plan = options.checkpoint, None
     kind = dict(method=options.method, precision=options.precision)
     kind |= dict(deadline=limits.deadline, mechanisms=options.mechanisms)
+    kind["placement"] = options.placement
     linearization = linearize(problem, threads, options.tier, **kind)
     epsilons = options.epsilon.resolve(linearization)
     limits.deadline.check()

@@ -124,7 +124,8 @@ class _Steps:
 def _large_to_small(problem, epsilons, options):
     """Pairs of an `Epsilon` and what it comes to for the problem in the end."""
     tier = "tiled" if is_factored(problem) else "dense"
-    linearization = linearize(problem, options.threads(problem), tier)
+    given = problem, options.threads(problem), tier
+    linearization = linearize(*given, placement=options.placement)
     pairs = [(one, one.resolve(linearization).last) for one in epsilons]
     return sorted(pairs, key=lambda pair: -pair[1])
 

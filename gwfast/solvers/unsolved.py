@@ -12,7 +12,7 @@ from .product_plan import product_objective
 
 def unsolved(problem, options):
     """The product plan as a `GWResult`, whose `n_outer` is 0."""
-    gw_cost, linear = product_objective(problem, options.method)
+    gw_cost, linear = product_objective(problem, options.method, options.placement)
     epsilon = options.epsilon
     last = epsilon.value
     if last is None:
