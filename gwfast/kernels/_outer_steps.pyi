@@ -3,12 +3,12 @@ from .arrays import Float64Array, FloatArray
 
 FIELDS: tuple[str, ...]
 MORE: int
-DECIDE: int
+SETTLED: int
 OTHERWISE: int
 
 def outer_steps(
-    left: FloatArray,
-    right: Panels,
+    factors: tuple[FloatArray, Panels],
+    others: tuple[FloatArray, Panels] | None,
     linear: FloatArray | None,
     plan: FloatArray,
     cost: FloatArray,
@@ -21,18 +21,25 @@ def outer_steps(
     rows: Float64Array,
     cols: Float64Array,
     steps: Float64Array,
+    done: int,
     epsilon: float,
-    change: float,
-    value: float = ...,
     *,
+    value: float = ...,
+    constant: float = 0.0,
+    settled: bool = False,
+    last: bool = False,
     fraction: float = 0.01,
     rough: float = ...,
+    exact: float = 0.0,
+    marginal: float = ...,
     least: float = 0.0,
-    most_inner: int = 100,
+    most_inner: int = 1000,
     peak: float = 60.0,
     drift: float = 25.0,
-    least_change: float = 0.0,
-    least_moved: float = 0.0,
-    tol: float = ...,
+    tol: float = 0.0,
+    floor: float = 0.0,
     rounding: float = 0.0,
-) -> tuple[int, int]: ...
+    frobenius: bool = False,
+    every: int = 1,
+    proximal: bool = False,
+) -> tuple[int, int, bool]: ...

@@ -11,8 +11,6 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
-from ._outer_steps import DECIDE, MORE, OTHERWISE
-
 
 class ColumnSums:
     def __init__(self, n, m, dtype=np.float32):
@@ -272,76 +270,6 @@ class Transport:
 
     def potentials(self):
         return tuple(self._potentials)
-
-
-def _scalings(kernel, p, q, aim, most):
-    u, v, error, done = np.ones(len(p)), np.ones(len(q)), np.inf, 0
-    while not error <= aim and done < most:
-        error = np.abs(u * (kernel @ v) - p).sum()
-        u = np.where(p > 0, p / (kernel @ v), 0.0)
-        v = np.where(q > 0, q / (kernel.T @ u), 0.0)
-        done += 1
-    return u, v, error, done
-
-
-def outer_steps(
-    left,
-    right,
-    linear,
-    plan,
-    cost,
-    f,
-    g,
-    p,
-    q,
-    row_cost,
-    col_cost,
-    rows,
-    cols,
-    steps,
-    epsilon,
-    change,
-    value=np.inf,
-    *,
-    fraction=0.01,
-    rough=np.inf,
-    least=0.0,
-    most_inner=100,
-    peak=60.0,
-    drift=25.0,
-    least_change=0.0,
-    least_moved=0.0,
-    tol=np.inf,
-    rounding=0.0,
-):
-    fused = 0.0 if linear is None else linear
-    for done, step in enumerate(steps):
-        exponents = (f[:, None] + g - cost) / epsilon
-        if exponents.max() > peak:
-            return done, OTHERWISE
-        aim, kernel = max(least, min(rough, fraction * change)), np.exp(exponents)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            u, v, error, n_inner = _scalings(kernel, p, q, aim, most_inner)
-            logs = np.log(u), np.log(v)
-        farthest = max(np.abs(one[one > -np.inf]).max() for one in logs)
-        if not error <= aim or farthest > drift:
-            return done, OTHERWISE
-        made = u[:, None] * kernel * v
-        rows[:], cols[:] = made.sum(axis=1), made.sum(axis=0)
-        missed = np.abs(rows - p).sum() + np.abs(cols - q).sum()
-        change, moved = np.abs(made - plan).sum(), np.linalg.norm(made - plan)
-        plan[:] = made
-        f += epsilon * logs[0]
-        g += epsilon * logs[1]
-        cost[:] = left @ plan @ right + fused
-        parts = rows @ row_cost + cols @ col_cost, (plan * cost).sum()
-        parts = *parts, (plan * fused).sum()
-        before, value = value, sum(parts)
-        step[:] = *parts, change, moved, missed, n_inner
-        rises = value > before + tol * abs(before) + rounding
-        if change <= max(least_change, missed) or moved <= least_moved or rises:
-            return done + 1, DECIDE
-    return len(steps), MORE
 
 
 class FrankWolfe:

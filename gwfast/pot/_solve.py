@@ -45,8 +45,13 @@ class FrobeniusChange(RelativeChange):
         exact = super().inner_tol(tol, rough, precision)
         return max(precision.inner_tol, min(exact, rough))
 
-    def may_end_at(self, tol):
-        return 0.0, tol
+    def in_kernel(self, limits, linearization, epsilon):
+        precision = linearization.precision
+        kind = dict(frobenius=True, every=LOOK_EVERY, least=precision.inner_tol)
+        exact = super().inner_tol(limits.tol, np.inf, precision)
+        floor = precision.rounding / epsilon
+        made = super().in_kernel(limits, linearization, epsilon)
+        return made and made | kind | dict(tol=limits.tol, exact=exact, floor=floor)
 
     def judge(self, seen):
         settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor

@@ -236,17 +236,23 @@ class Dense(Linearization):
     @property
     def is_small(self):
         n, m = self.problem.shape
-        plain = self._fixed and self.method is PGD and self.cost.products.is_plain
+        plain = self._fixed and self.cost.products.is_plain
         plain = plain and self.mechanisms.short_steps
         return plain and n * m * (n + m) <= MOST_WORK
 
-    def advance(self, most, epsilon, potentials, **options):
-        given = self.cost, self._terms, self.problem, self.precision, self.state
-        plan, *made = outer_steps(*given, most, epsilon, potentials, options)
-        if plan is not None:
-            self.state, self._change = plan, made[0][-1].update.change
+    def advance(self, *given):
+        terms = self.cost, self._terms, self.problem, self.precision
+        made = outer_steps(*terms, self.method.proximal, self.state, *given)
+        self.state, stepped, *_ = made
+        if stepped is not None:
+            self._change = stepped.update.change
             self.forget()
-        return made
+        return made[1:]
+
+    def objective_of(self, separable, product, half):
+        """The objective of a plan by its terms in units of `cost_scale`."""
+        unit = self.cost_scale
+        return self._terms.total(unit * separable, unit * product, unit * half, 1.0)
 
 
 def sample(shape, itemsize):

@@ -229,6 +229,12 @@ class BilinearTerm:
         """Both matrices, the right one transposed, as `multiply` takes them."""
         return self._orientations[0]
 
+    @property
+    def orientations(self):
+        """The `factors`, and those of the transposes; None where both are symmetric."""
+        first, *others = self._orientations
+        return first, others[0] if others else None
+
     def astype(self, dtype):
         """The same in another precision, with room of its own."""
         left, right = (matrix.astype(dtype) for matrix in self.matrices)

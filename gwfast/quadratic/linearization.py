@@ -159,32 +159,8 @@ class Linearization:
         """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
         return 0.0
 
-    def advance(self, most, epsilon, potentials, *, change, value, **options):
-        """Make up to so many iterations from the state, where that `is_small`.
-
-        Parameters
-        ----------
-        most : int
-        epsilon : float
-            In units of `cost_scale`, as all that is an objective.
-        potentials : Potentials
-            To begin with.
-        change : float
-            By the last iteration, relatively.
-        value : float
-            What this returned of the iteration before; infinite of none.
-        options
-            Those of `kernels._outer_steps`.
-
-        Returns
-        -------
-        list of Stepped
-            Potentials and marginals are those of the last, of each.
-        int
-            MORE, DECIDE or OTHERWISE, see there.
-        float
-            The objective, as it is there.
-        """
+    def advance(self, rows, done, epsilon, potentials, options):
+        """Iterate by the kernel of `ShortSteps`, where the linearization `is_small`."""
 
     def drop_truncation(self):
         """Do without the part of the kernel that turned out to be too small."""

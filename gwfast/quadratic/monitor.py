@@ -13,6 +13,7 @@ from .cycles import Cycles
 from .inner_schedule import InnerSchedule
 from .stopping import (
     STALLED_AFTER,
+    UNSTABLE,
     Seen,
     has_stalled,
     is_low,
@@ -22,10 +23,6 @@ from .stopping import (
 
 # Largest change of a plan that may be rounding and still counts as none.
 MAX_ROUNDED = 0.01
-# Rounding of a plan from which on a step may leave a fixed point that the last one came
-# near by chance: at so small an epsilon what is next to nothing grows to everything in
-# an iteration. A small change has to be followed by another.
-UNSTABLE = 1e-3
 # Iterations of which a plan has to be the lowest before proximal steps that lead too
 # far are damped: they wander, without a period. Of 200 random semi-relaxed problems of
 # up to 12 points 1 ended above POT's loss with 20 of them, none with 200.

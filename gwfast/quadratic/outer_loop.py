@@ -23,7 +23,6 @@ from .methods import PGD, step_of
 from .monitor import Monitor
 from .short_steps import ShortSteps
 from .solution import Solution
-from .stopping import LOOK_EVERY
 
 
 class OuterLoop:
@@ -79,7 +78,7 @@ class OuterLoop:
         self._step = step_of(method, linearization)
         self._monitor = Monitor(linearization, epsilons)
         self._accelerator = Accelerator(linearization)
-        self._short_steps = ShortSteps(linearization, self._monitor.schedule)
+        self._short_steps = ShortSteps(linearization)
 
     @classmethod
     def restored(cls, linearization, saved, *, method=PGD):
@@ -139,9 +138,9 @@ class OuterLoop:
         Solution
         """
         began, status = time.perf_counter() - self.seconds, None
-        at_once = LOOK_EVERY if callback is None and save is None else 1
+        single = callback is not None or save is not None
         while status is None:
-            stepped, status = self._take_short_steps(limits, began, callback, at_once)
+            stepped, status = self._take_short_steps(limits, began, single, callback)
             if stepped is None:
                 stepped, status = self._iterate(limits, began, callback)
             if save is not None and status is None:
@@ -172,11 +171,9 @@ class OuterLoop:
         how = dict(thorough=thorough, late=late)
         return stepped, self._judge(stepped, limits, gw_before, callback, **how)
 
-    def _judge(
-        self, stepped, limits, gw_before, callback, *, thorough, late, alone=True
-    ):
+    def _judge(self, stepped, limits, gw_before, callback, *, thorough, late):
         """See whether the last iteration ends the loop, and why, and go on from where
-        the last ones lead if each was made `alone`.
+        the last ones lead.
         """
         ended = None
         if callback is not None and self._stops(callback, stepped):
@@ -187,10 +184,8 @@ class OuterLoop:
         accelerator, given = self._accelerator, (stepped, gw_before, limits)
         how = dict(led=accelerator.trial is not None, thorough=thorough, ended=ended)
         verdict = self._monitor.judge(self.history, self._moves, *given, **how)
-        if verdict.damped:
-            self._short_steps.stop()
         if verdict.status is None:
-            if verdict.follows and alone:
+            if verdict.follows:
                 # The last iteration that the limit allows could not be taken back.
                 further = len(self.history) + 1 < limits.max_outer
                 failed = accelerator.advance(self.change, stepped.error, further)
@@ -200,44 +195,45 @@ class OuterLoop:
                 accelerator.reset()
         return verdict.status
 
-    def _take_short_steps(self, limits, began, callback, at_once):
-        """Make iterations up to the first that is to be looked at, so many at once at
-        most; returns what the last did, or None where there are none, and a status if
-        it was the last of all.
+    def _take_short_steps(self, limits, began, single, callback):
+        """Make as many iterations as a kernel can, or a single one; returns what the
+        last has done, None where there are none, and a status if it ends the loop.
         """
-        n_done = len(self.history)
-        epsilon = self.epsilons.at(n_done)
-        judging = self._monitor.settled or self._accelerator.trial is not None
-        if judging or epsilon != self.epsilons.last:
+        epsilon, n_done = self.epsilons.at(len(self.history)), len(self.history)
+        if epsilon != self.epsilons.last or limits.deadline.passed():
             return None, None
-        given = n_done, limits, epsilon, self.potentials, self.change, at_once
-        steps, decides = self._short_steps.take(*given)
-        for stepped in steps:
-            self._record(stepped, epsilon, began)
-        if not steps:
-            return None, None
-        self._accelerator.reset()
-        self._monitor.cycles.clear()
-        if decides:
-            known = limits, self.history[-2].gw_cost, callback
-            how = dict(thorough=False, late=False, alone=False)
-            return steps[-1], self._judge(steps[-1], *known, **how)
-        stops = callback is not None and self._stops(callback, steps[-1])
-        return steps[-1], Status.STOPPED if stops else None
+        at = self.linearization
+        unit = in_units(epsilon, at.cost_scale, at.precision)
+        given = n_done, limits, unit, self.potentials, single
+        steps, stepped, status = self._short_steps.take(*given)
+        for gw_cost, change, moved, error, n_inner in steps:
+            self._add(epsilon, began, gw_cost, change, moved, error, n_inner)
+        if stepped is not None:
+            self.potentials = stepped.solution.potentials
+            if callback is not None and self._stops(callback, stepped):
+                status = Status.STOPPED
+            elif status is None and limits.deadline.passed():
+                status = Status.TIME_LIMIT
+        return stepped, status
 
     def _record(self, stepped, epsilon, began):
         update, self.potentials = stepped.update, stepped.solution.potentials
-        self.gw_cost, self.change = update.gw_cost, update.change
         self.update_seconds = stepped.seconds
-        self._moves.append(update.moved)
+        given = update.gw_cost, update.change, update.moved, stepped.marginal_error
+        self._add(epsilon, began, *given, stepped.n_inner)
+
+    def _add(self, epsilon, began, gw_cost, change, moved, error, n_inner):
+        """Add an iteration to the history."""
+        self.gw_cost, self.change = gw_cost, change
+        self._moves.append(moved)
         self.history.append(
             OuterStep(
                 iteration=len(self.history) + 1,
-                gw_cost=update.gw_cost,
+                gw_cost=gw_cost,
                 epsilon=epsilon,
-                change=update.change,
-                marginal_error=stepped.marginal_error,
-                n_inner=stepped.n_inner,
+                change=change,
+                marginal_error=error,
+                n_inner=n_inner,
                 seconds=time.perf_counter() - began,
             )
         )

@@ -100,9 +100,8 @@ class ProductOperator:
 
     @property
     def is_plain(self):
-        """Whether all products are made of symmetric matrices themselves."""
-        near = self._updates or self._increments is not None
-        return self.bilinear.symmetric and not near
+        """Whether all products are made of the matrices themselves."""
+        return not (self._updates or self._increments is not None)
 
     def use_increments(self, products, made):
         """Make products near whole ones by those of a lower precision, which are taken,

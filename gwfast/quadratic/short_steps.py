@@ -1,163 +1,158 @@
-"""Outer iterations of small problems between which there is nothing to decide, made
-many in one call (kernels/_outer_steps.pyx): calls from Python for each would take
-longer than all that they do. The outer loop makes the others, the first among them, and
-looks at the last of each row.
+"""Outer iterations of small problems, all of them in one call of a kernel
+(kernels/_outer_steps.pyx): calls from Python for each would take longer than all that
+an iteration does. What the kernel cannot solve, the outer loop does.
 """
 
 import numpy as np
 
 from ..kernels import _outer_steps
-from ..kernels._outer_steps import DECIDE, MORE, OTHERWISE
+from ..kernels._outer_steps import OTHERWISE, SETTLED
 from ..linear.log_domain import Potentials
-from ..linear.sinkhorn_solver import MARGIN, LinearSolution, in_units
-from .acceleration import MAX_CHANGE
+from ..linear.sinkhorn_solver import MARGIN, LinearSolution
+from ..results.status import Status
 from .linearization import Update
 from .methods import Stepped
-from .stopping import LOOK_EVERY
 
 # Sinkhorn iterations of one linear problem. Longer ones are over-relaxed, elsewhere.
-MOST_INNER = 64
-# The mean factor of the change from one iteration to the next from which on
-# acceleration does better; and iterations before which a large one need not fall.
-PAYS, EARLY = 0.8, 30
+MOST_INNER = 200
+# Iterations of one call, at most: only in between are deadlines looked at.
+AT_ONCE = 100
 
 
 class ShortSteps:
-    """Takes such iterations for an outer loop, in rows of up to `LOOK_EVERY`. How many
-    of a row are made at once is seen nowhere in what comes of them.
+    """The first iterations of an outer loop, up to the first one that needs more than
+    the kernel can do.
 
     Parameters
     ----------
-    linearization : Linearization
-    schedule : InnerSchedule
+    linearization : Dense
+        With its state set.
     """
 
-    def __init__(self, linearization, schedule):
-        self._linearization, self._schedule = linearization, schedule
-        self._pays = linearization.is_small
-        # Whether since the last regular look a row has ended for one, in vain.
-        self._looked = False
-        # Of the row that has begun, if one has: iterations and change before it, and
-        # the objective after the last iteration as the kernel has it.
-        self._begun, self._value = None, float("inf")
+    def __init__(self, linearization):
+        self._linearization, self._pays = linearization, linearization.is_small
+        # A row of the kernel's for each iteration, and whether the last has settled
+        # but for its marginals.
+        self._rows, self._done, self._settled = (
+            np.empty((0, len(_outer_steps.FIELDS))),
+            0,
+            False,
+        )
 
-    def stop(self):
-        """Leave all iterations from now on to the loop."""
-        self._pays = False
-
-    def take(self, done, limits, epsilon, potentials, change, at_once=LOOK_EVERY):
-        """Iterate until there is something to decide, or the next iteration is one to
-        be looked at, or the last that the limit allows.
+    def take(self, n_before, limits, epsilon, potentials, single):
+        """Iterate as far as the kernel can and the limits allow.
 
         Parameters
         ----------
-        done : int
-            Iterations so far.
+        n_before : int
+            Iterations of the loop so far.
         limits : Limits
         epsilon : float
-            Of all these iterations.
-        potentials : Potentials
-        change : float
-            By the last iteration, relatively.
-        at_once : int, default=LOOK_EVERY
-            How many are made at most; the row may then go on.
+            Of all these iterations, in units of the costs.
+        potentials : Potentials or None
+        single : bool
+            Whether to make one iteration only.
 
         Returns
         -------
-        list of Stepped
-            None where the next iteration is to be made otherwise.
-        bool
-            Whether the last is one to be looked at.
+        list of tuple
+            Of each iteration ``gw_cost, change, moved, error, n_inner``.
+        Stepped or None
+            The last one.
+        Status or None
+            Why the loop ends with it.
         """
-        since = (done - 1) % LOOK_EVERY
-        most = min(LOOK_EVERY - 1 - since, limits.max_outer - done - 1)
-        if not (self._pays and done) or most < 1 or limits.deadline.passed():
-            self._begun = None
-            return [], False
-        if self._begun is None:
-            self._begun, self._value = (done, change), float("inf")
-            self._looked = self._looked and since > 0
-        linearization = self._linearization
-        given = linearization.cost_scale, linearization.precision
-        steps, status, self._value = linearization.advance(
-            min(most, at_once),
-            in_units(epsilon, *given),
-            potentials,
-            change=change,
-            value=self._value,
-            **self._options(limits),
-        )
-        if status != MORE or len(steps) == most:
-            self._end(done, steps, status)
-        return steps, status == DECIDE
-
-    def _end(self, done, steps, status):
-        """End the row with these steps, before which there were so many."""
-        (before, change), self._begun = self._begun, None
-        self._looked = self._looked or status == DECIDE
-        # A linear problem that takes another solver, as the next ones will.
+        judged = limits.rule.in_kernel(limits, self._linearization, epsilon)
+        begins = n_before == self._done
+        if not (self._pays and begins and judged) or n_before >= limits.max_outer:
+            self._pays = False
+            return [], None, None
+        done = self._done
+        most = min(1 if single else AT_ONCE, limits.max_outer - done)
+        self._make_room(done + most)
+        made = self._advance(done + most, epsilon, potentials, limits, judged)
+        stepped, self._done, status, self._settled = made
         self._pays = status != OTHERWISE
-        if self._pays:
-            done, after = done + len(steps), steps[-1].update.change
-            early = after > MAX_CHANGE and done <= EARLY
-            self._pays = early or after <= PAYS ** (done - before) * change
+        if self._done == done:
+            return [], None, None
+        ended = Status.CONVERGED if status == SETTLED else None
+        if ended is None and self._done >= limits.max_outer:
+            ended = Status.MAX_OUTER
+        rows = self._rows[done : self._done].tolist()
+        total = self._linearization.objective_of
+        steps = [(total(*row[:3]), *row[3:6], int(row[6])) for row in rows]
+        return steps, stepped, ended
 
-    def _options(self, limits):
-        """When inner iterations end, and when these do."""
-        linearization = self._linearization
-        fraction, rough, least, most = self._schedule.bounds(limits)
-        ends = (0.0, 0.0) if self._looked else limits.rule.may_end_at(limits.tol)
-        rounding = linearization.precision.cost_rounding * linearization.magnitude
-        return dict(
-            fraction=MARGIN * fraction,
-            rough=MARGIN * rough,
-            least=MARGIN * least,
-            most_inner=min(most, MOST_INNER),
-            least_change=ends[0],
-            least_moved=ends[1],
-            tol=limits.tol,
-            rounding=rounding / linearization.cost_scale,
+    def _make_room(self, most):
+        if len(self._rows) < most:
+            rows = np.empty((2 * most, len(_outer_steps.FIELDS)))
+            rows[: self._done] = self._rows[: self._done]
+            self._rows = rows
+
+    def _advance(self, most, epsilon, potentials, limits, judged):
+        at = self._linearization
+        options = dict(
+            last=most >= limits.max_outer,
+            settled=self._settled,
+            fraction=MARGIN * at.inner_fraction,
+            rough=MARGIN * at.precision.rough,
+            marginal=limits.marginal_tol,
+            most_inner=min(limits.max_inner, MOST_INNER),
+            **judged,
         )
+        return at.advance(self._rows[:most], self._done, epsilon, potentials, options)
 
 
 def outer_steps(
-    at, terms, problem, precision, plan, most, epsilon, potentials, options
+    at,
+    terms,
+    problem,
+    precision,
+    proximal,
+    plan,
+    rows,
+    done,
+    epsilon,
+    potentials,
+    options,
 ):
-    """See `Linearization.advance`, from a plan whose `PlanCost` is given; the new plan
-    comes first, None if there is none.
+    """The kernel's iterations from a plan whose `PlanCost` is `at`: the plan that they
+    lead to, the last `Stepped`, and what the kernel returns.
     """
     cost, unit, fused = at.buffer.array, terms.cost_scale, terms.fused
     if not at.is_there:
         at.buffer.take()
-        at.fill(cost, options["change"], epsilon)
-    made, f, g = plan.copy(), potentials.f.copy(), potentials.g.copy()
-    rows, cols = np.empty(len(f)), np.empty(len(g))
-    steps = np.empty((most, len(_outer_steps.FIELDS)))
-    done, status = _outer_steps.outer_steps(
-        *terms.bilinear.factors,
+        at.fill(cost, 1.0, epsilon)
+    made, separable = plan.copy(), (at.row_cost / unit, at.col_cost / unit)
+    if potentials is None:
+        # No exponent is above zero, and in each row one is zero.
+        f, g = cost.min(axis=1).astype(np.float64), np.zeros(len(problem.q))
+    else:
+        f, g = potentials.f.copy(), potentials.g.copy()
+    sums, constant = (np.empty(len(f)), np.empty(len(g))), 0.0
+    if fused is not None:
+        constant = fused.separable / unit
+    value = sum(rows[done - 1, :3].tolist()) + constant if done else np.inf
+    n_done, status, settled = _outer_steps.outer_steps(
+        *terms.bilinear.orientations,
         fused and fused.matrix,
-        *(made, cost, f, g, problem.p, problem.q),
-        *(at.row_cost / unit, at.col_cost / unit, rows, cols, steps),
+        *(made, cost, f, g, problem.p, problem.q, *separable, *sums, rows, done),
         epsilon,
         peak=precision.peak,
         drift=precision.drift,
+        value=value,
+        constant=constant,
+        proximal=proximal,
         **options,
     )
-    if not done:
+    if n_done == done:
         at.take(plan, at.standing()[:2])
-        return None, [], status, options["value"]
-    at.take(made, (rows, cols))
-    solved = Potentials(f, g), rows, cols
-    rows = [_stepped(one, terms, *solved) for one in steps[:done].tolist()]
-    return made, rows, status, sum(steps[done - 1, :3].tolist())
-
-
-def _stepped(step, terms, potentials, rows, cols):
-    """What a row of `steps` says, with potentials and marginals of the last."""
-    separable, product, half = (terms.cost_scale * one for one in step[:3])
-    change, moved, error, n_inner = step[3:]
+        return plan, None, n_done, status, settled
+    at.take(made, sums)
+    separable, product, half, change, moved, error, n_inner = rows[n_done - 1].tolist()
     # Where marginals are fixed the mass is one.
-    gw_cost = terms.total(separable, product, half, 1.0)
-    update = Update(gw_cost, change, rows, cols, moved, bilinear=product - half)
-    solution = LinearSolution(potentials, None, int(n_inner))
-    return Stepped(None, solution, update, int(n_inner), error, error, 0.0)
+    gw_cost = terms.total(*(unit * one for one in (separable, product, half)), 1.0)
+    update = Update(gw_cost, change, *sums, moved, bilinear=unit * (product - half))
+    solution = LinearSolution(Potentials(f, g), None, int(n_inner))
+    stepped = Stepped(None, solution, update, int(n_inner), error, error, 0.0)
+    return made, stepped, n_done, status, settled

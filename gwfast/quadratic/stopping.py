@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 from typing import NamedTuple
 
+import numpy as np
+
 from ..utils.deadline import NEVER, Deadline
 from ..utils.precision import FloatPrecision
 from ..utils.validation import as_count, as_positive
@@ -12,9 +14,12 @@ from ..utils.validation import as_count, as_positive
 STALLED_AFTER = 20
 # Factor by which a change is clearly smaller than another.
 CLEARLY = 0.8
-# Of small problems the first iteration is looked at, and each of so many after it at
-# least; POT looks at these, and at no others.
+# POT looks at the first iteration, and at each of so many after it, at no others.
 LOOK_EVERY = 10
+# Rounding of a plan from which on a step may leave a fixed point that the last one came
+# near by chance: at so small an epsilon what is next to nothing grows to everything in
+# an iteration. A small change has to be followed by another.
+UNSTABLE = 1e-3
 
 
 class Seen(NamedTuple):
@@ -45,11 +50,20 @@ class RelativeChange:
         # the next.
         return max(3 * tol, precision.inner_tol)
 
-    def may_end_at(self, tol):
-        """Relative change of the plan, and Frobenius norm of that, at which a loop may
-        have settled.
+    def in_kernel(self, limits, linearization, epsilon):
+        """The rule as `kernels._outer_steps` takes it, for that epsilon in units of the
+        costs; None where that kernel cannot judge by it.
         """
-        return tol, 0.0
+        precision = linearization.precision
+        floor = precision.rounding / epsilon
+        if floor > UNSTABLE:
+            return None
+        rounding = precision.cost_rounding * linearization.magnitude
+        return dict(
+            tol=max(limits.tol, floor),
+            exact=self.inner_tol(limits.tol, np.inf, precision),
+            rounding=rounding / linearization.cost_scale,
+        )
 
     def judge(self, seen):
         """Whether the loop has settled, and whether acceleration would hide it."""
@@ -65,8 +79,8 @@ class Unjudged(RelativeChange):
     def inner_tol(self, tol, rough, precision):
         return rough
 
-    def may_end_at(self, tol):
-        return 0.0, 0.0
+    def in_kernel(self, limits, linearization, epsilon):
+        return None
 
     def judge(self, seen):
         return seen.change <= seen.precision.inner_tol, False
