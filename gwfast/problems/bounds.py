@@ -1,9 +1,9 @@
 """Lower bounds of Gromov-Wasserstein costs that need no plan (Memoli, Foundations of
 Computational Mathematics, 2011, section 6), under the squared loss.
 
-Both are transport between distributions on a line. Where quantile functions are
-averaged over equal parts of the mass, what is left of the distance between two of them
-is a lower bound of it (Jensen), and that of all pairs of spaces is one product.
+Both bounds are optimal transport between distributions on a line. Quantile functions
+averaged over equal parts of the mass have smaller distances (Jensen), so the bounds
+stay bounds, and those of all pairs of spaces are one product of matrices.
 """
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy as np
 from ..utils.types import Float64Array
 from .geometry import DenseCost
 
-# Equal parts of the mass.
+# Number of equal parts of the mass.
 PARTS = 128
 
 
 def signature(side: DenseCost, masses: Float64Array) -> Float64Array:
-    """Means (2, `PARTS`) of the quantile functions of what costs are, and of what their
-    root mean squares from point to point (the eccentricities) are.
+    """Means (2, `PARTS`), over equal parts of the mass, of the quantile functions of
+    the costs and of the eccentricities, the root mean square cost of each point.
     """
     costs = np.asarray(side.matrix, dtype=np.float64)
     spread = np.sqrt(np.square(costs) @ masses)
@@ -28,14 +28,14 @@ def signature(side: DenseCost, masses: Float64Array) -> Float64Array:
 
 
 def lower_bounds(signatures: list[Float64Array]) -> Float64Array:
-    """Of the cost of each pair of spaces, (N, N), by their `signature`: the larger of
-    Memoli's second and first bound, up to rounding.
+    """Lower bounds (N, N) of the costs of all pairs of spaces by their `signature`: the
+    larger of Memoli's first and second bound, up to rounding.
     """
     made = np.zeros((len(signatures),) * 2)
     for kind in np.swapaxes(np.asarray(signatures), 0, 1):
         squares = np.square(kind).sum(axis=1)
         found = squares[:, None] + squares - 2 * kind @ kind.T
-        # What rounding may have added.
+        # Rounding must not raise a bound.
         found -= 1e-12 * (squares[:, None] + squares)
         np.maximum(made, found / kind.shape[1], out=made)
     return made

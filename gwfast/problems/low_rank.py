@@ -1,9 +1,8 @@
-"""Matrices of costs by their largest eigenvalues: what the first iterations on many
-points need of them, at a fraction of the price: the low-rank warm start.
+"""Low-rank approximations of cost matrices, for the low-rank warm start: the first
+iterations on many points at a fraction of the price.
 
-Plans of early iterations are smooth, and what they see of costs between points are the
-leading eigenvectors; distances have few that matter. Where a problem ends is then for
-the matrices themselves to say.
+Plans of early iterations are smooth, so that only the leading eigenvectors of the costs
+matter; distances have few of these. The last iterations use the matrices themselves.
 """
 
 import numpy as np
@@ -20,16 +19,16 @@ from .losses import LOSSES
 RANK = 128
 # Points a side below which products of the whole matrices are as fast.
 MIN_POINTS = 600
-# What is left out of the costs is at most this fraction of their deviations from their
-# mean, in the Frobenius norm; otherwise there is no low-rank warm start.
+# Largest part of the costs, in the Frobenius norm of their deviations from the mean,
+# that a low-rank warm start may leave out.
 MAX_LEFT_OUT = 0.35
-# In place of a length of zero.
+# Replaces a length of zero in a quotient.
 TINY = 1e-30
 
 
 class LeadingCost(LowRankCost):
-    """The leading eigenvectors of a symmetric matrix of costs. Of the costs, less
-    `shift`, these do not make up the fraction `left_out`, in the Frobenius norm.
+    """Costs less `shift` by the leading eigenvectors of their symmetric matrix;
+    `left_out` is the fraction of the Frobenius norm that is missing.
     """
 
     def __init__(self, cost, shift, n_threads):
@@ -43,13 +42,13 @@ class LeadingCost(LowRankCost):
 
 
 class LeadingSpan:
-    """What the leading eigenvectors of symmetric costs span, and the vector of ones:
-    of the costs less any number.
+    """The span of the leading eigenvectors of symmetric costs and of the vector of
+    ones, which holds those of the costs less any number.
 
     Attributes
     ----------
     unit : float
-        Of the costs.
+        Unit of the costs.
     """
 
     def __init__(self, cost, n_threads):
@@ -63,8 +62,8 @@ class LeadingSpan:
         self._square = square_lengths(matrix, n_threads).sum()
 
     def eigenpairs(self, shift):
-        """Those of the costs less `shift`, in their unit: float32 vectors (n, RANK) and
-        float64 values (RANK,); and the Frobenius norm of all.
+        """Eigenpairs of the costs less `shift`, in `unit`: float32 vectors (n, RANK)
+        and float64 values (RANK,); and the Frobenius norm of these costs.
         """
         more = (self._mean - shift) / self.unit
         ones = self._vectors.sum(axis=0, dtype=np.float64)
@@ -74,12 +73,12 @@ class LeadingSpan:
         return self._vectors @ vectors.astype(np.float32), values, size
 
     def basis(self, rank):
-        """Orthonormal columns (n, rank) of ones and of the largest eigenvectors."""
+        """Orthonormal columns (n, rank) that span ones and leading eigenvectors."""
         return _with_ones(self._vectors[:, : rank - 1])
 
     def centered(self):
-        """Float64 values (RANK,) and float32 vectors (n, RANK) of the costs centered
-        along both axes.
+        """Eigenvalues (RANK,) in float64 and eigenvectors (n, RANK) in float32 of the
+        costs centered along both axes.
         """
         ones = self._vectors.sum(axis=0, dtype=np.float64) / len(self._vectors) ** 0.5
         away = np.eye(len(ones)) - np.outer(ones, ones)
@@ -88,12 +87,12 @@ class LeadingSpan:
 
 
 def leading_span(cost, n_threads):
-    """The `LeadingSpan` of a symmetric `DenseCost`, which is made once."""
+    """The `LeadingSpan` of a symmetric `DenseCost`, cached by it."""
     return cost.once("leading span", lambda: LeadingSpan(cost, n_threads))
 
 
 def has_low_rank(problem, shape):
-    """Whether low-rank costs are looked for, with that many points."""
+    """Whether a problem of that shape tries low-rank costs."""
     sides = problem.x, problem.y
     return (
         min(shape) >= MIN_POINTS
@@ -104,7 +103,7 @@ def has_low_rank(problem, shape):
 
 
 def low_rank_problem(problem, n_threads):
-    """The problem with low-rank costs, or None where these would not do."""
+    """The problem with low-rank costs, or None where these leave out too much."""
     sides = problem.x, problem.y
     if not has_low_rank(problem, problem.shape):
         return None
@@ -120,9 +119,9 @@ def low_rank_problem(problem, n_threads):
 
 
 def leading_eigenpairs(matrix, rank, n_threads, span=None):
-    """Float32 vectors (n, rank) and float64 values (rank,), about the largest of a
-    symmetric matrix with entries of order one, an array or `Shifted`: of those that the
-    `LeadingSpan` of the same costs, in whatever units, has, if that is given.
+    """Approximate leading eigenvectors (n, rank) in float32 and eigenvalues (rank,) in
+    float64 of a symmetric matrix with entries of order one, an array or `Shifted`;
+    within the `LeadingSpan` of the same costs, in any units, if that is given.
     """
     if not isinstance(matrix, Shifted):
         matrix = np.asarray(matrix, np.float32)
@@ -134,8 +133,8 @@ def leading_eigenpairs(matrix, rank, n_threads, span=None):
 
 
 def _random_basis(matrix, rank, n_threads):
-    """Columns that about span so many leading eigenvectors: a power of the matrix on
-    random ones (Halko, Martinsson and Tropp, SIAM Review 2011).
+    """Columns that nearly span so many leading eigenvectors: a power of the matrix
+    times random columns (Halko, Martinsson and Tropp, SIAM Review 2011).
     """
     rng = np.random.default_rng(0)
     basis = rng.standard_normal((len(matrix), rank), dtype=np.float32)
@@ -146,25 +145,25 @@ def _random_basis(matrix, rank, n_threads):
 
 
 def _with_ones(basis):
-    """Orthonormal columns that span these and ones, which come first."""
+    """Orthonormal columns that span ones, which come first, and the basis."""
     return _orthonormal(np.hstack([np.ones((len(basis), 1), np.float32), basis]))
 
 
 def _orthonormal(basis):
-    # In float32, as NumPy's does not.
+    # SciPy's stays in float32, NumPy's does not.
     given = dict(mode="economic", overwrite_a=True, check_finite=False)
     return np.ascontiguousarray(scipy.linalg.qr(basis, **given)[0])
 
 
 def _eigenpairs_in(basis, matrix, n_threads):
-    """The best that orthonormal columns span (Rayleigh and Ritz)."""
+    """Eigenpairs of the matrix restricted to orthonormal columns (Rayleigh-Ritz)."""
     core = basis.T @ _times(matrix, basis, n_threads)
     values, vectors = np.linalg.eigh((core + core.T).astype(np.float64) / 2)
     return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values
 
 
 def square_lengths(matrix, n_threads):
-    """Of the rows of a matrix, an array or `Shifted`, float64."""
+    """Squared lengths of the rows of an array or `Shifted`, float64."""
     lengths = np.empty(len(matrix))
     for rows in row_blocks(*matrix.shape):
         some = stored(matrix[rows], n_threads)
@@ -173,7 +172,7 @@ def square_lengths(matrix, n_threads):
 
 
 def stored(rows, n_threads):
-    """An array as it is, or `Shifted` as one."""
+    """Rows as an array; those of `Shifted` are computed."""
     if not isinstance(rows, Shifted):
         return rows
     made = aligned_empty(rows.shape)

@@ -1,11 +1,11 @@
 """Anderson's acceleration of outer iterations (D. G. Anderson, J. ACM 1965).
 
-The point at which the steps of a linear map vanish is found whether the map contracts
-there or not, so it may be a saddle that the iteration is about to leave. The state goes
-there only if the last steps say that the map contracts; where it does so slowly that
-saves most. Where they do not, but the last two are alike, as past saddles for tens of
-iterations, the state goes some more such steps at once. A move is taken back if the
-change grows by too much.
+The fixed point of a linear map is found from its steps whether the map contracts there
+or not, so it may be a saddle that the iteration is about to leave. The state moves to
+it only if the last steps show a contraction; slow contractions gain most. Where the
+last steps show none, but the last two are alike, as they are past a saddle for tens of
+iterations, the state moves several such steps ahead. A move is undone if the change
+grows by too much.
 """
 
 from typing import NamedTuple
@@ -15,32 +15,32 @@ from scipy.linalg import lapack
 
 from ..utils.blocks import CACHED_BYTES, row_blocks
 
-# Steps that are looked at beside the last.
+# Steps before the last one that are used.
 DEPTH = 5
-# Largest eigenvalue of what is known of the map's derivative at which its fixed point
-# is trusted, and largest sum of the absolute values of coefficients.
+# Largest eigenvalue of the known part of the map's derivative with which its fixed
+# point is trusted, and largest sum of the absolute weights.
 MAX_EIGENVALUE, MAX_COEFFICIENTS = 0.99, 100.0
-# Least cosine between steps that are alike, and how many more of them are gone at once.
-# What else there is of a step, and becomes r times as large in the next, must not grow
-# meanwhile: it does not for r above 1/2 with 3, above 5/7 with 6, which saves no more.
+# Least cosine between steps that are alike, and the number of steps of a move ahead. A
+# component of the step that shrinks by a factor r per iteration must not grow by the
+# move: it does not for r above 1/2 with 3 steps, above 5/7 with 6, which save no more.
 ALIKE, FURTHER = 0.99, 3.0
-# Fraction of the largest eigenvalue of a Gram matrix that is rounding.
+# Eigenvalues of a Gram matrix that are rounding, as a fraction of the largest.
 SINGULAR = 1e-12
 # Relative change of an outer iteration below which steps are trusted. Over 41 problems
 # of the ablation's list 5e-2 took as long in the geometric mean.
 MAX_CHANGE = 1e-2
-# Largest error of marginals, as a fraction of the change, at which a step is more than
-# noise; and the largest factors by which the change may grow after a move to where
-# steps vanish, and further ahead: steps that leave a saddle grow.
+# Largest error of marginals, as a fraction of the change, with which a step is not
+# noise; and the largest factors by which the change may grow after a move to a fixed
+# point, and after a move ahead: steps that leave a saddle grow.
 CLEAR, MAX_GROWTH, AHEAD_GROWTH = 0.5, 1.5, 2.0
-# Iterations of the first pause after a move that did not pay. Each is twice as long as
-# the one before, and half of that for every move that paid.
+# Iterations of the first pause after a move that failed. Each pause is twice as long as
+# the last one; each move that succeeds halves the next.
 FIRST_PAUSE = 2
 
 
 class Lead(NamedTuple):
-    """Where steps lead: a sum of what they led to, oldest first, multiplied by these
-    weights, whose sum is one; and whether it is further ahead, not where they vanish.
+    """Where steps lead: the weights, with sum one, of the points after them, oldest
+    first; and whether that is a move ahead rather than a fixed point.
     """
 
     weights: list
@@ -58,7 +58,7 @@ def lead_of(steps):
     Returns
     -------
     Lead or None
-        None where nothing can be said.
+        None where the steps say nothing.
     """
     if len(steps) < 2:
         return None
@@ -70,7 +70,7 @@ def lead_of(steps):
 
 
 def _weights_to_the_end(steps):
-    """The weights of where the steps vanish; None where G may not contract."""
+    """The weights of the fixed point; None where G may not contract."""
     moved, mixed, gram, right = _inner_products(steps)
     size = np.sqrt(gram.diagonal())
     if not size.all():
@@ -78,7 +78,7 @@ def _weights_to_the_end(steps):
     # Steps are of very different sizes, one after the other.
     scale = size[:, None] * size
     moved, mixed, gram, right = moved / scale, mixed / scale, gram / scale, right / size
-    # The derivative of G - 1, as far as it is known, in a basis of where it went.
+    # The derivative of G - 1 on the span of the moves.
     basis = _orthonormal(moved)
     if not basis.size:
         return None
@@ -97,8 +97,9 @@ def _weights_to_the_end(steps):
 
 
 def _weight_ahead(first, last):
-    """How many times the difference of where two steps led to go on by: no further than
-    to where the two alone vanish, if they say so; 0.0 where they are not alike.
+    """Multiple of the difference between the points after two steps for a move ahead:
+    at most to the fixed point of the two alone, if they have one; 0.0 where they are
+    not alike.
     """
     (early_from, early_to), (late_from, late_to) = (
         [np.ravel(one).astype(np.float64) for one in step] for step in (first, last)
@@ -114,18 +115,18 @@ def _weight_ahead(first, last):
 
 
 def combined(weights, arrays):
-    """The sum of arrays, multiplied by these."""
+    """The weighted sum of arrays."""
     return sum(weight * one for weight, one in zip(weights, arrays, strict=True))
 
 
 class Accelerator:
-    """Moves the state of a `Linearization` to where its last steps lead.
+    """Moves the state of a `Linearization` by its last steps, and judges the moves.
 
     Attributes
     ----------
     trial : (float, Lead) or None
-        The relative change before the state was moved, and where to, until the next
-        iteration has shown whether that was any good; None otherwise.
+        Relative change before the last move, and its `Lead`, until the next iteration
+        judges the move; None otherwise.
     """
 
     def __init__(self, linearization):
@@ -134,21 +135,19 @@ class Accelerator:
         self._pause, self._next_pause = 0, FIRST_PAUSE
 
     def advance(self, change, error, further):
-        """Judge the last move after an iteration, and if all is well make another.
+        """Judge the last move after an iteration, and make another if it succeeded.
 
         Parameters
         ----------
         change, error : float
-            Of the iteration: relative change of the state, and what its linear problem
-            leaves of the marginals.
+            Relative change of the state, and error of the marginals, of the iteration.
         further : bool
-            Whether another move could still be taken back.
+            Whether another move could still be undone.
 
         Returns
         -------
         float or None
-            The change before a move that has failed; the state is again what it was
-            before it.
+            The change before a move that failed, which is undone.
         """
         trial, self.trial = self.trial, None
         if trial is not None:
@@ -177,9 +176,9 @@ class Accelerator:
 
 
 def _inner_products(steps):
-    """Of the differences of successive `before`, of these with the differences of
-    successive steps, of the latter, and of the latter with the last step; some
-    entries at a time, as these differences are many copies.
+    """Inner products: of the differences of successive `before` with one another and
+    with the differences of successive steps, of the latter with one another, and with
+    the last step. Block by block, as the differences are many copies.
     """
     count = len(steps) - 1
     made = [np.zeros((count, count)) for _ in range(3)] + [np.zeros(count)]

@@ -1,9 +1,9 @@
-"""Cycles of outer iterations: where the objective is not concave, plain steps may come
-back to where they were before, and would for ever.
+"""Cycles of outer iterations: where the objective is not concave, plain steps may
+return to an earlier plan.
 
-With exact linear problems and symmetric costs they go to and fro between two plans: a
-step from T minimizes ``<lin_cost(T), T'> - epsilon * (entropies of T and T')`` over T',
-which is symmetric in both but for constants, so it falls until T' leads back to T.
+With exact linear problems and symmetric costs a cycle has two plans: a step from T
+minimizes ``<lin_cost(T), T'> - epsilon * (entropies of T and T')`` over T', which is
+symmetric in T and T' up to constants, so it falls until T' leads back to T.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ import numpy as np
 
 from ..linear.log_domain import Potentials
 
-# Iterations, one after the other, each of which has come nearer to the plan two before
-# it than to the last: of noise about one plan half are.
+# Successive iterations whose plan is nearer to the plan before the last than to the
+# last one that make a cycle: of noise about one plan half are such.
 ROUND = 20
-# Factor of the change meanwhile up to which steps to and fro get shorter: these settle.
+# Factor of the change over such a row up to which the steps shrink, and settle.
 SETTLES = 0.8
-# Times that steps are damped, each time to half their length, before the loop ends:
-# some semi-relaxed problems of ten points need seven.
+# Number of times that steps are halved before the loop ends: some semi-relaxed problems
+# of ten points need seven.
 MOST_DAMPED = 8
 
 
@@ -29,32 +29,28 @@ class _Step(NamedTuple):
 
 
 class Cycles:
-    """Watches the iterations of one loop, and says when to damp them.
+    """Finds cycles of one loop, and says when to damp its steps.
 
     Parameters
     ----------
     n_found : int, default=0
-        What it was where the loop goes on from.
+        Cycles found before, by the loop of a checkpoint.
 
     Attributes
     ----------
     n_found : int
-        How often the loop went round.
+        Cycles found.
     ends : bool
-        Whether damping was no help: the loop is to end at the next plan that is as low
-        as any on its round.
+        Whether damping did not help: the loop ends at the next plan that is as low as
+        any of its cycle.
     """
 
     def __init__(self, n_found=0):
-        # Whether the loop goes round, and waits for a low plan.
+        # Whether the loop cycles, and waits for a low plan.
         self.n_found, self._steps, self._waits = n_found, [], False
 
-    def clear(self):
-        """Forget the last iterations, as others came between that were not seen."""
-        self._steps = []
-
     def give_up(self):
-        """Have the loop end, as its steps cannot be damped."""
+        """Let the loop end, as its steps cannot be damped."""
         self.n_found = MOST_DAMPED + 1
 
     @property
@@ -62,9 +58,9 @@ class Cycles:
         return self.n_found > MOST_DAMPED
 
     def add(self, potentials, epsilon, change, *, too_far, low):
-        """Take note of an iteration, with its epsilon in the units of the potentials,
-        by whether steps are known to be `too_far` and its plan is as `low` as any of
-        the last; returns whether to damp the next ones.
+        """Add an iteration, with epsilon in the units of the potentials; `too_far` says
+        that steps overshoot, `low` that the plan is as low as any of the last. Returns
+        whether to damp the next steps.
         """
         if self.ends:
             return False
@@ -85,14 +81,14 @@ class Cycles:
 
 
 def _returns(first, last, now):
-    """Whether a step comes back towards where the last one came from."""
+    """Whether a step returns towards the plan before the last one."""
     if not first.epsilon == last.epsilon == now.epsilon:
         return False
     return _distance(now, first) < _distance(now, last)
 
 
 def _distance(one, other):
-    """Difference of exponents in plans, in units of the potentials, at most."""
+    """Largest difference of ``f_i + g_j``, in units of the potentials."""
     # A point without mass has a potential of -inf.
     df, dg = (
         now[both] - before[both]

@@ -22,18 +22,17 @@ from .linearization import Linearization, Update
 from .methods import PGD
 from .plan_cost import PlanCost
 from .products import ProductOperator, n_rooms
-from .short_steps import outer_steps
 
-# `inner_fraction` of what comes before a solve in float64: who asks for that expects
-# the optimum that exact inner solutions lead to. With 0.01 a descent of 1000 cells by
-# SCOT's costs left a saddle on another side than POT's, and took 301 outer iterations
-# for 181; where it makes no such difference, times are the same.
+# `inner_fraction` of the float32 warm start of a float64 solve, which is to end at the
+# optimum of exact inner solutions. With 0.01 a descent of 1000 cells by SCOT's costs
+# left a saddle on another side than POT's, and took 301 outer iterations for 181; where
+# both lead to one optimum, times are the same.
 FAITHFUL_FRACTION = 0.001
-# Multiplications of an iteration up to which calls from Python take as long as all that
-# they do.
+# Multiplications of an iteration up to which calls from Python take longer than the
+# arithmetic.
 MOST_WORK = 2 * 128**3
-# Rows of plans that steps are told by, by the bytes of a number; and the entries of
-# these at most, but for so many rows.
+# Rows of a plan that stand for all in acceleration, by the bytes of a number; their
+# entries at most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
 
 
@@ -41,13 +40,14 @@ class Dense(Linearization):
     """Any loss between any costs, and costs between the spaces: two products of
     matrices, the state is the plan.
 
-    An asymmetric cost has two linearized costs, of it and of its transpose; their mean
-    is half the gradient of the objective. The product is linear in the plan: to go to
-    where steps lead it is what moves, and the plan stays.
+    An asymmetric cost has two linearized costs, one of its transpose; their mean is
+    half the gradient of the objective. The product is linear in the plan, so that
+    acceleration combines products, and the plan stays.
 
     Attributes
     ----------
     cost : PlanCost
+    terms : MatrixTerms
     """
 
     # With a fraction of 0.1, 5 of 30 random problems (epsilon a tenth of the objective
@@ -69,8 +69,8 @@ class Dense(Linearization):
         self._use(terms)
 
     def _use(self, terms):
-        """Take these terms, and all room that is needed, in their precision."""
-        problem, self._terms = self.problem, terms
+        """Set the terms, and allocate buffers of their precision."""
+        problem, self.terms = self.problem, terms
         constant = terms.fused and terms.fused.matrix
         given = terms.bilinear, self.n_threads, constant, self.mechanisms
         self.accelerates = accelerates(problem, self.method, self.mechanisms)
@@ -79,22 +79,24 @@ class Dense(Linearization):
         self._buffer = self.cost.buffer
         self._was_whole, self._confirms = True, True
         self._epsilon, self._change = 0.0, 1.0
-        # Rows that stand for all; and those of the plan that the cost is of, where it
-        # has moved from the state.
+        # A sample of rows; and these rows of the plan that the cost belongs to, where
+        # acceleration has moved the cost away from the state.
         self._some, self._led = sample(problem.shape, self.precision.itemsize), None
         self.forget()
 
     def rounded(self, precision):
-        """The same in a lower precision."""
+        """The same linearization in a lower precision, for a warm start."""
         other = copy.copy(self)
         other.precision = precision
-        other._use(self._terms.astype(precision.dtype))
-        other._confirms = False  # that is for what comes after it
+        other._use(self.terms.astype(precision.dtype))
+        other._confirms = False  # the solve after the warm start confirms its end
         other.inner_fraction = FAITHFUL_FRACTION
         return other
 
     def use_increments(self, rounded):
-        """Make products near known ones by those of what `rounded` returned."""
+        """Make products near known ones by increments, in the precision and buffers of
+        a linearization that `rounded` returned.
+        """
         products, made = rounded.cost.products, rounded._buffer.array
         self.cost.products.use_increments(products, made)
 
@@ -160,7 +162,7 @@ class Dense(Linearization):
         holds = "cost" if self.cost.is_there and not step else None
         separable = None
         if not self._fixed:
-            # Steps that do not see these terms start from potentials of zero.
+            # Steps without the separable terms start from potentials of zero.
             unit = self.cost_scale if self.method.marginal_terms else np.inf
             separable = self.cost.separable_potentials(unit)
         return StoredKernel(self._buffer, fill, self.n_threads, separable, holds=holds)
@@ -172,17 +174,17 @@ class Dense(Linearization):
         self.state, self._buffer.array = kernel.rows, before
         if self._damping:
             rows, cols = mix(self.state, before, self._damping)
-        # The product takes the room of the plan before.
+        # The next product overwrites the array of the former plan.
         start = before[self._some].copy() if led is None else led
         after = self.state[self._some].copy()
         if led is None:
             change, moved = self.distance_to(before)
         else:
-            # The plan that this one came from was never made but for these rows.
+            # After acceleration only these rows of the former plan exist.
             share = self.problem.p[self._some].sum() / self.problem.mass
             change, moved = _kernels.distance(after, led, self.n_threads)
             change, moved = change / share, moved * np.sqrt(len(before) / len(led))
-        # Of the step as it would be undamped.
+        # The change is that of the undamped step.
         moved /= 1.0 - self._damping
         change /= self.problem.rule.plan_mass(rows) * (1.0 - self._damping)
         self._change = change
@@ -193,7 +195,7 @@ class Dense(Linearization):
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
 
     def distance_to(self, plan):
-        """Of the state, the sum of absolute differences and their Frobenius norm."""
+        """L1 and Frobenius norm of the difference of the state from a plan."""
         return _kernels.distance(self.state, plan, self.n_threads)
 
     def coupling(self, kernel, solution):
@@ -202,14 +204,14 @@ class Dense(Linearization):
     snapshot = coupling
 
     def linear_value(self, update):
-        fused = self._terms.fused
+        fused = self.terms.fused
         return 0.0 if fused is None else fused.value(self.state, update.rows.sum())
 
     def tighten(self):
         self.cost.products.tighten()
 
     def standing(self):
-        """Marginals and entropy of the plan that the linearized cost is of."""
+        """Marginals and entropy of the plan of the linearized cost."""
         return self.cost.standing()
 
     def _keep(self):
@@ -240,29 +242,20 @@ class Dense(Linearization):
         plain = plain and self.mechanisms.short_steps
         return plain and n * m * (n + m) <= MOST_WORK
 
-    def advance(self, *given):
-        terms = self.cost, self._terms, self.problem, self.precision
-        made = outer_steps(*terms, self.method.proximal, self.state, *given)
-        self.state, stepped, *_ = made
-        if stepped is not None:
-            self._change = stepped.update.change
-            self.forget()
-        return made[1:]
-
-    def objective_of(self, separable, product, half):
-        """The objective of a plan by its terms in units of `cost_scale`."""
-        unit = self.cost_scale
-        return self._terms.total(unit * separable, unit * product, unit * half, 1.0)
+    def take(self, plan, change):
+        """Make a plan the state whose product is in the buffer already."""
+        self.state, self._change = plan, change
+        self.forget()
 
 
 def sample(shape, itemsize):
-    """A slice of the rows that steps of plans are told by."""
+    """A slice: rows of a plan, evenly spread, that stand for all."""
     most = max(SAMPLE_ENTRIES // shape[1], LEAST_ROWS)
     return slice(None, None, max(shape[0] // min(SAMPLE_ROWS[itemsize], most), 1))
 
 
 def mix(plan, before, share):
-    """Have a plan keep that share of the one before, in place; returns its sums."""
+    """Mix the former plan into a plan, in place, with this share; returns the sums."""
     for some in row_blocks(*plan.shape):
         plan[some] *= 1.0 - share
         plan[some] += share * before[some]
@@ -270,28 +263,26 @@ def mix(plan, before, share):
 
 
 def accelerates(problem, method, mechanisms=ALL):
-    """Whether the state of such a problem moves linearly with the plan, and is to
-    follow its steps.
-    """
+    """Whether the state is linear in the plan, and acceleration is allowed."""
     linear = problem.is_balanced or problem.rule.is_relaxed
     return mechanisms.acceleration and linear and not method.proximal
 
 
 def nbytes(problem, shape, itemsize, method, n_states):
-    """Bytes that a solve of that many points takes beside its costs, with `n_states`
-    plans on their way at a time.
+    """Bytes that a solve of that shape takes beside its costs, with `n_states` plans
+    that take turns.
     """
     n, m = shape
     plan, symmetric = n * m, problem.x.symmetric and problem.y.symmetric
     size = _size(problem, shape, 4, method, n_states)
     if itemsize > 4:
-        # What float32 has of it is for the first iterations, and for increments.
+        # A warm start in float32, whose buffers serve increments later.
         increments = 20 * plan if method is PGD else 0
         size = increments + (size if method is PGD else 0)
         size += _size(problem, shape, 8, method, 1)
         size += 16 * (plan + min(n, m) ** 2)  # Newton's steps
     if has_low_rank(problem, shape):
-        # Eigenvectors; what else it takes makes room for the rest.
+        # Eigenvectors; other parts of the low-rank warm start are freed before.
         size += 4 * 8 * RANK * (n + m)
     if low_rank_update.suits(shape, symmetric, ALL):
         size += low_rank_update.nbytes(shape, itemsize, DEPTH)
@@ -303,21 +294,21 @@ def _size(problem, shape, itemsize, method, n_states):
     n, m = shape
     squares, plan, larger = n * n + m * m, n * m, max(n, m)
     symmetric = problem.x.symmetric and problem.y.symmetric
-    # The buffer, and of an asymmetric cost products of both orientations; products that
-    # are kept; and the states.
+    # The buffer, and of an asymmetric cost the product of the second orientation; kept
+    # products; and the states.
     sides = 1 if symmetric else 2
     plans = sides + problem.is_fused + method.alternating + n_states
     updates = low_rank_update.suits(shape, symmetric, ALL)
     plans += n_rooms(shape, itemsize, updates, accelerates(problem, method))
     matrices = 0
     if copies_costs(problem, method, itemsize, shape):
-        # The right factor is there a second time, as kernels read it.
+        # The right factor is stored a second time, packed.
         fixed = has_fixed_terms(problem, method)
         matrices = sides * squares + m * m + (0 if fixed else squares)
     for side in (problem.x, problem.y):
         matrix = None if isinstance(side, PointCloud) else side.matrix
         if matrix is None or not matrix.flags.forc:
-            matrices += larger**2  # what is made of them
+            matrices += larger**2  # a copy in C order
     rows = 6 * max(SAMPLE_ROWS.values()) * m
     size = itemsize * (matrices + plans * plan + rows)
     return size + matrix_products.nbytes(larger, larger, itemsize)

@@ -1,4 +1,4 @@
-"""The terms that a linearized cost of matrices is made of."""
+"""The terms of a linearized cost of matrices."""
 
 import copy
 import functools
@@ -15,21 +15,21 @@ from .linearization import not_negative
 from .low_rank_update import LeadingFactors
 from .matrix_products import multiply
 
-# Bytes up to which there is a copy of costs as products take them: beside a product
-# of few points it would show that they are made of the costs anew.
+# Bytes of costs up to which a transformed copy is kept: for few points transforming
+# the costs in each product would take longer than the product.
 COPIED_BYTES = 1 << 25
-# Costs, less their middle, that float32 has room for without a unit of their own.
+# Range of centered costs that float32 represents without a unit of their own.
 MIN_RANGE, MAX_RANGE = 1e-30, 1e30
 
 
 def has_fixed_terms(problem, method):
-    """Whether the separable terms are constant: where both marginals are fixed."""
+    """Whether the separable terms are constant, as with two fixed marginals."""
     return problem.is_balanced and not method.alternating
 
 
 def copies_costs(problem, method, itemsize, shape):
-    """Whether products of that many points are of copies of the costs. Otherwise they
-    are of the costs as they came, some rows at a time.
+    """Whether products of that shape read transformed copies of the costs; otherwise
+    they transform the costs of the caller, some rows at a time.
     """
     linear = LOSSES[problem.loss].keeps_factors and has_fixed_terms(problem, method)
     linear = linear and problem.x.symmetric and problem.y.symmetric
@@ -38,8 +38,8 @@ def copies_costs(problem, method, itemsize, shape):
 
 
 class MatrixTerms:
-    """The terms of a linearized cost of matrices: those of the plan, those of its
-    marginals, and costs between the spaces.
+    """The terms of a linearized cost of matrices: bilinear in the plan, linear in its
+    marginals, and the costs between the spaces.
 
     Parameters
     ----------
@@ -76,29 +76,29 @@ class MatrixTerms:
                 problem.linear_cost, self._alpha, self.cost_scale, dtype, n_threads
             )
             self.cost_scale = self.fused.cost_scale
-        # The sign of the term, and its weight, are taken care of once.
+        # Sign and weight of the term go into the left matrix.
         left.weigh(-self._alpha * left.scale * right.scale / self.cost_scale)
         given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
         sides = (x, y) if has_low_rank(problem, problem.shape) else None
         self.bilinear = BilinearTerm(*given, sides)
 
     def astype(self, dtype):
-        """The same in another precision."""
+        """A copy in another precision."""
         other = copy.copy(self)
         other.bilinear = self.bilinear.astype(dtype)
         other.fused = self.fused and self.fused.astype(dtype)
         return other
 
     def total(self, separable, bilinear, half, mass):
-        """The objective of a plan of this mass from its terms, `half` that of the
-        costs between the spaces.
+        """The objective of a plan of this mass from its terms; `half` is half of the
+        linear term.
         """
         if self.fused is None:
             return not_negative(separable, bilinear)
         return separable + bilinear + half + self.fused.separable * mass
 
     def separable(self, rows, cols):
-        """Those of the marginals of a plan, (n,) and (m,), in units of cost."""
+        """The separable terms for these marginals, (n,) and (m,), in units of cost."""
         left, right = self._sides
         if self._balanced:
             linear = left.linear, right.linear
@@ -115,16 +115,16 @@ class MatrixTerms:
 
 
 class TransformedCost:
-    """``h(C - shift) = scale * matrix + center``, and the products with the marginal
-    that the separable terms need, in float64, block by block of rows.
+    """``h(C - shift) = scale * matrix + center``, and products with the marginal for
+    the separable terms, in float64, in blocks of rows.
 
-    With a `fixed` marginal the center is in the middle of the range, else zero, and the
-    separable terms are left for `times`. OutOfTime after the deadline.
+    With a `fixed` marginal the center is the middle of the range; otherwise it is zero,
+    and `times` makes the separable terms. OutOfTime after the deadline.
 
     Attributes
     ----------
     matrix : (n, n) ndarray of `dtype`, or Shifted
-        With entries in [-1, 1]; made when it is read unless it `copies`.
+        With entries in [-1, 1]; computed when read unless the costs are copied.
     scale, center : float
     linear : (n,) ndarray
         ``f(C - shift) @ p``.
@@ -176,8 +176,8 @@ class TransformedCost:
             self.product[:] = 0.0
 
     def _read(self, geometry, shift, slope):
-        """Have the matrix made of the costs, for an h of this slope. The center and the
-        scale are numbers of float32, so that they are right to the last digit.
+        """Compute the matrix from the costs when it is read, for an h of this slope.
+        Center and scale are numbers of float32, so that they are exact there.
         """
         middle = float(np.float32(shift + self.center / slope))
         self.center = slope * (middle - shift)
@@ -194,16 +194,16 @@ class TransformedCost:
             np.multiply(made, factor, out=made)
 
     def times(self, masses):
-        """``f(C) @ masses``, of the mean of both orientations."""
+        """``f(C) @ masses``, the mean of both orientations."""
         made = self._losses @ masses.astype(self._losses.dtype)
         return self._loss_scale * made.astype(np.float64)
 
 
 class BilinearTerm:
     """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
-    both symmetric `Shifted`; the mean of that and of the same with their transposes
-    unless both are symmetric. Where these are costs of two `sides`, but for a shift and
-    a factor, and their leading eigenvectors are needed elsewhere too, they are given.
+    both symmetric `Shifted`; unless both are symmetric, the mean with the product of
+    the transposes. `sides` are the geometries where the matrices are their costs up to
+    shift and factor, and have cached eigenvectors.
     """
 
     def __init__(self, left, right, symmetric, n_threads, sides=None):
@@ -220,7 +220,7 @@ class BilinearTerm:
 
     @property
     def shape(self):
-        """Of its products."""
+        """Shape (n, m) of the products."""
         left, right = self.matrices
         return len(left), len(right)
 
@@ -236,7 +236,7 @@ class BilinearTerm:
         return first, others[0] if others else None
 
     def astype(self, dtype):
-        """The same in another precision, with room of its own."""
+        """A copy in another precision, with scratch of its own."""
         left, right = (matrix.astype(dtype) for matrix in self.matrices)
         return BilinearTerm(left, right, self.symmetric, self._n_threads, self._sides)
 
@@ -246,7 +246,7 @@ class BilinearTerm:
         return LeadingFactors(self, self._n_threads)
 
     def leading_eigenpairs(self, rank):
-        """Those of both matrices, see low_rank.py."""
+        """Leading eigenpairs of both matrices, see low_rank.py."""
         spans = None, None
         if self._sides is not None:
             spans = [leading_span(side, self._n_threads) for side in self._sides]
@@ -256,8 +256,8 @@ class BilinearTerm:
         ]
 
     def multiply(self, plan, out, deadline=NEVER):
-        """Write the term of a plan to `out`, which is returned; OutOfTime, and neither
-        is whole, after the deadline.
+        """Write the term of a plan to `out`, which is returned; OutOfTime after the
+        deadline, with `out` incomplete.
         """
         (left, right), *others = self._orientations
         multiply(plan, right, out, self._n_threads, deadline)
@@ -279,8 +279,8 @@ class BilinearTerm:
             out *= 0.5
 
     def _moved(self, matrix, masses):
-        """``matrix @ masses``, every row alike: points that look the same stay so,
-        which BLAS does not promise.
+        """``matrix @ masses``, with equal results for equal rows, which BLAS does not
+        promise.
         """
         made = aligned_empty((len(matrix), 1), matrix.dtype)
         column = Panels(masses.astype(matrix.dtype)[:, None], n_threads=self._n_threads)
@@ -299,17 +299,17 @@ class FusedTerm:
     linear_cost : (n, m) ndarray
     alpha : float
     quadratic_scale : float
-        Unit that suits the quadratic term alone.
+        Unit of the quadratic term alone.
     dtype : dtype
     n_threads : int
 
     Attributes
     ----------
     cost_scale : float
-        Unit that suits both terms.
+        Unit of both terms.
     matrix : (n, m) ndarray of `dtype`
     separable : float
-        What was taken from all costs, weighted like them.
+        The middle of the costs, with their weight.
     """
 
     def __init__(self, linear_cost, alpha, quadratic_scale, dtype, n_threads):
@@ -325,13 +325,13 @@ class FusedTerm:
             self.matrix[rows] = block * (weight / self.cost_scale)
 
     def astype(self, dtype):
-        """The same in another precision."""
+        """A copy in another precision."""
         other = copy.copy(self)
         other.matrix = self.matrix.astype(dtype)
         return other
 
     def half(self, plan):
-        """``<matrix, plan>`` in units of cost: half of the linear term, less that of
+        """``<matrix, plan>`` in units of cost: half of the linear term, without that of
         the middle.
         """
         return self.cost_scale * _kernels.dot(plan, self.matrix, self._n_threads)
@@ -345,9 +345,9 @@ class FusedTerm:
 
 
 def common_shift(x, y, fixed):
-    """What is taken from both costs under a loss that sees differences only, to keep
-    large offsets out of the squares. Costs whose marginals are not fixed keep theirs
-    where they differ by as much.
+    """A number to subtract from both costs under a shift-invariant loss, which keeps
+    large offsets out of the squares; without fixed marginals 0.0 unless the offset is
+    larger than the range of the costs.
     """
     shift = (x.mean + y.mean) / 2
     ranges = [high - low for low, high in (x.extremes, y.extremes)]

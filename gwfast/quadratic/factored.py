@@ -23,16 +23,15 @@ from .factored_terms import FactoredTerms
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
 
-# Relative change of the state below which it is worth to see whether a part of the
-# kernel is enough: before, it would have to be chosen anew in every step. Where an
-# iteration makes the kernel anew that is soon worth it.
+# Relative change of the state below which a truncated kernel is tried, by tier: while
+# the plan moves more, the support would change in every step. In the sparse tier each
+# Sinkhorn iteration recomputes a whole kernel, so that truncation pays earlier.
 TRUNCATE_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
-# Fraction of the entries up to which making and multiplying them one by one is faster
-# than all of them in tiles (measured from 2000 to 20000 points a side, 50 and 200
-# features), by whether these are stored.
+# Largest fraction of the entries with which a truncated kernel is faster than the whole
+# one (measured from 2000 to 20000 points a side, 50 and 200 features), by tier.
 MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
 # Fraction of the entries that the sparse tier expects to keep, and bytes for each:
-# column and value, and what choosing them takes.
+# column, value, and scratch of the choice.
 EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 
 
@@ -45,10 +44,10 @@ class Factored(Linearization):
     (Scetbon, Peyre and Cuturi, ICML 2022, for factored costs in general).
     """
 
-    # The objective is concave in the plan for such costs, and each step a descent even
-    # where the linear problem is solved roughly.
+    # For such costs the objective is concave in the plan, so that each step descends
+    # even where the linear problem is solved roughly.
     inner_fraction = 0.1
-    # A sums over all entries.
+    # The state A sums over all entries, whose roundings cancel.
     change_is_rounded = False
     method = PGD
 
@@ -58,8 +57,8 @@ class Factored(Linearization):
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
-        # As many iterations as cost about what the two products do: one reads an entry
-        # in the time of about ten multiply-adds.
+        # Iterations that take about as long as the two products: one reads an entry in
+        # the time of about ten multiply-adds.
         self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
         self._tier, self._support, self._change = tier, None, 1.0
         below = mechanisms.truncated_kernels or tier != "dense"
@@ -67,7 +66,7 @@ class Factored(Linearization):
         self._prepare()
 
     def _prepare(self):
-        """Make what all kernels share."""
+        """Allocate what all kernels share."""
         self._shared = Right(self._terms.right, self.n_threads)
         self._buffer = None
         if self._tier == "dense":
@@ -89,7 +88,7 @@ class Factored(Linearization):
         return terms.needed(made)
 
     def deviation(self):
-        # Of points, not of the features that hold their squares and ones.
+        # Of the points only: other features are squared lengths and ones.
         problem = self.problem
         x, y, p, q = problem.x, problem.y, problem.p, problem.q
         rows, cols = x.n_coordinates, y.n_coordinates
@@ -103,7 +102,8 @@ class Factored(Linearization):
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
         to_some, of_few = self._costs_between(rows, cols)
-        # What the few sum to is what all would: masses of both levels sum to one.
+        # Masses of both levels sum to one, so that sums over few points stand for sums
+        # over all.
         exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
         return Potentials(
             exact.fit_rows(to_some, coarse.g, epsilon),
@@ -111,14 +111,14 @@ class Factored(Linearization):
         )
 
     def _costs_between(self, rows, cols):
-        """The costs of all rows and some columns, and of some rows and all columns."""
+        """The cost of all rows and some columns, and of some rows and all columns."""
         left, y = self._left(), self._terms.right
         some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
         few = np.ascontiguousarray(left[rows])
         return Product(left, some), Product(few, self._shared.panels)
 
     def _left(self):
-        """The linearized cost is the product of this with the features of y."""
+        """Left factor of the linearized cost; the right one is the features of y."""
         x, core = self._terms.left, self._core()
         left = aligned_empty((len(x), core.shape[1]))
         core = Panels(core.astype(np.float32), n_threads=self.n_threads)
@@ -163,8 +163,8 @@ class Factored(Linearization):
         return terms.needed(state), rows
 
     def _truncate(self, kernel, solver, potentials, epsilon):
-        """Keep only a part of the kernel from now on, if that pays: what is not small
-        with the potentials that there are.
+        """Truncate the kernel from now on if that pays: keep the entries that are not
+        small with these potentials.
         """
         peak = kernel.make_ahead(potentials, epsilon, solver.q, solver.scalings)
         if peak < MAX_PEAK:
@@ -173,7 +173,7 @@ class Factored(Linearization):
                 if support.pays(MAX_DENSITY[self._tier]):
                     self._support = support.choose()
                     return
-        # It takes looks at the whole kernel to know.
+        # Each attempt reads the whole kernel, so the next one waits.
         self._truncate_below = self._change / 4.0
 
     def _counted(self, kernel, potentials, solver, fraction):
@@ -183,7 +183,7 @@ class Factored(Linearization):
     def coupling(self, kernel, solution):
         coupling = kernel.coupling(solution)
         if self._tier == "dense" and coupling.form == "sparse":
-            # It stopped between two looks at the whole; the buffer is there.
+            # The loop ended with a truncated kernel; the dense buffer is free.
             self._buffer.take()
             coupling.csr.toarray(out=self._buffer.array)
             return ArrayCoupling(self._buffer.array, self.n_threads)
@@ -218,7 +218,7 @@ class Factored(Linearization):
         self._change = change
 
     def _core(self, state=None):
-        """The linearized cost at a state, by default this one, between the features."""
+        """The linearized cost at a state (this one by default) between the features."""
         return self._terms.core(self.state if state is None else state)
 
     def _objective(self, rows, cols):
@@ -236,13 +236,13 @@ class Factored(Linearization):
 
 
 def relative_change(before, after):
-    """Of a state, in the Frobenius norm."""
+    """Relative change of a state in the Frobenius norm."""
     size = np.linalg.norm(after)
     return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
 class Right:
-    """The right factor of kernels in the forms that they read, each made once."""
+    """The right factor of kernels in the forms that they read, each cached."""
 
     def __init__(self, features, n_threads):
         self.features, self.n_threads = features, n_threads
@@ -254,13 +254,13 @@ class Right:
 
     @functools.cached_property
     def lengths(self):
-        """Of the rows, float64."""
+        """Lengths of the rows, float64."""
         return np.linalg.norm(self.features.astype(np.float64), axis=1)
 
 
 def whole_kernel(left, right, buffer):
-    """The `Kernel` of a product of `left` and a `Right`, stored in a `Buffer` where
-    there is one.
+    """The `Kernel` of the product of `left` and a `Right`, stored if there is a
+    `Buffer`.
     """
     given = left, right.panels
     if buffer is not None:
@@ -269,12 +269,12 @@ def whole_kernel(left, right, buffer):
 
 
 def nbytes(problem, tier, n_threads, shape):
-    """Bytes that a solve of that many points takes beside its factors."""
+    """Bytes that a solve of that shape takes beside its factors."""
     n, m = shape
     between = problem.between.rank if problem.is_fused else 0
     r, s = problem.x.rank + between, problem.y.rank + between
-    # Both features as the kernels read them, what is made of them in a step, and
-    # the column sums of chunks; in float64 for a moment.
+    # Both features as the kernels read them, products with them in a step (float64 for
+    # a moment), and column sums of chunks.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
     kernel = {
         "dense": 4 * n * m,

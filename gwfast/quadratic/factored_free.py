@@ -11,11 +11,11 @@ from .linearization import Update
 
 
 class FreeFactored(Factored):
-    """`Factored` under a rule with a free marginal: what depends on one index moves the
-    plan, so that marginals are a part of the state. Kernels are kept whole.
+    """`Factored` under a rule with a free marginal: separable terms move the plan, so
+    that its marginals belong to the state. Kernels are never truncated.
     """
 
-    # Sums of single rows and columns are a part of it.
+    # The change includes that of single row and column sums.
     change_is_rounded = True
     can_damp = True
 
@@ -40,7 +40,7 @@ class FreeFactored(Factored):
         return self._objective(rows, cols)
 
     def standing(self):
-        """Marginals and entropy of where the linearized cost is from."""
+        """Marginals and entropy of the plan of the linearized cost."""
         return self._standing
 
     def kernel(self, solver=None, start=None, epsilon=None):
@@ -66,8 +66,8 @@ class FreeFactored(Factored):
         return update
 
     def _entropy(self, before, update, potentials, epsilon):
-        """Of the plan of the state, by the state before: its logarithm is
-        ``(f + g - cost) / epsilon``.
+        """Entropy of the last plan, whose logarithm is ``(f + g - cost) / epsilon``
+        with the cost of the former state.
         """
         logs = -np.vdot(self._core(before), self.state)
         pairs = (potentials.f, update.rows), (potentials.g, update.cols)
@@ -79,7 +79,7 @@ class FreeFactored(Factored):
         return now + self._damping * (before - now)
 
     def _moved_marginals(self, rows, cols):
-        """How far these of a plan are from those before, as a fraction of its mass."""
+        """L1 change of the marginals as a fraction of the mass of the plan."""
         pairs = zip((rows, cols), self._standing[:2], strict=True)
         moved = max(float(np.abs(now - old).sum()) for now, old in pairs)
         return moved / self.problem.rule.plan_mass(rows)

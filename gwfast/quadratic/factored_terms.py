@@ -1,4 +1,4 @@
-"""The terms that a linearized cost of factors is made of."""
+"""The terms of a linearized cost of point clouds."""
 
 import functools
 
@@ -9,17 +9,16 @@ class FactoredTerms:
     """The linearized cost ``left @ core(state) @ right.T`` of a problem of two point
     clouds, perhaps with a `CrossCost` between them, beside its separable terms.
 
-    The state is ``left.T @ T @ right`` of a plan T, as far as it is `needed`: of the
-    features X and Y of both clouds, and of every factor of the costs between them with
-    the one that it belongs to. Those factors have the same part of the core at all
-    plans.
+    The state is ``left.T @ T @ right`` of a plan T, restricted to what is `needed`: the
+    block of the features X and Y of both clouds, and the diagonal of the factors of a
+    `CrossCost`. The part of the core that belongs to these factors is constant.
 
     Attributes
     ----------
     ranks : (int, int)
         Columns of `left` and `right`.
     cost_scale : float
-        What one in `core` is worth in units of cost.
+        Unit of `core`.
     """
 
     def __init__(self, problem):
@@ -47,7 +46,7 @@ class FactoredTerms:
 
     @functools.cached_property
     def right(self):
-        """The same of y, (m, s)."""
+        """Features of y (m, s), likewise."""
         return self._beside(1)
 
     def _beside(self, side):
@@ -80,7 +79,7 @@ class FactoredTerms:
         return self.needed(np.outer(*means))
 
     def needed(self, state):
-        """What is needed of a product of all factors; the rest is zero."""
+        """The needed entries of ``left.T @ T @ right``; others are zero."""
         if self._between is None:
             return state
         made, (rows, cols) = np.zeros_like(state), self._inside
@@ -113,8 +112,6 @@ class FactoredTerms:
         return product + float(rows @ between.row + cols @ between.col)
 
     def _own(self, state):
-        """Where factors of the costs between the spaces meet the ones they belong to,
-        as an index of a state.
-        """
+        """Index of the diagonal of the factors of the costs between the spaces."""
         rows, cols = self._inside
         return np.arange(rows.stop, len(state)), np.arange(cols.stop, state.shape[1])

@@ -1,4 +1,4 @@
-"""How much a plan says about who matches whom."""
+"""Mutual information of a plan: how much it says about which points match."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ def mass_entropy(masses):
 
 
 def mutual_information(rows, cols, entropy):
-    """Kullback-Leibler divergence of a plan with these marginals and this entropy from
-    the product of its marginals, and the most that it could be.
+    """Kullback-Leibler divergence of a plan, given by marginals and entropy, from the
+    product of its marginals; and its upper bound.
     """
     of_rows, of_cols = mass_entropy(rows), mass_entropy(cols)
     return of_rows + of_cols - entropy, min(of_rows, of_cols)

@@ -1,19 +1,19 @@
-"""How well early linear problems are solved: as well as the plan still moves, down to
-the tolerance that was asked for. It does not move where the outer loop ends.
+"""The tolerance of early linear problems: a fraction of the change of the plan, down to
+the tolerance that was asked for. The fixed points of the outer loop stay the same.
 """
 
-# How much tighter inner solutions may get because the objective rose or the loop stands
-# still.
+# Factor by which inner solutions may get tighter because the objective rose or the loop
+# stands still.
 MAX_TIGHTENING = 16
 
 
 class InnerSchedule:
-    """Tolerance and limit of the inner iterations, by the change of the outer ones.
+    """Tolerance and limit of inner iterations, by the change of the outer ones.
 
     Attributes
     ----------
     limit : int
-        Of the next linear problem, unless its plan may be the last.
+        Inner iterations of the next linear problem, unless its plan may be the last.
     """
 
     def __init__(self, linearization):
@@ -25,7 +25,7 @@ class InnerSchedule:
         self._min_fraction = self._fraction / MAX_TIGHTENING
 
     def allow(self, most):
-        """Have the next linear problems take up to so many iterations at least."""
+        """Raise the limit to `most`."""
         self.limit = max(self.limit, most)
 
     def options(self, limits, change, thorough):
@@ -39,16 +39,9 @@ class InnerSchedule:
             tol, max_iter = max(tol, rough), min(self.limit, max_iter)
         return dict(tol=tol, max_iter=max_iter)
 
-    def bounds(self, limits):
-        """That tolerance as a fraction of the change, its largest and least, and the
-        limit, of linear problems whose plans are not the last.
-        """
-        least = self.options(limits, 0.0, False)
-        return self._fraction, self._precision.rough, least["tol"], least["max_iter"]
-
     def adapt(self, error, change, rose, stands=False):
-        """Go on after an iteration with these errors, by whether the objective rose,
-        and whether the loop stands still.
+        """Adapt after an iteration: to its error of the marginals beside its change,
+        and to whether the objective rose or the loop stands still.
         """
         if stands:
             self._linearization.tighten()
@@ -56,8 +49,8 @@ class InnerSchedule:
             # The plan now moves because its marginals are still settling.
             self.limit *= 2
         elif rose or stands:
-            # So does the objective, or rough inner solutions have made the outer
-            # iterations cycle, which exact ones cannot (for concave objectives).
-            # What cycles nevertheless is not worth unlimited iterations.
+            # Marginals are still settling, or rough inner solutions make the outer
+            # iterations cycle, which exact ones cannot for concave objectives. Other
+            # cycles are not worth unlimited iterations.
             self.limit = max(self.limit, min(2 * self.limit, self._max_limit))
             self._fraction = max(self._fraction / 2, self._min_fraction)

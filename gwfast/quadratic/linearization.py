@@ -23,24 +23,24 @@ PRODUCT_ROUNDING = 1e-7
 
 
 class Update(NamedTuple):
-    """What taking a plan as the state has shown.
+    """The plan of a linear problem, once it is the state.
 
     Attributes
     ----------
     gw_cost : float
         Objective of the plan.
     change : float
-        Of the state, relatively; see `OuterStep`.
+        Relative change of the state; see `OuterStep`.
     rows, cols : (n,) and (m,) float64 ndarrays
         Marginals of the plan.
     moved : float
-        Frobenius norm of the change of the plan; NaN where that is not known.
+        Frobenius norm of the change of the plan; NaN where the plan is not stored.
     truncation_bound : float
         Fraction of the mass of a row or column that the plan may lack, at most, because
         only a part of the kernel is kept.
     bilinear : float
-        ``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term; NaN where that
-        is not known.
+        ``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term; NaN for
+        factored costs.
     """
 
     gw_cost: float
@@ -53,16 +53,16 @@ class Update(NamedTuple):
 
 
 class Linearization:
-    """The linearized cost at a plan that changes, the state.
+    """The linearized cost at a state: a plan, or what the cost needs of a plan.
 
-    `kernel` makes a Gibbs kernel of the linearized cost at the state, a solver finds
-    the scalings of a plan, `update` makes that plan the state. A `fork` has a state of
-    its own and shares all else; any number of them can take turns.
+    `kernel` makes the Gibbs kernel of the linearized cost at the state, a solver finds
+    the scalings of a plan, and `update` makes this plan the state. A `fork` has a state
+    of its own and shares everything else; forks take turns.
 
     Attributes
     ----------
     cost_scale : float
-        What one in a kernel's cost is worth in units of cost.
+        Unit of a kernel's cost.
     row_cost, col_cost : float64 ndarrays of shape (n,) and (m,)
         The separable terms, in units of cost.
     inner_fraction : float
@@ -70,44 +70,45 @@ class Linearization:
     inner_limit : int
         Limit of inner iterations while the plan still moves fast.
     change_is_rounded : bool
-        Whether the change shows the rounding of single entries of the plan.
+        Whether rounding of single entries of the plan shows in the change.
     accelerates : bool
-        Whether the state moves linearly with the plan, and may `follow` its steps.
+        Whether the state is linear in the plan, and may `follow` its steps.
     is_small : bool
-        Whether it may `advance` by more than one iteration at a time.
+        Whether `ShortSteps` can make its iterations.
     can_damp : bool
-        Whether states between that of a plan and that before it can be taken.
+        Whether a mean of two states is a state.
     precision : FloatPrecision
     method : Method
     mechanisms : Mechanisms
     """
 
     accelerates, is_small, can_damp = False, False, False
-    # Share of the state before in each that is taken.
+    # Weight of the former state in each new one.
     _damping, _is_fork = 0.0, False
-    # The `row_cost` that `magnitude` was last asked for, and what it was: only where a
-    # marginal is free are there others in the next iteration.
+    # The `row_cost` of the last `magnitude`, and its value: separable terms change
+    # between iterations only where a marginal is free.
     _magnitude = None, 0.0
-    # Objective of the product plan with its penalty, once that was the state.
+    # Objective of the product plan with its penalty, once the product plan was the
+    # state.
     _started_at = None
 
     def __init__(self, problem, n_threads, precision=SINGLE, mechanisms=ALL):
         self.problem, self.n_threads = problem, n_threads
         self.precision, self.mechanisms = precision, mechanisms
-        # The last steps of the state, oldest first, what it was before and after,
-        # in arrays, and perhaps more; and the one that may be the next of these.
+        # The last steps, oldest first: arrays of the state before and after, and
+        # perhaps more; and the step of the last update, which `follow` appends.
         self._steps, self._step = [], None
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
-        """Set the state, by default to the product plan; returns the objective. It
-        `takes` a plan that nobody else needs, whose array may become the state's. With
-        an `epsilon`, that of the first linear problem in units of its costs, the
-        objective and these may be known as well as that problem needs them only.
+        """Set the state, by default to the product plan; returns the objective. With
+        `takes` the array of the plan may become that of the state. With the `epsilon`
+        of the first linear problem, in units of its costs, objective and costs may be
+        approximate to what that problem can tell apart.
         """
 
     def scratch(self):
-        """A float32 matrix (n, m) in which to make a plan for `start`; what it holds is
-        lost with the next product.
+        """A float32 matrix (n, m) in which a plan for `start` can be made; the next
+        product overwrites it.
         """
         buffer = self._buffer
         if buffer is None or buffer.array.dtype != np.float32:
@@ -119,12 +120,10 @@ class Linearization:
         """Set the state from that of the same problem on `rows` and `cols` only."""
 
     def export(self):
-        """A tree from which `restore` takes the state: that of the last plan, not of
-        where its steps lead.
-        """
+        """A tree with the state of the last plan, without acceleration, for `restore`."""
 
     def restore(self, saved, change, epsilon):
-        """Set the state as another of the same costs exported it, after an iteration
+        """Set the state from a tree of `export` for the same costs, after an iteration
         with this relative `change`; for `epsilon` see `start`.
         """
 
@@ -135,49 +134,44 @@ class Linearization:
         return None
 
     def kernel(self, solver=None, start=None, epsilon=None):
-        """A `Kernel` of the linearized cost at the state; perhaps only a part of it
-        that is enough for `solver` from the potentials `start`, which are close to the
-        solution, and `epsilon`.
+        """The `Kernel` of the linearized cost at the state. With a solver, potentials
+        near its solution and epsilon the kernel may be truncated.
         """
 
     def update(self, kernel, solution):
-        """Take the plan of a `LinearSolution` for `kernel` as the state; returns an
+        """Make the plan of a `LinearSolution` of this kernel the state; returns an
         `Update`.
         """
 
     def coupling(self, kernel, solution):
-        """The plan that was last taken, as a `Coupling`; it may use the kernel's
-        buffer, and the kernel is spent.
+        """The plan of the last update as a `Coupling`, perhaps in the kernel's buffer;
+        the kernel cannot be used afterwards.
         """
 
     def snapshot(self, kernel, solution):
-        """The plan that was last taken, as a `Coupling` made from what the next
-        iteration needs anyway, and that leaves all of it as it is.
+        """The plan of the last update as a `Coupling` for a callback, which leaves all
+        that the next iteration needs as it is.
         """
 
     def linear_value(self, update):
-        """``<linear_cost, T>`` of the plan that was last taken; 0.0 without."""
+        """``<linear_cost, T>`` of the plan of the last update; 0.0 without these."""
         return 0.0
 
-    def advance(self, rows, done, epsilon, potentials, options):
-        """Iterate by the kernel of `ShortSteps`, where the linearization `is_small`."""
-
     def drop_truncation(self):
-        """Do without the part of the kernel that turned out to be too small."""
+        """Give up the support of a truncated kernel that left out too much."""
 
     def use_full_kernel(self):
         """Make kernels whole from now on; returns whether they were not."""
         return False
 
     def tighten(self):
-        """Make what is made to a tolerance to a tighter one from now on."""
+        """Approximate products to a tighter tolerance from now on."""
 
     def damp(self):
-        """Take half as much of each plan from now on, and the rest of the state as it
-        was: steps have the same fixed points, and those that go round do not any more.
-        Returns whether it does: not unless it `can_damp`, and not for contestants of a
-        race, which are forks. These are compared by low plans of their rounds, above
-        which damped steps may end, so they end where they go round.
+        """Halve all steps from now on, which keeps their fixed points and breaks
+        cycles. Returns whether they are: not where the state cannot be damped, and not
+        for forks, the candidates of a race. A race compares the lowest plans of their
+        cycles, above which damped steps may end.
         """
         damps = self.can_damp and self.mechanisms.damping and not self._is_fork
         if damps:
@@ -186,8 +180,8 @@ class Linearization:
         return damps
 
     def follow(self):
-        """Keep the last step, and move the state from the last plan to where the last
-        steps lead, if they say where; returns the `Lead`, or None.
+        """Append the last step to the steps, and move the state to where these lead if
+        `lead_of` finds a point; returns the `Lead`, or None.
         """
         self._steps, self._step = [*self._steps[-DEPTH:], self._step], None
         n_kept = self._keep()
@@ -199,25 +193,25 @@ class Linearization:
         return lead
 
     def _keep(self):
-        """Keep what the last plan is to be followed by; returns of how many of the last
-        plans that is there.
+        """Keep the product of the last plan; returns the number of the last steps whose
+        products are kept.
         """
         return len(self._steps)
 
     def _move(self, weights, steps):
-        """Move the state to the sum of what steps led to, multiplied by weights."""
+        """Move the state to the weighted sum of the states after these steps."""
 
     def retract(self):
-        """Take back the last plan, and go on from that before it."""
+        """Return to the state before the last move."""
 
     def forget(self):
-        """Follow nothing that was before."""
+        """Forget all steps."""
         self._steps = []
 
     @functools.cached_property
     def product_cost(self):
-        """Objective of the product plan, which is the mean linearized cost there; 0.0
-        where it is nothing but rounding.
+        """Objective of the product plan, the mean linearized cost there; 0.0 where the
+        objective is rounding alone.
         """
         rule, known = self.problem.rule, self._started_at
         cost = self.fork().start() if known is None else known
@@ -225,22 +219,24 @@ class Linearization:
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
 
     def fork(self):
-        """Another with the same costs, buffers and, until it changes, state."""
+        """Another linearization with the same costs and buffers, and the same state
+        until one of the two changes.
+        """
         other = copy.copy(self)
         other._damping, other._is_fork = 0.0, True
         other._steps, other._step = [], None
         return other
 
     def deviation(self):
-        """How the state differs from that of the product plan, in units of what it
-        could be.
+        """Difference of the state from that of the product plan, relative to the
+        largest possible one.
         """
         p, q = self.problem.p, self.problem.q
         return (self.state - np.outer(p, q)) / np.sqrt(p.max() * q.max())
 
     @property
     def magnitude(self):
-        """Size of the terms whose difference the objective is, in units of cost."""
+        """Size of the terms that cancel in the objective, in units of cost."""
         known, made = self._magnitude
         if known is not self.row_cost:
             p, q = self.problem.p, self.problem.q
@@ -250,7 +246,7 @@ class Linearization:
 
 
 def not_negative(separable, bilinear):
-    """Their sum, a mean of losses, and so negative by rounding only."""
+    """The sum of both terms, a mean of losses: negative values are rounding."""
     total = float(separable + bilinear)
     rounding = 1e-5 * (abs(separable) + abs(bilinear))
     return max(total, 0.0) if total > -rounding else total

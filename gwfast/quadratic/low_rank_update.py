@@ -1,12 +1,13 @@
-"""Products of plans with two symmetric matrices, as far as the leading eigenvectors of
-both make them.
+"""Low-rank updates: products of a plan with two symmetric matrices, as far as the
+leading eigenvectors of both matrices determine them.
 
 With ``left = L + A`` and ``right = R + B``, where L and R are of low rank,
 
     left T right = L T right + A T R + A T B
 
-The first two terms are a low-rank matrix, linear in the plan T. The last one is small,
-and changes little while plans move along the leading eigenvectors, as slow ones do.
+The first two terms are a low-rank matrix, linear in the plan T. The last term is small,
+and changes little while the plan moves along the leading eigenvectors, as it does where
+it moves slowly.
 """
 
 from typing import NamedTuple
@@ -19,15 +20,15 @@ from ..problems.low_rank import MIN_POINTS, square_lengths, stored
 from ..utils.blocks import row_blocks
 from . import matrix_products
 
-# Eigenvectors of a side: one for so many points, within bounds, in whole panels, as a
-# part of one takes as long to multiply by. Of 5000 words 16 products were whole with
-# 80, 13 with 112, 11 with 128 and 4 with 312, which took longer in all; hops between
-# 2000 cells took as long with 64 as with 112, or less.
+# Eigenvectors of a side: one for so many points, within bounds, in multiples of the
+# columns of a packed panel, since a part of a panel takes as long to multiply by. Of
+# 5000 words 16 products were whole with 80, 13 with 112, 11 with 128 and 4 with 312,
+# which took longer in all; hops between 2000 cells took as long with 64 as with 112.
 POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK, PANEL = 32, 64, 96, 32
-# Rows that are measured: so many evenly spread, and as many of those that the leading
-# eigenvectors leave out most of.
+# Rows in which the error of an update is measured: so many evenly spread, and as many
+# with the largest parts outside the leading eigenvectors.
 MEASURED = 8
-# Bytes of left factors that are put together at a time.
+# Bytes of left factors that are concatenated at a time.
 FINISHED_BYTES = 1 << 24
 
 
@@ -37,7 +38,7 @@ def suits(shape, symmetric, mechanisms):
 
 
 def rank_for(shape):
-    """Number of eigenvectors of a side."""
+    """Number of eigenvectors of each side."""
     rank = min(shape) // POINTS_PER_VECTOR // PANEL * PANEL
     return int(np.clip(rank, LEAST_RANK, MAX_RANK))
 
@@ -52,7 +53,7 @@ class LowRankPart(NamedTuple):
     factors: "LeadingFactors"
 
     def combined(self, parts, weights):
-        """The sum of parts of the same factors, multiplied by these."""
+        """The weighted sum of parts of the same factors."""
         kind = self.left.dtype.type
         pairs = [(kind(w), one) for w, one in zip(weights, parts, strict=True)]
         left = sum(weight * one.left for weight, one in pairs)
@@ -60,8 +61,8 @@ class LowRankPart(NamedTuple):
         return self._replace(left=left, right=right)
 
     def writer(self):
-        """``write(rows, out, plus)`` writes some rows, a slice, and those of a matrix
-        that the part is added to, unless that is None, to `out`.
+        """A function ``write(rows, out, plus)`` that writes some rows (a slice) of the
+        part, plus a matrix unless that is None, to `out`.
         """
         factors, n_threads = self.factors, self.factors.n_threads
         right = np.concatenate([self.right, factors.others.T])
@@ -91,8 +92,8 @@ class LowRankPart(NamedTuple):
 
 
 class Projections(NamedTuple):
-    """A plan times the leading eigenvectors, of the rows (r, m) and the columns (n, r);
-    and the measured rows of its product, made whole.
+    """A plan times the leading eigenvectors of the left matrix (r, m) and of the right
+    one (n, r); and the measured rows of its whole product.
     """
 
     rows: np.ndarray
@@ -110,7 +111,7 @@ class LeadingFactors:
     vectors, others : (n, r) and (m, r) ndarrays
         Eigenvectors of `left` times their values, and those of `right`.
     measured : (k,) ndarray of int
-        The rows of products that are made whole.
+        The rows in which errors of updates are measured.
     """
 
     def __init__(self, bilinear, n_threads):
@@ -122,7 +123,7 @@ class LeadingFactors:
         missed = square_lengths(left, n_threads) - vectors**2 @ values**2
         spread = range(0, len(left), max(len(left) // MEASURED, 1))
         self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
-        # These rows of the matrix come along with the eigenvectors.
+        # Measured rows are multiplied together with the eigenvectors.
         some = stored(left[self.measured], n_threads)
         self._rows = np.ascontiguousarray(np.concatenate([vectors.T, some]), dtype)
         self.vectors = np.ascontiguousarray(vectors * values, dtype)
@@ -149,8 +150,8 @@ class LeadingFactors:
 
 
 def error_over(weights, wrong):
-    """Mean over some rows of a plan, `weights`, of what the same rows of its product
-    are `wrong` by, beside what is the same all over a row, which moves no plan.
+    """Mean error of a product over some rows of a plan, the `weights`; `wrong` has the
+    errors of these rows, whose constant part in each row moves no plan.
     """
     mass = weights.sum(axis=1, keepdims=True)
     weights = np.divide(weights, mass, where=mass > 0, out=np.zeros_like(weights))
@@ -160,7 +161,7 @@ def error_over(weights, wrong):
 
 
 def _dot(a, b):
-    """The same, whatever the number of threads."""
+    """``sum(a * b)``, the same for any number of threads."""
     return float(np.einsum("ij,ij->", a, b, dtype=np.float64))
 
 

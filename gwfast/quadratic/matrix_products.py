@@ -1,4 +1,4 @@
-"""Products of matrices of any size, with room for a few columns of a factor."""
+"""Products of matrices of any size, with scratch for a few packed columns."""
 
 import numpy as np
 
@@ -6,22 +6,22 @@ from ..kernels import _products
 from ..kernels._rows import Panels, Shifted
 from ..utils.deadline import NEVER
 
-# Bytes of a right factor that are packed at a time, at most: the left one is read anew
-# for each such part. And its columns at least.
+# Largest number of bytes of a right factor that are packed at a time (the left factor
+# is read once for each such part), and the least number of its columns.
 PACKED_BYTES, LEAST_COLUMNS = 8 << 20, 64
-# Rows of a left factor, at most, for which the right one is packed where it is read:
-# they are read anew for each few of its columns.
+# Largest number of rows of a left factor with which the right one is packed while it is
+# read: these rows are read again for each panel of columns.
 FEW_ROWS = 256
-# Of a product, between two looks at a deadline: a tenth of a second, or half of one on
-# one thread. Rows of a product do not depend on those made with them.
+# Multiplications between two checks of a deadline: a tenth of a second, or half a
+# second on one thread. Rows of a product do not depend on those computed with them.
 MULTIPLICATIONS = 10**10
-# Of a whole product before which none is worth it: a millisecond.
+# Multiplications, a millisecond, of a product that is made without such a check.
 UNSEEN = 10**8
 
 
 def multiply(a, b, out, n_threads, deadline=NEVER):
-    """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime, and it is not
-    whole, after the deadline.
+    """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime after the deadline,
+    with `out` incomplete.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
 
 
 def _packed(b, itemsize, n_threads):
-    """Slices of columns and their `Panels`."""
+    """Pairs of a slice of columns and its `Panels`."""
     if isinstance(b, Panels):
         yield slice(0, b.m), b
         return
@@ -70,5 +70,5 @@ def _packed(b, itemsize, n_threads):
 
 
 def nbytes(k, m, itemsize):
-    """Bytes that a product with a right factor (k, m) takes."""
+    """Bytes of scratch of a product with a right factor (k, m)."""
     return min(itemsize * k * m, PACKED_BYTES + itemsize * k * LEAST_COLUMNS)

@@ -1,7 +1,6 @@
-"""What an outer iteration does: one class a step, and the names they go by.
+"""The step of an outer iteration: one class for each kind, and the methods by name.
 
-A step linearizes at the state, solves the linear problem, takes its plan as the state,
-and says what that has shown.
+A step linearizes at the state, solves the linear problem, and makes its plan the state.
 """
 
 import dataclasses
@@ -19,7 +18,8 @@ from ..utils.precision import SINGLE
 from ..utils.validation import one_of
 from .linearization import Update
 
-# Largest epsilon of unbalanced problems in units of what is larger, costs or prices.
+# Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is
+# larger.
 MAX_RATIO = 1e8
 
 MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
@@ -27,17 +27,17 @@ MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """How the quadratic problem is taken apart into linear ones.
+    """How the quadratic problem is split into linear ones.
 
     Attributes
     ----------
     name : str
     proximal : bool
-        Whether epsilon regularizes the distance from the last plan.
+        Whether epsilon weighs the distance from the last plan, not the entropy.
     alternating : bool
-        Whether rows and columns are fitted in turn, once in each iteration.
+        Whether an iteration fits the rows once, then the columns once.
     marginal_terms : bool
-        Whether an alternating step sees the separable terms.
+        Whether alternating steps include the separable terms.
     """
 
     name: MethodName
@@ -80,10 +80,10 @@ def as_method(name, problem, precision):
 
 
 class Stepped(NamedTuple):
-    """What a step has done: a solution for a kernel, taken as the state, the inner
-    iterations it took, the errors of the marginals that the plan was fitted to last (as
-    a fraction of its mass) and of all that it should have, and the seconds for what is
-    not inner iterations.
+    """The outcome of a step: kernel and solution of the linear problem, the `Update`,
+    the inner iterations, the error of the marginals that the step fits (as a fraction
+    of the mass), the error of all given marginals, and the seconds without inner
+    iterations.
     """
 
     kernel: Kernel
@@ -140,9 +140,9 @@ class AlternatingStep:
 
 
 class UnbalancedStep:
-    """Minimize over one of two plans with a price on their marginals, and scale it to
-    the geometric mean of the masses of both; it is the other one of the next step
-    (Sejourne, Vialard and Peyre, NeurIPS 2021, Algorithm 1).
+    """Minimize over one of two plans whose marginals have a price, and scale it to the
+    geometric mean of both masses; it is the fixed plan of the next step (Sejourne,
+    Vialard and Peyre, NeurIPS 2021, Algorithm 1).
     """
 
     def __init__(self, linearization):
@@ -156,7 +156,7 @@ class UnbalancedStep:
         began = time.perf_counter()
         prices = (one for one in self._rule.rho if one < np.inf)
         highest = max(prices, default=0.0) / linearization.cost_scale
-        # Beyond that rounding of what entropy costs would be more than all else costs.
+        # Beyond this bound the rounding of the entropy exceeds all other terms.
         epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
         mass, relaxation = self._relaxation(epsilon)
         seconds = time.perf_counter() - began
@@ -177,8 +177,8 @@ class UnbalancedStep:
         return Stepped(*made, update, n_iter, relative, error, seconds)
 
     def _tol(self, tol, epsilon, highest):
-        """A tolerance of the marginals with which what they cost is within it too: that
-        is their squared error times rho.
+        """A tolerance of the marginals with which their penalty, rho times the squared
+        error, is within the tolerance too.
         """
         if highest * tol <= epsilon:
             return tol
@@ -196,7 +196,7 @@ class UnbalancedStep:
 
 
 def step_of(method, linearization):
-    """What takes the steps of a method."""
+    """The step of a method for a linearization."""
     if linearization.problem.rule.is_relaxed:
         return UnbalancedStep(linearization)
     kind = AlternatingStep if method.alternating else WholeStep
@@ -204,7 +204,7 @@ def step_of(method, linearization):
 
 
 def _solve(linearization, solver, epsilon, start, options):
-    """A kernel of the linearized cost, and the solution for it."""
+    """The kernel of the linearized cost, and its solution."""
     kernel = linearization.kernel(solver, start, epsilon)
     try:
         return kernel, solver.solve(kernel, epsilon, start, **options)

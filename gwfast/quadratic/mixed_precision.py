@@ -1,7 +1,7 @@
-"""Float64 products of plans that hardly move any more, at the price of float32 ones.
+"""Float64 products of plans that hardly move, at the price of float32 products.
 
-The product is linear in the plan: from one that is known in float64, that of a plan
-nearby differs by the product of the difference, which float32 makes to seven digits.
+The product is linear in the plan: the products of two plans differ by the product of
+their difference, which float32 gives to seven digits.
 """
 
 import numpy as np
@@ -11,13 +11,13 @@ from ..kernels._rows import aligned_empty
 
 # Relative rounding of a float32 product of matrices with entries of order one.
 ROUNDING = 2e-7
-# What it may move the next plan by, as a fraction of the last change.
+# How far that rounding may move the next plan, as a fraction of the last change.
 SLACK = 0.01
 
 
 class Increments:
-    """Products near that of a reference plan, by float32 ones of the difference, the
-    `ProductOperator` given, which are written to `made` (n, m).
+    """Products of plans near a reference plan: the float32 `ProductOperator` given
+    writes the product of the difference to `made` (n, m).
     """
 
     def __init__(self, products, made, n_threads):
@@ -26,7 +26,7 @@ class Increments:
         self._plan = self._product = None
 
     def refer(self, plan, product):
-        """Take this product, made in float64, as the one to start from."""
+        """Make this plan, and its product in float64, the reference."""
         if self._plan is None:
             self._plan, self._product = plan.copy(), product.copy()
         else:
@@ -36,9 +36,8 @@ class Increments:
         self.products.memory.reference = None
 
     def fill(self, plan, out, change, epsilon, is_whole=False):
-        """Write the product of `plan` into `out`, if rounding moves the next plan, by
-        that epsilon, by a fraction of the last `change` only; returns whether it was,
-        and if not, has written nothing.
+        """Write the product of `plan` to `out` if rounding, divided by epsilon, is a
+        small fraction of the last `change`; returns whether it is written.
         """
         if self._plan is None:
             return False
@@ -48,8 +47,8 @@ class Increments:
         difference = np.subtract(
             plan, self._plan, out=self._difference, casting="same_kind"
         )
-        # The same for all differences from a reference, as what is known of the
-        # products of some is used for others.
+        # One scale for all differences from a reference, as low-rank updates of their
+        # products refer to one another.
         if not self._scale:
             self._scale = float(max(difference.max(), -difference.min())) or 1.0
         difference /= self._scale

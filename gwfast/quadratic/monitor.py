@@ -1,6 +1,5 @@
-"""Watches the iterations of an outer loop, and judges each: whether the next linear
-problems are to be solved better, whether steps are to be shorter, and whether and why
-the loop ends.
+"""The monitor of an outer loop judges each iteration: whether later linear problems are
+solved more exactly, whether steps are damped, and whether and why the loop ends.
 """
 
 from typing import NamedTuple
@@ -21,25 +20,26 @@ from .stopping import (
     stands_still,
 )
 
-# Largest change of a plan that may be rounding and still counts as none.
+# Largest change of a plan that counts as converged where it is rounding.
 MAX_ROUNDED = 0.01
-# Iterations of which a plan has to be the lowest before proximal steps that lead too
-# far are damped: they wander, without a period. Of 200 random semi-relaxed problems of
-# up to 12 points 1 ended above POT's loss with 20 of them, none with 200.
+# Iterations among which a plan has to be the lowest before proximal steps that
+# overshoot are damped: such steps wander, without a period. Of 200 random semi-relaxed
+# problems of up to 12 points one ended above POT's loss with 20 iterations, none with
+# 200.
 WANDERS = 200
 
 
 class Verdict(NamedTuple):
-    """What becomes of a loop after an iteration.
+    """The judgement of an iteration.
 
     Attributes
     ----------
     status : Status or None
         Why the loop ends; None if it goes on.
     damped : bool
-        Whether steps are shorter from now on.
+        Whether steps are damped from now on.
     follows : bool
-        Whether the state may be moved to where its steps lead.
+        Whether acceleration may move the state.
     """
 
     status: Status | None
@@ -48,7 +48,7 @@ class Verdict(NamedTuple):
 
 
 class Monitor:
-    """Watches one loop.
+    """The monitor of one loop.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Monitor:
     schedule : InnerSchedule
     cycles : Cycles
     settled : bool
-        Whether the last iteration had settled, perhaps but for a last look.
+        Whether the last iteration had settled, perhaps without confirmation.
     """
 
     def __init__(self, linearization, epsilons):
@@ -69,8 +69,8 @@ class Monitor:
         self.settled, self._confirming = False, False
 
     def is_thorough(self, limits, n_done):
-        """Whether the next plan may be the last, and has to keep its marginals: so does
-        the last that the limit allows.
+        """Whether the next plan may be the last, whose marginals have to be exact; so
+        is the last one within `max_outer`.
         """
         return self.settled or self.cycles.ends or n_done + 1 >= limits.max_outer
 
@@ -90,11 +90,11 @@ class Monitor:
             Objective before it.
         limits : Limits
         led : bool
-            Whether it started from where steps led, not from a plan.
+            Whether acceleration had moved the state before it.
         thorough : bool
-            What `is_thorough` said before it.
+            The value of `is_thorough` before it.
         ended : Status or None
-            What ends the loop whatever the iteration has shown, if it has not settled.
+            Why the loop ends unless the iteration has settled.
 
         Returns
         -------
@@ -103,11 +103,11 @@ class Monitor:
         linearization, last = self._linearization, history[-1]
         precision, proximal = linearization.precision, linearization.method.proximal
         epsilon = in_units(last.epsilon, linearization.cost_scale, precision)
-        # Rounding the linearized cost moves its plan by about this much, and the
-        # product that makes it, by up to four times as much.
+        # Rounding of the linearized cost moves the plan by about this much, rounding
+        # of the product in it by up to four times as much.
         floor = precision.rounding / epsilon
         # The objective is a small difference of larger terms; where it is zero (an
-        # exact match) their rounding is all that moves.
+        # exact match) only their rounding changes it.
         rounding = precision.cost_rounding * linearization.magnitude
         given = history, moves, gw_before, limits, floor, rounding
         seen = self._seen(*given)
@@ -121,7 +121,7 @@ class Monitor:
             status = Status.CYCLE
         damped = False
         if status is None:
-            # Proximal steps that are not too large let the objective fall.
+            # Proximal steps that are small enough never raise the objective.
             too_far = proximal and stands and rises(history, rounding)
             damped = self._damp(stepped, epsilon, too_far, low)
         final = last.epsilon == self._last_epsilon
@@ -129,7 +129,7 @@ class Monitor:
         return Verdict(status, damped, follows)
 
     def _seen(self, history, moves, gw_before, limits, floor, rounding):
-        """What a rule is to judge."""
+        """The iteration as a stopping rule sees it."""
         last, rounded = history[-1], self._linearization.change_is_rounded
         tol = max(limits.tol, floor) if rounded else limits.tol
         return Seen(
@@ -148,15 +148,15 @@ class Monitor:
         )
 
     def _settle(self, seen, rule, history, led):
-        """Judge whether the loop has settled; returns whether to follow its steps would
-        hide that.
+        """Judge whether the loop has settled; returns whether acceleration would hide
+        that.
         """
         settled, hidden = rule.judge(seen)
         if self._linearization.change_is_rounded:
             settled = settled or has_stalled(history, 4 * seen.floor)
         self.settled = settled and history[-1].epsilon == self._last_epsilon
-        # A step from where others led may be small by chance, and only a part of the
-        # kernel may have settled: then one more is made.
+        # A step after acceleration may be small by chance, and a truncated kernel may
+        # settle where the whole one would not: one more iteration confirms.
         self._confirming = self.settled and (
             led
             or self._linearization.use_full_kernel()
@@ -165,22 +165,22 @@ class Monitor:
         return hidden
 
     def _may_leave(self, seen, history):
-        """Whether a small change may be the first of ever larger ones."""
+        """Whether a small change may be the first of growing ones."""
         if seen.floor <= UNSTABLE or not self._linearization.change_is_rounded:
             return False
         growing = seen.change > 2 * history[-2:][0].change
         return not seen.confirming or (growing and seen.change > seen.asked_tol)
 
     def _status(self, stepped, limits, history, thorough, floor, ended):
-        """Why the loop ends with the last iteration, or None."""
+        """Why the loop ends after the last iteration, or None."""
         settled = self.settled and not self._confirming
         linearization, change = self._linearization, history[-1].change
         precision = linearization.precision
         if ended == Status.STOPPED:
             return ended
         if settled and stepped.error <= limits.marginal_tol:
-            # What rounding excuses has not converged where it is most of the plan;
-            # only where all costs are the same is the product plan right nevertheless.
+            # Where rounding is as large as the plan nothing has converged, unless all
+            # costs are equal and the product plan is right.
             rounded = linearization.change_is_rounded and floor >= 1.0
             rounded = rounded and np.abs(linearization.deviation()).max() > MAX_ROUNDED
             moving = change > max(limits.tol, MAX_ROUNDED)
@@ -188,7 +188,7 @@ class Monitor:
         if ended is not None:
             return ended
         if settled and thorough:
-            # Nothing moves, and the marginals are as good as they get.
+            # The plan stands still, and its marginals do not get better.
             spent = stepped.n_inner >= limits.max_inner
             return Status.MAX_INNER if spent else Status.PRECISION
         final = history[-1].epsilon == self._last_epsilon
@@ -198,10 +198,10 @@ class Monitor:
         return Status.MAX_OUTER if len(history) >= limits.max_outer else None
 
     def _damp(self, stepped, epsilon, too_far, low):
-        """Have steps that go round be shorter; returns whether they are from now on."""
+        """Damp the steps if they cycle; returns whether they are damped from now on."""
         linearization = self._linearization
         if linearization.method.alternating:
-            return False  # each half-step meets one marginal, and moves to and fro
+            return False  # half-steps alternate between both marginals by design
         given = stepped.solution.potentials, epsilon, stepped.update.change
         damps = self.cycles.add(*given, too_far=too_far, low=low)
         if damps and not linearization.damp():

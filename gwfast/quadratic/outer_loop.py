@@ -2,10 +2,10 @@
 gradient descent of Peyre, Cuturi and Solomon, ICML 2016; Algorithm 1 of Alvarez-Melis
 and Jaakkola, EMNLP 2018).
 
-Three things differ from the textbook loop, and none moves where it ends. The potentials
-of one linear problem start the next. Early linear problems are solved only as well as
-the plan still moves (inner_schedule.py). And where the last steps say that they
-contract the state moves to where they lead (acceleration.py).
+Three things differ from the textbook loop, and none changes its fixed points. The
+potentials of one linear problem start the next. Early linear problems are solved only
+as exactly as the plan still moves (inner_schedule.py). And the state may move to where
+its last steps lead (acceleration.py).
 """
 
 import dataclasses
@@ -26,24 +26,24 @@ from .solution import Solution
 
 
 class OuterLoop:
-    """Outer iterations from one start. A loop can be paused, and taken up again with
-    other limits; loops whose linearizations share buffers must take turns.
+    """Outer iterations from one start. `run` may be called again with other limits;
+    loops whose linearizations share buffers take turns.
 
     Parameters
     ----------
     linearization : Linearization
         With its state set.
     epsilons : Schedule
-        What epsilon is in each iteration.
+        Epsilon of each iteration.
     gw_cost : float
         Objective of the state.
     method : Method, default=PGD
     potentials : Potentials or None, default=None
-        Of the first linear problem, nearly.
+        Start of the first linear problem.
     after : Solution, Before or None, default=None
-        Of costs nearly the same: to go on from its potentials, and its history.
+        The end of a warm start, whose potentials and history the loop takes over.
     update_seconds : float, default=0.0
-        What an `Update` takes, before there was one.
+        Estimated seconds of the first `Update`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class OuterLoop:
     potentials : Potentials or None
         Of the last linear problem.
     update_seconds : float
-        What the last `Update` took.
+        Seconds of the last `Update`.
     """
 
     def __init__(
@@ -82,9 +82,8 @@ class OuterLoop:
 
     @classmethod
     def restored(cls, linearization, saved, *, method=PGD):
-        """A loop that goes on from what `export` described, on the same costs, from
-        plan and potentials as after a warm start. OutOfTime after the deadline of the
-        linearization.
+        """A loop for the same costs that goes on from a tree of `export`, with its plan
+        and potentials. OutOfTime after the deadline of the linearization.
         """
         began = time.perf_counter()
         values = {name: float(value) for name, value in saved["epsilons"].items()}
@@ -96,16 +95,16 @@ class OuterLoop:
         seconds = time.perf_counter() - began
         kind = dict(method=method, after=before, update_seconds=seconds)
         loop = cls(linearization, epsilons, gw_cost, **kind)
-        # Rougher inner solutions than before would lead away from where it stood, and
-        # each cycle takes tens of iterations to be seen.
+        # Rougher inner solutions would lead away from the plan, and a cycle takes tens
+        # of iterations to be found.
         loop._monitor.schedule.allow(int(saved["inner_limit"]))
         loop._monitor.cycles = Cycles(int(saved["n_cycles"]))
         return loop
 
     def export(self):
-        """Where the loop stands after an iteration: a tree of arrays, numbers and
-        texts, good until it goes on. It has what makes a state, and no memory of
-        earlier products and steps.
+        """State, potentials and history after an iteration: a tree of arrays, numbers
+        and texts, valid until the next iteration. Earlier products and steps are left
+        out.
         """
         last = self.history[-1].seconds if self.history else 0.0
         return dict(
@@ -128,10 +127,10 @@ class OuterLoop:
         ----------
         limits : Limits
         callback : callable or None, default=None
-            Called with every step, a `LiveStep`; what it returns may end the loop.
+            Called with a `LiveStep` after every iteration; the loop ends if it returns
+            true.
         save : callable or None, default=None
-            Called after every iteration but the last, when `export` has where the loop
-            stands.
+            Called after every iteration but the last, when `export` is valid.
 
         Returns
         -------
@@ -157,7 +156,7 @@ class OuterLoop:
         )
 
     def _iterate(self, limits, began, callback):
-        """One iteration; returns what it did, and a status if it was the last."""
+        """Make one iteration; returns its `Stepped`, and a status if it is the last."""
         linearization, gw_before = self.linearization, self.gw_cost
         epsilon = self.epsilons.at(len(self.history))
         given = linearization.cost_scale, linearization.precision
@@ -165,20 +164,20 @@ class OuterLoop:
         options = self._monitor.schedule.options(limits, self.change, thorough)
         options |= limits.clock(1, self.update_seconds)
         stepped = self._step(in_units(epsilon, *given), self.potentials, **options)
-        # Of a linear problem that was cut short nothing may go on.
+        # A linear problem that was cut short ends the loop.
         late = limits.late(max(self.update_seconds, stepped.seconds))
         self._record(stepped, epsilon, began)
         how = dict(thorough=thorough, late=late)
         return stepped, self._judge(stepped, limits, gw_before, callback, **how)
 
     def _judge(self, stepped, limits, gw_before, callback, *, thorough, late):
-        """See whether the last iteration ends the loop, and why, and go on from where
-        the last ones lead.
+        """Judge the last iteration, and accelerate unless the loop ends; returns the
+        status or None.
         """
         ended = None
         if callback is not None and self._stops(callback, stepped):
             ended = Status.STOPPED
-        # The callback may have taken the time for another iteration.
+        # A callback takes time as well.
         elif late or limits.late(stepped.seconds):
             ended = Status.TIME_LIMIT
         accelerator, given = self._accelerator, (stepped, gw_before, limits)
@@ -186,7 +185,7 @@ class OuterLoop:
         verdict = self._monitor.judge(self.history, self._moves, *given, **how)
         if verdict.status is None:
             if verdict.follows:
-                # The last iteration that the limit allows could not be taken back.
+                # A move before the last iteration of `max_outer` could not be undone.
                 further = len(self.history) + 1 < limits.max_outer
                 failed = accelerator.advance(self.change, stepped.error, further)
                 if failed is not None:
@@ -196,8 +195,8 @@ class OuterLoop:
         return verdict.status
 
     def _take_short_steps(self, limits, began, single, callback):
-        """Make as many iterations as a kernel can, or a single one; returns what the
-        last has done, None where there are none, and a status if it ends the loop.
+        """Make as many iterations as `ShortSteps` can, or a single one; returns the
+        last `Stepped` or None, and a status if the loop ends.
         """
         epsilon, n_done = self.epsilons.at(len(self.history)), len(self.history)
         if epsilon != self.epsilons.last or limits.deadline.passed():
@@ -239,7 +238,7 @@ class OuterLoop:
         )
 
     def _stops(self, callback, stepped):
-        """Whether what a callback returns of the last iteration ends the loop."""
+        """Call the callback, which sees the last iteration; whether the loop ends."""
         linearization = self.linearization
         live = LiveStep.of(
             self.history[-1],
@@ -254,8 +253,8 @@ class OuterLoop:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Before:
-    """What a restored loop comes after; of the attributes of a `Solution` what a loop
-    takes from that.
+    """The iterations before a restored loop, with the attributes of a `Solution` that a
+    loop takes over.
     """
 
     potentials: Potentials | None
@@ -266,7 +265,7 @@ class Before:
 
     @classmethod
     def of(cls, saved, shape):
-        """What a tree of `OuterLoop.export` has, for a problem of this shape."""
+        """From a tree of `OuterLoop.export`, for a problem of this shape."""
         potentials = saved["potentials"]
         if potentials is not None:
             potentials = restored_potentials(potentials, shape)
@@ -281,5 +280,5 @@ class Before:
         return cls(potentials, *numbers)
 
     def potentials_for(self, linearization):
-        """Those that there were: the costs are the same."""
+        """The potentials as they are, since the costs are the same."""
         return self.potentials

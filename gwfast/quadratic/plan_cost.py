@@ -1,5 +1,5 @@
-"""The linearized cost of matrices at one plan: the product, in a buffer that forks take
-turns to fill, and the separable terms.
+"""The linearized cost of matrices at one plan: its product, in a buffer that forks fill
+in turn, and its separable terms.
 """
 
 import copy
@@ -14,9 +14,9 @@ from ..utils.deadline import NEVER
 
 
 class PlanCost:
-    """The linearized cost at the plan of the last `set`, or `moved` from there to where
-    the last plans lead: it is linear in the plan, but for entropy, and nearly so in
-    that.
+    """The linearized cost at the plan of the last `set`, or at a combination of the
+    last plans after `move`: the cost is linear in the plan, except for the entropy,
+    which is interpolated.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class PlanCost:
     ----------
     products : ProductOperator
     buffer : Buffer
-        Of the product.
+        Holds the product.
     row_cost, col_cost : (n,) and (m,) float64 ndarrays
         The separable terms, in units of cost.
     has_moved : bool
-        Whether the cost is not that of the plan that was set.
+        Whether `move` came after the last `set`.
     """
 
     def __init__(self, problem, terms, products, n_threads):
@@ -45,14 +45,14 @@ class PlanCost:
         self._separate(problem.p, problem.q)
 
     def fork(self):
-        """Another one in the same buffer."""
+        """Another cost in the same buffer."""
         other = copy.copy(self)
         other.products = self.products.fork()
         return other
 
     def set(self, plan, sums, change, epsilon, deadline=NEVER):
-        """Take the plan with these sums, after a relative `change`, for linear problems
-        of that epsilon; returns the objective, and its bilinear part.
+        """Set the plan, with its sums and its relative `change`, for linear problems
+        with this epsilon; returns the objective, and its bilinear part.
         """
         problem, terms, (rows, cols) = self._problem, self._terms, sums
         self._plan, self._standing = plan, (rows, cols, None)
@@ -68,7 +68,7 @@ class PlanCost:
         return total + problem.rule.penalty(rows, cols), bilinear - half
 
     def fill(self, out, change, epsilon, deadline=NEVER, *, step=None):
-        """Write the product, less ``step * log(plan)`` where a step is given."""
+        """Write the product, less ``step * log(plan)`` for proximal steps."""
         if not self.is_there:
             self.has_moved = False
             self.products.apply(self._plan, out, change, epsilon, deadline)
@@ -77,15 +77,15 @@ class PlanCost:
 
     @property
     def is_there(self):
-        """Whether the buffer has it."""
+        """Whether the buffer still holds the product."""
         return self._turn == self.buffer.turn
 
     def drop(self):
-        """Have the product made anew."""
+        """Have the product computed again."""
         self._turn = None
 
     def take(self, plan, sums):
-        """Take a plan whose product the buffer has already."""
+        """Set a plan whose product the buffer already holds."""
         self._plan, self._standing = plan, (*sums, None)
         self._turn = self.buffer.take()
 
@@ -93,11 +93,11 @@ class PlanCost:
         self.row_cost, self.col_cost = self._terms.separable(rows, cols)
 
     def separable_potentials(self, unit):
-        """`Potentials` that leave nothing of the separable terms, in this unit."""
+        """`Potentials` that cancel the separable terms, in this unit."""
         return Potentials(self.row_cost / -unit, self.col_cost / -unit)
 
     def standing(self):
-        """Marginals and entropy of the plan that the cost is of."""
+        """Marginals and entropy of the plan of the cost."""
         *sums, entropy = self._standing
         if entropy is None:
             entropy = _kernels.entropy(self._plan, self._n_threads)
@@ -105,15 +105,15 @@ class PlanCost:
         return self._standing
 
     def beside(self):
-        """A vector of all that moves with the product."""
+        """Marginals and entropy as one vector, which acceleration combines like the
+        product.
+        """
         if self._problem.is_balanced:
             return np.empty(0)
         return np.concatenate([np.ravel(one) for one in self.standing()])
 
     def move(self, weights, beside):
-        """Go to the sum of the last plans that are kept, multiplied by these, with that
-        `beside` it.
-        """
+        """Move to the weighted sum of the last products, and of these vectors."""
         self.products.memory.combine(weights, self.buffer.array)
         self._turn, self.has_moved = self.buffer.take(), True
         if beside.size:

@@ -1,5 +1,6 @@
-"""The products that an operator has made: the reference of updates, and the last ones,
-to be combined. Operators whose descents take turns share the room for them.
+"""The memory of a product operator: the reference of low-rank updates, and the last
+products, which acceleration combines. Operators whose descents take turns share one
+room of matrices.
 """
 
 from typing import NamedTuple
@@ -10,27 +11,27 @@ from ..kernels._rows import aligned_empty
 from .acceleration import DEPTH
 from .low_rank_update import LowRankPart
 
-# Entries of products that are combined at a time.
+# Entries of a product that are combined at a time.
 COMBINED = 1 << 20
 
 
 class Known(NamedTuple):
-    """A product: the sum of a matrix (n, m) and a `LowRankPart`; None is nothing."""
+    """A product as the sum of a matrix (n, m) and a `LowRankPart`; None is zero."""
 
     base: np.ndarray | None
     part: LowRankPart | None = None
 
 
 class Reference(NamedTuple):
-    """A whole product, and the `LowRankPart` of that plan."""
+    """A whole product, and the `LowRankPart` of its plan."""
 
     base: np.ndarray
     part: LowRankPart
 
 
 class Room:
-    """Matrices, and the `ProductMemory` whose they are: its token, as a reference to it
-    would be a cycle that keeps them.
+    """Matrices, and the token of the `ProductMemory` that owns them. (A reference to
+    the memory itself would be a cycle, which the garbage collector frees late.)
     """
 
     def __init__(self):
@@ -38,8 +39,8 @@ class Room:
 
 
 class ProductMemory:
-    """The memory of one operator, in at most so many matrices. It forgets all when
-    another one takes the room.
+    """The memory of one operator in at most `most` matrices. When another memory takes
+    the room, this one is empty.
     """
 
     def __init__(self, most, room=None):
@@ -47,7 +48,7 @@ class ProductMemory:
         self._kept, self._reference = [], None
 
     def fork(self):
-        """Another one in the same room."""
+        """Another memory in the same room."""
         return ProductMemory(self._most, self._room)
 
     @property
@@ -61,21 +62,21 @@ class ProductMemory:
 
     @property
     def n_kept(self):
-        """How many of the last products are kept."""
+        """Number of the last products that are kept."""
         return len(self._kept) if self._is_here else 0
 
     def keep(self, known):
-        """Keep a `Known` as the last product."""
+        """Append a `Known` to the last products."""
         self._take_room()
         self._kept = [*self._kept[-DEPTH:], known]
 
     def forget_kept(self):
-        """Keep none of the last products."""
+        """Forget the last products, but not the reference."""
         self._kept = []
 
     def copied(self, product):
-        """A copy of a product, in a matrix that nothing needs; the oldest products that
-        are kept make room.
+        """A copy of a product in a free matrix of the room; the oldest of the last
+        products are dropped to free one.
         """
         self._take_room()
         while len(needed := self._needed()) >= self._most and self._kept:
@@ -89,9 +90,7 @@ class ProductMemory:
         return free
 
     def combine(self, coefficients, out):
-        """Write the sum of the last products that are kept, multiplied by these, oldest
-        first.
-        """
+        """Write the sum of the last products times these coefficients, oldest first."""
         kept = self._kept[-len(coefficients) :]
         weights, parts = {}, []
         for weight, (base, part) in zip(coefficients, kept, strict=True):
@@ -125,6 +124,6 @@ class ProductMemory:
             self._kept, self._reference = [], None
 
     def _needed(self):
-        """Which matrices are."""
+        """Ids of the matrices in use."""
         known = [*self._kept, *([self._reference] if self._reference else [])]
         return {id(one.base) for one in known} & set(map(id, self._room.matrices))

@@ -21,29 +21,29 @@ from .low_rank_update import error_over, suits
 from .mixed_precision import Increments
 from .product_memory import Known, ProductMemory, Reference
 
-# What updates may move the next plan by, as a fraction of the last change; more in
-# float32 where steps are followed: the plan gets near where it would go if nothing but
-# the low-rank part of the product moved, before a whole product corrects all else.
+# How far the error of an update may move the next plan, as a fraction of the last
+# change; more in float32 with acceleration: the plan converges for the low-rank part of
+# the product first, then a whole product corrects the rest.
 SLACK, SLACK_FOLLOWED = 0.2, 2.0
-# The same as a fraction of the plan, at most, which says more while that moves far. Of
-# four pairs of hops between cells, each with 64 to 160 eigenvectors, one ended in
-# another optimum than POT's iterations do with a tenth, a second one, with half of
-# these numbers, without a limit; none does with this.
+# The same as a fraction of the plan, at most: the tighter bound while the plan moves
+# far. Of four pairs of hops between cells, each with 64 to 160 eigenvectors, one ended
+# in another optimum than POT's iterations with a tenth, two without a limit, none with
+# this.
 MOST = 0.03
-# By how many times both become less at a time where plans go round, and the least
-# fraction that becomes of them.
+# Factor by which `tighten` divides both where plans cycle, and the least fraction that
+# is left of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
-# What the first update of a reference may be wrong by in any case, in units of the last
-# digit: what is measured, the reference and the update each round by up to a quarter
-# (random costs of 600 points, .5 in all).
+# Error that the first update of a reference may always have, in units of the last
+# digit: measured rows, reference and update each round by up to a quarter (random costs
+# of 600 points, .5 in all).
 ROUNDED = 0.6
-# Updates of one reference that are worth looking for them, and products that are made
-# without a look, at most, where there are fewer.
+# Updates of one reference that pay for its projections, and the largest number of
+# products without an attempt after a reference with fewer.
 WORTH, MAX_PAUSE = 2, 16
 
 
 class ProductOperator:
-    """Products of plans near one another, and a constant that is added to each.
+    """Products of successive plans, each plus a constant.
 
     Parameters
     ----------
@@ -53,16 +53,17 @@ class ProductOperator:
     mechanisms : Mechanisms, default=ALL
     memory : ProductMemory or None, default=None
     followed : bool, default=False
-        Whether the last products are to be combined where steps lead.
+        Whether acceleration combines the last products.
 
     Attributes
     ----------
     memory : ProductMemory
-        Of the reference, and the last products.
+        The reference, and the last products.
     is_whole : bool
-        Whether the last product was made of the matrices.
+        Whether the last product was whole.
     is_correction : bool
-        Whether it was, after updates: steps between plans were those of another map.
+        Whether the last product was whole after an update: earlier steps between plans
+        were those of another map.
     """
 
     def __init__(
@@ -84,17 +85,17 @@ class ProductOperator:
         self.memory = memory or ProductMemory(most)
         self._increments, self._outer = None, None
         self.is_whole, self.is_correction = True, False
-        # Products that have to be whole, and the share of all tolerances that is left.
+        # Number of next products that have to be whole; factor of all tolerances.
         self._n_whole, self._fraction = 0, 1.0
-        # Updates of the reference so far, products to be made without a look for one,
-        # and how many these are the next time.
+        # Updates of the reference so far; products that are made without an attempt at
+        # an update; and the length of the next such pause.
         self._n_updates, self._pause, self._next_pause = 0, 0, 1
-        # Of the last product: how it is known if it is, and the value of its plan and
-        # the part of the reference; and of the reference, what its part lacks.
+        # The last product as a `Known`; ``<plan, part of the reference>`` for its plan;
+        # and ``<plan, rest>`` for the plan of the reference, see `value`.
         self._last, self._overlap, self._offset = None, 0.0, 0.0
 
     def fork(self):
-        """Another one of the same matrices, in the same room."""
+        """An operator with the same matrices, whose memory is in the same room."""
         given = self.bilinear, self._n_threads, self._constant, self._mechanisms
         return ProductOperator(*given, self.memory.fork(), self._followed)
 
@@ -104,16 +105,16 @@ class ProductOperator:
         return not (self._updates or self._increments is not None)
 
     def use_increments(self, products, made):
-        """Make products near whole ones by those of a lower precision, which are taken,
-        to an array that nothing else needs.
+        """Make products near whole ones by increments: by an operator of a lower
+        precision, which writes to the array `made`.
         """
         self._updates, products._constant = False, None
         self._increments = Increments(products, made, self._n_threads)
 
     def apply(self, plan, out, change, epsilon, deadline=NEVER, *, over=None):
-        """Write the product of a plan to `out`. Its error may move the next plan, by
-        that epsilon, by a fraction of the last relative `change`, in the mean over the
-        plan, or `over` another one. OutOfTime after the deadline.
+        """Write the product of a plan to `out`. Its error, divided by epsilon and
+        averaged over the plan (or `over` another one), is at most a fraction of the
+        last relative `change`. OutOfTime after the deadline.
         """
         outer, self._outer, was_whole = self._outer, None, self.is_whole
         exactly, self._n_whole = self._n_whole > 0, max(self._n_whole - 1, 0)
@@ -133,15 +134,15 @@ class ProductOperator:
         self.is_correction = self.is_whole and not was_whole
 
     def _look(self, plan):
-        """Part and `Projections` of a plan, or None where there is no look at them."""
+        """Low-rank part and `Projections` of a plan; None during a pause."""
         if self._pause:
             self._pause -= 1
             return None
         return self.bilinear.leading.of(plan)
 
     def _update(self, found, out, tolerance, over, exactly):
-        """Write the product as an update of the reference, or of nothing, where that is
-        right to the tolerance; returns whether it was written.
+        """Write the product as a low-rank update of the reference, or of zero without
+        one, if its error is within the tolerance; returns whether it was written.
         """
         (part, projections), known = found, self.memory.reference
         base, rows = self._constant, part.factors.measured
@@ -166,7 +167,7 @@ class ProductOperator:
         return True
 
     def _make(self, plan, out, change, epsilon, exactly, deadline):
-        """Write the product of the matrices, or an increment."""
+        """Write the whole product, or an increment."""
         near = self._increments
         if near is not None and near.fill(plan, out, change, epsilon, exactly):
             self.is_whole = near.products.is_whole
@@ -181,8 +182,8 @@ class ProductOperator:
             out += self._constant
 
     def _refer(self, found, product, exactly):
-        """Have the next updates refer to a whole product, if there was a look at its
-        plan; not for a while where too few did to the last one.
+        """Make a whole product the reference of the next updates, if its plan was
+        projected; pause where the last reference had too few updates.
         """
         known, self.memory.reference = self.memory.reference, None
         if found is None:
@@ -199,8 +200,9 @@ class ProductOperator:
         self._overlap = part.dot(projections)
 
     def value(self, plan, product):
-        """``<plan, product>`` of the last plan and product. What updates leave out is
-        self-adjoint: it is added, up to the square of the distance from the reference.
+        """``<plan, product>`` of the last plan and product. The term that updates leave
+        out is self-adjoint: it is added to first order in the distance from the plan of
+        the reference.
         """
         value = _kernels.dot(plan, product, self._n_threads)
         reference = self.memory.reference
@@ -217,34 +219,32 @@ class ProductOperator:
         return value + (rest - self._offset)
 
     def keep(self, product):
-        """Keep the last product, which is here, in the memory."""
+        """Keep the last product, given as an array, in the memory."""
         if self._last is None:
             self._last = Known(self.memory.copied(product))
         self.memory.keep(self._last)
 
     def tighten(self):
-        """Have all that is not whole wrong by less from now on."""
+        """Make updates to a tighter tolerance from now on."""
         self._fraction = max(self._fraction / TIGHTER, LEAST_FRACTION)
         if self._increments is not None:
             self._increments.products.tighten()
 
     def want_whole(self):
-        """Make the next product whole, and where the value is not corrected also the
-        one after it, of the plan that the next leads to.
+        """Make the next product whole; of increments, whose `value` has no correction,
+        also the one after it.
         """
         self._n_whole = 1 if self._increments is None else 2
 
     def expect_outer(self, rows, cols):
-        """Take the next plan for ``rows cols'``, whose product takes no product of
-        matrices.
-        """
+        """Say that the next plan is ``rows cols'``, whose product is an outer one."""
         self._outer = rows, cols
 
 
 def n_rooms(shape, itemsize, updates, followed):
-    """Products that are kept as matrices, at most: the reference where there are
-    `updates`, and the last ones where these are `followed`; of many points in float32
-    the reference does for both, or the last and the one before.
+    """Largest number of products that are kept as matrices: the reference of
+    `updates`, and the last ones where these are `followed` by acceleration. In float32
+    and with many points the reference serves both; without it the last two are kept.
     """
     few = shape[0] * shape[1] < MIN_POINTS**2
     if followed and (few or itemsize > 4):

@@ -78,9 +78,8 @@ class ShortSteps:
         ended = Status.CONVERGED if status == SETTLED else None
         if ended is None and self._done >= limits.max_outer:
             ended = Status.MAX_OUTER
-        rows = self._rows[done : self._done].tolist()
-        total = self._linearization.objective_of
-        steps = [(total(*row[:3]), *row[3:6], int(row[6])) for row in rows]
+        terms, rows = self._linearization.terms, self._rows[done : self._done].tolist()
+        steps = [(_objective(terms, row), *row[3:6], int(row[6])) for row in rows]
         return steps, stepped, ended
 
     def _make_room(self, most):
@@ -100,59 +99,55 @@ class ShortSteps:
             most_inner=min(limits.max_inner, MOST_INNER),
             **judged,
         )
-        return at.advance(self._rows[:most], self._done, epsilon, potentials, options)
+        return outer_steps(
+            at, self._rows[:most], self._done, epsilon, potentials, options
+        )
 
 
-def outer_steps(
-    at,
-    terms,
-    problem,
-    precision,
-    proximal,
-    plan,
-    rows,
-    done,
-    epsilon,
-    potentials,
-    options,
-):
-    """The kernel's iterations from a plan whose `PlanCost` is `at`: the plan that they
-    lead to, the last `Stepped`, and what the kernel returns.
+def outer_steps(at, rows, done, epsilon, potentials, options):
+    """The kernel's iterations from the state of a `Dense` linearization, whose state
+    becomes the last plan: the last `Stepped`, and what the kernel returns.
     """
-    cost, unit, fused = at.buffer.array, terms.cost_scale, terms.fused
-    if not at.is_there:
-        at.buffer.take()
-        at.fill(cost, 1.0, epsilon)
-    made, separable = plan.copy(), (at.row_cost / unit, at.col_cost / unit)
+    state, terms, problem, cost = at.state, at.terms, at.problem, at.cost
+    unit, fused, product = terms.cost_scale, terms.fused, cost.buffer.array
+    if not cost.is_there:
+        cost.buffer.take()
+        cost.fill(product, 1.0, epsilon)
+    plan, separable = state.copy(), (cost.row_cost / unit, cost.col_cost / unit)
     if potentials is None:
         # No exponent is above zero, and in each row one is zero.
-        f, g = cost.min(axis=1).astype(np.float64), np.zeros(len(problem.q))
+        f, g = product.min(axis=1).astype(np.float64), np.zeros(len(problem.q))
     else:
         f, g = potentials.f.copy(), potentials.g.copy()
     sums, constant = (np.empty(len(f)), np.empty(len(g))), 0.0
     if fused is not None:
         constant = fused.separable / unit
-    value = sum(rows[done - 1, :3].tolist()) + constant if done else np.inf
     n_done, status, settled = _outer_steps.outer_steps(
         *terms.bilinear.orientations,
         fused and fused.matrix,
-        *(made, cost, f, g, problem.p, problem.q, *separable, *sums, rows, done),
+        *(plan, product, f, g, problem.p, problem.q, *separable, *sums, rows, done),
         epsilon,
-        peak=precision.peak,
-        drift=precision.drift,
-        value=value,
+        peak=at.precision.peak,
+        drift=at.precision.drift,
+        value=sum(rows[done - 1, :3].tolist()) + constant if done else np.inf,
         constant=constant,
-        proximal=proximal,
+        proximal=at.method.proximal,
         **options,
     )
     if n_done == done:
-        at.take(plan, at.standing()[:2])
-        return plan, None, n_done, status, settled
-    at.take(made, sums)
-    separable, product, half, change, moved, error, n_inner = rows[n_done - 1].tolist()
-    # Where marginals are fixed the mass is one.
-    gw_cost = terms.total(*(unit * one for one in (separable, product, half)), 1.0)
-    update = Update(gw_cost, change, *sums, moved, bilinear=unit * (product - half))
+        cost.take(state, cost.standing()[:2])
+        return None, n_done, status, settled
+    row = rows[n_done - 1].tolist()
+    change, moved, error, n_inner = row[3:]
+    cost.take(plan, sums)
+    at.take(plan, change)
+    bilinear = unit * (row[1] - row[2])
+    update = Update(_objective(terms, row), change, *sums, moved, bilinear=bilinear)
     solution = LinearSolution(Potentials(f, g), None, int(n_inner))
     stepped = Stepped(None, solution, update, int(n_inner), error, error, 0.0)
-    return made, stepped, n_done, status, settled
+    return stepped, n_done, status, settled
+
+
+def _objective(terms, row):
+    """The objective of the plan of a row. Where marginals are fixed the mass is one."""
+    return terms.total(*(terms.cost_scale * one for one in row[:3]), 1.0)

@@ -1,4 +1,4 @@
-"""Where an outer loop stands."""
+"""The solution of an outer loop."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from .methods import Stepped
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
-    """Where an outer loop stood when it ended or paused; good until the loop goes on.
+    """Where an outer loop ended or paused; valid until the loop goes on.
 
     Attributes
     ----------
@@ -24,12 +24,12 @@ class Solution:
     history : tuple of OuterStep
         All iterations.
     moves : tuple of float
-        Frobenius norms of what they changed of the plan; NaN where that is not known.
+        Frobenius norms of the change of the plan by each; NaN where unknown.
     seconds : float
-        Spent in them.
+        Of all iterations.
     linearization : Linearization
     stepped : Stepped
-        The last of them.
+        The last iteration.
     """
 
     status: str
@@ -47,12 +47,12 @@ class Solution:
 
     @property
     def change(self):
-        """Of the state, by the last iteration."""
+        """Change of the state by the last iteration."""
         return self.stepped.update.change
 
     @property
     def epsilon(self):
-        """Of the last iteration, in units of cost."""
+        """Epsilon of the last iteration, in units of cost."""
         return self.history[-1].epsilon
 
     @functools.cached_property
@@ -63,17 +63,17 @@ class Solution:
 
     @functools.cached_property
     def entropy(self):
-        """Of the plan."""
+        """Entropy of the plan."""
         return self.coupling.entropy()
 
     @property
     def information(self):
-        """Mutual information of the plan, and the most that it could be."""
+        """Mutual information of the plan, and its upper bound."""
         return mutual_information(*self.marginals, self.entropy)
 
     @property
     def potentials(self):
-        """`Potentials` in units of cost, those of the separable terms included."""
+        """`Potentials` in units of cost, with the separable terms."""
         linearization, scaled = self.linearization, self.stepped.solution.potentials
         return Potentials(
             linearization.cost_scale * scaled.f + linearization.row_cost,
@@ -86,7 +86,9 @@ class Solution:
         return self.linearization.linear_value(self.stepped.update)
 
     def potentials_for(self, linearization):
-        """`Potentials` to begin with on costs nearly the same, in units of those."""
+        """`Potentials` that start a linear problem of nearly equal costs, in the units
+        of that linearization.
+        """
         old, now = self.potentials, linearization
         return Potentials(
             (old.f - now.row_cost) / now.cost_scale,
