@@ -120,7 +120,7 @@ class Linearization:
         """Set the state from that of the same problem on `rows` and `cols` only."""
 
     def export(self):
-        """A tree with the state of the last plan, without acceleration, for `restore`."""
+        """A tree for `restore`: the state of the last plan, without acceleration."""
 
     def restore(self, saved, change, epsilon):
         """Set the state from a tree of `export` for the same costs, after an iteration
