@@ -41,28 +41,21 @@ class ShardedCoupling(Coupling):
         spec = self._spec
         return spec.core.nbytes + spec.f.nbytes + spec.g.nbytes
 
-    def ask(self, method, each=None, *, stored=True):
-        """What the couplings of the shards, or of those that are keys of `each`,
-        answer.
+    def ask(self, method, each=(), *, stored=True):
+        """What the couplings of the shards answer to arguments for all of them, or to
+        a list or a dict of arguments for each.
         """
-        if each is None:
-            each = [()] * len(self._team.rows)
-        given = each if isinstance(each, dict) else dict(enumerate(each))
-        asked = {
-            k: (self._part(k), self._scaled(k) if stored else None, method, *args)
-            for k, args in given.items()
-        }
+        if isinstance(each, tuple):
+            each = [each] * len(self.rows)
+        asked, scaled = {}, None
+        for k, args in each.items() if isinstance(each, dict) else enumerate(each):
+            rows = self.rows[k]
+            if stored and self._scalings is not None:
+                u, v = self._scalings
+                scaled = u[rows], v
+            asked[k] = self._spec.of(rows), scaled, method, *args
         told = None if self._support is None else self._support.told
         return self._team.ask("of_plan", asked, told=told)
-
-    def _part(self, k):
-        return self._spec._replace(f=self._spec.f[self._team.rows[k]])
-
-    def _scaled(self, k):
-        if self._scalings is None:
-            return None
-        u, v = self._scalings
-        return u[self._team.rows[k]], v
 
     @property
     def marginals(self):
@@ -73,7 +66,7 @@ class ShardedCoupling(Coupling):
         return sum(self.ask("entropy"))
 
     def tocsr(self, left_out=LEFT_OUT):
-        parts = self.ask("tocsr", [(left_out,)] * len(self._team.rows))
+        parts = self.ask("tocsr", (left_out,))
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def _transposed(self):
@@ -81,7 +74,7 @@ class ShardedCoupling(Coupling):
 
     def _toarray(self):
         out = aligned_empty(self.shape)
-        for k, rows in enumerate(self._team.rows):
+        for k, rows in enumerate(self.rows):
             (out[rows],) = self.ask("toarray", {k: ()})
         return out
 
@@ -102,7 +95,7 @@ class ShardedCoupling(Coupling):
 
     def _parts(self, at):
         """Shards that have rows of `at`, which is in order, and which of theirs."""
-        for k, rows in enumerate(self._team.rows):
+        for k, rows in enumerate(self.rows):
             inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
             if np.array_equal(inside, np.arange(rows.stop - rows.start)):
                 inside = slice(None)  # which copies nothing
@@ -110,9 +103,7 @@ class ShardedCoupling(Coupling):
                 yield k, inside
 
     def _apply(self, y):
-        moved, sums = zip(
-            *self.ask("_apply", [(y,)] * len(self._team.rows)), strict=True
-        )
+        moved, sums = zip(*self.ask("_apply", (y,)), strict=True)
         return np.concatenate(moved), np.concatenate(sums)
 
 
@@ -143,24 +134,19 @@ class _Transposed(Coupling):
         return np.ascontiguousarray(self._coupling.toarray().T)
 
     def _rows(self, rows):
-        return np.concatenate(self._ask("T._rows", [(rows,)] * len(self._cols)), axis=1)
+        return np.concatenate(self._ask("T._rows", (rows,)), axis=1)
 
     def _topk(self, k, rows):
-        made = self._ask("T._topk", [(k, rows)] * len(self._cols))
-        indices = [
-            one.indices + cols.start for one, cols in zip(made, self._cols, strict=True)
-        ]
-        indices, scores = (
-            np.concatenate(parts, axis=1)
-            for parts in (indices, [one.scores for one in made])
-        )
+        indices, scores = zip(*self._ask("T._topk", (k, rows)), strict=True)
+        starts = [cols.start for cols in self._cols]
+        indices = np.concatenate([*map(np.add, indices, starts)], axis=1)
+        scores = np.concatenate(scores, axis=1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return Neighbors(*(np.take_along_axis(x, best, 1) for x in (indices, scores)))
 
     def _apply(self, y):
-        moved, sums = zip(
-            *self._ask("T._apply", [(y[cols],) for cols in self._cols]), strict=True
-        )
+        given = [(y[cols],) for cols in self._cols]
+        moved, sums = zip(*self._ask("T._apply", given), strict=True)
         return sum(moved), sum(sums)
 
     def _ask(self, method, each):

@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+import time
 from concurrent.futures import CancelledError
 
 from distributed import KilledWorker, get_worker
 
 from .._version import __version__
 from .shard import Shard
-from .team import MAX_LOSSES, RESUMED, Engine, Lost, NoWorkers, Place, wait_until
+from .team import MAX_LOSSES, RESUMED, Lost, NoWorkers, Place
 
 # Seconds to wait for a worker where there is none left, and between two looks at
 # whether one that does not answer is still there.
@@ -40,13 +41,19 @@ class Remote:
             return error
 
 
-class DaskEngine(Engine):
-    """Actors of a `distributed.Client`, which is not asynchronous."""
+class DaskEngine:
+    """Starts shards and asks them, as actors of a `distributed.Client`, which is not
+    asynchronous.
+
+    A handle is whatever `start` returns. Answers are those of the methods of `Shard`,
+    or the exceptions that these have raised, or `Lost`.
+    """
 
     def __init__(self, client, patience=PATIENCE):
         self.client, self._patience = client, patience
 
     def places(self):
+        """The workers that there are: a dict from addresses to `Place`."""
         # A worker whose memory is nearly full is paused, and begins nothing.
         return {
             address: Place(worker["nthreads"], worker["memory_limit"] or math.inf)
@@ -55,15 +62,21 @@ class DaskEngine(Engine):
         }
 
     def wait(self):
-        places = wait_until(self.places, self._patience)
-        if places is None:
-            raise NoWorkers(
-                f"the cluster had no worker for {self._patience:.0f} s, or only paused "
-                f"ones; {RESUMED}"
-            )
+        """`places` when there are some, or `NoWorkers` if none comes."""
+        until = time.monotonic() + self._patience
+        while not (places := self.places()):
+            if time.monotonic() > until:
+                raise NoWorkers(
+                    f"the cluster had no worker for {self._patience:.0f} s, or only "
+                    f"paused ones; {RESUMED}"
+                )
+            time.sleep(0.5)
         return places
 
     def start(self, parts, shared):
+        """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
+        p, tier)`` of what a `Shard` takes.
+        """
         client, kind = self.client, dict(allow_other_workers=False, pure=False)
         try:
             # The others fetch it from the first, and from one another.
@@ -85,6 +98,7 @@ class DaskEngine(Engine):
         return actor if isinstance(actor, Lost) else (actor, address, made)
 
     def ask(self, questions):
+        """Answers, one for each of a list of tuples ``(handle, method, arguments)``."""
         begun = []
         for (actor, address, made), method, args in questions:
             try:
@@ -102,6 +116,7 @@ class DaskEngine(Engine):
         )
 
     def map(self, function, items):
+        """``function(*item)`` of each of a list, on any workers."""
         given = [*zip(*items, strict=True)]
         for _ in range(MAX_LOSSES + 1):
             self.wait()

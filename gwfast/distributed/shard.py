@@ -38,6 +38,10 @@ class KernelSpec(NamedTuple):
     epsilon: float
     choice: int | None = None
 
+    def of(self, rows):
+        """That of some rows."""
+        return self._replace(f=self.f[rows])
+
 
 class Shard(Points):
     """Points `x` (n_k, r) of the first space with masses `p` (n_k,), in float64, whose
@@ -179,12 +183,10 @@ class Shard(Points):
                 return kernel.coupling(solution)
             if number == self._planned:
                 return kernel.coupling(None)
-        potentials = Potentials(spec.f, spec.g)
         if spec.choice is None:
-            left, y = self._left(spec.core), self._right.features
-            pair = potentials.f, potentials.g
-            return FactoredCoupling(left, y, *pair, spec.epsilon, self._n_threads)
-        kernel = self._made_as(spec)
-        solver = self._solver
-        kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
-        return kernel.coupling(LinearSolution(potentials, solver.scalings, 0))
+            given = self._left(spec.core), self._right.features, spec.f, spec.g
+            return FactoredCoupling(*given, spec.epsilon, self._n_threads)
+        kernel, potentials = self._made_as(spec), Potentials(spec.f, spec.g)
+        scalings = self._solver.scalings
+        kernel.make(potentials, spec.epsilon, self._solver.q, scalings)
+        return kernel.coupling(LinearSolution(potentials, scalings, 0))

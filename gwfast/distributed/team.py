@@ -3,7 +3,6 @@ is done when one is lost.
 """
 
 import itertools
-import time
 import uuid
 from typing import NamedTuple
 
@@ -49,37 +48,12 @@ class Place(NamedTuple):
     memory: float
 
 
-class Engine:
-    """How shards are started and asked; `DaskEngine` does it on a cluster.
-
-    A handle is whatever `start` returns. Answers are those of the methods of `Shard`,
-    or the exceptions that these have raised, or `Lost`.
-    """
-
-    def places(self):
-        """The workers that there are: a dict from addresses to `Place`."""
-
-    def wait(self):
-        """`places` when there are some, or `NoWorkers` if none comes."""
-
-    def start(self, parts, shared):
-        """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
-        p, tier)`` of what a `Shard` takes.
-        """
-
-    def ask(self, questions):
-        """Answers, one for each of a list of tuples ``(handle, method, arguments)``."""
-
-    def map(self, function, items):
-        """``function(*item)`` of each of a list, on any workers."""
-
-
 class Team:
     """Shards of a problem on the workers of an engine.
 
     Parameters
     ----------
-    engine : Engine
+    engine : DaskEngine
     problem : QuadraticProblem
         Of two point clouds.
     tier : str
@@ -121,15 +95,16 @@ class Team:
         self._number += 1
         return self._number
 
-    def ask(self, method, each=None, *, told=None):
+    def ask(self, method, each=(), *, told=None):
         """The answers of all shards, in their order.
 
         Parameters
         ----------
         method : str
             Of `Shard`.
-        each : list of tuple or dict, default=None
-            Arguments for every shard; of a dict only those asked are keys.
+        each : tuple, list of tuple or dict, default=()
+            Arguments: the same for all shards, or for every shard; of a dict only those
+            asked are keys.
         told : callable, default=None
             ``told(k)`` are pairs of a method and its arguments that shard k has to be
             asked first if it says that it is `Missing` something.
@@ -138,8 +113,10 @@ class Team:
         ------
         NoWorkers
         """
-        if not isinstance(each, dict):
-            each = dict(enumerate([()] * len(self.rows) if each is None else each))
+        if isinstance(each, tuple):
+            each = [each] * len(self.rows)
+        if isinstance(each, list):
+            each = dict(enumerate(each))
         answers, left = {}, [*each]
         while left:
             self._begin(left)
@@ -197,11 +174,9 @@ class Team:
         """The tier, or that without a stored kernel where shards of lost workers have
         made it too narrow.
         """
-        takes = self._addresses.count(address) * self._size(self.tier)
+        each = size_of(self._problem, self.tier, len(self.rows))
+        takes = self._addresses.count(address) * each
         return self.tier if takes <= USABLE * place.memory else TIERS[-1]
-
-    def _size(self, tier):
-        return size_of(self._problem, tier, len(self.rows))
 
     def balance(self):
         """Move shards from workers that have too many to those that came since."""
@@ -244,13 +219,3 @@ def size_of(problem, tier, n_shards):
     """Bytes that one of so many shards takes."""
     n, m = problem.shape
     return factored.nbytes(problem, tier, 1, (-(-n // n_shards), m))
-
-
-def wait_until(found, patience, interval=0.5):
-    """What `found` returns as soon as that is true, or None."""
-    until = time.monotonic() + patience
-    while not (made := found()):
-        if time.monotonic() > until:
-            return None
-        time.sleep(interval)
-    return made

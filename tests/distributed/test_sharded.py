@@ -106,7 +106,7 @@ def test_the_search_is_the_same(monkeypatch):
     first, last = ({s for s in one if "clusters" not in s} for one in (first, last))
     assert first == last and len(first) > 10
     assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5)
-    assert engine.died > 0 and "logsumexp_of_rows" in engine.asked
+    assert engine.died > 0 and "logsumexp_of_few" in engine.asked
 
 
 def test_a_plan_to_start_from():

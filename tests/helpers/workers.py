@@ -4,12 +4,12 @@ import math
 import random
 
 from gwfast.distributed.shard import Shard
-from gwfast.distributed.team import Engine, Lost, NoWorkers, Place
+from gwfast.distributed.team import Lost, NoWorkers, Place
 
 
-class Workers(Engine):
-    """An engine of `n` workers; with `dying` one of them dies before so many questions,
-    at random, and another comes.
+class Workers:
+    """Stands for a `DaskEngine` of `n` workers; with `dying` one of them dies before so
+    many questions, at random, and another comes.
     """
 
     def __init__(self, n=2, memory=math.inf, dying=0.0, n_threads=1):
