@@ -57,11 +57,10 @@ class Sharded(Factored):
 
     def coupling(self, kernel, solution):
         scalings = solution.scalings.u.copy(), solution.scalings.v.copy()
-        given = kernel.spec(solution.potentials), kernel.support, scalings
-        return ShardedCoupling(self.team, *given, self.n_threads)
+        return self.snapshot(kernel, solution, scalings)
 
-    def snapshot(self, kernel, solution):
-        given = kernel.spec(solution.potentials), kernel.support, None
+    def snapshot(self, kernel, solution, scalings=None):
+        given = kernel.spec(solution.potentials), kernel.support, scalings
         return ShardedCoupling(self.team, *given, self.n_threads)
 
 
@@ -94,7 +93,7 @@ class ShardedKernel(Kernel):
     def _make(self, potentials, epsilon, q, scalings):
         team = self.team
         team.balance()
-        self._number, self._potentials = team.next_number(), potentials
+        self._number, self._potentials = next(team.numbers), potentials
         given = [told[-1][1] for told in map(self._told, range(len(team.rows)))]
         peaks, sums = zip(*team.ask("make", given, told=self._told), strict=True)
         if all(one is not None for one in sums):
@@ -187,7 +186,7 @@ class ShardedSupport(Support):
         return sum(kept), [np.concatenate(rows), sum(cols)]
 
     def choose(self):
-        self.number = self.team.next_number()
+        self.number = next(self.team.numbers)
         self._kernel.ask("choose", self.fraction, self.number)
         self._spec = self._spec._replace(choice=self.number)
         self._kernel = None

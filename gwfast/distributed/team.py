@@ -4,7 +4,6 @@ is done when one is lost.
 
 import itertools
 import uuid
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,13 +40,6 @@ class NoWorkers(RuntimeError):
     """
 
 
-class Place(NamedTuple):
-    """A worker: its threads, and the bytes that it may take, infinite without limit."""
-
-    n_threads: int
-    memory: float
-
-
 class Team:
     """Shards of a problem on the workers of an engine.
 
@@ -67,8 +59,8 @@ class Team:
         Of each shard.
     shape, ranks : tuple of int
         Points and features of both spaces.
-    started : int
-        Shards that were begun, those that replace others included.
+    numbers : iterator of int
+        Of kernels and of choices of entries, by which shards tell them apart.
     """
 
     def __init__(self, engine, problem, tier, n_shards):
@@ -83,17 +75,12 @@ class Team:
         self._handles = [None] * len(self.rows)
         self._addresses = [None] * len(self.rows)
         self._losses = [0] * len(self.rows)
-        self.started = self._number = 0
+        self.numbers = itertools.count(1)
 
     def __reduce__(self):
         raise TypeError(
             "a plan on a cluster cannot be pickled; `toarray` or `tocsr` can"
         )
-
-    def next_number(self):
-        """One that no other kernel or choice of this problem has."""
-        self._number += 1
-        return self._number
 
     def ask(self, method, each=(), *, told=None):
         """The answers of all shards, in their order.
@@ -168,15 +155,14 @@ class Team:
                     self._lose(k)
                 else:
                     self._handles[k] = handle
-                    self.started += 1
 
-    def _tier_at(self, address, place):
+    def _tier_at(self, address, memory):
         """The tier, or that without a stored kernel where shards of lost workers have
         made it too narrow.
         """
         each = size_of(self._problem, self.tier, len(self.rows))
         takes = self._addresses.count(address) * each
-        return self.tier if takes <= USABLE * place.memory else TIERS[-1]
+        return self.tier if takes <= USABLE * memory else TIERS[-1]
 
     def balance(self):
         """Move shards from workers that have too many to those that came since."""
@@ -201,7 +187,7 @@ def choose_tier(problem, tier, places, n_shards):
     """
     n, m = problem.shape
     each = -(-n_shards // len(places))
-    least = min(place.memory for place in places.values())
+    least = min(places.values())
     takes = {}
     for one in TIERS[TIERS.index(tier) :]:
         takes[one] = each * size_of(problem, one, n_shards)

@@ -45,6 +45,11 @@ def workers():
         yield found
 
 
+@pytest.fixture(autouse=True)
+def no_long_waits(monkeypatch):
+    monkeypatch.setattr(engine, "LOOK_EVERY", 0.5)
+
+
 @pytest.fixture
 def client(workers):
     with distributed.Client(workers) as found:
@@ -74,8 +79,7 @@ def test_it_ends_where_one_process_does(client, quiet, tmp_path):
     assert "features" not in vars(cloud)
 
 
-def test_a_worker_is_killed_and_another_comes(client, workers, quiet, monkeypatch):
-    monkeypatch.setattr(engine, "LOOK_EVERY", 0.5)
+def test_a_worker_is_killed_and_another_comes(client, workers, quiet):
     (expected, plan), killed = quiet, []
 
     def kill(step):

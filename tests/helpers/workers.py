@@ -4,7 +4,7 @@ import math
 import random
 
 from gwfast.distributed.shard import Shard
-from gwfast.distributed.team import Lost, NoWorkers, Place
+from gwfast.distributed.team import Lost, NoWorkers
 
 
 class Workers:
@@ -13,7 +13,7 @@ class Workers:
     """
 
     def __init__(self, n=2, memory=math.inf, dying=0.0, n_threads=1):
-        self._place, self._dying = Place(n_threads, memory), dying
+        self._memory, self._dying, self._n_threads = memory, dying, n_threads
         self._random, self._came = random.Random(0), 0
         self.there, self.asked, self.tiers = {}, [], []
         for _ in range(n):
@@ -21,7 +21,7 @@ class Workers:
 
     def join(self):
         self._came += 1
-        self.there[f"worker {self._came:04}"] = self._place
+        self.there[f"worker {self._came:04}"] = self._memory
 
     def die(self, address):
         del self.there[address]
@@ -45,7 +45,7 @@ class Workers:
     def start(self, parts, shared):
         self.tiers += [tier for *_, tier in parts]
         return [
-            (Shard(x, p, tier, shared, self._place.n_threads), address)
+            (Shard(x, p, tier, shared, self._n_threads), address)
             for address, x, p, tier in parts
         ]
 
