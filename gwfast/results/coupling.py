@@ -187,7 +187,12 @@ class Coupling:
 
     def _apply(self, y: FloatArray) -> tuple[FloatArray, Float64Array]:
         """``plan @ y``, and the row sums."""
-        return _multiply(self._made(), y, self.n_threads)
+        n, n_threads = self.shape[0], self.n_threads
+        given = self._made(), Panels(y, n_threads=n_threads)
+        moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
+        ones = np.ones(len(y), dtype=y.dtype)
+        _products.matmul(*given, moved, ones, sums, n_threads=n_threads)
+        return moved, sums
 
 
 class ArrayCoupling(Coupling):
@@ -341,16 +346,6 @@ def _as_fraction(left_out):
     if not 0 <= left_out < 1:
         raise ValueError(f"left_out must be in [0, 1), got {left_out}")
     return left_out
-
-
-def _multiply(rows, y, n_threads):
-    """``rows @ y`` and the row sums."""
-    ones = np.ones(len(y), dtype=y.dtype)
-    panels = Panels(y, n_threads=n_threads)
-    n = rows.n if hasattr(rows, "n") else len(rows)
-    moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
-    _products.matmul(rows, panels, moved, ones, sums, n_threads=n_threads)
-    return moved, sums
 
 
 def _smallest_kept(block, left_out):
