@@ -10,17 +10,8 @@ from ..results.neighbors import Neighbors
 
 class ShardedCoupling(Coupling):
     """A plan of which every worker has some rows, and answers for them; as factors,
-    wherever a shard has been begun anew.
-
-    Parameters
-    ----------
-    team : Team
-    spec : KernelSpec
-        With the potentials of the plan, all of them.
-    support : ShardedSupport or None
-    scalings : pair of ndarrays or None
-        With them the plan may take the place of the kernel on workers.
-    n_threads : int
+    wherever a shard has been begun anew. With the scalings of the kernel the plan may
+    take its place on workers.
     """
 
     form = "factors"

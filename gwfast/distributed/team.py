@@ -41,31 +41,15 @@ class NoWorkers(RuntimeError):
 
 
 class Team:
-    """Shards of a problem on the workers of an engine.
-
-    Parameters
-    ----------
-    engine : DaskEngine
-    problem : QuadraticProblem
-        Of two point clouds.
-    tier : str
-        The most that a worker may keep, see `choose_tier`.
-    n_shards : int
-        Fewer where there are fewer points.
-
-    Attributes
-    ----------
-    rows : list of slice
-        Of each shard.
-    shape, ranks : tuple of int
-        Points and features of both spaces.
-    numbers : iterator of int
-        Of kernels and of choices of entries, by which shards tell them apart.
+    """Shards of a problem on the workers of a `DaskEngine`: so many, or fewer where
+    there are fewer points, which keep no more than the `tier` says.
     """
 
     def __init__(self, engine, problem, tier, n_shards):
         n, _ = self.shape = problem.shape
         self.ranks = problem.x.rank, problem.y.rank
+        # Of kernels and of choices of entries, by which shards tell them apart.
+        self.numbers = itertools.count(1)
         bounds = np.linspace(0, n, min(n_shards, *self.shape) + 1).round().astype(int)
         self.rows = [slice(*pair) for pair in itertools.pairwise(bounds)]
         self._engine, self._problem = engine, problem
@@ -75,7 +59,6 @@ class Team:
         self._handles = [None] * len(self.rows)
         self._addresses = [None] * len(self.rows)
         self._losses = [0] * len(self.rows)
-        self.numbers = itertools.count(1)
 
     def __reduce__(self):
         raise TypeError(
@@ -83,22 +66,12 @@ class Team:
         )
 
     def ask(self, method, each=(), *, told=None):
-        """The answers of all shards, in their order.
+        """The answers of all shards, in their order, to a method of `Shard`: with a
+        tuple of arguments for all, a list of those for each, or a dict, of which only
+        the shards are asked that are keys.
 
-        Parameters
-        ----------
-        method : str
-            Of `Shard`.
-        each : tuple, list of tuple or dict, default=()
-            Arguments: the same for all shards, or for every shard; of a dict only those
-            asked are keys.
-        told : callable, default=None
-            ``told(k)`` are pairs of a method and its arguments that shard k has to be
-            asked first if it says that it is `Missing` something.
-
-        Raises
-        ------
-        NoWorkers
+        ``told(k)`` are pairs of a method and its arguments that shard k has to be asked
+        first if it says that it is `Missing` something.
         """
         if isinstance(each, tuple):
             each = [each] * len(self.rows)
@@ -178,12 +151,8 @@ class Team:
 
 
 def choose_tier(problem, tier, places, n_shards):
-    """The first tier from this one on in which the shards fit the workers.
-
-    Raises
-    ------
-    MemoryError
-        If none does; it has the sizes.
+    """The first tier from this one on in which the shards fit the workers, or a
+    MemoryError with the sizes.
     """
     n, m = problem.shape
     each = -(-n_shards // len(places))

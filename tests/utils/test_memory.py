@@ -79,7 +79,7 @@ def written(root, files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     where = dict(root=root, membership=root / "membership")
-    return list(memory._free_of_groups(memory._limited_groups(**where)))
+    return list(memory._free_of_groups(**where))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
