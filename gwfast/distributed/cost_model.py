@@ -201,7 +201,7 @@ def measure(client: Client, rank: int | None = None) -> Machine:
     >>> from dask.distributed import Client
     >>> from gwfast.distributed import measure
     >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
-    ...     machine = measure(client)
+    ...     machine = measure(client, rank=16)
     >>> machine.latency > 0 and machine.read.entry > 0
     True
     """

@@ -55,10 +55,8 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
-    # What the forms know: the other side, all rows, some as an array or as kernels take
-    # them.
+    # What the forms know: the other side, and rows as an array or as kernels take them.
     _transposed: Callable[[], Coupling]
-    _toarray: Callable[[], FloatArray]
     _rows: Callable[[slice], FloatArray]
     _made: Callable[..., Any]
 
@@ -177,6 +175,9 @@ class Coupling:
             f"{self.nbytes / 1e6:.3g} MB)"
         )
 
+    def _toarray(self) -> FloatArray:
+        return self._rows(slice(None))
+
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Pairs of a slice of rows and these as an array."""
         for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
@@ -256,9 +257,6 @@ class FactoredCoupling(Coupling):
         given = self.left[rows], self._panels, *potentials, self.epsilon, (u[rows], v)
         return Gibbs(*given)
 
-    def _toarray(self):
-        return self._rows(slice(None))
-
     def _rows(self, rows):
         made = self._made(rows)
         out = aligned_empty((made.n, made.m))
@@ -312,9 +310,6 @@ class SparseCoupling(Coupling):
     def entropy(self):
         data = self.csr.data[self.csr.data > 0].astype(np.float64)
         return -float(data @ np.log(data))
-
-    def _toarray(self):
-        return self.csr.toarray()
 
     def _topk(self, k, rows):
         part = SparseCoupling(self.csr[rows], self.n_threads)
