@@ -222,7 +222,8 @@ def measure(client: Client, rank: int | None = None) -> Machine:
     short, long = (_round_trip(echoes, size) for size in (SHORT, LONG))
     bandwidth = 2.0 * (LONG - SHORT) * len(echoes) / max(long - short, 1e-9)
     latency = max(short - 2.0 * SHORT * len(echoes) / bandwidth, 0.0)
-    return Machine(*map(Rate._make, rates), latency, bandwidth)
+    make, read, remake, contract, recontract = map(Rate._make, rates)
+    return Machine(make, read, remake, contract, recontract, latency, bandwidth)
 
 
 class _Echo:

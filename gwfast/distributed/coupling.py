@@ -1,5 +1,7 @@
 """A plan that stays where it is."""
 
+import functools
+
 import numpy as np
 from scipy import sparse
 
@@ -19,12 +21,8 @@ class ShardedCoupling(Coupling):
     def __init__(self, team, spec, support, scalings, n_threads):
         super().__init__(team.shape, n_threads)
         self._team, self._spec, self._support = team, spec, support
-        self._scalings = scalings
-
-    @property
-    def rows(self):
-        """Slices of the rows that the shards have."""
-        return self._team.rows
+        # Slices of the rows that the shards have.
+        self._scalings, self.rows = scalings, team.rows
 
     @property
     def nbytes(self):
@@ -34,12 +32,12 @@ class ShardedCoupling(Coupling):
 
     def ask(self, method, each=(), *, stored=True):
         """What the couplings of the shards answer to arguments for all of them, or to
-        a list or a dict of arguments for each.
+        a dict of arguments for some.
         """
         if isinstance(each, tuple):
-            each = [each] * len(self.rows)
+            each = dict.fromkeys(range(len(self.rows)), each)
         asked, scaled = {}, None
-        for k, args in each.items() if isinstance(each, dict) else enumerate(each):
+        for k, args in each.items():
             rows = self.rows[k]
             if stored and self._scalings is not None:
                 u, v = self._scalings
@@ -88,10 +86,10 @@ class ShardedCoupling(Coupling):
         """Shards that have rows of `at`, which is in order, and which of theirs."""
         for k, rows in enumerate(self.rows):
             inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
-            if np.array_equal(inside, np.arange(rows.stop - rows.start)):
-                inside = slice(None)  # which copies nothing
-            if not isinstance(inside, np.ndarray) or len(inside):
-                yield k, inside
+            if len(inside):
+                # A slice copies nothing.
+                whole = np.array_equal(inside, np.arange(rows.stop - rows.start))
+                yield k, slice(None) if whole else inside
 
     def _apply(self, y):
         moved, sums = zip(*self.ask("_apply", (y,)), strict=True)
@@ -106,6 +104,7 @@ class _Transposed(Coupling):
     def __init__(self, coupling):
         super().__init__(coupling.shape[::-1], coupling.n_threads)
         self._coupling, self._cols = coupling, coupling.rows
+        self._ask = functools.partial(coupling.ask, stored=False)
 
     @property
     def nbytes(self):
@@ -136,9 +135,6 @@ class _Transposed(Coupling):
         return Neighbors(*(np.take_along_axis(x, best, 1) for x in (indices, scores)))
 
     def _apply(self, y):
-        given = [(y[cols],) for cols in self._cols]
+        given = dict(enumerate((y[cols],) for cols in self._cols))
         moved, sums = zip(*self._ask("T._apply", given), strict=True)
         return sum(moved), sum(sums)
-
-    def _ask(self, method, each):
-        return self._coupling.ask(method, each, stored=False)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..kernels import _kernels, _products
@@ -122,12 +122,7 @@ class Coupling:
 
     def apply(self, y: ArrayLike) -> FloatArray:
         """``plan @ y``, (n,) or (n, e) of `dtype`, for a `y` of (m,) or (m, e)."""
-        y = as_array(y, "y")
-        if y.ndim not in (1, 2) or len(y) != self.shape[1]:
-            raise ValueError(
-                f"y must have shape ({self.shape[1]},) or ({self.shape[1]}, e), got "
-                f"{y.shape}"
-            )
+        y = check_points(as_array(y, "y"), "y", self.shape[1])
         columns = np.ascontiguousarray(y.reshape(len(y), -1), dtype=self.dtype)
         moved, _ = self._apply(columns)
         return moved.reshape(self.shape[:1] + y.shape[1:])
@@ -324,6 +319,13 @@ class SparseCoupling(Coupling):
 
     def _apply(self, y):
         return self.csr @ y, self.marginals[0]
+
+
+def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
+    """`y` if it has a value or a row of values for each of so many points."""
+    if y.ndim not in (1, 2) or len(y) != m:
+        raise ValueError(f"{name} must have shape ({m},) or ({m}, e), got {y.shape}")
+    return y
 
 
 def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:

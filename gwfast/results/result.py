@@ -14,7 +14,7 @@ from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, one_of
 from .candidates import Candidates
-from .coupling import Coupling, shares_of
+from .coupling import Coupling, check_points, shares_of
 from .status import Status
 from .tables import as_labels, frame, named, names, of_tuples
 
@@ -531,12 +531,7 @@ def _project(coupling, points, name, projection):
     one_of(projection, "projection", PROJECTIONS)
     if projection == "barycentric":
         points = as_array(points, name)
-    points = np.asarray(points)
-    if points.ndim not in (1, 2) or len(points) != coupling.shape[1]:
-        m = coupling.shape[1]
-        raise ValueError(
-            f"{name} must have shape ({m},) or ({m}, e), got {points.shape}"
-        )
+    points = check_points(np.asarray(points), name, coupling.shape[1])
     if projection == "match":
         return points[coupling.topk(1).indices[:, 0]]
     return coupling.transform(points)
