@@ -8,8 +8,6 @@ import pytest
 
 import gwfast
 
-pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
-
 CODE = f"""
 import sys
 sys.path.insert(0, {str(Path(gwfast.__file__).resolve().parents[1])!r})
@@ -18,11 +16,9 @@ x = np.random.default_rng(0).standard_normal((60, 3))
 clouds = gwfast.PointCloud(x), gwfast.PointCloud(x[::-1])
 """
 HIDE = """
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = (
-    lambda name, *more: None if name == "ipywidgets" else found(name, *more)
-)
+from gwfast.utils import progress
+found = progress.find_spec
+progress.find_spec = lambda name: None if name == "ipywidgets" else found(name)
 """
 SOLVE = "print(gwfast.gromov_wasserstein(*clouds, progress=True).status)"
 CALLED = """
@@ -42,9 +38,7 @@ gwfast.plot.plot_distances(np.eye(3) + 1, ["a", "b", "c"])
 
 def outputs(*cells):
     """What each of some cells shows."""
-    nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
+    nbformat, nbclient = map(pytest.importorskip, ("nbformat", "nbclient"))
     cells = [nbformat.v4.new_code_cell(one) for one in cells]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=100, kernel_name="python3").execute()
@@ -60,26 +54,22 @@ def kinds_of(shown):
     return [kind for one in shown for kind in one.get("data", {})]
 
 
-def test_lines_where_there_are_no_widgets():
-    nothing, shown = outputs(HIDE + CODE, SOLVE)
-    assert not nothing
-    assert {one.output_type for one in shown} == {"stream"}
-    assert text_of(shown, "stdout") == "converged\n"
-    lines = text_of(shown, "stderr").splitlines()
-    assert lines and not any("arning" in line for line in lines)
-
-
-def test_a_bar_calls_and_each_picture_once():
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore")
+def test_a_bar_or_lines_calls_and_each_picture_once():
     """Pictures as the value of a cell, and where they are not."""
-    pytest.importorskip("ipywidgets")
-    pytest.importorskip("matplotlib")
+    for name in ("ipykernel", "ipywidgets", "matplotlib"):
+        pytest.importorskip(name)
     pictures = DRAW, DRAW + ";", DRAW + "\nprint('drawn')"
-    nothing, solved, called, *drawn = outputs(CODE, SOLVE, CALLED, *pictures)
-    assert not nothing
-    assert text_of(solved, "stdout") == "converged\n"
+    cells = CODE, SOLVE, CALLED, *pictures, HIDE, SOLVE
+    nothing, solved, called, *drawn, hidden, without = outputs(*cells)
+    assert not nothing and not hidden
+    assert text_of(solved, "stdout") == text_of(without, "stdout") == "converged\n"
     assert not text_of(solved, "stderr") and "arning" not in str(solved)
     assert "application/vnd.jupyter.widget-view+json" in kinds_of(solved)
     assert "solving from product" in text_of(called, "stdout")
-    assert {one.output_type for one in called} == {"stream"}
+    assert {one.output_type for one in (*called, *without)} == {"stream"}
+    lines = text_of(without, "stderr").splitlines()
+    assert lines and not any("arning" in line for line in lines)
     for shown in drawn:
         assert kinds_of(shown).count("image/png") == 1
