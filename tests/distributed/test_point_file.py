@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from helpers.hostile_files import npy_bytes, npz_bytes, with_twin
+from helpers.marks import pairwise
 from helpers.workers import Workers
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -51,13 +52,20 @@ def written(kind, folder, x):
     return path
 
 
-@pytest.fixture(params=["npy", "npz", "vec", "txt"])
+FORMATS = ["npy", "npz", "vec", "txt"]
+
+
+@pytest.fixture(params=FORMATS)
 def path(request, tmp_path):
     return written(request.param, tmp_path, vectors())
 
 
-@pytest.mark.parametrize("steps", [(), STEPS])
-@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "dot"])
+@pairwise(
+    indirect=["path"],
+    path=FORMATS,
+    metric=["cosine", "sqeuclidean", "dot"],
+    steps=[(), STEPS],
+)
 def test_it_is_the_cloud_of_its_rows(path, metric, steps):
     found = PointFile(path, metric, normalize=steps)
     expected = gwfast.PointCloud(Normalizer.fit(steps, vectors(), "x").rows, metric)

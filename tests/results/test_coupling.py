@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.problems import cloud, masses
 from scipy import sparse
 
@@ -64,9 +65,9 @@ def test_array(pair):
     assert_close(came, expected)
 
 
-@pytest.mark.parametrize("left_out", [None, 0, 1e-6, 1e-2, 0.5, 0.999])
-def test_csr_leaves_out_the_smallest_entries_of_a_row(left_out, pair):
-    plan, _ = pair
+@pairwise(left_out=[None, 0, 1e-6, 1e-2, 0.5, 0.999], form=FORMS, shape=SHAPES)
+def test_csr_leaves_out_the_smallest_entries_of_a_row(left_out, form, shape):
+    plan, _ = made(form, shape)
     whole = plan.toarray()
     csr = plan.tocsr() if left_out is None else plan.tocsr(left_out)
     share = coupling.LEFT_OUT if left_out is None else left_out
@@ -100,9 +101,8 @@ def test_csr_does_not_depend_on_the_rows_made_at_a_time(form, monkeypatch):
             np.testing.assert_array_equal(came, part)
 
 
-@pytest.mark.parametrize("k", [1, 3, 1000])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_topk(k, shape, form):
+@pairwise(k=[1, 3, 1000], form=FORMS, shape=SHAPES)
+def test_topk(k, form, shape):
     plan, _ = made(form, shape)
     whole = plan.toarray()
     indices, scores = plan.topk(k)
@@ -125,10 +125,14 @@ def test_topk_of_some_rows(rows, form):
         np.testing.assert_array_equal(came, part[some])
 
 
-@pytest.mark.parametrize("width", [None, 1, 3, 16, 17])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-def test_apply(width, dtype, pair):
-    plan, expected = pair
+@pairwise(
+    width=[None, 1, 3, 16, 17],
+    dtype=[np.float64, np.float32, np.int64],
+    form=FORMS,
+    shape=SHAPES,
+)
+def test_apply(width, dtype, form, shape):
+    plan, expected = made(form, shape)
     m = plan.shape[1]
     y = 10 * cloud(m, width or 1, 3)
     y = y.astype(dtype)[:, 0] if width is None else np.asfortranarray(y.astype(dtype))
@@ -138,9 +142,9 @@ def test_apply(width, dtype, pair):
     assert (np.abs(came - expected @ y) <= 3e-5 * scale + ATOL).all()
 
 
-@pytest.mark.parametrize("width", [None, 4])
-def test_transform_is_the_mean_of_where_the_mass_goes(width, pair):
-    plan, expected = pair
+@pairwise(width=[None, 4], form=FORMS, shape=SHAPES)
+def test_transform_is_the_mean_of_where_the_mass_goes(width, form, shape):
+    plan, expected = made(form, shape)
     y = cloud(plan.shape[1], width or 1, 4)
     y = y[:, 0] if width is None else y
     came = plan.transform(y)
