@@ -208,19 +208,11 @@ def test_a_shard_that_is_lost_after_few_answers_is_not_begun_for_ever(every):
     assert engine.died <= 3 * MAX_LOSSES
 
 
-def test_no_workers_at_all():
-    with pytest.raises(NoWorkers):
-        solve(clouds(), Workers(0))
-
-
 def test_what_goes_wrong_inside_of_a_shard_is_raised():
+    """Also that it was not told of something."""
     team = team_of(Workers())
     with pytest.raises(ValueError, match="dtype mismatch"):
         team.ask("sampled", (np.zeros((3, 8)),))
-
-
-def test_a_new_shard_says_what_it_was_not_told():
-    team = team_of(Workers())
     scaled = 7, np.ones(65, dtype=np.float32), np.ones(240, dtype=np.float32)
     with pytest.raises(Missing, match="kernel 7"):
         team.ask("iterate", (*scaled, 1.0))
@@ -239,7 +231,12 @@ def test_the_tier_is_what_fits_the_workers():
 def test_what_is_left_when_a_worker_dies_stores_no_more_than_it_has_room_for():
     room = size_of(QuadraticProblem(*clouds()), "dense", 2) / USABLE
     engine, expected = Workers(2, memory=1.5 * room), solve(clouds(), Workers(), 2)
-    found = solve(clouds(), engine, 2, callback=lambda step: engine.leave_one())
+
+    def leave_one(step):
+        for address in [*engine.there][1:]:
+            engine.die(address)
+
+    found = solve(clouds(), engine, 2, callback=leave_one)
     assert len(engine.there) == 1 and engine.tiers == ["dense", "dense", "tiled"]
     assert found.status == "converged"
     # As far as tiers differ from one another.

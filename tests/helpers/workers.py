@@ -4,7 +4,7 @@ import math
 import random
 
 from gwfast.distributed.shard import Shard
-from gwfast.distributed.team import Lost, NoWorkers
+from gwfast.distributed.team import Lost
 
 
 class Workers:
@@ -12,8 +12,8 @@ class Workers:
     many questions, at random, and another comes.
     """
 
-    def __init__(self, n=2, memory=math.inf, dying=0.0, n_threads=1):
-        self._memory, self._dying, self._n_threads = memory, dying, n_threads
+    def __init__(self, n=2, memory=math.inf, dying=0.0):
+        self._memory, self._dying = memory, dying
         self._random, self._came = random.Random(0), 0
         self.there, self.asked, self.tiers = {}, [], []
         for _ in range(n):
@@ -26,10 +26,6 @@ class Workers:
     def die(self, address):
         del self.there[address]
 
-    def leave_one(self):
-        for address in [*self.there][1:]:
-            self.die(address)
-
     @property
     def died(self):
         return self._came - len(self.there)
@@ -37,17 +33,11 @@ class Workers:
     def places(self):
         return dict(self.there)
 
-    def wait(self):
-        if not self.there:
-            raise NoWorkers("no worker")
-        return self.places()
+    wait = places
 
     def start(self, parts, shared):
         self.tiers += [tier for *_, tier in parts]
-        return [
-            (Shard(x, p, tier, shared, self._n_threads), address)
-            for address, x, p, tier in parts
-        ]
+        return [(Shard(*own, shared, 1), address) for address, *own in parts]
 
     def ask(self, questions):
         self.asked += [method for _, method, _ in questions]
