@@ -100,19 +100,21 @@ class LiveStep(OuterStep):
     moved: float = np.nan
 
     @classmethod
-    def of(
+    def stops(
         cls,
+        callback: Callable[[LiveStep], object],
         step: OuterStep,
         make_coupling: Callable[[], Coupling],
         moved: float = np.nan,
-    ) -> LiveStep:
+    ) -> bool:
+        """Whether a callback that sees this step ends the solve."""
         live = cls(*step)
         live._make_coupling, live.moved = make_coupling, moved
-        return live
-
-    def expire(self) -> None:
-        """The solver goes on, and overwrites what a coupling would be made from."""
-        self._make_coupling = None
+        try:
+            return bool(callback(live))
+        finally:
+            # The solver goes on, and overwrites what a coupling would be made from.
+            live._make_coupling = None
 
     @property
     def coupling(self) -> Coupling:
