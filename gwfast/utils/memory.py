@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..kernels.control_groups import groups
-from ..kernels.threads import take_blas_buffers
+from ..kernels.threads import single_threaded_blas
 from .types import MemoryLimit
 
 try:
@@ -114,7 +114,11 @@ def _free_of_process() -> Iterator[int]:
     for name, bounded in PROCESS_LIMITS.items():
         limit, _ = resource.getrlimit(getattr(resource, name))
         if limit != resource.RLIM_INFINITY:
-            if not take_blas_buffers():  # which any solve needs; they count as used
+            # BLAS takes its buffers, which any solve needs and which count as used.
+            try:
+                with single_threaded_blas():
+                    pass
+            except MemoryError:
                 yield 0
             used = _statistic(Path("/proc/self/status"), bounded) or 0
             yield max(limit - 1024 * used, 0)
