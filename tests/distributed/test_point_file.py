@@ -14,7 +14,7 @@ from gwfast.alignment.normalize import Normalizer
 from gwfast.distributed import PointFile, point_file, row_files
 from gwfast.distributed.context import Cluster
 from gwfast.quadratic.placement import placing
-from gwfast.solvers import levels
+from gwfast.solvers import levels, starts
 
 N, D = 310, 6
 STEPS = "unit", "center", "unit"
@@ -97,6 +97,7 @@ def test_the_first_rows(path):
 def test_workers_read_what_they_keep(tmp_path, monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 150)
     monkeypatch.setattr(levels, "GROWTH", 1.5)  # fresh starts are arrays of all rows
+    monkeypatch.setattr(starts, "MAX_RANDOM", 6)
     arrays = vectors(), vectors()[::-1]
     kinds = zip(("npy", "txt"), arrays, strict=True)
     files = [PointFile(written(kind, tmp_path, rows)) for kind, rows in kinds]
