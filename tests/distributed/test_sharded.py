@@ -12,7 +12,6 @@ from gwfast import LowRankCost, PointCloud
 from gwfast.distributed import NoWorkers
 from gwfast.distributed.context import Cluster
 from gwfast.distributed.coupling import ShardedCoupling
-from gwfast.distributed.shard import Missing
 from gwfast.distributed.team import MAX_LOSSES, USABLE, Lost, Team, size_of
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.placement import placing
@@ -84,6 +83,7 @@ def test_workers_may_die(tier, relative):
     quiet, deadly = Workers(3), Workers(3, dying=0.05)
     expected, found = (solve(problem, one, **options) for one in (quiet, deadly))
     assert quiet.died == 0 and deadly.died > 3
+    assert {one for _, one in quiet.begun} == {tier}
     steps, its_steps = ([s[:-1] for s in one.history] for one in (found, expected))
     assert steps == its_steps
     assert_array_equal(found.plan, expected.plan)
@@ -158,23 +158,17 @@ def test_others_are_solved_here(problem, options):
 # --- Where shards are -----------------------------------------------------------------
 
 
-def team_of(engine, n_shards=4, tier="dense"):
-    return Team(engine, QuadraticProblem(*clouds()), tier, n_shards)
-
-
 def test_shards_move_to_workers_that_join():
     engine = Workers(1)
-    team = team_of(engine)
-    core = np.zeros(team.ranks, dtype=np.float32)
-    team.ask("sampled", (core,))
-    team.balance()
-    assert len(engine.tiers) == 4
-    engine.join()
-    team.balance()
-    team.ask("sampled", (core,))
-    assert len(engine.tiers) == 6
-    counts = [team._addresses.count(one) for one in engine.there]
-    assert counts == [2, 2]
+
+    def join_once(step):
+        if step.iteration == 2:
+            engine.join()
+
+    found = solve(clouds(), engine, 4, callback=join_once)
+    assert found.status == "converged"
+    begun = [address for address, _ in engine.begun]
+    assert begun == ["worker 0001"] * 4 + ["worker 0002"] * 2
 
 
 def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever():
@@ -210,23 +204,14 @@ def test_a_shard_that_is_lost_after_few_answers_is_not_begun_for_ever(every):
 
 
 def test_what_goes_wrong_inside_of_a_shard_is_raised():
-    """Also that it was not told of something."""
-    team = team_of(Workers())
+    team = Team(Workers(), QuadraticProblem(*clouds()), "dense", 4)
     with pytest.raises(ValueError, match="dtype mismatch"):
         team.ask("sampled", (np.zeros((3, 8)),))
-    scaled = 7, np.ones(65, dtype=np.float32), np.ones(240, dtype=np.float32)
-    with pytest.raises(Missing, match="kernel 7"):
-        team.ask("iterate", (*scaled, 1.0))
-    with pytest.raises(Missing, match="choice 3"):
-        team.ask("moved", (3, np.zeros(team.ranks, dtype=np.float32)))
 
 
-def test_the_tier_is_what_fits_the_workers():
-    roomy = Workers(2, memory=1e9)
-    assert team_of(roomy, 2).tier == "dense"
-    assert team_of(roomy, 2, "tiled").tier == "tiled"
+def test_what_does_not_fit_the_workers_is_refused():
     with pytest.raises(MemoryError, match=r"2 of 4 shards of a problem of 260 x 240"):
-        team_of(Workers(2, memory=1e4))
+        solve(clouds(), Workers(2, memory=1e4), 4)
 
 
 def test_what_is_left_when_a_worker_dies_stores_no_more_than_it_has_room_for():
@@ -238,7 +223,8 @@ def test_what_is_left_when_a_worker_dies_stores_no_more_than_it_has_room_for():
             engine.die(address)
 
     found = solve(clouds(), engine, 2, callback=leave_one)
-    assert len(engine.there) == 1 and engine.tiers == ["dense", "dense", "tiled"]
+    tiers = [tier for _, tier in engine.begun]
+    assert len(engine.there) == 1 and tiers == ["dense", "dense", "tiled"]
     assert found.status == "converged"
     # As far as tiers differ from one another.
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=3e-5)

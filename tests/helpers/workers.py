@@ -15,7 +15,9 @@ class Workers:
     def __init__(self, n=2, memory=math.inf, dying=0.0):
         self._memory, self._dying = memory, dying
         self._random, self._came = random.Random(0), 0
-        self.there, self.asked, self.tiers = {}, [], []
+        self.there, self.asked = {}, []
+        # Address and tier of every shard.
+        self.begun = []
         for _ in range(n):
             self.join()
 
@@ -36,7 +38,7 @@ class Workers:
     wait = places
 
     def start(self, parts, shared):
-        self.tiers += [tier for *_, tier in parts]
+        self.begun += [(address, tier) for address, *_, tier in parts]
         return [(Shard(*own, shared, 1), address) for address, *own in parts]
 
     def ask(self, questions):
