@@ -8,7 +8,8 @@ column sums from each, so that its link carries 12 W m bytes an iteration beside
 
 from __future__ import annotations
 
-import time
+import functools
+import timeit
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -200,7 +201,7 @@ def measure(client: Client, rank: int | None = None) -> Machine:
     >>> from dask.distributed import Client
     >>> from gwfast.distributed import measure
     >>> with Client(processes=False, n_workers=1, dashboard_address=":0") as client:
-    ...     machine = measure(client)
+    ...     machine = measure(client, rank=16)
     >>> machine.latency > 0 and machine.read.entry > 0
     True
     """
@@ -232,13 +233,13 @@ class _Echo:
 
 def _round_trip(actors, size):
     """Seconds for a message of so many bytes to all and back, the median."""
-    message, seconds = np.zeros(size, dtype=np.uint8), []
-    for _ in range(9):
-        began = time.perf_counter()
+    message = np.zeros(size, dtype=np.uint8)
+
+    def there_and_back():
         for one in [actor.ask(message) for actor in actors]:
             one.result()
-        seconds.append(time.perf_counter() - began)
-    return float(np.median(seconds))
+
+    return float(np.median(timeit.repeat(there_and_back, number=1, repeat=9)))
 
 
 def _rates(ranks):
@@ -265,26 +266,20 @@ def _seconds(rank, n_threads):
     )
     p, q = (np.full(size, 1.0 / size) for size in POINTS)
     u, v = (np.ones(size, dtype=np.float32) for size in POINTS)
-    core, seconds = 0.1 * np.eye(rank, dtype=np.float32), {}
+    core, shared = 0.1 * np.eye(rank, dtype=np.float32), Shared(f"of {rank}", y, q)
     spec = KernelSpec(1, core, np.zeros(len(u)), np.zeros(len(v)), 1.0)
-    for tier in TIERS:
-        shard = Shard(x, p, tier, Shared(f"measured {rank}", y, q), n_threads)
-        for method, given in (
-            ("make", (spec,)),
-            ("iterate", (1, u, v, 1.0)),
-            ("contract", (1, u, v)),
-        ):
-            getattr(shard, method)(*given)
-            found = []
-            for _ in range(TIMES):
-                began = time.perf_counter()
-                getattr(shard, method)(*given)
-                found.append(time.perf_counter() - began)
-            seconds[method, tier] = min(found)
-    return [
-        seconds["make", "dense"],
-        seconds["iterate", "dense"],
-        seconds["iterate", "tiled"],
-        seconds["contract", "dense"],
-        seconds["contract", "tiled"],
-    ]
+    given = {"make": (spec,), "iterate": (1, u, v, 1.0), "contract": (1, u, v)}
+    dense, tiled = (Shard(x, p, tier, shared, n_threads) for tier in TIERS)
+    tiled.make(spec)
+    found = []
+    for shard, method in (
+        (dense, "make"),
+        (dense, "iterate"),
+        (tiled, "iterate"),
+        (dense, "contract"),
+        (tiled, "contract"),
+    ):
+        ask = functools.partial(getattr(shard, method), *given[method])
+        # The first time is not like the others.
+        found.append(min(timeit.repeat(ask, number=1, repeat=TIMES + 1)[1:]))
+    return found

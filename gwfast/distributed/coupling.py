@@ -1,5 +1,7 @@
 """A plan that stays where it is."""
 
+import functools
+
 import numpy as np
 from scipy import sparse
 
@@ -10,17 +12,8 @@ from ..results.neighbors import Neighbors
 
 class ShardedCoupling(Coupling):
     """A plan of which every worker has some rows, and answers for them; as factors,
-    wherever a shard has been begun anew.
-
-    Parameters
-    ----------
-    team : Team
-    spec : KernelSpec
-        With the potentials of the plan, all of them.
-    support : ShardedSupport or None
-    scalings : pair of ndarrays or None
-        With them the plan may take the place of the kernel on workers.
-    n_threads : int
+    wherever a shard has been begun anew. With the scalings of the kernel the plan may
+    take its place on workers.
     """
 
     form = "factors"
@@ -28,12 +21,8 @@ class ShardedCoupling(Coupling):
     def __init__(self, team, spec, support, scalings, n_threads):
         super().__init__(team.shape, n_threads)
         self._team, self._spec, self._support = team, spec, support
-        self._scalings = scalings
-
-    @property
-    def rows(self):
-        """Slices of the rows that the shards have."""
-        return self._team.rows
+        # Slices of the rows that the shards have.
+        self._scalings, self.rows = scalings, team.rows
 
     @property
     def nbytes(self):
@@ -41,28 +30,21 @@ class ShardedCoupling(Coupling):
         spec = self._spec
         return spec.core.nbytes + spec.f.nbytes + spec.g.nbytes
 
-    def ask(self, method, each=None, *, stored=True):
-        """What the couplings of the shards, or of those that are keys of `each`,
-        answer.
+    def ask(self, method, each=(), *, stored=True):
+        """What the couplings of the shards answer to arguments for all of them, or to
+        a dict of arguments for some.
         """
-        if each is None:
-            each = [()] * len(self._team.rows)
-        given = each if isinstance(each, dict) else dict(enumerate(each))
-        asked = {
-            k: (self._part(k), self._scaled(k) if stored else None, method, *args)
-            for k, args in given.items()
-        }
+        if isinstance(each, tuple):
+            each = dict.fromkeys(range(len(self.rows)), each)
+        asked, scaled = {}, None
+        for k, args in each.items():
+            rows = self.rows[k]
+            if stored and self._scalings is not None:
+                u, v = self._scalings
+                scaled = u[rows], v
+            asked[k] = self._spec.of(rows), scaled, method, *args
         told = None if self._support is None else self._support.told
         return self._team.ask("of_plan", asked, told=told)
-
-    def _part(self, k):
-        return self._spec._replace(f=self._spec.f[self._team.rows[k]])
-
-    def _scaled(self, k):
-        if self._scalings is None:
-            return None
-        u, v = self._scalings
-        return u[self._team.rows[k]], v
 
     @property
     def marginals(self):
@@ -73,7 +55,7 @@ class ShardedCoupling(Coupling):
         return sum(self.ask("entropy"))
 
     def tocsr(self, left_out=LEFT_OUT):
-        parts = self.ask("tocsr", [(left_out,)] * len(self._team.rows))
+        parts = self.ask("tocsr", (left_out,))
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def _transposed(self):
@@ -81,7 +63,7 @@ class ShardedCoupling(Coupling):
 
     def _toarray(self):
         out = aligned_empty(self.shape)
-        for k, rows in enumerate(self._team.rows):
+        for k, rows in enumerate(self.rows):
             (out[rows],) = self.ask("toarray", {k: ()})
         return out
 
@@ -102,17 +84,15 @@ class ShardedCoupling(Coupling):
 
     def _parts(self, at):
         """Shards that have rows of `at`, which is in order, and which of theirs."""
-        for k, rows in enumerate(self._team.rows):
+        for k, rows in enumerate(self.rows):
             inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
-            if np.array_equal(inside, np.arange(rows.stop - rows.start)):
-                inside = slice(None)  # which copies nothing
-            if not isinstance(inside, np.ndarray) or len(inside):
-                yield k, inside
+            if len(inside):
+                # A slice copies nothing.
+                whole = np.array_equal(inside, np.arange(rows.stop - rows.start))
+                yield k, slice(None) if whole else inside
 
     def _apply(self, y):
-        moved, sums = zip(
-            *self.ask("_apply", [(y,)] * len(self._team.rows)), strict=True
-        )
+        moved, sums = zip(*self.ask("_apply", (y,)), strict=True)
         return np.concatenate(moved), np.concatenate(sums)
 
 
@@ -124,6 +104,7 @@ class _Transposed(Coupling):
     def __init__(self, coupling):
         super().__init__(coupling.shape[::-1], coupling.n_threads)
         self._coupling, self._cols = coupling, coupling.rows
+        self._ask = functools.partial(coupling.ask, stored=False)
 
     @property
     def nbytes(self):
@@ -143,25 +124,17 @@ class _Transposed(Coupling):
         return np.ascontiguousarray(self._coupling.toarray().T)
 
     def _rows(self, rows):
-        return np.concatenate(self._ask("T._rows", [(rows,)] * len(self._cols)), axis=1)
+        return np.concatenate(self._ask("T._rows", (rows,)), axis=1)
 
     def _topk(self, k, rows):
-        made = self._ask("T._topk", [(k, rows)] * len(self._cols))
-        indices = [
-            one.indices + cols.start for one, cols in zip(made, self._cols, strict=True)
-        ]
-        indices, scores = (
-            np.concatenate(parts, axis=1)
-            for parts in (indices, [one.scores for one in made])
-        )
+        indices, scores = zip(*self._ask("T._topk", (k, rows)), strict=True)
+        starts = [cols.start for cols in self._cols]
+        indices = np.concatenate([*map(np.add, indices, starts)], axis=1)
+        scores = np.concatenate(scores, axis=1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return Neighbors(*(np.take_along_axis(x, best, 1) for x in (indices, scores)))
 
     def _apply(self, y):
-        moved, sums = zip(
-            *self._ask("T._apply", [(y[cols],) for cols in self._cols]), strict=True
-        )
+        given = dict(enumerate((y[cols],) for cols in self._cols))
+        moved, sums = zip(*self._ask("T._apply", given), strict=True)
         return sum(moved), sum(sums)
-
-    def _ask(self, method, each):
-        return self._coupling.ask(method, each, stored=False)

@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+import time
 from concurrent.futures import CancelledError
 
 from distributed import KilledWorker, get_worker
 
 from .._version import __version__
 from .shard import Shard
-from .team import MAX_LOSSES, RESUMED, Engine, Lost, NoWorkers, Place, wait_until
+from .team import MAX_LOSSES, RESUMED, Lost, NoWorkers
 
 # Seconds to wait for a worker where there is none left, and between two looks at
 # whether one that does not answer is still there.
@@ -40,30 +41,44 @@ class Remote:
             return error
 
 
-class DaskEngine(Engine):
-    """Actors of a `distributed.Client`, which is not asynchronous."""
+class DaskEngine:
+    """Starts shards and asks them, as actors of a `distributed.Client`, which is not
+    asynchronous.
+
+    A handle is whatever `start` returns. Answers are those of the methods of `Shard`,
+    or the exceptions that these have raised, or `Lost`.
+    """
 
     def __init__(self, client, patience=PATIENCE):
         self.client, self._patience = client, patience
 
     def places(self):
+        """The workers that there are: a dict from addresses to the bytes that each may
+        take, infinite without limit.
+        """
         # A worker whose memory is nearly full is paused, and begins nothing.
         return {
-            address: Place(worker["nthreads"], worker["memory_limit"] or math.inf)
+            address: worker["memory_limit"] or math.inf
             for address, worker in sorted(self._workers().items())
             if worker["status"] == "running"
         }
 
     def wait(self):
-        places = wait_until(self.places, self._patience)
-        if places is None:
-            raise NoWorkers(
-                f"the cluster had no worker for {self._patience:.0f} s, or only paused "
-                f"ones; {RESUMED}"
-            )
+        """`places` when there are some, or `NoWorkers` if none comes."""
+        until = time.monotonic() + self._patience
+        while not (places := self.places()):
+            if time.monotonic() > until:
+                raise NoWorkers(
+                    f"the cluster had no worker for {self._patience:.0f} s, or only "
+                    f"paused ones; {RESUMED}"
+                )
+            time.sleep(0.5)
         return places
 
     def start(self, parts, shared):
+        """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
+        p, tier)`` of what a `Shard` takes.
+        """
         client, kind = self.client, dict(allow_other_workers=False, pure=False)
         try:
             # The others fetch it from the first, and from one another.
@@ -77,31 +92,25 @@ class DaskEngine(Engine):
         except (*GONE, KeyError):  # KeyError: the scheduler knows no such worker
             self._check()
             return [Lost()] * len(parts)
-        return [self._begun(*one) for one in begun]
-
-    def _begun(self, address, made):
-        """The handle of a shard: its actor, its address, and the future of both."""
-        actor = self._awaited(address, made, lambda: address in self.places())
-        return actor if isinstance(actor, Lost) else (actor, address, made)
+        handles = []
+        for address, made in begun:
+            actor = self._awaited(made, address)
+            lost = isinstance(actor, Lost)
+            handles.append(actor if lost else (actor, address, made))
+        return handles
 
     def ask(self, questions):
+        """Answers, one for each of a list of tuples ``(handle, method, arguments)``."""
         begun = []
         for (actor, address, made), method, args in questions:
             try:
-                begun.append((address, actor.ask(method, args), made))
+                begun.append((actor.ask(method, args), address, made))
             except RuntimeError:  # "Worker holding Actor was lost"
                 begun.append(None)
-        return [Lost() if one is None else self._answer(*one) for one in begun]
-
-    def _answer(self, address, future, made):
-        # A worker that was restarted at its old address is there without the actor.
-        return self._awaited(
-            address,
-            future,
-            lambda: made.status == "finished" and address in self._workers(),
-        )
+        return [Lost() if one is None else self._awaited(*one) for one in begun]
 
     def map(self, function, items):
+        """``function(*item)`` of each of a list, on any workers."""
         given = [*zip(*items, strict=True)]
         for _ in range(MAX_LOSSES + 1):
             self.wait()
@@ -113,13 +122,15 @@ class DaskEngine(Engine):
                 raise _died(error) from error
         raise NoWorkers(f"workers were restarted {MAX_LOSSES + 1} times; {RESUMED}")
 
-    def _awaited(self, address, future, is_there):
-        """The result, however long it takes, as long as the worker is there."""
+    def _awaited(self, future, address, made=None):
+        """The result, however long it takes, as long as the worker is there, and the
+        actor if that is `made`.
+        """
         while True:
             try:
                 return future.result(LOOK_EVERY)
             except asyncio.TimeoutError:  # no built-in before Python 3.11
-                if not is_there():
+                if not self._is_there(address, made):
                     return Lost()
             except GONE:
                 self._check()
@@ -131,6 +142,12 @@ class DaskEngine(Engine):
                 ) from error
             except KilledWorker as error:
                 raise _died(error) from error
+
+    def _is_there(self, address, made):
+        if made is None:
+            return address in self.places()
+        # A worker that was restarted at its old address is there without the actor.
+        return made.status == "finished" and address in self._workers()
 
     def _workers(self):
         """What the scheduler says of all workers, by address."""

@@ -57,34 +57,30 @@ class Points:
         _products.matmul(some, self._right.panels, cost, n_threads=self._n_threads)
         return float(cost.min()), float(cost.max())
 
-    def logsumexp_rows(self, core, g, epsilon):
-        """See `RemoteCost`."""
+    def logsumexp_rows(self, core, g, epsilon, cols=None):
+        """See `RemoteCost`; over some columns, or all."""
+        if cols is None:
+            cost = self._cost(core)
+        else:
+            cost = self._product(self._left(core), cols)
         out = np.empty(len(self._x))
-        return self._logsumexp("rows", self._cost(core), g, epsilon, out)
+        given = cost, np.zeros(len(out)), g, epsilon, out, self._n_threads
+        _exponentials.logsumexp_rows(*given)
+        return out
 
     def logsumexp_cols(self, core, f, epsilon):
         """See `RemoteCost`, of the rows that are here."""
         out = np.empty(self._right.panels.m)
-        return self._logsumexp("cols", self._cost(core), f, epsilon, out)
+        return self._over_rows(self._cost(core), f, epsilon, out)
 
-    def logsumexp_of_rows(self, core, g, epsilon, cols):
-        """That of rows, over some columns."""
-        cost = self._product(self._left(core), cols)
-        return self._logsumexp("rows", cost, g, epsilon, np.empty(len(self._x)))
-
-    def logsumexp_of_cols(self, left, f, epsilon, cols):
+    def logsumexp_of_few(self, left, f, epsilon, cols):
         """That of some columns, over other rows."""
         cost = self._product(left, cols)
-        return self._logsumexp("cols", cost, f, epsilon, np.empty(cost.m))
+        return self._over_rows(cost, f, epsilon, np.empty(cost.m))
 
-    def _logsumexp(self, side, cost, potentials, epsilon, out):
-        pair = potentials, np.zeros(len(out))
-        if side == "rows":
-            given = cost, *pair[::-1], epsilon, out, self._n_threads
-            _exponentials.logsumexp_rows(*given)
-        else:
-            given = cost, *pair, epsilon, out, self._n_threads
-            _exponentials.logsumexp_cols(*given)
+    def _over_rows(self, cost, f, epsilon, out):
+        given = cost, f, np.zeros(len(out)), epsilon, out, self._n_threads
+        _exponentials.logsumexp_cols(*given)
         return out
 
     def contract_plan(self, plan):

@@ -38,6 +38,10 @@ class KernelSpec(NamedTuple):
     epsilon: float
     choice: int | None = None
 
+    def of(self, rows):
+        """That of some rows."""
+        return self._replace(f=self.f[rows])
+
 
 class Shard(Points):
     """Points `x` (n_k, r) of the first space with masses `p` (n_k,), in float64, whose
@@ -63,14 +67,11 @@ class Shard(Points):
         """Make a kernel; returns its largest exponent, and the column sums that its
         making has left, or None.
         """
-        kernel = self._made_as(spec)
-        scalings = self._solver.scalings
-        potentials = Potentials(spec.f, spec.g)
-        peak = kernel.make(potentials, spec.epsilon, self._solver.q, scalings)
-        self._kernel, self._number, self._planned = kernel, spec.number, None
-        self._counted = self._filled = None
-        left_sums = isinstance(kernel, ProductKernel)
-        return peak, scalings.sums.values.copy() if left_sums else None
+        self._kernel, peak = self._made(spec)
+        self._number = spec.number
+        self._planned = self._counted = self._filled = None
+        left_sums = isinstance(self._kernel, ProductKernel)
+        return peak, self._solver.scalings.sums.values.copy() if left_sums else None
 
     def iterate(self, number, u, v, omega):
         """Half an iteration: column sums (m,) float64 with the new row scalings, these,
@@ -103,12 +104,16 @@ class Shard(Points):
         scalings.u[:], scalings.v[:] = u, v
         return scalings
 
-    def _made_as(self, spec):
-        left = self._left(spec.core)
+    def _made(self, spec):
+        """A kernel, and its largest exponent."""
+        left, solver = self._left(spec.core), self._solver
         if spec.choice is None:
-            return whole_kernel(left, self._right, self._buffer)
-        rows, support = self._right.rows, self._support_of(spec.choice)
-        return SparseKernel(left, rows, support, self._n_threads)
+            kernel = whole_kernel(left, self._right, self._buffer)
+        else:
+            rows, support = self._right.rows, self._support_of(spec.choice)
+            kernel = SparseKernel(left, rows, support, self._n_threads)
+        potentials = Potentials(spec.f, spec.g)
+        return kernel, kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
 
     def _cost(self, core):
         # In the place of the kernel, where that is stored.
@@ -179,12 +184,8 @@ class Shard(Points):
                 return kernel.coupling(solution)
             if number == self._planned:
                 return kernel.coupling(None)
-        potentials = Potentials(spec.f, spec.g)
         if spec.choice is None:
-            left, y = self._left(spec.core), self._right.features
-            pair = potentials.f, potentials.g
-            return FactoredCoupling(left, y, *pair, spec.epsilon, self._n_threads)
-        kernel = self._made_as(spec)
-        solver = self._solver
-        kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
-        return kernel.coupling(LinearSolution(potentials, solver.scalings, 0))
+            given = self._left(spec.core), self._right.features, spec.f, spec.g
+            return FactoredCoupling(*given, spec.epsilon, self._n_threads)
+        kernel, _ = self._made(spec)
+        return kernel.coupling(LinearSolution(None, self._solver.scalings, 0))

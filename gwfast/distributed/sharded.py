@@ -39,10 +39,9 @@ class Sharded(Factored):
         return self._core().astype(np.float32)
 
     def _whole(self, left):
-        return ShardedKernel(self.team, left, None, self.n_threads)
-
-    def _part(self, left):
         return ShardedKernel(self.team, left, self._support, self.n_threads)
+
+    _part = _whole
 
     def _contract(self, kernel, scalings):
         states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
@@ -54,15 +53,14 @@ class Sharded(Factored):
     def _costs_between(self, rows, cols):
         core = self._left()
         few = np.ascontiguousarray(self.problem.x.take(rows).features @ core)
-        return CostToSome(self.team, core, cols), CostOfFew(self.team, few)
+        return ShardedCost(self.team, core, cols), CostOfFew(self.team, few)
 
     def coupling(self, kernel, solution):
         scalings = solution.scalings.u.copy(), solution.scalings.v.copy()
-        given = kernel.spec(solution.potentials), kernel.support, scalings
-        return ShardedCoupling(self.team, *given, self.n_threads)
+        return self.snapshot(kernel, solution, scalings)
 
-    def snapshot(self, kernel, solution):
-        given = kernel.spec(solution.potentials), kernel.support, None
+    def snapshot(self, kernel, solution, scalings=None):
+        given = kernel.spec(solution.potentials), kernel.support, scalings
         return ShardedCoupling(self.team, *given, self.n_threads)
 
 
@@ -89,14 +87,13 @@ class ShardedKernel(Kernel):
 
     def spread(self):
         # Of some rows, and twice as far as these say.
-        pairs = self.team.ask("sampled", [(self.core,)] * len(self.team.rows))
-        low, high = zip(*pairs, strict=True)
+        low, high = zip(*self.team.ask("sampled", (self.core,)), strict=True)
         return 2 * (max(high) - min(low))
 
     def _make(self, potentials, epsilon, q, scalings):
         team = self.team
         team.balance()
-        self._number, self._potentials = team.next_number(), potentials
+        self._number, self._potentials = next(team.numbers), potentials
         given = [told[-1][1] for told in map(self._told, range(len(team.rows)))]
         peaks, sums = zip(*team.ask("make", given, told=self._told), strict=True)
         if all(one is not None for one in sums):
@@ -118,8 +115,7 @@ class ShardedKernel(Kernel):
     def normal_product(self, weights, x, row_sums, scalings):
         x = x.astype(scalings.v.dtype, copy=False)
         given = [(self._number, weights[rows], x) for rows in self.team.rows]
-        answers = self.team.ask("normal_product", given, told=self._told)
-        sums, rows = zip(*answers, strict=True)
+        sums, rows = zip(*self._ask("normal_product", given), strict=True)
         row_sums[:] = np.concatenate(rows)
         scalings.sums.values[:] = sum(sums)
 
@@ -127,48 +123,37 @@ class ShardedKernel(Kernel):
         """Ask all shards something about the kernel as it was made, with scalings."""
         u, v = scalings.u, scalings.v
         given = [(self._number, u[rows], v, *args) for rows in self.team.rows]
-        return self.team.ask(method, given, told=self._told)
+        return self._ask(method, given)
 
     def ask(self, method, *args):
         """The same without scalings."""
-        given = [(self._number, *args)] * len(self.team.rows)
+        return self._ask(method, (self._number, *args))
+
+    def _ask(self, method, given):
         return self.team.ask(method, given, told=self._told)
 
     def _told(self, k):
         """What shard k has to be asked to have the kernel."""
         steps = [] if self.support is None else self.support.told(k)
-        return [*steps, ("make", (part_of(self.spec(self._potentials), self.team, k),))]
-
-
-def part_of(spec, team, k):
-    """The `KernelSpec` of shard k."""
-    return spec._replace(f=spec.f[team.rows[k]])
+        spec = self.spec(self._potentials).of(self.team.rows[k])
+        return [*steps, ("make", (spec,))]
 
 
 class ShardedCost(RemoteCost):
-    """The cost of a kernel, on the workers."""
+    """The cost of a kernel, on the workers; with `cols` that of some columns alone,
+    which is asked for sums over them.
+    """
 
-    def __init__(self, team, core):
-        self._team, self._core = team, core
+    def __init__(self, team, core, cols=None):
+        self._team, self._core, self._cols = team, core, cols
 
     def logsumexp_rows(self, g, epsilon, out):
-        given = [(self._core, g, epsilon)] * len(self._team.rows)
+        given = self._core, g, epsilon, self._cols
         out[:] = np.concatenate(self._team.ask("logsumexp_rows", given))
 
     def logsumexp_cols(self, f, epsilon, out):
         given = [(self._core, f[rows], epsilon) for rows in self._team.rows]
         out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", given))
-
-
-class CostToSome(RemoteCost):
-    """That of all rows and some columns."""
-
-    def __init__(self, team, core, cols):
-        self._team, self._core, self._cols = team, core, cols
-
-    def logsumexp_rows(self, g, epsilon, out):
-        given = [(self._core, g, epsilon, self._cols)] * len(self._team.rows)
-        out[:] = np.concatenate(self._team.ask("logsumexp_of_rows", given))
 
 
 class CostOfFew(RemoteCost):
@@ -183,7 +168,7 @@ class CostOfFew(RemoteCost):
         bounds = np.linspace(0, len(out), len(self._team.rows) + 1).astype(int)
         parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
         given = [(self._left, f, epsilon, part) for part in parts]
-        out[:] = np.concatenate(self._team.ask("logsumexp_of_cols", given))
+        out[:] = np.concatenate(self._team.ask("logsumexp_of_few", given))
 
 
 class ShardedSupport(Support):
@@ -197,10 +182,11 @@ class ShardedSupport(Support):
         super().__init__(kernel, potentials, solver, lengths, fraction)
 
     def _counted(self, kernel, solver):
-        return _added_up(kernel.ask("count", self.fraction))
+        kept, rows, cols = zip(*kernel.ask("count", self.fraction), strict=True)
+        return sum(kept), [np.concatenate(rows), sum(cols)]
 
     def choose(self):
-        self.number = self.team.next_number()
+        self.number = next(self.team.numbers)
         self._kernel.ask("choose", self.fraction, self.number)
         self._spec = self._spec._replace(choice=self.number)
         self._kernel = None
@@ -208,13 +194,8 @@ class ShardedSupport(Support):
 
     def told(self, k):
         """What shard k has to be asked to have its part of the entries."""
-        return [("keep", (part_of(self._spec, self.team, k), self.fraction))]
+        return [("keep", (self._spec.of(self.team.rows[k]), self.fraction))]
 
     def moved(self, left):
-        given = [(self.number, left)] * len(self.team.rows)
+        given = self.number, left
         return np.concatenate(self.team.ask("moved", given, told=self.told))
-
-
-def _added_up(counted):
-    kept, rows, cols = zip(*counted, strict=True)
-    return sum(kept), [np.concatenate(rows), sum(cols)]

@@ -3,9 +3,7 @@ is done when one is lost.
 """
 
 import itertools
-import time
 import uuid
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,64 +40,16 @@ class NoWorkers(RuntimeError):
     """
 
 
-class Place(NamedTuple):
-    """A worker: its threads, and the bytes that it may take, infinite without limit."""
-
-    n_threads: int
-    memory: float
-
-
-class Engine:
-    """How shards are started and asked; `DaskEngine` does it on a cluster.
-
-    A handle is whatever `start` returns. Answers are those of the methods of `Shard`,
-    or the exceptions that these have raised, or `Lost`.
-    """
-
-    def places(self):
-        """The workers that there are: a dict from addresses to `Place`."""
-
-    def wait(self):
-        """`places` when there are some, or `NoWorkers` if none comes."""
-
-    def start(self, parts, shared):
-        """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
-        p, tier)`` of what a `Shard` takes.
-        """
-
-    def ask(self, questions):
-        """Answers, one for each of a list of tuples ``(handle, method, arguments)``."""
-
-    def map(self, function, items):
-        """``function(*item)`` of each of a list, on any workers."""
-
-
 class Team:
-    """Shards of a problem on the workers of an engine.
-
-    Parameters
-    ----------
-    engine : Engine
-    problem : QuadraticProblem
-        Of two point clouds.
-    tier : str
-        The most that a worker may keep, see `choose_tier`.
-    n_shards : int
-        Fewer where there are fewer points.
-
-    Attributes
-    ----------
-    rows : list of slice
-        Of each shard.
-    shape, ranks : tuple of int
-        Points and features of both spaces.
-    started : int
-        Shards that were begun, those that replace others included.
+    """Shards of a problem on the workers of a `DaskEngine`: so many, or fewer where
+    there are fewer points, which keep no more than the `tier` says.
     """
 
     def __init__(self, engine, problem, tier, n_shards):
         n, _ = self.shape = problem.shape
         self.ranks = problem.x.rank, problem.y.rank
+        # Of kernels and of choices of entries, by which shards tell them apart.
+        self.numbers = itertools.count(1)
         bounds = np.linspace(0, n, min(n_shards, *self.shape) + 1).round().astype(int)
         self.rows = [slice(*pair) for pair in itertools.pairwise(bounds)]
         self._engine, self._problem = engine, problem
@@ -109,37 +59,24 @@ class Team:
         self._handles = [None] * len(self.rows)
         self._addresses = [None] * len(self.rows)
         self._losses = [0] * len(self.rows)
-        self.started = self._number = 0
 
     def __reduce__(self):
         raise TypeError(
             "a plan on a cluster cannot be pickled; `toarray` or `tocsr` can"
         )
 
-    def next_number(self):
-        """One that no other kernel or choice of this problem has."""
-        self._number += 1
-        return self._number
+    def ask(self, method, each=(), *, told=None):
+        """The answers of all shards, in their order, to a method of `Shard`: with a
+        tuple of arguments for all, a list of those for each, or a dict, of which only
+        the shards are asked that are keys.
 
-    def ask(self, method, each=None, *, told=None):
-        """The answers of all shards, in their order.
-
-        Parameters
-        ----------
-        method : str
-            Of `Shard`.
-        each : list of tuple or dict, default=None
-            Arguments for every shard; of a dict only those asked are keys.
-        told : callable, default=None
-            ``told(k)`` are pairs of a method and its arguments that shard k has to be
-            asked first if it says that it is `Missing` something.
-
-        Raises
-        ------
-        NoWorkers
+        ``told(k)`` are pairs of a method and its arguments that shard k has to be asked
+        first if it says that it is `Missing` something.
         """
-        if not isinstance(each, dict):
-            each = dict(enumerate([()] * len(self.rows) if each is None else each))
+        if isinstance(each, tuple):
+            each = [each] * len(self.rows)
+        if isinstance(each, list):
+            each = dict(enumerate(each))
         answers, left = {}, [*each]
         while left:
             self._begin(left)
@@ -191,17 +128,14 @@ class Team:
                     self._lose(k)
                 else:
                     self._handles[k] = handle
-                    self.started += 1
 
-    def _tier_at(self, address, place):
+    def _tier_at(self, address, memory):
         """The tier, or that without a stored kernel where shards of lost workers have
         made it too narrow.
         """
-        takes = self._addresses.count(address) * self._size(self.tier)
-        return self.tier if takes <= USABLE * place.memory else TIERS[-1]
-
-    def _size(self, tier):
-        return size_of(self._problem, tier, len(self.rows))
+        each = size_of(self._problem, self.tier, len(self.rows))
+        takes = self._addresses.count(address) * each
+        return self.tier if takes <= USABLE * memory else TIERS[-1]
 
     def balance(self):
         """Move shards from workers that have too many to those that came since."""
@@ -217,16 +151,12 @@ class Team:
 
 
 def choose_tier(problem, tier, places, n_shards):
-    """The first tier from this one on in which the shards fit the workers.
-
-    Raises
-    ------
-    MemoryError
-        If none does; it has the sizes.
+    """The first tier from this one on in which the shards fit the workers, or a
+    MemoryError with the sizes.
     """
     n, m = problem.shape
     each = -(-n_shards // len(places))
-    least = min(place.memory for place in places.values())
+    least = min(places.values())
     takes = {}
     for one in TIERS[TIERS.index(tier) :]:
         takes[one] = each * size_of(problem, one, n_shards)
@@ -244,13 +174,3 @@ def size_of(problem, tier, n_shards):
     """Bytes that one of so many shards takes."""
     n, m = problem.shape
     return factored.nbytes(problem, tier, 1, (-(-n // n_shards), m))
-
-
-def wait_until(found, patience, interval=0.5):
-    """What `found` returns as soon as that is true, or None."""
-    until = time.monotonic() + patience
-    while not (made := found()):
-        if time.monotonic() > until:
-            return None
-        time.sleep(interval)
-    return made

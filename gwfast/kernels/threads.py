@@ -75,8 +75,7 @@ def _default_n_threads():
 
 
 # What OpenMP takes where nobody asks it for another number; None where somebody did.
-_AT_IMPORT = _rows.openmp_max_threads()
-_UNASKED = _AT_IMPORT if _AT_IMPORT == len(PROCESSORS) else None
+_UNASKED = len(PROCESSORS) if _rows.openmp_max_threads() == len(PROCESSORS) else None
 
 
 @functools.lru_cache(maxsize=8)
@@ -278,15 +277,6 @@ def _has_room(n_bytes):
     except (OSError, MemoryError):
         return False
     return True
-
-
-def take_blas_buffers():
-    """Have BLAS take its buffers now; whether there is room for them."""
-    try:
-        with single_threaded_blas():
-            return True
-    except MemoryError:
-        return False
 
 
 def _set_threads(settings):

@@ -343,11 +343,10 @@ class ConditionalGradient:
         return made
 
     def _stops(self, callback, step, steps):
-        live = LiveStep.of(step, lambda: ArrayCoupling(self._whole(steps.plan), 1))
-        try:
-            return bool(callback(live))
-        finally:
-            live.expire()
+        def make_coupling():
+            return ArrayCoupling(self._whole(steps.plan), 1)
+
+        return LiveStep.stops(callback, step, make_coupling)
 
     def _whole(self, plan):
         """With the points that have no mass."""

@@ -239,16 +239,13 @@ class OuterLoop:
 
     def _stops(self, callback, stepped):
         """Call the callback, which sees the last iteration; whether the loop ends."""
-        linearization = self.linearization
-        live = LiveStep.of(
+        seen = stepped.kernel, stepped.solution
+        return LiveStep.stops(
+            callback,
             self.history[-1],
-            lambda: linearization.snapshot(stepped.kernel, stepped.solution),
+            lambda: self.linearization.snapshot(*seen),
             stepped.update.moved,
         )
-        try:
-            return bool(callback(live))
-        finally:
-            live.expire()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

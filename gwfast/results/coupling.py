@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..kernels import _kernels, _products
@@ -55,10 +55,8 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
-    # What the forms know: the other side, all rows, some as an array or as kernels take
-    # them.
+    # What the forms know: the other side, and rows as an array or as kernels take them.
     _transposed: Callable[[], Coupling]
-    _toarray: Callable[[], FloatArray]
     _rows: Callable[[slice], FloatArray]
     _made: Callable[..., Any]
 
@@ -124,12 +122,7 @@ class Coupling:
 
     def apply(self, y: ArrayLike) -> FloatArray:
         """``plan @ y``, (n,) or (n, e) of `dtype`, for a `y` of (m,) or (m, e)."""
-        y = as_array(y, "y")
-        if y.ndim not in (1, 2) or len(y) != self.shape[1]:
-            raise ValueError(
-                f"y must have shape ({self.shape[1]},) or ({self.shape[1]}, e), got "
-                f"{y.shape}"
-            )
+        y = check_points(as_array(y, "y"), "y", self.shape[1])
         columns = np.ascontiguousarray(y.reshape(len(y), -1), dtype=self.dtype)
         moved, _ = self._apply(columns)
         return moved.reshape(self.shape[:1] + y.shape[1:])
@@ -177,6 +170,9 @@ class Coupling:
             f"{self.nbytes / 1e6:.3g} MB)"
         )
 
+    def _toarray(self) -> FloatArray:
+        return self._rows(slice(None))
+
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Pairs of a slice of rows and these as an array."""
         for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
@@ -187,7 +183,12 @@ class Coupling:
 
     def _apply(self, y: FloatArray) -> tuple[FloatArray, Float64Array]:
         """``plan @ y``, and the row sums."""
-        return _multiply(self._made(), y, self.n_threads)
+        n, n_threads = self.shape[0], self.n_threads
+        given = self._made(), Panels(y, n_threads=n_threads)
+        moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
+        ones = np.ones(len(y), dtype=y.dtype)
+        _products.matmul(*given, moved, ones, sums, n_threads=n_threads)
+        return moved, sums
 
 
 class ArrayCoupling(Coupling):
@@ -251,9 +252,6 @@ class FactoredCoupling(Coupling):
         given = self.left[rows], self._panels, *potentials, self.epsilon, (u[rows], v)
         return Gibbs(*given)
 
-    def _toarray(self):
-        return self._rows(slice(None))
-
     def _rows(self, rows):
         made = self._made(rows)
         out = aligned_empty((made.n, made.m))
@@ -308,9 +306,6 @@ class SparseCoupling(Coupling):
         data = self.csr.data[self.csr.data > 0].astype(np.float64)
         return -float(data @ np.log(data))
 
-    def _toarray(self):
-        return self.csr.toarray()
-
     def _topk(self, k, rows):
         part = SparseCoupling(self.csr[rows], self.n_threads)
         indices = np.empty((part.shape[0], k), dtype=np.int64)
@@ -324,6 +319,13 @@ class SparseCoupling(Coupling):
 
     def _apply(self, y):
         return self.csr @ y, self.marginals[0]
+
+
+def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
+    """`y` if it has a value or a row of values for each of so many points."""
+    if y.ndim not in (1, 2) or len(y) != m:
+        raise ValueError(f"{name} must have shape ({m},) or ({m}, e), got {y.shape}")
+    return y
 
 
 def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:
@@ -341,16 +343,6 @@ def _as_fraction(left_out):
     if not 0 <= left_out < 1:
         raise ValueError(f"left_out must be in [0, 1), got {left_out}")
     return left_out
-
-
-def _multiply(rows, y, n_threads):
-    """``rows @ y`` and the row sums."""
-    ones = np.ones(len(y), dtype=y.dtype)
-    panels = Panels(y, n_threads=n_threads)
-    n = rows.n if hasattr(rows, "n") else len(rows)
-    moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
-    _products.matmul(rows, panels, moved, ones, sums, n_threads=n_threads)
-    return moved, sums
 
 
 def _smallest_kept(block, left_out):

@@ -14,7 +14,7 @@ from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, one_of
 from .candidates import Candidates
-from .coupling import Coupling, shares_of
+from .coupling import Coupling, check_points, shares_of
 from .status import Status
 from .tables import as_labels, frame, named, names, of_tuples
 
@@ -100,19 +100,21 @@ class LiveStep(OuterStep):
     moved: float = np.nan
 
     @classmethod
-    def of(
+    def stops(
         cls,
+        callback: Callable[[LiveStep], object],
         step: OuterStep,
         make_coupling: Callable[[], Coupling],
         moved: float = np.nan,
-    ) -> LiveStep:
+    ) -> bool:
+        """Whether a callback that sees this step ends the solve."""
         live = cls(*step)
         live._make_coupling, live.moved = make_coupling, moved
-        return live
-
-    def expire(self) -> None:
-        """The solver goes on, and overwrites what a coupling would be made from."""
-        self._make_coupling = None
+        try:
+            return bool(callback(live))
+        finally:
+            # The solver goes on, and overwrites what a coupling would be made from.
+            live._make_coupling = None
 
     @property
     def coupling(self) -> Coupling:
@@ -531,12 +533,7 @@ def _project(coupling, points, name, projection):
     one_of(projection, "projection", PROJECTIONS)
     if projection == "barycentric":
         points = as_array(points, name)
-    points = np.asarray(points)
-    if points.ndim not in (1, 2) or len(points) != coupling.shape[1]:
-        m = coupling.shape[1]
-        raise ValueError(
-            f"{name} must have shape ({m},) or ({m}, e), got {points.shape}"
-        )
+    points = check_points(np.asarray(points), name, coupling.shape[1])
     if projection == "match":
         return points[coupling.topk(1).indices[:, 0]]
     return coupling.transform(points)

@@ -29,10 +29,10 @@ def frame(columns: Mapping[Any, Any], index: Any = None) -> pd.DataFrame:
     return pd.DataFrame(dict(columns), index=index)
 
 
-def of_tuples(names: tuple[str, ...], rows: Any) -> pd.DataFrame:
+def of_tuples(names: tuple[str, ...], rows: Any, index: Any = None) -> pd.DataFrame:
     """A DataFrame of named tuples, which may be none."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return frame(dict(zip(names, map(list, columns), strict=True)))
+    return frame(dict(zip(names, map(list, columns), strict=True)), index)
 
 
 def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .tables import frame
+from .tables import of_tuples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ class Verification:
     @property
     def residuals(self) -> dict[str, Residual]:
         """Those there are, by name."""
-        pairs = ((field.name, getattr(self, field.name)) for field in FIELDS)
+        pairs = vars(self).items()
         return {name: value for name, value in pairs if isinstance(value, Residual)}
 
     @property
@@ -134,14 +134,8 @@ class Verification:
 
     def to_frame(self) -> pd.DataFrame:
         """The residuals as a table of pandas, with "value", "bound" and "holds"."""
-        residuals = self.residuals
-        return frame(
-            {
-                name: [getattr(one, name) for one in residuals.values()]
-                for name in ("value", "bound", "holds")
-            },
-            index=list(residuals),
-        )
+        rows = [(*one, one.holds) for one in self.residuals.values()]
+        return of_tuples(("value", "bound", "holds"), rows, list(self.residuals))
 
     def __str__(self) -> str:
         n, m = self.shape
@@ -155,6 +149,3 @@ class Verification:
 
     def __repr__(self) -> str:
         return f"Verification({self})"
-
-
-FIELDS = dataclasses.fields(Verification)

@@ -63,7 +63,7 @@ class Checkpoint:
         self._began, self._ended, self._took = time.perf_counter(), -np.inf, 0.0
         self._saved, self.seconds, self._stopped = {"stage": None}, 0.0, False
         if path is not None and path.exists():
-            found = read_tree(path, KIND, FORMAT, oldest=FORMAT)
+            found = read_tree(path, KIND, FORMAT)
             with self.restoring():
                 identity, self._saved = {**found["identity"]}, {**found["state"]}
                 self.seconds = float(found["seconds"])

@@ -61,39 +61,27 @@ def replacing(path: PathLike, *, durable: bool = False) -> Iterator[BinaryIO]:
             with open(target, "wb") as stream:
                 yield stream
             return
-        _tidy(target.parent)
-        yield from _replacing(target, durable)
-
-
-def _replacing(path, durable):
-    temporary, lock = path, None
-    try:
-        temporary, lock = _locked(path.parent, _new_file)
-        with open(temporary, "wb") as stream:
-            yield stream
-            if durable:
-                stream.flush()
-                os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if lock is not None:
-            temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        if lock is not None:
-            os.close(lock)
+        with _locked(target.parent, _new_file) as temporary:
+            try:
+                with open(temporary, "wb") as stream:
+                    yield stream
+                    if durable:
+                        stream.flush()
+                        os.fsync(stream.fileno())
+                os.replace(temporary, target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
 
 
 @contextmanager
 def temporary_folder(holder: Path) -> Iterator[Path]:
     """A folder in another one, which is removed in the end with what it still holds."""
-    _tidy(holder)
-    folder, lock = _locked(holder, _new_folder)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+    with _locked(holder, _new_folder) as folder:
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _new_file(path):
@@ -106,14 +94,22 @@ def _new_folder(path):
     return os.open(path if fcntl else os.devnull, os.O_RDONLY)
 
 
+@contextmanager
 def _locked(folder, make):
-    """A new path in a folder and the descriptor that `make` opens for it, locked."""
+    """A new path in a folder, which is tidied up; what `make` opens there is locked
+    inside the block.
+    """
+    _tidy(folder)
     while True:
         path = folder / f"{_PREFIX}{_HOST}-{secrets.token_hex(8)}"
         descriptor = make(path)
         # Who tidies up may have been faster; then the path is gone once it is locked.
         if not _lock(descriptor, wait=True) or path.exists():
-            return path, descriptor
+            break
+        os.close(descriptor)
+    try:
+        yield path
+    finally:
         os.close(descriptor)
 
 

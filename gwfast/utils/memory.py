@@ -6,11 +6,11 @@ import numbers
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..kernels.control_groups import groups
-from ..kernels.threads import take_blas_buffers
+from ..kernels.threads import single_threaded_blas
 from .types import MemoryLimit
 
 try:
@@ -79,13 +79,9 @@ def _free_of_machine():
         return None
 
 
-def _free_of_groups(
-    limited: Iterable[tuple[int, int, Path]] | None = None,
-) -> Iterator[int]:
+def _free_of_groups(**where: str | Path) -> Iterator[int]:
     """What control groups, of both versions, leave."""
-    if limited is None:
-        limited = _limited_groups_of(int(time.monotonic()))
-    for limit, version, group in limited:
+    for limit, version, group in _limited_groups(int(time.monotonic()), **where):
         _, used, cache = GROUP_FILES[version]
         try:
             used_bytes = int((group / used).read_text())
@@ -95,8 +91,11 @@ def _free_of_groups(
         yield max(limit - used_bytes + given_up_on_demand, 0)
 
 
-def _limited_groups(**where: str | Path) -> list[tuple[int, int, Path]]:
-    """Limits of groups, their versions and folders."""
+@functools.lru_cache(maxsize=1)
+def _limited_groups(second: int, **where: str | Path) -> list[tuple[int, int, Path]]:
+    """Limits of groups, their versions and folders, of this second: looking for them
+    takes as long as a small solve.
+    """
     limited = []
     for version, group in groups("memory", **where):
         try:
@@ -108,12 +107,6 @@ def _limited_groups(**where: str | Path) -> list[tuple[int, int, Path]]:
     return limited
 
 
-@functools.lru_cache(maxsize=1)
-def _limited_groups_of(second: int) -> list[tuple[int, int, Path]]:
-    """Those of this second: looking for them takes as long as a small solve."""
-    return _limited_groups()
-
-
 def _free_of_process() -> Iterator[int]:
     """What the limits of this process leave of its address space."""
     if resource is None:
@@ -121,7 +114,11 @@ def _free_of_process() -> Iterator[int]:
     for name, bounded in PROCESS_LIMITS.items():
         limit, _ = resource.getrlimit(getattr(resource, name))
         if limit != resource.RLIM_INFINITY:
-            if not take_blas_buffers():  # which any solve needs; they count as used
+            # BLAS takes its buffers, which any solve needs and which count as used.
+            try:
+                with single_threaded_blas():
+                    pass
+            except MemoryError:
                 yield 0
             used = _statistic(Path("/proc/self/status"), bounded) or 0
             yield max(limit - 1024 * used, 0)

@@ -65,14 +65,11 @@ def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
     with _shown(progress) as show:
 
         def report(event):
-            log.log(_level(event), event.text)
+            level = logging.DEBUG if event.stage in _DETAILS else logging.INFO
+            log.log(level, event.text)
             show(event)
 
         yield report
-
-
-def _level(event):
-    return logging.DEBUG if event.stage in _DETAILS else logging.INFO
 
 
 @contextlib.contextmanager

@@ -40,9 +40,8 @@ def write_tree(path, kind, version, tree):
         np.savez(stream, header=np.frombuffer(header.encode(), np.uint8), **named)
 
 
-def read_tree(path, kind, version, oldest=1):
-    """The tree in a file, in a format from the `oldest` to this `version`; tuples have
-    become lists.
+def read_tree(path, kind, version):
+    """The tree in a file of this kind and version; tuples have become lists.
 
     Raises
     ------
@@ -57,7 +56,7 @@ def read_tree(path, kind, version, oldest=1):
             with open_archive(stream) as arrays:
                 header, found = _read(arrays, os.fstat(stream.fileno()).st_size)
             came, number = header["kind"], int(header["version"])
-            read = came == kind and oldest <= number <= version
+            read = came == kind and number == version
             tree = _unpacked(header["tree"], found) if read else None
         # Of zip files, compression, the tokenizer of NumPy's headers, and the tree.
         except Exception as error:
@@ -71,10 +70,10 @@ def read_tree(path, kind, version, oldest=1):
             f"{path}: from a later version of gwfast, in format {number}; this one "
             f"reads formats up to {version}"
         )
-    if number < oldest:
+    if number < version:
         raise ValueError(
             f"{path}: from an earlier version of gwfast, in format {number}; this one "
-            f"reads formats from {oldest} on"
+            f"reads formats from {version} on"
         )
     return tree
 

@@ -1,9 +1,11 @@
 """Points in files, by parts, against the same in memory."""
 
+import io
+
 import numpy as np
 import pytest
 from helpers.hostile_files import npy_bytes, npz_bytes, with_twin
-from helpers.marks import mostly_slow
+from helpers.marks import pairwise
 from helpers.workers import Workers
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -12,7 +14,7 @@ from gwfast.alignment.normalize import Normalizer
 from gwfast.distributed import PointFile, point_file, row_files
 from gwfast.distributed.context import Cluster
 from gwfast.quadratic.placement import placing
-from gwfast.solvers import levels
+from gwfast.solvers import levels, starts
 
 N, D = 310, 6
 STEPS = "unit", "center", "unit"
@@ -58,8 +60,12 @@ def path(request, tmp_path):
     return written(request.param, tmp_path, vectors())
 
 
-@pytest.mark.parametrize("steps", [(), STEPS])
-@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "dot"])
+@pairwise(
+    indirect=["path"],
+    path=FORMATS,
+    metric=["cosine", "sqeuclidean", "dot"],
+    steps=[(), STEPS],
+)
 def test_it_is_the_cloud_of_its_rows(path, metric, steps):
     found = PointFile(path, metric, normalize=steps)
     expected = gwfast.PointCloud(Normalizer.fit(steps, vectors(), "x").rows, metric)
@@ -88,19 +94,20 @@ def test_the_first_rows(path):
     assert PointFile(path, n_words=10 * N).n == N
 
 
-@pytest.mark.parametrize("path", mostly_slow(FORMATS, fast=["npy"]), indirect=True)
-def test_workers_read_what_they_keep(path, monkeypatch):
+def test_workers_read_what_they_keep(tmp_path, monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 150)
     monkeypatch.setattr(levels, "GROWTH", 1.5)  # fresh starts are arrays of all rows
-    x, y = PointFile(path), gwfast.PointCloud(vectors()[::-1])
+    monkeypatch.setattr(starts, "MAX_RANDOM", 6)
+    arrays = vectors(), vectors()[::-1]
+    kinds = zip(("npy", "txt"), arrays, strict=True)
+    files = [PointFile(written(kind, tmp_path, rows)) for kind, rows in kinds]
     options = dict(epsilon=gwfast.Epsilon(relative=0.01), tol=1e-4, marginal_tol=1e-5)
-    expected = gwfast.gromov_wasserstein(gwfast.PointCloud(vectors()), y, **options)
-    for pair in ((x, y), (y, x)):
-        with placing(Cluster(Workers(dying=0.02), 3, 200)):
-            found = gwfast.gromov_wasserstein(*pair, **options)
-            assert found.gw_cost == pytest.approx(expected.gw_cost, abs=1e-6)
-            assert (found.match() == np.arange(N)[::-1]).mean() > 0.99
-    assert "features" not in vars(x)
+    expected = gwfast.gromov_wasserstein(*map(gwfast.PointCloud, arrays), **options)
+    with placing(Cluster(Workers(dying=0.02), 3, 200)):
+        found = gwfast.gromov_wasserstein(*files, **options)
+        assert found.gw_cost == pytest.approx(expected.gw_cost, abs=1e-6)
+        assert (found.match() == np.arange(N)[::-1]).mean() > 0.99
+    assert not any("features" in vars(cloud) for cloud in files)
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -115,11 +122,8 @@ def test_without_a_cluster_it_is_read_here(path):
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_checkpoints_tell_files_apart(tmp_path):
-    paths = []
-    for seed in (0, 1):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        paths.append(written("npy", folder, vectors(seed)))
+    kinds = enumerate(["npy", "npz"])
+    paths = [written(kind, tmp_path, vectors(seed)) for seed, kind in kinds]
     file, options = tmp_path / "kept", dict(init="product", max_outer=2)
     options |= dict(checkpoint=file)
     gwfast.gromov_wasserstein(*map(PointFile, paths), **options)
@@ -130,49 +134,36 @@ def test_checkpoints_tell_files_apart(tmp_path):
 TWICE = with_twin(npz_bytes(vectors=npy_bytes((1, 1), "<f4", bytes(4))), "vectors")
 
 
+def saved(x):
+    """The bytes of an array as an ``.npy`` file."""
+    np.save(file := io.BytesIO(), x)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
-    "name, made, message",
+    "name, content, message",
     [
-        (
-            "x.npy",
-            lambda path: np.save(path, np.ones(5)),
-            "expected a 2-d array of num",
-        ),
-        ("x.npy", lambda path: np.save(path, np.ones((5, 2), "U1")), "of numbers, got"),
-        ("x.npz", lambda path: np.savez(path, a=[1.0], b=[2.0]), "or one named 'vecto"),
-        (
-            "x.npz",
-            lambda path: path.write_bytes(TWICE),
-            "different names, got 'vectors",
-        ),
-        (
-            "x.npz",
-            lambda path: path.write_text("none"),
-            "expected an archive of arrays",
-        ),
-        (
-            "x.npz",
-            lambda path: np.savez(path, np.asfortranarray(np.ones((5, 2)))),
-            "column order",
-        ),
-        ("x.vec", lambda path: path.write_text(""), "expected vectors, one a line"),
-        (
-            "x.vec",
-            lambda path: path.write_text("9 2\na 1 2\n"),
-            "expected 9 rows, got 1",
-        ),
-        ("x.vec", lambda path: path.write_text("2 2\na 1 2\nb 1 z\n"), "in row 1, got"),
-        ("x.vec", lambda path: path.write_text("2 2\na 1 2\nb 1\n"), "in row 1, got"),
+        ("x.npy", saved(np.ones(5)), "expected a 2-d array of num"),
+        ("x.npy", saved(np.ones((5, 2), "U1")), "of numbers, got"),
+        ("x.npz", npz_bytes(a=saved([1.0]), b=saved([2.0])), "or one named 'vecto"),
+        ("x.npz", TWICE, "different names, got 'vectors"),
+        ("x.npz", b"none", "expected an archive of arrays"),
+        ("x.npz", npz_bytes(a=saved(np.ones((5, 2), order="F"))), "column order"),
+        ("x.vec", b"", "expected vectors, one a line"),
+        ("x.vec", b"9 2\na 1 2\n", "expected 9 rows, got 1"),
+        ("x.vec", b"2 2\na 1 2\nb 1 z\n", "in row 1, got"),
+        ("x.vec", b"2 2\na 1 2\nb 1\n", "in row 1, got"),
     ],
 )
-def test_other_files_are_refused_by_name(name, made, message, tmp_path):
+def test_other_files_are_refused_by_name(name, content, message, tmp_path):
     path = tmp_path / name
-    made(path)
+    path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name}: .*{message}"):
         PointFile(path, normalize=["center"])
 
 
-def test_bad_arguments(path):
+def test_bad_arguments(tmp_path):
+    path = written("npy", tmp_path, vectors())
     with pytest.raises(ValueError, match=r"^metric must be one of"):
         PointFile(path, "euclidean")
     with pytest.raises(ValueError, match=r"^normalize must be a sequence"):

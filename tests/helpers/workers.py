@@ -4,31 +4,29 @@ import math
 import random
 
 from gwfast.distributed.shard import Shard
-from gwfast.distributed.team import Engine, Lost, NoWorkers, Place
+from gwfast.distributed.team import Lost
 
 
-class Workers(Engine):
-    """An engine of `n` workers; with `dying` one of them dies before so many questions,
-    at random, and another comes.
+class Workers:
+    """Stands for a `DaskEngine` of `n` workers; with `dying` one of them dies before so
+    many questions, at random, and another comes.
     """
 
-    def __init__(self, n=2, memory=math.inf, dying=0.0, n_threads=1):
-        self._place, self._dying = Place(n_threads, memory), dying
+    def __init__(self, n=2, memory=math.inf, dying=0.0):
+        self._memory, self._dying = memory, dying
         self._random, self._came = random.Random(0), 0
-        self.there, self.asked, self.tiers = {}, [], []
+        self.there, self.asked = {}, []
+        # Address and tier of every shard.
+        self.begun = []
         for _ in range(n):
             self.join()
 
     def join(self):
         self._came += 1
-        self.there[f"worker {self._came:04}"] = self._place
+        self.there[f"worker {self._came:04}"] = self._memory
 
     def die(self, address):
         del self.there[address]
-
-    def leave_one(self):
-        for address in [*self.there][1:]:
-            self.die(address)
 
     @property
     def died(self):
@@ -37,17 +35,11 @@ class Workers(Engine):
     def places(self):
         return dict(self.there)
 
-    def wait(self):
-        if not self.there:
-            raise NoWorkers("no worker")
-        return self.places()
+    wait = places
 
     def start(self, parts, shared):
-        self.tiers += [tier for *_, tier in parts]
-        return [
-            (Shard(x, p, tier, shared, self._place.n_threads), address)
-            for address, x, p, tier in parts
-        ]
+        self.begun += [(address, tier) for address, *_, tier in parts]
+        return [(Shard(*own, shared, 1), address) for address, *own in parts]
 
     def ask(self, questions):
         self.asked += [method for _, method, _ in questions]

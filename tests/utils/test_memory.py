@@ -21,19 +21,14 @@ from gwfast.utils.memory import as_memory_limit
     "given, expected",
     [
         (1, 1),
-        (2.5e9, 2.5e9),
         (math.inf, math.inf),
-        (np.float64(1e9), 1e9),
         (np.float32(1e9), 1e9),
         (np.int64(10**9), 1e9),
         (Fraction(3, 2), 1.5),
         ("100", 100),
         ("100B", 100),
-        ("2.4GB", 2.4e9),
-        ("2.4 gb", 2.4e9),
-        (" 2.4GB ", 2.4e9),
+        (" 2.4 gB ", 2.4e9),
         ("3kb", 3000),
-        ("3KiB", 3 * 1024),
         ("1.5MiB", 1.5 * 1024**2),
         ("1TB", 1e12),
         ("1TiB", 1024**4),
@@ -43,23 +38,17 @@ def test_limit_is_read(given, expected):
     assert as_memory_limit(given) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "GB", "2.4XB", "1.2.3GB", ".", "-1GB", "1e9", "nan", "1 2", "GB 1"]
-)
-def test_text_that_is_no_size_is_refused(text):
-    with pytest.raises(ValueError, match=r"such as '2\.4GB', got "):
-        as_memory_limit(text)
+NO_SIZES = ["", "GB", "2.4XB", "1.2.3GB", ".", "-1GB", "1e9", "nan", "1 2", "GB 1"]
+REFUSED = [
+    *((text, ValueError, r"such as '2\.4GB', got ") for text in NO_SIZES),
+    *((x, ValueError, "be positive, got ") for x in [0, -math.inf, math.nan, "0GB"]),
+    *((x, TypeError, type(x).__name__) for x in [True, b"1GB", [1], (1,), 1j]),
+]
 
 
-@pytest.mark.parametrize("given", [0, -1, -math.inf, math.nan, "0", "0GB"])
-def test_limit_has_to_be_positive(given):
-    with pytest.raises(ValueError, match=r"memory_limit must be positive, got "):
-        as_memory_limit(given)
-
-
-@pytest.mark.parametrize("given", [True, b"1GB", [1], (1,), 1j])
-def test_limit_of_another_type_is_refused(given):
-    with pytest.raises(TypeError, match=f"memory_limit .* {type(given).__name__}"):
+@pytest.mark.parametrize("given, error, message", REFUSED)
+def test_what_is_no_limit_is_refused(given, error, message):
+    with pytest.raises(error, match=f"^memory_limit must .*{message}"):
         as_memory_limit(given)
 
 
@@ -73,43 +62,30 @@ def test_none_is_most_of_what_is_free(free, expected, monkeypatch):
 
 # --- What is free ---------------------------------------------------------------------
 
-VERSIONS = {
-    2: ("0::/a/b", "a/b/memory.max", "a/b/memory.current"),
-    1: (
-        "4:memory:/a/b",
-        "memory/a/b/memory.limit_in_bytes",
-        "memory/a/b/memory.usage_in_bytes",
-    ),
-}
+# Of control groups: what says that a process is in one, and the files of that one.
+IN_BYTES = [f"memory/a/b/memory.{name}_in_bytes" for name in ("limit", "usage")]
+VERSIONS = [
+    ("4:memory:/a/b", *IN_BYTES),
+    ("0::/a/b", "a/b/memory.max", "a/b/memory.current"),
+]
 
 
 def written(root, files):
+    """What groups leave that have these files; None is none."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
+        if text is not None:
+            path.write_text(f"{text}\n")
     where = dict(root=root, membership=root / "membership")
-    return list(memory._free_of_groups(memory._limited_groups(**where)))
+    return list(memory._free_of_groups(**where))
 
 
-@pytest.fixture(params=VERSIONS)
-def group(request, tmp_path):
-    """Writes the files of a control group: limit and use."""
-    membership, *names = VERSIONS[request.param]
-
-    def write(limit, used):
-        files = dict(zip(names, (limit, used), strict=True))
-        known = {name: text for name, text in files.items() if text is not None}
-        return written(tmp_path, {"membership": membership, **known})
-
-    return write
-
-
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "limit, used, expected",
     [
         (1000, 300, [700]),
-        (1000, 1000, [0]),
         (1000, 1200, [0]),
         ("max", 300, []),
         (2**63 - 4096, 300, []),
@@ -119,12 +95,12 @@ def group(request, tmp_path):
         (1000, "unknown", []),
     ],
 )
-def test_groups_leave_what_is_below_their_limit(limit, used, expected, group):
-    assert group(limit, used) == expected
-
-
-def test_no_group_says_nothing(tmp_path):
-    assert written(tmp_path, {}) == []
+def test_groups_leave_what_is_below_their_limit(
+    version, limit, used, expected, tmp_path
+):
+    membership, *names = version
+    files = zip(names, (limit, used), strict=True)
+    assert written(tmp_path, {"membership": membership, **dict(files)}) == expected
 
 
 def test_groups_around_the_own_one_count(tmp_path):
@@ -192,7 +168,6 @@ except MemoryError as error:
     "machine, groups, process, expected",
     [
         (500, [], [], 500),
-        (500, [300], [], 300),
         (500, [900, 400], [], 400),
         (500, [400], [450, 200], 200),
         (None, [300], [], 300),
@@ -222,24 +197,28 @@ class Files:
         return self.text
 
 
-def test_machine_says_what_is_available(monkeypatch):
-    text = "MemTotal:  900 kB\nMemFree:   100 kB\nMemAvailable:    400 kB\n"
+AVAILABLE = "MemTotal:  900 kB\nMemFree:   100 kB\nMemAvailable:    400 kB\n"
+SIZES = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+
+
+@pytest.mark.parametrize(
+    "text, sizes, expected",
+    [
+        (AVAILABLE, SIZES, 400 * 1024),
+        ("MemTotal: 900 kB\n", SIZES, 4096_000),
+        ("MemAvailable: x\n", SIZES, 4096_000),
+        (None, SIZES, 4096_000),
+        (None, {}, None),
+    ],
+)
+def test_machine_says_what_is_available_or_all_it_has(
+    text, sizes, expected, monkeypatch
+):
     monkeypatch.setattr(memory, "Path", Files(text))
-    assert memory._free_of_machine() == 400 * 1024
-
-
-@pytest.mark.parametrize("text", [None, "", "MemTotal: 900 kB\n", "MemAvailable: x\n"])
-def test_machine_that_does_not_say_has_what_it_has(text, monkeypatch):
-    monkeypatch.setattr(memory, "Path", Files(text))
-    sizes = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(memory.os, "sysconf", sizes.get, raising=False)
-    assert memory._free_of_machine() == 4096_000
-
-
-def test_machine_that_knows_nothing_at_all(monkeypatch):
-    monkeypatch.setattr(memory, "Path", Files(None))
     monkeypatch.delattr(memory.os, "sysconf", raising=False)
-    assert memory._free_of_machine() is None
+    if sizes:
+        monkeypatch.setattr(memory.os, "sysconf", sizes.get, raising=False)
+    assert memory._free_of_machine() == expected
 
 
 def test_here_something_is_free():
@@ -249,11 +228,12 @@ def test_here_something_is_free():
 # --- Choice ---------------------------------------------------------------------------
 
 
-def clouds(n=3000, m=2000, d=5, **options):
+def clouds(n=3000, m=2000, d=5):
     return QuadraticProblem(PointCloud(cloud(n, d, 0)), PointCloud(cloud(m, d, 1)))
 
 
 def test_auto_is_the_first_that_fits():
+    """And a refusal has the sizes, and what would fit."""
     problem = clouds(40_000, 30_000, 2)
     takes = needs(problem, 1)
     assert list(takes) == ["dense", "sparse", "tiled"]
@@ -266,6 +246,14 @@ def test_auto_is_the_first_that_fits():
     assert choose(problem, "auto", math.inf, 1) == "dense"
     with pytest.raises(MemoryError):
         choose(problem, "auto", takes["tiled"] - 1, 1)
+    with pytest.raises(MemoryError) as refusal:
+        choose(problem, "dense", takes["tiled"], 1)
+    message = str(refusal.value)
+    assert "40000 x 30000" in message and "with tier='dense'" in message
+    for tier, size in takes.items():
+        assert f"{size / 1e9:.3g} GB ({tier})" in message
+    assert f"memory_limit is {takes['tiled'] / 1e9:.3g} GB" in message
+    assert "tier='tiled' would fit" in message
 
 
 def test_needs_grow_with_the_points_as_documented():
@@ -275,19 +263,6 @@ def test_needs_grow_with_the_points_as_documented():
     assert small["dense"] >= 4 * 20_000**2
     for tier in small:
         assert needs(clouds(), 1)[tier] <= needs(clouds(), 8)[tier]
-
-
-def test_refusal_has_the_sizes_and_what_would_fit():
-    problem = clouds(40_000, 30_000, 2)
-    takes = needs(problem, 1)
-    with pytest.raises(MemoryError) as refusal:
-        choose(problem, "dense", takes["tiled"], 1)
-    message = str(refusal.value)
-    assert "40000 x 30000" in message and "with tier='dense'" in message
-    for tier, size in takes.items():
-        assert f"{size / 1e9:.3g} GB ({tier})" in message
-    assert f"memory_limit is {takes['tiled'] / 1e9:.3g} GB" in message
-    assert "tier='tiled' would fit" in message
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -308,20 +283,13 @@ def test_advised_number_of_points_would_fit(dense):
     assert choose(problem.take(rows, cols), "auto", limit, 1)
 
 
-@pytest.mark.parametrize("tier", ["sparse", "tiled"])
-@pytest.mark.parametrize("kind", ["matrix", "kl", "mixed"])
-def test_dense_costs_have_one_tier(tier, kind):
-    points, matrix = PointCloud(cloud(5, 2, 0)), random_cost(5, 1)
-    sides = {
-        "matrix": (matrix, matrix),
-        "kl": (points, points),
-        "mixed": (points, matrix),
-    }
-    problem = QuadraticProblem(*sides[kind], loss="kl" if kind == "kl" else "square")
+def test_points_and_a_matrix_have_one_tier():
+    problem = QuadraticProblem(PointCloud(cloud(5, 2, 0)), random_cost(5, 1))
     assert list(needs(problem, 1)) == ["dense"]
     assert choose(problem, "auto", math.inf, 1) == "dense"
-    with pytest.raises(ValueError, match=f"tier must be 'dense' .* got '{tier}'"):
-        choose(problem, tier, math.inf, 1)
+    for tier in ("sparse", "tiled"):
+        with pytest.raises(ValueError, match=f"tier must be 'dense' .* got '{tier}'"):
+            choose(problem, tier, math.inf, 1)
 
 
 @pytest.mark.parametrize("tier", ["", "Dense", "fast", None, 1, ["dense"]])

@@ -8,20 +8,17 @@ import pytest
 
 import gwfast
 
-CODE = """
+CODE = f"""
 import sys
-sys.path.insert(0, {root!r})
-{before}
+sys.path.insert(0, {str(Path(gwfast.__file__).resolve().parents[1])!r})
 import numpy as np, gwfast
 x = np.random.default_rng(0).standard_normal((60, 3))
 clouds = gwfast.PointCloud(x), gwfast.PointCloud(x[::-1])
 """
 HIDE = """
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = (
-    lambda name, *more: None if name == "ipywidgets" else found(name, *more)
-)
+from gwfast.utils import progress
+found = progress.find_spec
+progress.find_spec = lambda name: None if name == "ipywidgets" else found(name)
 """
 SOLVE = "print(gwfast.gromov_wasserstein(*clouds, progress=True).status)"
 CALLED = """
@@ -31,7 +28,6 @@ gwfast.gromov_wasserstein(
 )
 print(seen)
 """
-
 DRAW = """
 import os
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
@@ -40,61 +36,40 @@ gwfast.plot.plot_distances(np.eye(3) + 1, ["a", "b", "c"])
 """
 
 
-def outputs(cells, before=""):
-    """What the last of some cells shows, where the first is `CODE`."""
-    nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    root = str(Path(gwfast.__file__).resolve().parents[1])
-    first = CODE.format(root=root, before=before)
-    make = nbformat.v4.new_code_cell
-    notebook = nbformat.v4.new_notebook(cells=[make(one) for one in [first, *cells]])
+def outputs(*cells):
+    """What each of some cells shows."""
+    nbformat, nbclient = map(pytest.importorskip, ("nbformat", "nbclient"))
+    cells = [nbformat.v4.new_code_cell(one) for one in cells]
+    notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=100, kernel_name="python3").execute()
-    assert not notebook.cells[0].outputs
-    return notebook.cells[-1].outputs
+    return [cell.outputs for cell in notebook.cells]
 
 
 def text_of(shown, kind):
     return "".join(one["text"] for one in shown if one.get("name") == kind)
 
 
+def kinds_of(shown):
+    """Kinds of data in all outputs."""
+    return [kind for one in shown for kind in one.get("data", {})]
+
+
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
-def test_lines_where_there_are_no_widgets():
-    shown = outputs([SOLVE], HIDE)
-    assert {one.output_type for one in shown} == {"stream"}
-    assert text_of(shown, "stdout") == "converged\n"
-    lines = text_of(shown, "stderr").splitlines()
+def test_a_bar_or_lines_calls_and_each_picture_once():
+    """Pictures as the value of a cell, and where they are not."""
+    for name in ("ipykernel", "ipywidgets", "matplotlib"):
+        pytest.importorskip(name)
+    pictures = DRAW, DRAW + ";", DRAW + "\nprint('drawn')"
+    cells = CODE, SOLVE, CALLED, *pictures, HIDE, SOLVE
+    nothing, solved, called, *drawn, hidden, without = outputs(*cells)
+    assert not nothing and not hidden
+    assert text_of(solved, "stdout") == text_of(without, "stdout") == "converged\n"
+    assert not text_of(solved, "stderr") and "arning" not in str(solved)
+    assert "application/vnd.jupyter.widget-view+json" in kinds_of(solved)
+    assert "solving from product" in text_of(called, "stdout")
+    assert {one.output_type for one in (*called, *without)} == {"stream"}
+    lines = text_of(without, "stderr").splitlines()
     assert lines and not any("arning" in line for line in lines)
-
-
-@pytest.mark.process
-@pytest.mark.filterwarnings("ignore")
-def test_a_bar_where_there_are():
-    pytest.importorskip("ipywidgets")
-    shown = outputs([SOLVE])
-    assert text_of(shown, "stdout") == "converged\n"
-    assert not text_of(shown, "stderr")
-    assert "arning" not in str(shown)
-    assert any(
-        "application/vnd.jupyter.widget-view+json" in one.get("data", {})
-        for one in shown
-    )
-
-
-@pytest.mark.process
-@pytest.mark.filterwarnings("ignore")
-def test_functions_are_called():
-    shown = outputs([CALLED])
-    assert "solving from product" in text_of(shown, "stdout")
-    assert {one.output_type for one in shown} == {"stream"}
-
-
-@pytest.mark.process
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("more", ["", ";", "\nprint('drawn')"])
-def test_pictures_are_seen_once(more):
-    """As the value of a cell, and where they are not."""
-    pytest.importorskip("matplotlib")
-    shown = outputs([DRAW + more])
-    assert [list(one.get("data", {})).count("image/png") for one in shown].count(1) == 1
+    for shown in drawn:
+        assert kinds_of(shown).count("image/png") == 1

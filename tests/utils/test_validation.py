@@ -2,7 +2,7 @@
 else is an error that names the argument, through every public function."""
 
 import functools
-import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,28 +24,26 @@ def spoiled(x, value):
     return x
 
 
+# How the solvers are called but for what is checked.
+LOOSE = {"tol": 1e-3, "max_iter": 1000, "epsilon": 0.5}
+ROUGH = {"tol": 1e-2, "marginal_tol": 1e-2, "init": "product"}
+solve = functools.partial(gwfast.gromov_wasserstein, epsilon=0.5, **ROUGH)
+align = functools.partial(gwfast.align, epsilon=0.05, **ROUGH)
+SOLVERS = {
+    "sinkhorn": functools.partial(gwfast.sinkhorn, COST, **LOOSE),
+    "gromov_wasserstein": functools.partial(solve, COST_X, COST_Y),
+    "align": functools.partial(align, X, Y),
+}
+
 # Every public function, as a function of one array argument: its name, a good value
 # and the call.
-LOOSE = {"tol": 1e-3, "max_iter": 1000}
-ROUGH = {"tol": 1e-2, "marginal_tol": 1e-2, "init": "product"}
 MATRICES = {
-    "sinkhorn-cost": (COST, lambda c: gwfast.sinkhorn(c, epsilon=0.5, **LOOSE)),
-    "gromov_wasserstein-cost_x": (
-        COST_X,
-        lambda c: gwfast.gromov_wasserstein(c, COST_Y, epsilon=0.5, **ROUGH),
-    ),
-    "gromov_wasserstein-cost_y": (
-        COST_Y,
-        lambda c: gwfast.gromov_wasserstein(COST_X, c, epsilon=0.5, **ROUGH),
-    ),
-    "gromov_wasserstein-init": (
-        PLAN,
-        lambda t: gwfast.gromov_wasserstein(
-            COST_X, COST_Y, epsilon=0.5, **{**ROUGH, "init": t}
-        ),
-    ),
-    "align-x": (X, lambda x: gwfast.align(x, Y, epsilon=0.05, **ROUGH)),
-    "align-y": (Y, lambda y: gwfast.align(X, y, epsilon=0.05, **ROUGH)),
+    "sinkhorn-cost": (COST, lambda c: gwfast.sinkhorn(c, **LOOSE)),
+    "gromov_wasserstein-cost_x": (COST_X, lambda c: solve(c, COST_Y)),
+    "gromov_wasserstein-cost_y": (COST_Y, lambda c: solve(COST_X, c)),
+    "gromov_wasserstein-init": (PLAN, lambda t: solve(COST_X, COST_Y, init=t)),
+    "align-x": (X, lambda x: align(x, Y)),
+    "align-y": (Y, lambda y: align(X, y)),
     "PointCloud-x": (X, gwfast.PointCloud),
     "DenseCost-cost": (COST_X, gwfast.DenseCost),
     "cosine_similarity-x": (X, lambda x: gwfast.cosine_similarity(x, X)),
@@ -57,18 +55,8 @@ MATRICES = {
         lambda x: gwfast.nearest_neighbors(X, X, sources=x),
     ),
 }
-SQUARE = [
-    "gromov_wasserstein-cost_x",
-    "gromov_wasserstein-cost_y",
-    "DenseCost-cost",
-]
-ANGLES = [
-    pytest.param(
-        name,
-    )
-    for name in MATRICES
-    if MATRICES[name][0] is X or name == "align-y"
-]
+SQUARE = ["gromov_wasserstein-cost_x", "gromov_wasserstein-cost_y", "DenseCost-cost"]
+ANGLES = [name for name, (good, _) in MATRICES.items() if good is X or good is Y]
 
 
 @pytest.fixture(params=MATRICES)
@@ -128,9 +116,8 @@ def test_read_only_input_is_taken_and_left_alone(door_of):
 def test_what_is_not_finite_is_refused_with_its_place(value, door_of):
     name, good, call = door_of
     at = rf"\[{len(good) - 1}, 0\] \(1 such"
-    with pytest.raises(
-        ValueError, match=rf"^{name} must be finite, got {value} at {at}"
-    ):
+    message = f"^{name} must be finite, got {value} at {at}"
+    with pytest.raises(ValueError, match=message):
         call(spoiled(good, value))
 
 
@@ -144,11 +131,7 @@ def test_what_is_not_finite_is_refused_with_its_place(value, door_of):
         (lambda x: x.astype(object), TypeError, "real numbers, got dtype object"),
         (lambda x: x.astype(str), TypeError, "real numbers, got dtype <U"),
         (lambda x: x.astype("m8[s]"), TypeError, "real numbers, got dtype timedelta"),
-        (
-            lambda x: None,
-            TypeError,
-            "(real numbers, got dtype object|a plan .*NoneType)",
-        ),
+        (lambda x: None, TypeError, "(got dtype object|a plan .*NoneType)"),
         (scipy.sparse.csr_array, TypeError, "dense array, got a sparse matrix"),
         (scipy.sparse.coo_matrix, TypeError, "dense array, got a sparse matrix"),
     ],
@@ -189,35 +172,18 @@ def test_zero_rows_are_refused_by_name_and_number(key):
     name = key.split("-")[1]
     bad = np.array(good)
     bad[5] = 0.0
-    with pytest.raises(
-        ValueError, match=rf"^{name} must have no zero rows .*\(row 5\)"
-    ):
+    with pytest.raises(ValueError, match=rf"^{name} must have no zero .*\(row 5\)"):
         call(bad)
 
 
 # --- Marginals ------------------------------------------------------------------------
 
 
-MARGINALS = {
-    f"{function}-{name}": (
-        size,
-        functools.partial(lambda call, name, p: call(**{name: p}), call, name),
-    )
-    for function, call in {
-        "sinkhorn": lambda **given: gwfast.sinkhorn(
-            COST, epsilon=0.5, **LOOSE, **given
-        ),
-        "gromov_wasserstein": lambda **given: gwfast.gromov_wasserstein(
-            COST_X, COST_Y, epsilon=0.5, **ROUGH, **given
-        ),
-    }.items()
-    for name, size in (("p", 12), ("q", 9))
-}
-
-
-@pytest.fixture(params=MARGINALS)
+@pytest.fixture(params=product(["sinkhorn", "gromov_wasserstein"], "pq"))
 def marginal_of(request):
-    return request.param.split("-")[1], *MARGINALS[request.param]
+    solver, name = request.param
+    size = {"p": 12, "q": 9}[name]
+    return name, size, lambda given: SOLVERS[solver](**{name: given})
 
 
 def test_marginals_are_taken_up_to_rounding(marginal_of):
@@ -242,16 +208,8 @@ def test_no_marginal_is_the_uniform_one(marginal_of):
         (lambda p: p[None], ValueError, r"must have shape \({n},\), got \(1, {n}\)"),
         (lambda p: p * 1.001, ValueError, "must sum to 1, got 1.001"),
         (lambda p: p * 0, ValueError, "must have a positive sum, got 0"),
-        (
-            lambda p: np.r_[p[:-2], -p[-1], 3 * p[-1]],
-            ValueError,
-            "must not be negative",
-        ),
-        (
-            lambda p: np.r_[np.nan, p[1:]],
-            ValueError,
-            r"must be finite, got nan at \[0\]",
-        ),
+        (lambda p: np.r_[p[:-2], -p[-1], 3 * p[-1]], ValueError, "must not be neg"),
+        (lambda p: np.r_[np.nan, p[1:]], ValueError, r"must be finite, got nan at \[0"),
         (lambda p: np.r_[p[:-1], np.inf], ValueError, "must be finite, got inf at"),
         (lambda p: p * 1j, TypeError, "must hold real numbers, got dtype complex"),
         (lambda p: "uniform", TypeError, "must hold real numbers, got dtype <U7"),
@@ -268,72 +226,57 @@ def test_bad_marginals_are_refused(spoil, error, message, marginal_of):
 
 # --- Numbers, choices, functions ------------------------------------------------------
 
-
-def solvers():
-    yield "sinkhorn", functools.partial(gwfast.sinkhorn, COST)
-    yield (
-        "gromov_wasserstein",
-        functools.partial(gwfast.gromov_wasserstein, COST_X, COST_Y),
-    )
-    yield "align", functools.partial(gwfast.align, X, Y)
-
-
-SETTINGS = [
-    pytest.param(call, name, id=f"{solver}-{name}")
-    for solver, call in solvers()
-    for name in {
-        "sinkhorn": ("epsilon", "tol"),
-        "gromov_wasserstein": ("epsilon", "tol", "marginal_tol"),
-        "align": ("epsilon", "tol", "marginal_tol"),
-    }[solver]
-]
-LIMITS = [
-    pytest.param(call, name, id=f"{solver}-{name}")
-    for solver, call in solvers()
-    for name in {
-        "sinkhorn": ("max_iter",),
-        "gromov_wasserstein": ("max_outer", "max_inner"),
-        "align": ("max_outer", "max_inner", "n_words"),
-    }[solver]
-]
+SETTINGS = {
+    "sinkhorn": ("epsilon", "tol"),
+    "gromov_wasserstein": ("epsilon", "tol", "marginal_tol"),
+    "align": ("epsilon", "tol", "marginal_tol"),
+}
+LIMITS = {
+    "sinkhorn": ("max_iter",),
+    "gromov_wasserstein": ("max_outer", "max_inner"),
+    "align": ("max_outer", "max_inner", "n_words"),
+}
 
 
-@pytest.mark.parametrize("call, name", SETTINGS)
-@pytest.mark.parametrize("value", [0, 0.0, -1, -0.1, np.nan, np.inf, -np.inf])
-def test_numbers_that_must_be_positive_are(call, name, value):
-    given, least = {"epsilon": 0.5} | {name: value}, "positive"
-    if name == "epsilon" and call.func is gwfast.gromov_wasserstein:
+def pairs(table):
+    return [(solver, name) for solver, names in table.items() for name in names]
+
+
+@pytest.mark.parametrize("solver, name", pairs(SETTINGS))
+@pytest.mark.parametrize("value", [0, -0.1, np.nan, np.inf, -np.inf])
+def test_numbers_that_must_be_positive_are(solver, name, value):
+    least = "positive"
+    if (solver, name) == ("gromov_wasserstein", "epsilon"):
         if value == 0:
             pytest.skip("is the exact problem")
         least = "non-negative"
     with pytest.raises(ValueError, match=f"^{name} must be {least} and finite, got"):
-        call(**given)
+        SOLVERS[solver](**{name: value})
 
 
-@pytest.mark.parametrize("call, name", SETTINGS)
+@pytest.mark.parametrize("solver, name", pairs(SETTINGS))
 @pytest.mark.parametrize("value", [True, np.True_, None, [0.1], 1j, np.array([0.1])])
-def test_what_is_not_a_number_is_refused(call, name, value):
-    given = {"epsilon": 0.5} | {name: value}
+def test_what_is_not_a_number_is_refused(solver, name, value):
     with pytest.raises(TypeError, match=f"^{name} must be a number, got"):
-        call(**given)
+        SOLVERS[solver](**{name: value})
 
 
-@pytest.mark.parametrize("call, name", LIMITS)
-@pytest.mark.parametrize("value", [0, -5])
-def test_limits_are_at_least_one(call, name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be at least 1, got {value}"):
-        call(epsilon=0.5, **{name: value})
-
-
-@pytest.mark.parametrize("call, name", LIMITS)
-@pytest.mark.parametrize("value", [2.0, "3", True])
-def test_limits_are_integers(call, name, value):
-    with pytest.raises(TypeError, match=f"^{name} must be an integer, got"):
-        call(epsilon=0.5, **{name: value})
+@pytest.mark.parametrize("solver, name", pairs(LIMITS))
+@pytest.mark.parametrize(
+    "value, error, message",
+    [
+        (0, ValueError, "at least 1, got 0"),
+        (-5, ValueError, "at least 1, got -5"),
+        *((one, TypeError, "an integer, got") for one in (2.0, "3", True)),
+    ],
+)
+def test_limits_are_integers_from_one_on(solver, name, value, error, message):
+    with pytest.raises(error, match=f"^{name} must be {message}"):
+        SOLVERS[solver](**{name: value})
 
 
 @pytest.mark.parametrize(
-    "function, name, value",
+    "solver, name, value",
     [
         ("sinkhorn", "epsilon", "0.1"),
         ("gromov_wasserstein", "epsilon", "small"),
@@ -353,35 +296,35 @@ def test_limits_are_integers(call, name, value):
         ("gromov_wasserstein", "n_threads", "2"),
     ],
 )
-def test_unknown_choices_are_refused_by_name(function, name, value):
-    call = dict(solvers())[function]
+def test_unknown_choices_are_refused_by_name(solver, name, value):
     with pytest.raises((ValueError, TypeError), match=f"^{name} must .*"):
-        call(**({"epsilon": 0.5} | {name: value}))
+        SOLVERS[solver](**{name: value})
+
+
+OTHER_WIDTH = "(queries|targets|sources) must have"
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"method": "best"}, {"k": 0}, {"k": 1.0}, {"hood": 0}, {"hood": None}],
-    ids=str,
+    "given, message",
+    [
+        ({"method": "best"}, "method must be"),
+        ({"k": 0}, "k must be"),
+        ({"k": 1.0}, "k must be"),
+        ({"hood": 0}, "hood must be"),
+        ({"hood": None}, "hood must be"),
+        ({"queries": X[:, :3]}, OTHER_WIDTH),
+        ({"targets": X[:, :3]}, OTHER_WIDTH),
+        ({"sources": X[:, :3]}, OTHER_WIDTH),
+    ],
 )
-def test_nearest_neighbors_refuses_by_name(given):
-    (name,) = given
-    with pytest.raises((ValueError, TypeError), match=f"^{name} must be"):
-        gwfast.nearest_neighbors(X, X, **given)
-
-
-@pytest.mark.parametrize("name", ["queries", "targets", "sources"])
-def test_nearest_neighbors_names_what_has_another_width(name):
-    given = {"queries": X, "targets": X, "sources": X} | {name: X[:, :3]}
-    with pytest.raises(ValueError, match=r"^(queries|targets|sources) must have"):
-        gwfast.nearest_neighbors(**given)
+def test_nearest_neighbors_refuses_by_name(given, message):
+    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
+        gwfast.nearest_neighbors(**{"queries": X, "targets": X, "sources": X, **given})
 
 
 def test_initial_plan_must_fit():
     call = MATRICES["gromov_wasserstein-init"][1]
-    with pytest.raises(
-        ValueError, match=r"^init must have shape \(12, 9\), got \(9, 12\)"
-    ):
+    with pytest.raises(ValueError, match=r"^init must have shape \(12, 9\), got \(9"):
         call(PLAN.T)
     with pytest.raises(ValueError, match=r"^init must not be negative, got -1"):
         call(spoiled(PLAN, -1))
@@ -391,11 +334,9 @@ def test_initial_plan_must_fit():
 
 def test_weights_of_words_may_be_counts_but_not_negative():
     counts = np.arange(12, 0, -1)
-    total = gwfast.align(X, Y, p=counts, epsilon=0.05, **ROUGH).plan.sum(axis=1)
+    total = align(X, Y, p=counts).plan.sum(axis=1)
     np.testing.assert_allclose(total, counts / counts.sum(), atol=1e-2)
-    with pytest.raises(
-        ValueError, match=r"^p must not be negative, got -1.0 at \[11\]"
-    ):
+    with pytest.raises(ValueError, match=r"^p must not be negative, got -1.0 at \[11"):
         gwfast.align(X, Y, p=np.r_[counts[:-1], -1], epsilon=1.0)
     with pytest.raises(ValueError, match=r"^q must have shape \(9,\), got \(8,\)"):
         gwfast.align(X, Y, q=np.ones(8), epsilon=1.0)
@@ -417,9 +358,7 @@ def test_one_point_takes_all_the_mass():
 
 
 def test_one_row_has_no_angle_once_it_is_centered():
-    with pytest.raises(
-        ValueError, match=r"^x after centering must have no zero rows .*\(row 0\)"
-    ):
+    with pytest.raises(ValueError, match=r"^x after centering must have no zero rows"):
         gwfast.align(X[:1], Y)
 
 
@@ -451,9 +390,7 @@ def test_as_matrix_takes_finite_numbers_whose_sum_is_not():
 def test_as_matrix_counts_what_is_not_finite():
     x = np.zeros((3, 4))
     x[1, 2], x[2, 3] = np.inf, -np.inf  # whose sum is NaN
-    with pytest.raises(
-        ValueError, match=re.escape("got inf at [1, 2] (2 such entries)")
-    ):
+    with pytest.raises(ValueError, match=r"got inf at \[1, 2\] \(2 such entries\)"):
         door.as_matrix(x, "x")
 
 
@@ -462,9 +399,7 @@ def test_as_positive_takes_any_real_number():
         came = door.as_positive(x, "x")
         assert came == x and type(came) is float
     assert door.as_positive(0, "x", zero=True) == 0.0
-    with pytest.raises(
-        ValueError, match=r"^x must be non-negative and finite, got -1.0"
-    ):
+    with pytest.raises(ValueError, match=r"^x must be non-negative and finite, got -1"):
         door.as_positive(-1, "x", zero=True)
 
 
