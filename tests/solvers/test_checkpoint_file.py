@@ -2,11 +2,14 @@
 
 import functools
 import random
+import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.checkpoints import SOLVES, check_same, clouds, costs, solving, told
-from helpers.processes import full_disk
+from helpers.processes import full_disk, kill_once_written, run_python
 
 import gwfast
 from gwfast import Epsilon
@@ -32,16 +35,13 @@ def kept(problem, tmp_path):
     return path
 
 
-def test_a_solve_that_has_ended_ends_again(problem, kept):
-    check_same(solve(*problem, checkpoint=str(kept)), solve(*problem))
-
-
 def test_nothing_else_is_left_in_the_folder(problem, kept, monkeypatch):
     """Nor what a process that was killed while it wrote had left."""
     monkeypatch.setattr(atomic_files, "_tidied", set())  # as another process has it
     left = kept.parent / f".gwfast-{atomic_files._HOST}-0123456789abcdef"
     left.write_bytes(b"PK")
-    solve(*problem, checkpoint=kept)
+    again = solve(*problem, checkpoint=str(kept))
+    check_same(again, solve(*problem))
     assert [path.name for path in kept.parent.iterdir()] == ["kept"]
 
 
@@ -206,7 +206,7 @@ def test_whatever_else_is_in_a_tree_is_refused(kind, other, tmp_path, monkeypatc
     tree = trees.read_tree(path, *given)
     monkeypatch.setattr(checkpoint.Checkpoint, "saver", lambda *_: None)
     found = list(leaves(tree["state"], ("state",)))
-    for at in random.Random(kind).sample(found, 20):
+    for at in random.Random(kind).sample(found, min(20, len(found))):
         trees.write_tree(path, *given, replaced(tree, at, other))
         try:
             solve()
@@ -244,15 +244,13 @@ def test_what_is_no_file_is_refused(came, error, message, problem, tmp_path):
         solve(*problem, checkpoint=came)
 
 
-@pytest.mark.parametrize("worked", [0, 2])
-def test_a_full_disk_is_a_warning(worked, problem, tmp_path, monkeypatch):
-    """At first and later."""
+def test_a_disk_that_is_full_later_is_a_warning(problem, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
     plain, write, times = solve(*problem), checkpoint.write_tree, []
 
     def full(*args):
         times.append(1)
-        if len(times) > worked:
+        if len(times) > 2:
             raise OSError(28, "No space left on device")
         write(*args)
 
@@ -288,3 +286,55 @@ def test_writing_takes_a_small_share_of_the_time(problem, tmp_path, monkeypatch)
         save()
     assert len(written) > 10
     assert np.diff(written).min() >= 1.0 / checkpoint.MAX_SHARE
+
+
+SCRIPT = """
+import sys, warnings
+import numpy as np, gwfast
+from gwfast.solvers import checkpoint
+checkpoint.MAX_SHARE = 1.0
+warnings.simplefilter("ignore")
+kept, out = sys.argv[1:]
+rng = np.random.default_rng(0)
+x = rng.standard_exponential((150, 5)) * np.arange(1, 6)
+y = x[rng.permutation(150)] + 0.01 * rng.standard_normal((150, 5))
+options = dict(epsilon=gwfast.Epsilon(relative=0.01), n_threads=1)
+sides = gwfast.PointCloud(x), gwfast.PointCloud(y)
+result = gwfast.gromov_wasserstein(*sides, checkpoint=kept, **options)
+numbers = [step.iteration for step in result.history]
+tried = sorted({one.start for one in result.candidates})
+np.savez(out, plan=result.plan, gw_cost=result.gw_cost, status=str(result.status),
+         numbers=numbers, tried=tried)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_process_ends_at_the_same_optimum(tmp_path):
+    here = Path(__file__).parent
+    kept, made, plain = (tmp_path / name for name in ("kept", "made.npz", "plain.npz"))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    uninterrupted = [str(script), str(tmp_path / "other"), str(plain)]
+    run_python(f"import runpy, sys; sys.argv = {uninterrupted}; runpy.run_path("
+               f"{str(script)!r})")  # fmt: skip
+    rng, n_killed = np.random.default_rng(1), 0
+    arguments = [str(script), str(kept), str(made)]
+    for pause in rng.uniform(0.0, 0.1, 2):
+        status = kill_once_written(kept, arguments, cwd=here, pause=pause)
+        n_killed += status == -signal.SIGKILL
+        if status:  # perhaps half written
+            made.unlink(missing_ok=True)
+    run_python(f"import runpy, sys; sys.argv = {arguments}; runpy.run_path("
+               f"{str(script)!r})")  # fmt: skip
+    assert n_killed > 0
+    with np.load(plain) as expected, np.load(made) as found:
+        for name in ("status", "tried"):
+            np.testing.assert_array_equal(found[name], expected[name])
+        np.testing.assert_allclose(found["gw_cost"], expected["gw_cost"], rtol=1e-4)
+        assert np.abs(found["plan"] - expected["plan"]).sum() < 0.02
+        numbers = found["numbers"]
+        np.testing.assert_array_equal(numbers, np.arange(1, len(numbers) + 1))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"kept", "other", "made.npz", "plain.npz", "script.py"}

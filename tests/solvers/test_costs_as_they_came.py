@@ -97,8 +97,7 @@ def test_offsets_and_units_do_not_harm(offset, scale, reads_costs, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("init", ["product", "auto"])
+@pytest.mark.parametrize("init, dtype", [("product", np.float16), ("auto", np.float32)])
 def test_beside_the_costs_there_are_three_matrices(
     init, dtype, reads_costs, monkeypatch
 ):

@@ -1,30 +1,15 @@
 """What fell in tests/heavy/random_problems.py, and a representative part of it."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from helpers.marks import mostly_slow
+from helpers.marks import mostly_slow, pairwise
 from helpers.problems import cloud, distances
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein, verify
 
-HEAVY = Path(__file__).parents[1] / "heavy" / "random_problems.py"
 
-
-@pytest.fixture(scope="module")
-def random_problems():
-    spec = importlib.util.spec_from_file_location("random_problems", HEAVY)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("case", mostly_slow(range(100), fast=range(10)))
+@pytest.mark.parametrize("case", mostly_slow(range(60), fast=range(10)))
 def test_a_random_problem_ends_as_its_status_says(random_problems, case):
     _, wrong = random_problems.solve(case)
     assert not wrong
@@ -49,8 +34,9 @@ def test_partial_plans_of_little_mass_are_solved_as_well(mass):
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-@pytest.mark.parametrize("marginals", ["semirelaxed", "partial"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pairwise(
+    marginals=["balanced", "semirelaxed", "partial"], dtype=["float32", "float64"]
+)
 def test_an_offset_of_both_costs_changes_no_plan(marginals, dtype):
     mass = 0.5 if marginals == "partial" else None
     options = dict(

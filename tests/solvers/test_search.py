@@ -3,7 +3,7 @@ order: nothing is better than that order, or as good under any marginals."""
 
 import numpy as np
 import pytest
-from helpers.marks import mostly_slow
+from helpers.marks import mostly_slow, pairwise
 from scipy.sparse import csgraph
 
 import gwfast
@@ -48,13 +48,9 @@ def assert_found(n, seed, slack=1e-3, **options):
     return result
 
 
-CASES = [(rule, n) for rule in RULES for n in (12, 25, 34, 60)]
-
-
-@pytest.mark.parametrize("case", mostly_slow(CASES, fast=CASES[1::5]))
-def test_the_order_is_found_by_default(case):
-    rule, n = case
-    for seed in range(4):
+@pairwise(rule=RULES, n=mostly_slow([12, 34], fast=[12]))
+def test_the_order_is_found_by_default(rule, n):
+    for seed in range(2):
         result = assert_found(n, seed, **RULES[rule])
         labels = {row.start for row in result.candidates}
         if rule != "balanced":
@@ -63,8 +59,9 @@ def test_the_order_is_found_by_default(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "rule, dtype", [*zip(RULES, ["float32", "float64"] * 2, strict=True)]
+)
 def test_large_problems_begin_with_a_race(rule, dtype):
     result = assert_found(120, 3, dtype=dtype, **RULES[rule])
     assert result.plan.dtype == dtype

@@ -1,28 +1,19 @@
 """Solvers end when time is up, with a plan; and let go at Ctrl-C."""
 
-import signal
-import subprocess
-import sys
-import threading
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.deadlines import AfterLooks
 from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, random_cost, rotated_pair
-from helpers.processes import environment
+from helpers.processes import run_python
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.linear import sinkhorn_solver
 from gwfast.quadratic import matrix_products
 from gwfast.utils.deadline import Deadline
-
-# Seconds that an interpreter is given to do what takes it one, on a busy machine.
-PATIENCE = 60
 
 
 def quietly(function, *args, **options):
@@ -85,7 +76,7 @@ SLOW = {"levels", "stages"}
     "name",
     [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in CALLS],
 )
-@pytest.mark.parametrize("looks", mostly_slow([0, 1, 2, 4, 7, 20, 60, 200], fast=[7]))
+@pytest.mark.parametrize("looks", mostly_slow([0, 2, 7, 60], fast=[7]))
 def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
     result = quietly(CALLS[name])
@@ -113,21 +104,21 @@ def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):
 def test_sinkhorn_keeps_the_columns_when_time_is_up(looks, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
     cost = np.random.default_rng(0).random((30, 40))
-    result = quietly(gwfast.sinkhorn, cost, epsilon=1e-3, tol=1e-6, max_iter=10**6)
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"\(time_limit\).*time_limit"):
+        result = gwfast.sinkhorn(cost, epsilon=1e-3, tol=1e-6, max_iter=10**6)
     assert result.status == "time_limit"
-    cols = result.plan.sum(axis=0, dtype=np.float64)
+    rows, cols = (result.plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
     np.testing.assert_allclose(cols, 1 / 40, rtol=1e-5)
-    rows = result.plan.sum(axis=1, dtype=np.float64)
     assert result.marginal_error == pytest.approx(np.abs(rows - 1 / 30).sum(), abs=1e-5)
 
 
-def test_sinkhorn_says_which_limit_it_was(monkeypatch):
-    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(3))
-    with pytest.warns(gwfast.ConvergenceWarning, match=r"\(time_limit\).*time_limit"):
-        gwfast.sinkhorn(COSTS[0], epsilon=1e-4, tol=1e-6)
-
-
-@pytest.mark.parametrize("name", mostly_slow(CALLS, fast=["race", "small epsilon"]))
+@pytest.mark.parametrize(
+    "name",
+    mostly_slow(
+        ["race", "small epsilon", "stages", "tiled", "fused", "bapg", "multistart"],
+        fast=["race", "small epsilon"],
+    ),
+)
 def test_what_is_not_in_time_does_not_change_a_bit(name, monkeypatch):
     """Neither a limit that is not reached nor calls of kernels that do less."""
     expected = quietly(CALLS[name])
@@ -139,21 +130,6 @@ def test_what_is_not_in_time_does_not_change_a_bit(name, monkeypatch):
     np.testing.assert_array_equal(result.plan, expected.plan)
     assert (result.gw_cost, result.n_inner) == (expected.gw_cost, expected.n_inner)
     assert result.status == expected.status
-
-
-def test_calls_of_large_kernels_have_few_passes(monkeypatch):
-    """However long the way to the next look at the scalings is."""
-    calls = []
-
-    def slowly(self, p, q, scalings, omega, max_iter, tol):
-        calls.append(max_iter)
-        time.sleep(2e-3 * max_iter)
-        return 1.0, max_iter
-
-    monkeypatch.setattr(sinkhorn_solver, "LONGEST_CALL", 5e-3)
-    monkeypatch.setattr("gwfast.linear.gibbs_kernel.StoredKernel.iterate", slowly)
-    quietly(gwfast.sinkhorn, COSTS[0], epsilon=0.5, max_iter=20)
-    assert max(calls[1:]) <= 2 and sum(calls) >= 20
 
 
 @pytest.mark.parametrize("looks", [0, 30, 10**9])
@@ -181,18 +157,9 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("name", LIMITED)
-@pytest.mark.parametrize(
-    "time_limit, error",
-    [
-        (0, ValueError),
-        (-1.0, ValueError),
-        (float("nan"), ValueError),
-        (float("inf"), ValueError),
-        ("1", TypeError),
-        (True, TypeError),
-    ],
-)
-def test_a_time_limit_is_a_positive_number(name, time_limit, error):
+@pytest.mark.parametrize("time_limit", [0, -1.0, np.nan, np.inf, "1", True])
+def test_a_time_limit_is_a_positive_number(name, time_limit):
+    error = TypeError if time_limit in ("1", True) else ValueError
     with pytest.raises(error, match="time_limit must be"):
         LIMITED[name](time_limit=time_limit)
 
@@ -225,7 +192,7 @@ def test_refinement_ends_when_time_is_up(monkeypatch):
 
 
 REAL = """
-import signal, sys, time, threading, warnings
+import os, signal, time, threading, warnings
 import numpy as np, gwfast
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -233,7 +200,7 @@ def costs(n):
     return gwfast.PointCloud(rng.standard_normal((n, 40)))
 def never(**options):
     return dict(tol=1e-300, marginal_tol=1e-300, max_outer=10**9, max_inner=10**9)
-cost = rng.random((3000, 3000))
+cost = rng.random((2000, 2000))
 calls = dict(
     sinkhorn=lambda **kw: gwfast.sinkhorn(
         cost, epsilon=1e-5, tol=1e-300, max_iter=10**9, **kw
@@ -251,61 +218,35 @@ calls = dict(
         [(cost[:300, :300], cost[300:600, :300])] * 99, n_threads=3, **never(), **kw
     ),
 )
-call = calls[sys.argv[1]]
 before = threading.active_count()
-"""
-LIMIT = """
-began = time.perf_counter()
-result = call(time_limit=1.0)
-seconds = time.perf_counter() - began
-# Small ones that come first end before.
-last = result[-1] if isinstance(result, list) else result
-assert last.status == "time_limit", last
-assert threading.active_count() == before
-print(seconds)
-"""
-INTERRUPT = """
 # What was started in the background ignores the signal, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("ready", flush=True)
-try:
-    call()
-except KeyboardInterrupt:
-    assert threading.active_count() == before
-    print("interrupted", flush=True)
+for name, call in calls.items():
+    began = time.perf_counter()
+    result = call(time_limit=1.0)
+    assert time.perf_counter() - began < 20.0, name
+    # Small ones that come first end before.
+    last = result[-1] if isinstance(result, list) else result
+    assert last.status == "time_limit", (name, last)
+    assert threading.active_count() == before, name
+    if os.name == "nt":  # has no such signals
+        continue
+    timer = threading.Timer(0.7, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    began = time.perf_counter()
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    assert 0.5 < time.perf_counter() - began < 20.0, name
+    timer.join()
+    assert threading.active_count() == before, name
 """
 
 
-def started(code, name):
-    return subprocess.Popen(
-        [sys.executable, "-c", REAL + code, name],
-        env=environment(),
-        # Away from the source tree, see `run_python`.
-        cwd=Path(__file__).parent,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.parametrize("name", ["sinkhorn", "race", "tiled", "products", "batch"])
-def test_a_second_is_about_a_second(name):
-    with started(LIMIT, name) as process:
-        out, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert float(out) < 20.0
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
-@pytest.mark.parametrize("name", ["sinkhorn", "race", "tiled", "products", "batch"])
-def test_interrupts_are_heard_at_once(name):
-    with started(INTERRUPT, name) as process:
-        assert process.stdout.readline() == "ready\n"
-        threading.Event().wait(0.7)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE)
-    assert out == "interrupted\n" and process.returncode == 0
+def test_a_second_is_about_a_second_and_interrupts_are_heard_at_once():
+    """Each call would take for ever; on a busy machine all takes its time."""
+    done = run_python(REAL, check=False)
+    assert done.returncode == 0, done.stderr
