@@ -42,18 +42,16 @@ def cost(kind, n, rng):
     if kind == "duplicates":
         x = x[rng.integers(0, max(n // 3, 1), n)]
     squared = np.maximum(((x[:, None] - x[None]) ** 2).sum(axis=2), 0.0)
-    if kind == "squared":
-        return squared
-    if kind == "similarities":
-        return x @ x.T
-    if kind == "asymmetric":
-        return rng.random((n, n))
-    if kind == "rank one":
-        return np.abs(np.outer(x[:, 0], x[:, 0]))
-    if kind == "constant":
-        return np.full((n, n), rng.random() + 0.1)
-    if kind == "integers":
-        return rng.integers(0, 4, (n, n))
+    others = {
+        "squared": lambda: squared,
+        "similarities": lambda: x @ x.T,
+        "asymmetric": lambda: rng.random((n, n)),
+        "rank one": lambda: np.abs(np.outer(x[:, 0], x[:, 0])),
+        "constant": lambda: np.full((n, n), rng.random() + 0.1),
+        "integers": lambda: rng.integers(0, 4, (n, n)),
+    }
+    if kind in others:
+        return others[kind]()
     made = np.sqrt(squared)
     if kind == "zero but one":
         made = np.zeros((n, n))

@@ -1,6 +1,6 @@
 """Many problems at once give what each gives alone."""
 
-import warnings
+import functools
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 import gwfast
 from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein_batch
 
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 SIZES = [(20, 20), (1, 4), (35, 28), (12, 30), (2, 2), (28, 35)]
 
 
@@ -24,16 +25,8 @@ def small_problems():
     return made
 
 
-def batch(problems, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        return gromov_wasserstein_batch(problems, **options)
-
-
-def alone(*problem, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        return gwfast.gromov_wasserstein(*problem, **{"n_threads": 1, **options})
+batch = gromov_wasserstein_batch
+alone = functools.partial(gwfast.gromov_wasserstein, n_threads=1)
 
 
 def assert_same(one, other):
@@ -129,7 +122,7 @@ GOOD = random_cost(6, 0), random_cost(5, 1)
 def test_problems_have_to_be_iterable(problems):
     came = type(problems).__name__
     with pytest.raises(TypeError, match=f"problems must be an iterable, got {came}"):
-        gromov_wasserstein_batch(problems)
+        batch(problems)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +164,7 @@ def test_bad_problem_is_named_by_its_number(bad, error, message):
 )
 def test_bad_option_is_named(name, value, error):
     with pytest.raises(error, match=f"{name} must"):
-        gromov_wasserstein_batch([GOOD, GOOD], **{name: value})
+        batch([GOOD, GOOD], **{name: value})
 
 
 # --- What is said ---------------------------------------------------------------------
@@ -190,6 +183,7 @@ def test_one_warning_for_all():
     assert "4 (max_outer), ...; see advice" in message
 
 
+@pytest.mark.filterwarnings("error")
 def test_no_warning_where_all_is_well():
     x, y, _ = rotated_pair(40, 3, 0)
     sides = PointCloud(x), PointCloud(y)

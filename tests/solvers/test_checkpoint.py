@@ -132,6 +132,8 @@ RACES = {
     "tie": race(mirrored()),
     "one level": race(metric(15, 12)),
     "max_outer": race(clouds(), max_outer=9),
+    "semirelaxed": race(metric(30, 24), marginals="semirelaxed"),
+    "unbalanced": race(metric(30, 24), marginals="unbalanced", rho=1.0),
     "multistart": race(mirrored(), **SEVERAL),
     "multistart to the end": race(mirrored(), prune=False, **SEVERAL),
 }
@@ -146,7 +148,9 @@ def test_a_killed_race_ends_at_the_same_optimum(name, every, killed, small_race)
     check_same(result, plain)
     starts = [{one.start for one in found.candidates} for found in (result, plain)]
     assert starts[0] == starts[1]
-    assert n_killed > result.n_outer // every
+    # Of a race more iterations than its winner's count.
+    is_race = name not in ("semirelaxed", "unbalanced")
+    assert n_killed >= result.n_outer // every + is_race
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -10,7 +10,6 @@ from helpers.problems import (
     cloud,
     distances,
     gw_objective,
-    masses,
     random_cost,
     steps,
 )
@@ -100,26 +99,6 @@ def test_random_problems_end_as_their_status_says(block, random_problems):
             assert best.gw_cost <= result.gw_cost + 1e-13 * magnitude(x, y)
 
 
-@OFF
-@pytest.mark.parametrize("block", mostly_slow(range(4), fast=[0]))
-def test_from_the_product_plan_it_is_not_above_pot(block):
-    """Where neither is stopped. Ties between vertices may fall otherwise, and lead to
-    another optimum, lower or higher: so of costs without ties.
-    """
-    ot = pytest.importorskip("ot")
-    for seed in range(10 * block, 10 * block + 10):
-        rng = np.random.default_rng(seed)
-        n, m = rng.integers(3, 40, 2)
-        x, y = (distances(rng.standard_normal((size, 3))) for size in (n, m))
-        p, q = masses(n, rng), masses(m, rng)
-        ours = solve(x, y, p, q, init="product")
-        _, log = ot.gromov.gromov_wasserstein(
-            x, y, p, q, log=True, tol_rel=1e-12, tol_abs=1e-12
-        )
-        assert ours.converged
-        assert ours.gw_cost <= log["gw_dist"] * (1 + 1e-7)
-
-
 @pairwise(name=EXACT, loss=["square", "kl"], symmetric=[True, False])
 @OFF
 def test_variants_have_their_marginals_and_objectives(name, loss, symmetric):
@@ -159,14 +138,6 @@ def test_an_offset_of_both_costs_changes_nothing(offset, symmetric):
     np.testing.assert_allclose(moved.plan, plain.plan, atol=1e-7)
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e12])
-def test_a_scale_of_both_costs_changes_the_objective_only(scale):
-    plain = solve(*pair(), init="product")
-    scaled = solve(*(scale * side for side in pair()), init="product")
-    assert scaled.gw_cost == pytest.approx(scale**2 * plain.gw_cost, rel=1e-12)
-    np.testing.assert_allclose(scaled.plan, plain.plan, atol=1e-14)
-
-
 def test_rounding_makes_no_cost_asymmetric():
     x, y = pair()
     noise = 1e-8 * np.random.default_rng(0).standard_normal(x.shape)
@@ -182,24 +153,6 @@ def test_a_space_is_found_in_another_order():
     assert (result.plan.argmax(axis=1) == np.argsort(order)).all()
     # A plan that costs nothing ends the search.
     assert "race with entropy" not in [row.start for row in result.candidates]
-
-
-def test_the_order_of_points_changes_no_objective():
-    (x, y), rng = pair(), np.random.default_rng(0)
-    p, q = masses(len(x), rng), masses(len(y), rng)
-    first, second = rng.permutation(len(x)), rng.permutation(len(y))
-    plain = solve(x, y, p, q, init="product")
-    moved = solve(
-        x[np.ix_(first, first)],
-        y[np.ix_(second, second)],
-        p[first],
-        q[second],
-        init="product",
-    )
-    assert moved.gw_cost == pytest.approx(plain.gw_cost, rel=1e-10)
-    np.testing.assert_allclose(
-        moved.plan, plain.plan[np.ix_(first, second)], atol=1e-12
-    )
 
 
 @pytest.mark.parametrize("options", [{}, dict(init="product"), SEMIRELAXED])
@@ -354,6 +307,8 @@ def test_point_clouds_are_taken_as_their_costs(metric):
     sides = [side.to_dense().matrix.astype(np.float64) for side in (x, y)]
     assert result.gw_cost == pytest.approx(objective(result.plan, *sides), rel=1e-9)
     assert "race with entropy" in [row.start for row in result.candidates]
+    if result.converged:
+        assert gwfast.verify(QuadraticProblem(x, y), result).holds
 
 
 @pytest.mark.parametrize("init", ["product", "auto"])
@@ -373,7 +328,8 @@ def test_callbacks_see_every_step(init):
     assert seen[-1].gw_cost == result.gw_cost == result.history[-1].gw_cost
     for step, plan in zip(seen, plans, strict=True):
         assert step.gw_cost == pytest.approx(objective(plan, *pair()), rel=1e-11)
-    stopped = solve(*pair(), init=init, callback=lambda step: step.iteration == 2)
+    stop = dict(n_starts=2, callback=lambda step: step.iteration == 2)
+    stopped = solve(*pair(), init=init, **stop)
     assert stopped.status == "stopped" and stopped.n_outer == 2
     assert stopped.marginal_error < 1e-14
 

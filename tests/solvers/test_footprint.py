@@ -1,9 +1,9 @@
 """How much memory a solve takes, and leaves behind."""
 
+import functools
 import gc
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -131,30 +131,26 @@ def test_two_hundred_solves_of_all_kinds_leave_nothing():
 
 
 GARBAGE = {
-    "point clouds": dict(cloud=True, init="auto"),
-    "costs": dict(init="auto"),
-    "float64": dict(dtype="float64", tol=1e-8),
-    "one start": dict(init="profile"),
-    "BAPG": dict(method="bapg"),
-    "sparse": dict(cloud=True, init="product", tier="sparse"),
+    "point clouds": (PointCloud, dict(init="auto")),
+    "costs": (distances, dict(init="auto")),
+    "float64": (distances, dict(dtype="float64", tol=1e-8)),
+    "one start": (distances, dict(init="profile")),
+    "BAPG": (distances, dict(method="bapg")),
+    "sparse": (PointCloud, dict(init="product", tier="sparse")),
 }
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "kind", mostly_slow(GARBAGE, fast=["point clouds", "one start"])
 )
 def test_a_solve_leaves_nothing_to_the_garbage_collector(kind):
     """Its buffers are large: in a cycle they would outlive the solve by any time."""
     x = np.random.default_rng(0).standard_normal((60, 4))
-    options = {**GARBAGE[kind]}
-    cloud = options.pop("cloud", False)
-    cost = PointCloud(x) if cloud else distances(x)
-
-    def solve():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            gromov_wasserstein(cost, cost, epsilon=0.05, **options)
-
+    make, options = GARBAGE[kind]
+    solve = functools.partial(
+        gromov_wasserstein, make(x), make(x), epsilon=0.05, **options
+    )
     solve()
     gc.collect()
     gc.disable()

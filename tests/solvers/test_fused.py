@@ -26,7 +26,7 @@ def fused(linear_cost=BETWEEN, rows=slice(None), **options):
 def test_alpha_of_one_is_the_plain_problem(dtype):
     solve = dict(epsilon=0.05, init="product", dtype=dtype)
     plain = gromov_wasserstein(*costs(), P, Q, **solve)
-    found = fused(1e3 * BETWEEN, alpha=1, dtype=dtype)
+    found = fused(np.asfortranarray(1e3 * BETWEEN), alpha=1, dtype=dtype)
     assert np.abs(found.plan - plain.plan).sum() < 1e-5
     assert found.gw_cost == pytest.approx(plain.gw_cost, rel=1e-5)
     assert found.linear_cost == pytest.approx(1e3 * (found.plan * BETWEEN).sum())
@@ -130,7 +130,7 @@ def test_an_offset_of_the_linear_cost_moves_the_objective_only(offset, dtype):
 
 @pairwise(
     scale=[1e-20, 1e18],
-    variant=["fused", "ppa", "fused ppa"],
+    variant=["fused", "fused ppa"],
     dtype=["float32", "float64"],
 )
 def test_units_of_all_costs_together_do_not_matter(scale, variant, dtype):

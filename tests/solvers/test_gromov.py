@@ -203,12 +203,28 @@ def test_history_is_the_evidence_of_the_result():
     assert seconds == sorted(seconds) and result.seconds >= seconds[-1]
 
 
-def test_limit_of_outer_iterations_is_said_and_marginals_still_hold():
-    x, y = PointCloud(cloud(80, 4, 38)), PointCloud(cloud(80, 4, 39))
-    with pytest.warns(gwfast.ConvergenceWarning, match=r"max_outer.* after 4 outer"):
-        result = gromov_wasserstein(x, y, epsilon=0.01, max_outer=4)
-    assert result.status == "max_outer" and result.n_outer == 4
-    assert result.marginal_error <= 1e-5
+@pytest.mark.parametrize(
+    "limits, statuses",
+    [
+        (dict(epsilon=0.01, max_outer=4), {"max_outer"}),
+        (dict(epsilon=0.05, marginal_tol=1e-9), {"precision"}),  # beyond float32
+        (dict(epsilon=1e-4, max_inner=2, max_outer=300), {"max_inner", "max_outer"}),
+    ],
+)
+def test_limits_are_said(limits, statuses):
+    x, y = PointCloud(cloud(80, 4, 38)), PointCloud(cloud(70, 4, 39))
+    with pytest.warns(gwfast.ConvergenceWarning, match="|".join(statuses)) as caught:
+        result = gromov_wasserstein(x, y, **limits)
+    assert result.status in statuses and np.isfinite(result.plan).all()
+    if "max_inner" in limits:
+        assert max(step.n_inner for step in result.history) <= 2
+    elif "max_outer" in limits:
+        assert "after 4 outer" in str(caught[0].message) and result.n_outer == 4
+        assert result.marginal_error <= 1e-5
+    else:
+        assert result.marginal_error < 3e-6
+        reachable = gromov_wasserstein(x, y, epsilon=0.05)
+        assert result.n_outer <= reachable.n_outer + 5
 
 
 def test_leaving_a_saddle_is_not_taken_for_the_end():
@@ -222,24 +238,3 @@ def test_leaving_a_saddle_is_not_taken_for_the_end():
     assert min(step.change for step in result.history[:15]) < 1e-4
     assert max(step.change for step in result.history) > 0.1
     np.testing.assert_allclose(result.gw_cost, 7.70977, rtol=1e-3)
-
-
-def test_a_marginal_tolerance_beyond_float32_is_said_at_once():
-    x, y = PointCloud(cloud(80, 4, 38)), PointCloud(cloud(70, 4, 39))
-    with pytest.warns(gwfast.ConvergenceWarning, match="precision"):
-        result = gromov_wasserstein(x, y, epsilon=0.05, marginal_tol=1e-9)
-    assert result.status == "precision"
-    assert result.marginal_error < 3e-6
-    reachable = gromov_wasserstein(x, y, epsilon=0.05)
-    assert result.n_outer <= reachable.n_outer + 5
-
-
-def test_limit_of_inner_passes_is_said():
-    x, y, _ = rotated_pair(60, 3, 40)
-    with pytest.warns(gwfast.ConvergenceWarning):
-        result = gromov_wasserstein(
-            PointCloud(x), PointCloud(y), epsilon=1e-4, max_inner=2, max_outer=300
-        )
-    assert result.status in ("max_inner", "max_outer")
-    assert max(step.n_inner for step in result.history) <= 2
-    assert np.isfinite(result.plan).all()

@@ -31,6 +31,10 @@ def ours(x, y, p, q, epsilon=0.5):
     return gromov_wasserstein(x, y, p, q, epsilon=epsilon, **SOLVE).plan
 
 
+def exact(x, y, p, q, epsilon=0.5):
+    return gromov_wasserstein(x, y, p, q, epsilon=0, init="product").plan
+
+
 def of_pot(x, y, p, q, epsilon=0.5):
     return pot.entropic_gromov_wasserstein(
         x, y, p, q, epsilon=2 * epsilon, tol=1e-10, max_iter=300
@@ -49,7 +53,7 @@ def few_and_many(check):
     """A fast test of a property, and a slow one of more examples."""
 
     def make(n_examples):
-        @pytest.mark.parametrize("plan_of", [ours, of_pot, of_pot_fused])
+        @pytest.mark.parametrize("plan_of", [ours, exact, of_pot, of_pot_fused])
         @settings(derandomize=True, max_examples=n_examples, deadline=None)
         @given(case=drawn())
         def test(plan_of, case):

@@ -1,7 +1,6 @@
 """The default start: races, coarse to fine, and what is said about the result."""
 
 import functools
-import warnings
 
 import numpy as np
 import pytest
@@ -93,18 +92,6 @@ def test_one_random_start_races_over_eigenvectors_unless_more_are_asked_for(
         assert sum(row.start.startswith("random") for row in first) == came
 
 
-def test_who_is_far_behind_leaves_the_race_over_eigenvectors(smooth_races, monkeypatch):
-    x, y = cloud(120, 3, 0), cloud(120, 3, 1)
-
-    def dropped(behind):
-        monkeypatch.setattr(race, "BEHIND", behind)
-        result = gwfast.gromov_wasserstein(distances(x), distances(y))
-        rows = [row for row in result.candidates if row.n_outer == race.MEET_AT[-1]]
-        return [row.start for row in rows if row.fate == "dropped in round 1"]
-
-    assert dropped(0.0) and not dropped(np.inf)
-
-
 def known(order, k):
     """Known pairs of a cloud and a copy in this order."""
     return np.column_stack([np.arange(k), order[:k]])
@@ -176,21 +163,20 @@ def test_costs_of_no_low_rank_are_refused_by_what_they_take(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("data_seed", [0, 1])
 def test_search_beats_or_equals_many_random_starts(data_seed):
     rng = np.random.default_rng(data_seed)
     x = rng.standard_normal((60, 3)) * [1.0, 1.5, 2.0]
     y = np.vstack([x[:40] @ orthogonal(3, data_seed), rng.standard_normal((15, 3))])
     costs = distances(x), distances(y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        result = gwfast.gromov_wasserstein(*costs)
-        random = [
-            gwfast.gromov_wasserstein(
-                *costs, epsilon=result.epsilon, init="random", seed=100 + seed
-            ).gw_cost
-            for seed in range(30)
-        ]
+    result = gwfast.gromov_wasserstein(*costs)
+    random = [
+        gwfast.gromov_wasserstein(
+            *costs, epsilon=result.epsilon, init="random", seed=100 + seed
+        ).gw_cost
+        for seed in range(30)
+    ]
     assert result.gw_cost <= min(random) * 1.002
 
 
@@ -268,12 +254,11 @@ def test_asymmetric_costs_and_kl_are_searched_too(small_races, loss):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_an_epsilon_so_small_that_objectives_are_rounding_is_searched():
     x, y, where = rotated_pair(100, 3, 23)
     epsilon = gwfast.Epsilon(relative=0.001)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        result = gwfast.gromov_wasserstein(distances(x), distances(y), epsilon=epsilon)
+    result = gwfast.gromov_wasserstein(distances(x), distances(y), epsilon=epsilon)
     assert (result.plan.argmax(axis=1) == where).mean() > 0.95
 
 
@@ -453,21 +438,3 @@ def test_advice_is_what_was_not_tried():
             PointCloud(x, "dot"), PointCloud(x, "dot"), init="product"
         )
     assert "same scale" not in saddle.advice and 'init="auto"' in saddle.advice
-
-
-def test_lost_mass_is_said(monkeypatch):
-    """No input is known to make it happen: the plan is spoiled on purpose."""
-    from gwfast.linear.sinkhorn_solver import SinkhornSolver
-
-    solve = SinkhornSolver.solve
-
-    def lose(self, *args, **kwargs):
-        answer = solve(self, *args, **kwargs)
-        answer.scalings.u[3] = 0.0
-        return answer
-
-    monkeypatch.setattr(SinkhornSolver, "solve", lose)
-    x, y, make = sides(True)
-    with pytest.warns(gwfast.ConvergenceWarning, match="'lost_mass'"):
-        result = gwfast.gromov_wasserstein(make(x), make(y), init="profile")
-    assert result.status == "lost_mass" and "larger epsilon" in result.advice

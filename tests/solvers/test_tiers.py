@@ -111,6 +111,9 @@ def test_tiers_agree(metric, kind, kernels, truth):
         for tier in ("dense", "tiled", "sparse")
     }
     dense, sparse = results["dense"], results["sparse"]
+    # Dense after a sparse tail is whole, and tiled has no buffer at all.
+    assert truth[0] is None and dense.coupling.form == "array"
+    assert results["tiled"].coupling.form == "factors"
     for result in results.values():
         assert result.status in ("converged", "precision")
         np.testing.assert_allclose(result.gw_cost, dense.gw_cost, rtol=2e-4)
@@ -134,14 +137,6 @@ def test_tiers_agree(metric, kind, kernels, truth):
             assert (np.diff(csr.indptr)[weights(kind)[0] == 0] == 0).all()
 
 
-def test_dense_after_a_sparse_tail_is_whole(kernels, truth):
-    result = solve(tier="dense")
-    assert result.converged and kernels
-    assert result.coupling.form == "array" and result.left_out == 0.0
-    assert missing(result) <= 1e-5 + 1e-6
-    assert truth == [None]
-
-
 @pytest.mark.parametrize("tier", ["dense", "sparse"])
 def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
     result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product", quiet=True)
@@ -152,16 +147,6 @@ def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
     )
     np.testing.assert_allclose(result.gw_cost, tiled.gw_cost, rtol=1e-4)
     assert np.abs(result.plan - tiled.plan).sum() < 1e-3
-
-
-def test_tiled_is_dense_without_the_buffer(monkeypatch):
-    monkeypatch.setitem(factored.MAX_DENSITY, "dense", 0.0)
-    dense, tiled = (
-        solve("dot", tier=tier, tol=1e-6, quiet=True) for tier in ("dense", "tiled")
-    )
-    assert dense.coupling.form == "array" and tiled.coupling.form == "factors"
-    np.testing.assert_allclose(tiled.gw_cost, dense.gw_cost, rtol=2e-4)
-    assert np.abs(tiled.plan - dense.plan).sum() < 0.02
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -192,10 +177,18 @@ def test_annealing_ends_where_it_should(tier, anneal_by):
 # --- What is left out -----------------------------------------------------------------
 
 
-@pairwise(tier=["dense", "sparse"], steps=[1, 2, 3], how=["callback", "max_outer"])
+@pairwise(
+    tier=["dense", "sparse"],
+    steps=[1, 2, 3],
+    how=["callback", "max_outer", "annealing"],
+)
 def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth):
     """After so many steps on a part."""
-    result = solve(tier=tier, callback=lambda _: len(kernels) >= steps, quiet=True)
+    options = dict(tier=tier, callback=lambda _: len(kernels) >= steps, quiet=True)
+    if how == "annealing":  # every new epsilon needs another part
+        relative = SHARP["cosine"]
+        options["epsilon"] = Epsilon(relative=relative, anneal_from=1.5, anneal_by=0.97)
+    result = solve(**options)
     if result.status != "stopped":
         pytest.skip("it was over before")
     if how == "max_outer":
@@ -215,8 +208,8 @@ def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth
     assert abs(missing(result) - result.marginal_error) < 2e-6
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pairwise(tier=TIERS, narrow=[False, True])
 def test_the_error_told_is_that_of_the_plan_handed_out(tier, narrow):
     """At an epsilon where what rounds an exponent moves an entry by a thousandth, which
     few points do not level out.
@@ -225,49 +218,13 @@ def test_the_error_told_is_that_of_the_plan_handed_out(tier, narrow):
         rng = np.random.default_rng(seed)
         shape = (4, 90) if narrow else (60, 90)
         x, y = (PointCloud(rng.standard_normal((k, 3)), "dot") for k in shape)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-            result = gwfast.gromov_wasserstein(
-                x, y, epsilon=Epsilon(relative=2e-4), init="product", tier=tier
-            )
+        result = gwfast.gromov_wasserstein(
+            x, y, epsilon=Epsilon(relative=2e-4), init="product", tier=tier
+        )
         rows, cols = (result.plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
         error = abs(rows - 1 / len(rows)).sum() + abs(cols - 1 / len(cols)).sum()
         assert abs(error - result.marginal_error) < 5e-7
         assert abs(missing(result) - error) < 5e-7
-
-
-@pytest.mark.parametrize("tier", ["dense", "sparse"])
-@pytest.mark.parametrize("steps", range(1, 25, 6))
-def test_label_is_right_wherever_annealing_is_stopped(tier, steps, truth):
-    """Every new epsilon needs another part."""
-    epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=1.5, anneal_by=0.97)
-    result = solve(
-        tier=tier, epsilon=epsilon, callback=lambda step: step.iteration >= steps
-    )
-    if truth[-1] is None:
-        assert result.left_out == 0.0
-    else:
-        assert truth[-1] <= 1.02 * result.left_out
-
-
-@pytest.mark.parametrize("tier", ["dense", "sparse"])
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_part_that_does_not_fit_any_more_is_given_up(tier, at, monkeypatch, kernels):
-    """Potentials that overflow on a part are mended on the whole."""
-    expected, make, calls = solve(tier=tier), SparseKernel.make, []
-
-    def overflow(self, *arguments):
-        calls.append(self)
-        if len(calls) == at:
-            return np.inf
-        return make(self, *arguments)
-
-    monkeypatch.setattr(SparseKernel, "make", overflow)
-    result = solve(tier=tier)
-    if len(calls) < at:
-        pytest.skip("it was over before")
-    assert result.converged
-    np.testing.assert_allclose(result.gw_cost, expected.gw_cost, rtol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -309,6 +266,7 @@ def test_starts_that_every_tier_takes(init):
             assert sum(row.fate == "won" for row in result.candidates) == 1
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("tier", ["sparse", "tiled"])
 @pytest.mark.parametrize(
     "init", ["profile", "random", Profile(0.05), Seeds([[0, 0]])], ids=str
@@ -318,9 +276,7 @@ def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     solve = functools.partial(gwfast.gromov_wasserstein, x, y, epsilon=0.1, init=init)
     with pytest.raises(MemoryError, match=f"init must be .* in tier '{tier}'"):
         solve(tier=tier)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        assert solve(tier="dense", max_outer=2).coupling.form == "array"
+    assert solve(tier="dense", max_outer=2).coupling.form == "array"
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -360,22 +316,22 @@ def test_too_little_memory_is_said_before_any_is_taken(tier, init):
         tracemalloc.stop()
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_auto_takes_what_fits():
     x, y, _ = sides(n=1600, m=1600)
     takes = needs(QuadraticProblem(x, y), 1, races=False)
     came = []
     for limit in (1e12, (takes["dense"] + takes["tiled"]) / 2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-            result = gwfast.gromov_wasserstein(
-                x, y, epsilon=0.1, init="product", memory_limit=limit, max_outer=1,
-                max_inner=5, n_threads=1,
-            )  # fmt: skip
+        result = gwfast.gromov_wasserstein(
+            x, y, epsilon=0.1, init="product", memory_limit=limit, max_outer=1,
+            max_inner=5, n_threads=1,
+        )  # fmt: skip
         came.append(result.coupling.form)
     assert came[0] == "array"
     assert came[1] == ("factors" if takes["tiled"] < takes["dense"] else "array")
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_plan_beyond_the_limit_of_its_solve_is_refused():
     x, y = large()
     limit = 4 * 2500 * 2000 - 1
@@ -383,12 +339,10 @@ def test_plan_beyond_the_limit_of_its_solve_is_refused():
     problem = QuadraticProblem(x, y)
     if needs(problem, 1, races=False)["tiled"] > limit:
         pytest.skip("does not fit")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        result = gwfast.gromov_wasserstein(
-            x, y, epsilon=0.1, init="product", tier="tiled", max_outer=1, max_inner=5,
-            memory_limit=limit, n_threads=1,
-        )  # fmt: skip
+    result = gwfast.gromov_wasserstein(
+        x, y, epsilon=0.1, init="product", tier="tiled", max_outer=1, max_inner=5,
+        memory_limit=limit, n_threads=1,
+    )  # fmt: skip
     with pytest.raises(MemoryError, match="plan as an array of 2500 x 2000"):
         _ = result.plan
     assert result.coupling.topk(1).indices.shape == (2500, 1)
