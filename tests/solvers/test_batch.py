@@ -62,7 +62,7 @@ def test_results_are_those_of_single_solves_in_their_order(options):
 
 @pytest.mark.parametrize("epsilon", ["auto", 0])
 def test_problems_take_all_that_single_ones_take(epsilon):
-    costs = random_cost(12, 0) + 0.1, random_cost(15, 1) + 0.1
+    costs = random_cost(8, 0) + 0.1, random_cost(9, 1) + 0.1
     own = dict(loss="kl", marginals="partial", mass=0.5, epsilon=epsilon)
     own |= dict(dtype="float64", max_outer=20)
     (result,) = batch([costs], **own)

@@ -64,12 +64,9 @@ INITS = ["product", "auto"]
 CASES = [*itertools.product(["float32"], INITS), *zip(FORMS, 4 * INITS, strict=False)]
 
 
-@pytest.mark.parametrize(
-    "form, init", mostly_slow(dict.fromkeys(CASES), fast=CASES[:2])
-)
-def test_any_form_ends_where_a_copy_does(
-    form, init, reads_costs, monkeypatch, tmp_path
-):
+@pytest.mark.parametrize("case", mostly_slow(dict.fromkeys(CASES), fast=CASES[:2]))
+def test_any_form_ends_where_a_copy_does(case, reads_costs, monkeypatch, tmp_path):
+    form, init = case
     x, y = (FORMS[form](cost, tmp_path, f"{k}.npy") for k, cost in enumerate(pair()))
     options = dict(epsilon=gwfast.Epsilon(relative=0.05), init=init, seed=0)
     read = gwfast.gromov_wasserstein(x, y, **options)

@@ -243,8 +243,8 @@ def test_a_random_problem_ends_as_its_status_says(random_problems, case):
     assert not wrong
 
 
-def pair(n=8, m=6, scale=1.0):
-    return [scale * distances(cloud(k, 2, seed)) for k, seed in ((n, 1), (m, 2))]
+def pair(n=8, m=6):
+    return [distances(cloud(k, 2, seed)) for k, seed in ((n, 1), (m, 2))]
 
 
 @pytest.mark.parametrize("mass", [1e-6, 1e-3])

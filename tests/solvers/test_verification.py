@@ -1,6 +1,7 @@
 """`verify` accepts what solvers find, and catches whatever is wrong with a plan."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -308,6 +309,7 @@ def test_all_holds_for_exact_plans(kind, loss, symmetric):
         assert again.stationarity == found.stationarity
 
 
+@functools.cache
 def exact_pair():
     sides = random_cost(9, 1), random_cost(7, 2)
     given = dict(p=masses(9, 1), q=masses(7, 2))
