@@ -163,12 +163,10 @@ def test_vertices_are_sparse(options):
     sparse = result.sparse_plan
     assert sparse.format == "csr" and sparse.nnz < len(x) + len(y)
     np.testing.assert_array_equal(sparse.toarray(), result.plan)
-
-
-def test_equal_masses_are_assigned_one_to_one():
-    result = solve(distances(cloud(25, 2, 1)), distances(cloud(25, 2, 2)))
-    assert np.count_nonzero(result.plan > 1e-15) == 25
-    np.testing.assert_allclose(result.plan.max(axis=1), 1 / 25, rtol=1e-13)
+    # Equal masses are assigned one to one.
+    plan = solve(*pair(25, 25), **options | dict(marginals="balanced")).plan
+    assert np.count_nonzero(plan > 1e-15) == 25
+    np.testing.assert_allclose(plan.max(axis=1), 1 / 25, rtol=1e-13)
 
 
 @pytest.mark.parametrize("n_starts", [None, 0, 3])
@@ -251,21 +249,15 @@ def test_the_seed_is_that_of_the_random_starts():
     assert tables[0] == tables[1] != tables[2]
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", [*EXACT, "larger"])
 @OFF
 def test_threads_change_no_bit(name):
-    options = EXACT[name] | dict(n_starts=2)
-    alone, team = (
-        solve(*variant_costs(), *masses_of(options), **options, n_threads=k)
-        for k in (1, 2)
-    )
-    np.testing.assert_array_equal(alone.plan, team.plan)
-    assert (alone.gw_cost, alone.gap) == (team.gw_cost, team.gap)
-
-
-def test_threads_change_no_bit_of_larger_problems():
-    x, y = distances(cloud(300, 2, 1)), distances(cloud(450, 2, 2))
-    alone, team = (solve(x, y, init="product", n_threads=k) for k in (1, 2))
+    if name == "larger":
+        given, options = pair(300, 450), dict(init="product")
+    else:
+        options = EXACT[name] | dict(n_starts=2)
+        given = *variant_costs(), *masses_of(options)
+    alone, team = (solve(*given, **options, n_threads=k) for k in (1, 2))
     np.testing.assert_array_equal(alone.plan, team.plan)
     assert (alone.gw_cost, alone.gap) == (team.gw_cost, team.gap)
 

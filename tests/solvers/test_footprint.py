@@ -68,6 +68,8 @@ for name, arguments in {footprints}.items():
 # Kind of the costs, points of both sides, of the problem, tolerance, limit of outer
 # iterations, and options.
 PRODUCT = dict(init="product")
+SEMIRELAXED = dict(marginals="semirelaxed")
+PARTIAL = dict(marginals="partial", mass=0.7)
 UNBALANCED = dict(marginals="unbalanced", rho=(1.0, 2.0))
 DOUBLE = PRODUCT | dict(dtype="float64")
 FOOTPRINTS = {
@@ -78,21 +80,15 @@ FOOTPRINTS = {
     "unbalanced": ("symmetric", 1100, 900, UNBALANCED, 1e-3, 60, PRODUCT),
     "float64": ("symmetric", 1100, 900, {}, 1e-9, 60, DOUBLE),
     "asymmetric": ("asymmetric", 900, 1000, {}, 1e-3, 3, PRODUCT),
-    "semirelaxed": (
-        "symmetric", 1100, 900, dict(marginals="semirelaxed"), 1e-3, 10, PRODUCT,
-    ),
-    "partial": (
-        "symmetric", 1000, 900, dict(marginals="partial", mass=0.7), 1e-3, 60, DOUBLE,
-    ),
+    "semirelaxed": ("symmetric", 1100, 900, SEMIRELAXED, 1e-3, 10, PRODUCT),
+    "partial": ("symmetric", 1000, 900, PARTIAL, 1e-3, 60, DOUBLE),
     "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
     "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, {}),
     "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
     "sparse": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="sparse")),
     "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
-    "costs of clouds": (
-        "clouds", 1000, 1000, dict(marginals="semirelaxed"), 1e-3, 5, PRODUCT,
-    ),
-}  # fmt: skip
+    "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
+}
 
 
 @pytest.mark.slow

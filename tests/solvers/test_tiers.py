@@ -2,7 +2,6 @@
 
 import functools
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from gwfast.linear.gibbs_kernel import SparseKernel
 from gwfast.quadratic import factored
 from gwfast.solvers.levels import needs
 
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 TIERS = ["dense", "sparse", "tiled"]
 N, M = 240, 300
 # Where plans are concentrated, and solves are quick.
@@ -56,13 +56,10 @@ def weights(kind):
     return p / p.sum(), q / q.sum()
 
 
-def solve(metric="cosine", kind="uniform", *, quiet=False, **options):
+def solve(metric="cosine", kind="uniform", **options):
     x, y, truth = sides(metric)
     options = dict(epsilon=Epsilon(relative=SHARP[metric]), init=truth) | options
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        return gwfast.gromov_wasserstein(x, y, *weights(kind), **options)
+    return gwfast.gromov_wasserstein(x, y, *weights(kind), **options)
 
 
 def missing(result, kind="uniform"):
@@ -107,7 +104,7 @@ def truth(monkeypatch):
 @pairwise(metric=SHARP, kind=["uniform", "weighted", "zeros"])
 def test_tiers_agree(metric, kind, kernels, truth):
     results = {
-        tier: solve(metric, kind, tier=tier, tol=1e-6, quiet=True)
+        tier: solve(metric, kind, tier=tier, tol=1e-6)
         for tier in ("dense", "tiled", "sparse")
     }
     dense, sparse = results["dense"], results["sparse"]
@@ -139,21 +136,19 @@ def test_tiers_agree(metric, kind, kernels, truth):
 
 @pytest.mark.parametrize("tier", ["dense", "sparse"])
 def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
-    result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product", quiet=True)
+    result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product")
     assert not kernels and result.left_out == 0.0
     assert result.coupling.form == {"dense": "array", "sparse": "factors"}[tier]
-    tiled = solve(
-        tier="tiled", epsilon=Epsilon(relative=0.3), init="product", quiet=True
-    )
+    tiled = solve(tier="tiled", epsilon=Epsilon(relative=0.3), init="product")
     np.testing.assert_allclose(result.gw_cost, tiled.gw_cost, rtol=1e-4)
     assert np.abs(result.plan - tiled.plan).sum() < 1e-3
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_threads_change_no_bit(tier):
-    one = solve(tier=tier, n_threads=1, quiet=True)
+    one = solve(tier=tier, n_threads=1)
     for n_threads in (2, 3):
-        other = solve(tier=tier, n_threads=n_threads, quiet=True)
+        other = solve(tier=tier, n_threads=n_threads)
         assert other.history[-1][:6] == one.history[-1][:6]
         for left, right in zip(one.potentials, other.potentials, strict=True):
             np.testing.assert_array_equal(left, right)
@@ -184,7 +179,7 @@ def test_annealing_ends_where_it_should(tier, anneal_by):
 )
 def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth):
     """After so many steps on a part."""
-    options = dict(tier=tier, callback=lambda _: len(kernels) >= steps, quiet=True)
+    options = dict(tier=tier, callback=lambda _: len(kernels) >= steps)
     if how == "annealing":  # every new epsilon needs another part
         relative = SHARP["cosine"]
         options["epsilon"] = Epsilon(relative=relative, anneal_from=1.5, anneal_by=0.97)
@@ -193,7 +188,7 @@ def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth
         pytest.skip("it was over before")
     if how == "max_outer":
         kernels.clear()
-        result = solve(tier=tier, max_outer=result.n_outer, quiet=True)
+        result = solve(tier=tier, max_outer=result.n_outer)
         # The last iteration that there is has to keep its marginals.
         assert result.status in ("max_outer", "converged")
         assert result.marginal_error <= 1e-5
@@ -208,7 +203,6 @@ def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth
     assert abs(missing(result) - result.marginal_error) < 2e-6
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pairwise(tier=TIERS, narrow=[False, True])
 def test_the_error_told_is_that_of_the_plan_handed_out(tier, narrow):
     """At an epsilon where what rounds an exponent moves an entry by a thousandth, which
@@ -227,7 +221,6 @@ def test_the_error_told_is_that_of_the_plan_handed_out(tier, narrow):
         assert abs(missing(result) - error) < 5e-7
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("data_seed", [1, 2])
 def test_sharp_costs_do_not_leave_the_range_of_a_part(data_seed, monkeypatch):
     """Their potentials move by more than a part can take."""
@@ -266,7 +259,6 @@ def test_starts_that_every_tier_takes(init):
             assert sum(row.fate == "won" for row in result.candidates) == 1
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("tier", ["sparse", "tiled"])
 @pytest.mark.parametrize(
     "init", ["profile", "random", Profile(0.05), Seeds([[0, 0]])], ids=str
@@ -279,7 +271,6 @@ def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     assert solve(tier="dense", max_outer=2).coupling.form == "array"
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pairwise(
     tier=TIERS, init=["product", "auto"], shape=[(1, 1), (1, 3), (3, 1), (2, 2), (3, 2)]
 )
@@ -316,7 +307,6 @@ def test_too_little_memory_is_said_before_any_is_taken(tier, init):
         tracemalloc.stop()
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_auto_takes_what_fits():
     x, y, _ = sides(n=1600, m=1600)
     takes = needs(QuadraticProblem(x, y), 1, races=False)
@@ -331,7 +321,6 @@ def test_auto_takes_what_fits():
     assert came[1] == ("factors" if takes["tiled"] < takes["dense"] else "array")
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_plan_beyond_the_limit_of_its_solve_is_refused():
     x, y = large()
     limit = 4 * 2500 * 2000 - 1
