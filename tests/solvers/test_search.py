@@ -162,7 +162,7 @@ def test_the_gap_is_that_of_the_last_level_with_others():
 
 
 def test_a_race_that_one_start_won_alone_is_uncertain():
-    x, y, _ = rotated_pair(200, 6, 0)
+    x, y, _ = rotated_pair(100, 6, 0)
     sure = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y))
     assert sure.status == "converged" and sure.converged and not sure.advice
     clouds = PointCloud(cloud(150, 5, 1)), PointCloud(cloud(160, 5, 2))
