@@ -39,35 +39,18 @@ OF_CYTHON = tuple(f"-Wno-error={name}" for name in CYTHONS)
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """A way to build, and to run what was built.
+    """A way to build, and to run what was built."""
 
-    Attributes
-    ----------
-    text : str
-        What it shows.
-    compiler : str
-        Unless CC says another.
-    flags : tuple of str
-        More of them, to compile and to link.
-    build, run : dict
-        Environment of either. Of a value ``{name}`` is where the compiler has the
-        library of that name, ``{gcc name}`` where GCC has it.
-    change : callable or None
-        ``change(folder)`` changes the copied sources.
-    arguments : tuple of str
-        Of pytest.
-    forces_isas : bool
-        Whether the tests run once for each instruction set of the processor, forced
-        from outside.
-    """
-
-    text: str
-    compiler: str = "cc"
-    flags: tuple[str, ...] = ()
+    text: str  # What it shows.
+    compiler: str = "cc"  # Unless CC says another.
+    flags: tuple[str, ...] = ()  # More of them, to compile and to link.
+    # Environment of either. Of a value ``{name}`` is where the compiler has the library
+    # of that name, ``{gcc name}`` where GCC has it.
     build: dict[str, str] = dataclasses.field(default_factory=dict)
     run: dict[str, str] = dataclasses.field(default_factory=dict)
-    change: Callable[[Path], None] | None = None
-    arguments: tuple[str, ...] = ()
+    change: Callable[[Path], None] | None = None  # Of the sources, copied to a folder.
+    arguments: tuple[str, ...] = ()  # Of pytest.
+    # Once for each instruction set of the processor, forced from outside.
     forces_isas: bool = False
 
 
@@ -207,13 +190,9 @@ def filled(values, compiler):
 def supported_isas(interpreter, folder, variables):
     code = "from gwfast.kernels import _rows; print(*_rows.supported_isas())"
     made = subprocess.run(
-        [*interpreter, "-c", code],
-        cwd=folder,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+        [*interpreter, "-c", code], cwd=folder, env=os.environ | variables,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     return made.stdout.split()
 
 
@@ -237,10 +216,12 @@ def check(given, arguments, folder):
     if build.forces_isas:
         isas = supported_isas(interpreter, folder, variables)
         rounds = [
-            (["-k", " and ".join(f"not {x}" for x in isas if x != isa)], isa)
+            (
+                ["-k", " and ".join(f"not {x}" for x in isas if x != isa)],
+                {"GWFAST_ISA": isa},
+            )
             for isa in isas
         ]
-        rounds = [(chosen, {"GWFAST_ISA": isa}) for chosen, isa in rounds]
     codes = [
         run([*command, *chosen, *arguments], folder, **variables, **forced)
         for chosen, forced in rounds

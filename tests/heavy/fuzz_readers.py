@@ -6,8 +6,7 @@ reads files that it makes of those in ``tests/words/corpus/text``, for so many s
 each must come to a value or to an error of ours that names the file, within 10 s and
 1 GB. What does not is kept in FOLDER, by default ``fuzz-text``, with all that was found
 to take another way; the smallest of a kind belongs in the corpus, which
-``tests/words/test_corpus.py`` reads as a regression test. ``all`` takes every reader in
-turn, each in a process of its own.
+``tests/words/test_corpus.py`` reads as a regression test.
 """
 
 import argparse
@@ -16,7 +15,6 @@ import gzip
 import io
 import lzma
 import random
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -105,23 +103,11 @@ def fuzz(reader, seconds, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("reader", choices=[*READERS, "all"])
+    parser.add_argument("reader", choices=READERS)
     parser.add_argument("seconds", type=int)
     parser.add_argument("folder", type=Path, nargs="?")
     given = parser.parse_args()
-    if given.reader != "all":
-        fuzz(given.reader, given.seconds, given.folder or Path(f"fuzz-{given.reader}"))
-        return
-    failed = []
-    for reader in READERS:
-        folder = (given.folder or Path("fuzz")) / reader
-        done = subprocess.run(
-            [sys.executable, __file__, reader, str(given.seconds), str(folder)],
-            check=False,
-        )
-        if done.returncode:
-            failed.append(reader)
-    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+    fuzz(given.reader, given.seconds, given.folder or Path(f"fuzz-{given.reader}"))
 
 
 if __name__ == "__main__":

@@ -43,9 +43,10 @@ class Stop(Exception):
 
 
 def solve(*sides, **options):
+    """And ask for every form of the plan."""
     few = {"epsilon": 0.05, "init": "product", "max_outer": 8, "max_inner": 50}
-    options = few | options
-    return gwfast.gromov_wasserstein(*sides, **options)
+    coupling = gwfast.gromov_wasserstein(*sides, **few | options).coupling
+    coupling.toarray(), coupling.topk(2), coupling.tocsr()
 
 
 def fails(error, function, *args, **options):
@@ -70,11 +71,6 @@ def keeps_plan(step):
     return step.iteration >= 3
 
 
-def plans(sides, **options):
-    coupling = solve(*sides, **options).coupling
-    coupling.toarray(), coupling.topk(2), coupling.tocsr()
-
-
 class BadStart:
     """A start whose plan is refused."""
 
@@ -85,66 +81,59 @@ class BadStart:
 # Of a race with its fifty starts.
 SHORT = dict(epsilon=0.05, max_outer=2, max_inner=10)
 
-KINDS = {
-    "clouds": lambda: solve(*CLOUDS),
-    "race": lambda: solve(*CLOUDS, init="auto", **SHORT),
-    "race in float64": lambda: solve(*COSTS, init="auto", dtype="float64", **SHORT),
-    "dense costs": lambda: solve(*COSTS),
-    "two threads": lambda: solve(*COSTS, n_threads=2),
-    "forms of plans": lambda: plans(CLOUDS),
-    "sparse": lambda: plans(CLOUDS, tier="sparse", epsilon=0.005),
-    "tiled": lambda: plans(CLOUDS, tier="tiled"),
-    "float64": lambda: solve(*COSTS, dtype="float64", tol=1e-9),
-    "asymmetric": lambda: solve(np.triu(COSTS[0]), COSTS[1]),
-    "kl": lambda: solve(COSTS[0] + 1, COSTS[1] + 1, loss="kl"),
-    "fused": lambda: solve(*COSTS, linear_cost=LINEAR),
-    "semirelaxed": lambda: solve(*COSTS, marginals="semirelaxed"),
-    "partial": lambda: solve(*COSTS, marginals="partial", mass=0.7),
-    "ppa": lambda: solve(*COSTS, method="ppa"),
-    "bapg": lambda: solve(*COSTS, method="bapg"),
-    "profile": lambda: solve(*CLOUDS, init="profile"),
-    "random": lambda: solve(*CLOUDS, init="random"),
-    "seeds": lambda: solve(*CLOUDS, init=gwfast.Seeds([[0, 1], [2, 3]])),
-    "a plan": lambda: solve(*CLOUDS, init=np.ones((12, 10))),
-    "metrics": lambda: solve(
-        *(gwfast.PointCloud(x, metric="sqeuclidean") for x in POINTS)
+SOLVES = [
+    (CLOUDS, {}),
+    (CLOUDS, dict(init="auto") | SHORT),
+    (CLOUDS, dict(tier="sparse", epsilon=0.005)),
+    (CLOUDS, dict(tier="tiled")),
+    (CLOUDS, dict(init="profile")),
+    (CLOUDS, dict(init="random")),
+    (CLOUDS, dict(init=gwfast.Seeds([[0, 1], [2, 3]]))),
+    (CLOUDS, dict(init=np.ones((12, 10)))),
+    (CLOUDS, dict(epsilon=gwfast.Epsilon(0.02, anneal_from=3.0))),
+    (CLOUDS, dict(progress=lambda text, done, total: None)),
+    (CLOUDS, dict(callback=keeps_plan)),
+    ([gwfast.PointCloud(x, metric="sqeuclidean") for x in POINTS], {}),
+    (COSTS, {}),
+    (COSTS, dict(init="auto", dtype="float64") | SHORT),
+    (COSTS, dict(n_threads=2)),
+    (COSTS, dict(dtype="float64", tol=1e-9)),
+    (COSTS, dict(linear_cost=LINEAR)),
+    (COSTS, dict(marginals="semirelaxed")),
+    (COSTS, dict(marginals="partial", mass=0.7)),
+    (COSTS, dict(method="ppa")),
+    (COSTS, dict(method="bapg")),
+    ((np.triu(COSTS[0]), COSTS[1]), {}),
+    ((COSTS[0] + 1, COSTS[1] + 1), dict(loss="kl")),
+]
+# What ends early, or at once.
+FAILURES = [
+    (Stop, CLOUDS, dict(callback=raising)),
+    (Stop, COSTS, dict(callback=raising)),
+    (Stop, CLOUDS, dict(progress=lambda *args: raising(None))),
+    (KeyboardInterrupt, CLOUDS, dict(callback=interrupted)),
+    (ValueError, (LINEAR, COSTS[1]), {}),
+    (ValueError, COSTS, dict(p=-np.ones(12))),
+    (ValueError, (COSTS[0] * np.nan, COSTS[1]), {}),
+    (TypeError, COSTS, dict(memory_limit=[1])),
+    (ValueError, CLOUDS, dict(init=BadStart())),
+    (ValueError, COSTS, dict(epsilon=1e-12)),
+    (MemoryError, CLOUDS, dict(memory_limit=10)),
+]
+BATCH, PRODUCT = gwfast.gromov_wasserstein_batch, dict(init="product", **SHORT)
+KINDS = [
+    *(functools.partial(solve, *sides, **how) for sides, how in SOLVES),
+    *(
+        functools.partial(fails, error, solve, *sides, **how)
+        for error, sides, how in FAILURES
     ),
-    "annealed": lambda: solve(*CLOUDS, epsilon=gwfast.Epsilon(0.02, anneal_from=3.0)),
-    "progress": lambda: solve(*CLOUDS, progress=lambda text, done, total: None),
-    "callback": lambda: solve(*CLOUDS, callback=keeps_plan),
-    "batch": lambda: gwfast.gromov_wasserstein_batch(
-        [COSTS, COSTS], n_threads=2, init="product", **SHORT
-    ),
-    "several starts": lambda: gwfast.multistart(
-        gwfast.QuadraticProblem(*CLOUDS), starts=["product", "profile"], **SHORT
-    ),
-    "linear": lambda: gwfast.sinkhorn(LINEAR, epsilon=0.05),
-    "align": lambda: gwfast.align(*POINTS, init="product", **SHORT),
-    "pot": lambda: gwfast.pot.entropic_gromov_wasserstein(
-        *COSTS, epsilon=0.05, max_iter=5
-    ),
-    # What ends early, or at once.
-    "callback raises": lambda: fails(Stop, solve, *CLOUDS, callback=raising),
-    "callback of dense costs raises": lambda: fails(
-        Stop, solve, *COSTS, callback=raising
-    ),
-    "interrupted": lambda: fails(
-        KeyboardInterrupt, solve, *CLOUDS, callback=interrupted
-    ),
-    "progress raises": lambda: fails(
-        Stop, solve, *CLOUDS, progress=lambda *args: raising(None)
-    ),
-    "wrong shape": lambda: fails(ValueError, solve, LINEAR, COSTS[1]),
-    "wrong masses": lambda: fails(ValueError, solve, *COSTS, p=-np.ones(12)),
-    "not finite": lambda: fails(ValueError, solve, COSTS[0] * np.nan, COSTS[1]),
-    "wrong type": lambda: fails(TypeError, solve, *COSTS, memory_limit=[1]),
-    "bad start": lambda: fails(ValueError, solve, *CLOUDS, init=BadStart()),
-    "epsilon too small": lambda: fails(ValueError, solve, *COSTS, epsilon=1e-12),
-    "no memory": lambda: fails(MemoryError, solve, *CLOUDS, memory_limit=10),
-    "batch fails": lambda: fails(
-        ValueError, gwfast.gromov_wasserstein_batch, [COSTS, (LINEAR, COSTS[1])]
-    ),
-}
+    lambda: fails(ValueError, BATCH, [COSTS, (LINEAR, COSTS[1])]),
+    lambda: BATCH([COSTS, COSTS], n_threads=2, **PRODUCT),
+    lambda: gwfast.multistart(*CLOUDS, starts=["product", "profile"], **SHORT),
+    lambda: gwfast.sinkhorn(LINEAR, epsilon=0.05),
+    lambda: gwfast.align(*POINTS, **PRODUCT),
+    lambda: gwfast.pot.entropic_gromov_wasserstein(*COSTS, epsilon=0.05, max_iter=5),
+]
 
 
 def resident():
@@ -155,7 +144,7 @@ def resident():
 
 def run(n_solves):
     """Make that many, of each kind in turn."""
-    turns = itertools.cycle(KINDS.values())
+    turns = itertools.cycle(KINDS)
     for function in itertools.islice(turns, n_solves):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

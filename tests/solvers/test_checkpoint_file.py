@@ -1,12 +1,17 @@
 """The file of a checkpoint: what is in it, and which ones are refused."""
 
 import functools
+import io
 import random
+import runpy
+import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.checkpoints import SOLVES, check_same, clouds, costs, solving, told
-from helpers.processes import full_disk
+from helpers.processes import full_disk, kill_once_written
 
 import gwfast
 from gwfast import Epsilon
@@ -32,16 +37,13 @@ def kept(problem, tmp_path):
     return path
 
 
-def test_a_solve_that_has_ended_ends_again(problem, kept):
-    check_same(solve(*problem, checkpoint=str(kept)), solve(*problem))
-
-
 def test_nothing_else_is_left_in_the_folder(problem, kept, monkeypatch):
     """Nor what a process that was killed while it wrote had left."""
     monkeypatch.setattr(atomic_files, "_tidied", set())  # as another process has it
     left = kept.parent / f".gwfast-{atomic_files._HOST}-0123456789abcdef"
     left.write_bytes(b"PK")
-    solve(*problem, checkpoint=kept)
+    again = solve(*problem, checkpoint=str(kept))
+    check_same(again, solve(*problem))
     assert [path.name for path in kept.parent.iterdir()] == ["kept"]
 
 
@@ -67,41 +69,30 @@ def test_progress_tells_that_it_goes_on(problem, kept):
     assert texts[0] == f"going on from {kept}"
 
 
-def no_tree(made):
-    np.savez(made, header=np.frombuffer(b"[1, 2]", np.uint8))
+def saved(save, *arrays, **named):
+    made = io.BytesIO()
+    save(made, *arrays, **named)
+    return made.getvalue()
 
 
-def no_header(made):
-    np.savez(made, words=["a"], vectors=np.eye(1))
-
-
-def bomb(made):
-    np.savez_compressed(made, header=np.zeros(10_000_000, np.uint8))
-
-
-def pickled(made):
-    np.savez(made, header=np.array([{}], dtype=object))
-
-
-DAMAGE = {
+DAMAGED = {
     "empty": lambda whole: b"",
-    "short": lambda whole: whole[:10],
     "half": lambda whole: whole[: len(whole) // 2],
     "no end": lambda whole: whole[:-1],
     "no beginning": lambda whole: whole[1:],
     "one byte": lambda whole: whole.replace(b"array", b"arrax", 1),
-    "text": lambda whole: b"2 2\na 1 2\nb 1 2\n",
+    "text": lambda _: b"2 2\na 1 2\nb 1 2\n",
+    "npy": lambda _: saved(np.save, np.eye(3)),
+    "no tree": lambda _: saved(np.savez, header=np.frombuffer(b"[1, 2]", np.uint8)),
+    "no header": lambda _: saved(np.savez, words=["a"], vectors=np.eye(1)),
+    "bomb": lambda _: saved(np.savez_compressed, header=np.zeros(10**7, np.uint8)),
+    "pickle": lambda _: saved(np.savez, header=np.array([{}], dtype=object)),
 }
-FOREIGN = {"no tree": no_tree, "no header": no_header, "bomb": bomb, "pickle": pickled}
 
 
-@pytest.mark.parametrize("name", [*DAMAGE, *FOREIGN, "npy"])
+@pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_and_foreign_files_are_refused_and_kept(name, problem, kept):
-    if name in DAMAGE:
-        kept.write_bytes(DAMAGE[name](kept.read_bytes()))
-    else:
-        with open(kept, "wb") as stream:
-            FOREIGN.get(name, lambda made: np.save(made, np.eye(3)))(stream)
+    kept.write_bytes(DAMAGED[name](kept.read_bytes()))
     before = kept.read_bytes()
     message = f"^{kept}: truncated, damaged, or no checkpoint of gwfast \\("
     with pytest.raises(ValueError, match=message):
@@ -126,8 +117,6 @@ def test_other_kinds_and_formats_are_refused(problem, kept):
 
 OTHERS = {
     "cost_x": lambda x, y, p, q: (x + 1e-9, y, p, q),
-    "cost_y": lambda x, y, p, q: (x, y[::-1, ::-1], p, q),
-    "p": lambda x, y, p, q: (x, y, None, q),
     "q": lambda x, y, p, q: (x, y, p, q[::-1]),
     "cost_x, cost_y": lambda x, y, p, q: (x[:, ::-1], y.astype(np.float32), p, q),
 }
@@ -244,24 +233,6 @@ def test_what_is_no_file_is_refused(came, error, message, problem, tmp_path):
         solve(*problem, checkpoint=came)
 
 
-@pytest.mark.parametrize("worked", [0, 2])
-def test_a_full_disk_is_a_warning(worked, problem, tmp_path, monkeypatch):
-    """At first and later."""
-    monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
-    plain, write, times = solve(*problem), checkpoint.write_tree, []
-
-    def full(*args):
-        times.append(1)
-        if len(times) > worked:
-            raise OSError(28, "No space left on device")
-        write(*args)
-
-    monkeypatch.setattr(checkpoint, "write_tree", full)
-    with pytest.warns(UserWarning, match="kept: the checkpoint cannot be written"):
-        result = solve(*problem, checkpoint=tmp_path / "kept")
-    assert told(result) == told(plain)
-
-
 def test_the_warning_of_a_full_disk_names_the_file(problem, tmp_path):
     path = tmp_path / "kept"
     with full_disk(1000), pytest.warns(UserWarning, match=f"{path}: .* goes on") as e:
@@ -288,3 +259,57 @@ def test_writing_takes_a_small_share_of_the_time(problem, tmp_path, monkeypatch)
         save()
     assert len(written) > 10
     assert np.diff(written).min() >= 1.0 / checkpoint.MAX_SHARE
+
+
+SCRIPT = """
+import sys, warnings
+import numpy as np, gwfast
+from gwfast.solvers import checkpoint
+checkpoint.MAX_SHARE = 1.0
+warnings.simplefilter("ignore")
+kept, out = sys.argv[1:]
+rng = np.random.default_rng(0)
+x = rng.standard_exponential((150, 5)) * np.arange(1, 6)
+y = x[rng.permutation(150)] + 0.01 * rng.standard_normal((150, 5))
+options = dict(epsilon=gwfast.Epsilon(relative=0.01), n_threads=1)
+sides = gwfast.PointCloud(x), gwfast.PointCloud(y)
+result = gwfast.gromov_wasserstein(*sides, checkpoint=kept, **options)
+numbers = [step.iteration for step in result.history]
+tried = sorted({one.start for one in result.candidates})
+np.savez(out, plan=result.plan, gw_cost=result.gw_cost, status=str(result.status),
+         numbers=numbers, tried=tried)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_a_killed_process_ends_at_the_same_optimum(tmp_path, monkeypatch):
+    kept, made, plain = (tmp_path / name for name in ("kept", "made.npz", "plain.npz"))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    monkeypatch.setattr(checkpoint, "MAX_SHARE", 1.0)  # set back after the script
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
+        runpy.run_path(str(script))
+
+    run(tmp_path / "other", plain)
+    rng, n_killed = np.random.default_rng(1), 0
+    arguments, here = [str(script), str(kept), str(made)], Path(__file__).parent
+    for pause in rng.uniform(0.0, 0.1, 2):
+        status = kill_once_written(kept, arguments, cwd=here, pause=pause)
+        n_killed += status == -signal.SIGKILL
+        if status:  # perhaps half written
+            made.unlink(missing_ok=True)
+    run(kept, made)
+    assert n_killed > 0
+    with np.load(plain) as expected, np.load(made) as found:
+        for name in ("status", "tried"):
+            np.testing.assert_array_equal(found[name], expected[name])
+        np.testing.assert_allclose(found["gw_cost"], expected["gw_cost"], rtol=1e-4)
+        assert np.abs(found["plan"] - expected["plan"]).sum() < 0.02
+        numbers = found["numbers"]
+        np.testing.assert_array_equal(numbers, np.arange(1, len(numbers) + 1))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"kept", "other", "made.npz", "plain.npz", "script.py"}

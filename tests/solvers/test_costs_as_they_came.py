@@ -1,6 +1,7 @@
 """Matrices of costs that solvers read as they came: of any type of number, mapped from
 a file, and never copied whole."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -59,11 +60,13 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("init", ["product", "auto"])
-@pytest.mark.parametrize("form", mostly_slow(FORMS, fast=["float32", "mapped float16"]))
-def test_any_form_ends_where_a_copy_does(
-    form, init, reads_costs, monkeypatch, tmp_path
-):
+INITS = ["product", "auto"]
+CASES = [*itertools.product(["float32"], INITS), *zip(FORMS, 4 * INITS, strict=False)]
+
+
+@pytest.mark.parametrize("case", mostly_slow(dict.fromkeys(CASES), fast=CASES[:2]))
+def test_any_form_ends_where_a_copy_does(case, reads_costs, monkeypatch, tmp_path):
+    form, init = case
     x, y = (FORMS[form](cost, tmp_path, f"{k}.npy") for k, cost in enumerate(pair()))
     options = dict(epsilon=gwfast.Epsilon(relative=0.05), init=init, seed=0)
     read = gwfast.gromov_wasserstein(x, y, **options)
@@ -97,8 +100,7 @@ def test_offsets_and_units_do_not_harm(offset, scale, reads_costs, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("init", ["product", "auto"])
+@pytest.mark.parametrize("init, dtype", [("product", np.float16), ("auto", np.float32)])
 def test_beside_the_costs_there_are_three_matrices(
     init, dtype, reads_costs, monkeypatch
 ):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.problems import cloud, distances
 from helpers.variants import BETWEEN, VARIANTS, M, N, P, Q, costs
 
@@ -14,23 +15,25 @@ from gwfast import Epsilon, PointCloud, gromov_wasserstein
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
 
-def test_alpha_of_one_is_the_plain_problem(dtype):
+def fused(linear_cost=BETWEEN, rows=slice(None), **options):
+    """A solution of the problem whose first side is in this order."""
     cost_x, cost_y = costs()
+    options = dict(epsilon=0.05, init="product") | options
+    sides = cost_x[rows][:, rows], cost_y, P[rows], Q
+    return gromov_wasserstein(*sides, linear_cost=linear_cost[rows], **options)
+
+
+def test_alpha_of_one_is_the_plain_problem(dtype):
     solve = dict(epsilon=0.05, init="product", dtype=dtype)
-    plain = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
-    fused = gromov_wasserstein(
-        cost_x, cost_y, P, Q, linear_cost=1e3 * BETWEEN, alpha=1, **solve
-    )
-    assert np.abs(fused.plan - plain.plan).sum() < 1e-5
-    assert fused.gw_cost == pytest.approx(plain.gw_cost, rel=1e-5)
-    assert fused.linear_cost == pytest.approx(1e3 * (fused.plan * BETWEEN).sum())
+    plain = gromov_wasserstein(*costs(), P, Q, **solve)
+    found = fused(np.asfortranarray(1e3 * BETWEEN), alpha=1, dtype=dtype)
+    assert np.abs(found.plan - plain.plan).sum() < 1e-5
+    assert found.gw_cost == pytest.approx(plain.gw_cost, rel=1e-5)
+    assert found.linear_cost == pytest.approx(1e3 * (found.plan * BETWEEN).sum())
 
 
 def test_alpha_of_zero_is_optimal_transport_at_twice_epsilon(dtype):
-    cost_x, cost_y = costs()
-    result = gromov_wasserstein(
-        cost_x, cost_y, P, Q, linear_cost=BETWEEN, alpha=0, epsilon=0.02, dtype=dtype
-    )
+    result = fused(alpha=0, epsilon=0.02, init="auto", dtype=dtype)
     transport = gwfast.sinkhorn(BETWEEN, P, Q, epsilon=0.04, tol=1e-6)
     assert np.abs(result.plan - transport.plan).sum() < 5e-5
     assert result.gw_cost == pytest.approx(transport.cost, rel=1e-4)
@@ -52,9 +55,8 @@ def test_a_linear_cost_decides_between_symmetric_matches():
     assert result.gw_cost < 1e-3
 
 
-@pytest.mark.parametrize("epsilon", [0.02, 0])
-@pytest.mark.parametrize("alpha", [0.5, 0.2])
-def test_the_ratio_of_both_terms_is_that_of_the_product_plan(alpha, epsilon):
+@pytest.mark.parametrize("epsilon, alpha", [(0.02, 0.5), (0, 0.2)])
+def test_the_ratio_of_both_terms_is_that_of_the_product_plan(epsilon, alpha):
     """By hand: sums over all pairs of pairs. A sign of the linear cost is no size."""
     cost_x, cost_y = (one[:9, :9] for one in costs())
     between = BETWEEN[:9, :9]
@@ -95,14 +97,9 @@ def test_terms_of_different_scale_are_named_with_the_factor(scale):
 
 def test_terms_without_weight_are_not_named():
     """Whoever says alpha 0 or 1, or gives costs that are all zero, means it."""
-    cost_x, cost_y = costs()
-    solve = dict(epsilon=0.05, init="product")
-    for terms in (dict(alpha=0), dict(alpha=1), dict(alpha=0.5)):
-        linear = BETWEEN * 0 if terms["alpha"] == 0.5 else BETWEEN
-        result = gromov_wasserstein(
-            cost_x, cost_y, linear_cost=linear, **terms, **solve
-        )
-        assert result.term_ratio == (0 if terms["alpha"] == 0 else np.inf)
+    for alpha, linear in ((0, BETWEEN), (1, BETWEEN), (0.5, 0 * BETWEEN)):
+        result = fused(linear, alpha=alpha)
+        assert result.term_ratio == (0 if alpha == 0 else np.inf)
 
 
 def test_fused_clouds_are_their_matrices():
@@ -115,32 +112,27 @@ def test_fused_clouds_are_their_matrices():
 
 @pytest.mark.parametrize("init", ["auto", "product"])
 def test_rows_of_a_linear_cost_are_permuted_with_the_points(init, dtype):
-    cost_x, cost_y = costs(n=N, m=M)
     rows = np.random.default_rng(9).permutation(N)
-    solve = dict(alpha=0.4, epsilon=0.05, init=init, dtype=dtype)
-    plain = gromov_wasserstein(cost_x, cost_y, P, Q, linear_cost=BETWEEN, **solve)
-    other = gromov_wasserstein(
-        cost_x[np.ix_(rows, rows)], cost_y, P[rows], Q, linear_cost=BETWEEN[rows],
-        **solve,
-    )  # fmt: skip
+    solve = dict(alpha=0.4, init=init, dtype=dtype)
+    plain = fused(**solve)
+    other = fused(rows=rows, **solve)
     assert np.abs(other.plan - plain.plan[rows]).sum() < 1e-3
 
 
 @pytest.mark.parametrize("offset", [-1e3, 1e3])
 def test_an_offset_of_the_linear_cost_moves_the_objective_only(offset, dtype):
-    cost_x, cost_y = costs()
-    solve = dict(alpha=0.4, epsilon=0.05, init="product", dtype=dtype)
-    plain = gromov_wasserstein(cost_x, cost_y, P, Q, linear_cost=BETWEEN, **solve)
-    moved = gromov_wasserstein(
-        cost_x, cost_y, P, Q, linear_cost=BETWEEN + offset, **solve
-    )
+    plain = fused(alpha=0.4, dtype=dtype)
+    moved = fused(BETWEEN + offset, alpha=0.4, dtype=dtype)
     assert np.abs(moved.plan - plain.plan).sum() < 1e-4
     assert moved.gw_cost - 0.6 * offset == pytest.approx(plain.gw_cost, abs=1e-2)
     assert moved.linear_cost - offset == pytest.approx(plain.linear_cost, abs=1e-2)
 
 
-@pytest.mark.parametrize("scale", [1e-20, 1e-10, 1e10, 1e18])
-@pytest.mark.parametrize("variant", ["fused", "ppa", "fused ppa"])
+@pairwise(
+    scale=[1e-20, 1e18],
+    variant=["fused", "fused ppa"],
+    dtype=["float32", "float64"],
+)
 def test_units_of_all_costs_together_do_not_matter(scale, variant, dtype):
     options = dict(VARIANTS[variant])
     cost_x, cost_y = costs()
@@ -159,16 +151,7 @@ def test_units_of_all_costs_together_do_not_matter(scale, variant, dtype):
 @pytest.mark.parametrize("scale", [1e-20, 1e20])
 def test_terms_of_very_different_size(scale, dtype):
     """The larger one decides."""
-    cost_x, cost_y = costs()
-    alone = dict(alpha=1.0, epsilon=0.05)
-    if scale > 1:
-        alone = dict(alpha=0.0, epsilon=0.05 * scale)
-    between = scale * BETWEEN
-    fused = gromov_wasserstein(
-        cost_x, cost_y, P, Q, linear_cost=between, alpha=0.5, init="product",
-        epsilon=alone["epsilon"] / 2, dtype=dtype,
-    )  # fmt: skip
-    single = gromov_wasserstein(
-        cost_x, cost_y, P, Q, linear_cost=between, init="product", dtype=dtype, **alone
-    )
-    assert np.abs(fused.plan - single.plan).sum() < 1e-4
+    epsilon, between = 0.05 * max(scale, 1.0), scale * BETWEEN
+    both = fused(between, alpha=0.5, epsilon=epsilon / 2, dtype=dtype)
+    alone = fused(between, alpha=float(scale < 1), epsilon=epsilon, dtype=dtype)
+    assert np.abs(both.plan - alone.plan).sum() < 1e-4

@@ -1,14 +1,17 @@
 """The switches that the ablation turns."""
 
 import dataclasses
+import functools
 import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.problems import hops
 from scipy.spatial.distance import cdist
 
 import gwfast
+from gwfast.quadratic import dense
 from gwfast.quadratic.stopping import Limits
 from gwfast.solvers.gromov import solve
 from gwfast.solvers.options import SolveOptions
@@ -26,46 +29,21 @@ def costs(n, m=None):
     return [cost / cost.max() for cost in (cdist(x, x), cdist(x[:m], x[:m]))]
 
 
-def cycling():
-    """Two graphs on which plain steps cycle."""
-    rng = np.random.default_rng(0)
-    upper = (np.triu(rng.random((20, 20)) < 0.2, 1) for _ in range(2))
-    return [(one | one.T).astype(float) for one in upper]
-
-
 def solved(sides, mechanisms=ALL, **how):
     problem = gwfast.QuadraticProblem(*sides)
     return solve(problem, SolveOptions(LIMITS, mechanisms=mechanisms, **how))
 
 
-SEEN: set[str] = set()
-
-
-class Recorded(Mechanisms):
-    """Notes which switches are looked at."""
-
-    def __getattribute__(self, name):
-        if name in NAMES:
-            SEEN.add(name)
-        return super().__getattribute__(name)
-
-
-def test_every_switch_is_looked_at():
-    points = [np.random.default_rng(k).normal(size=(60, 3)) for k in (0, 1)]
-    clouds = [gwfast.PointCloud(side) for side in points]
-    recorded, product = Recorded(), dict(init="product")
-    solved(costs(610), recorded, dtype="float64", **product)
-    solved(costs(40, 30), recorded)
-    solved(clouds, recorded, epsilon=0.01)
-    solved(cycling(), recorded, epsilon=0.02, **product)
-    assert {*NAMES} - SEEN == set()
+@functools.cache
+def with_all(dtype):
+    return solved(costs(300), init="product", dtype=dtype)
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - SEARCH))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_no_mechanism_moves_the_optimum(name, dtype):
-    sides, how = costs(300), dict(init="product", dtype=dtype)
-    one, other = solved(sides, **how), solved(sides, without(name), **how)
+    one = with_all(dtype)
+    other = solved(costs(300), without(name), init="product", dtype=dtype)
     assert one.converged and other.converged
     assert other.gw_cost == pytest.approx(one.gw_cost, rel=1e-3)
 
@@ -81,3 +59,18 @@ def test_the_ablation_counts_the_lines_of_all():
     made = runpy.run_path(str(LINES))
     assert sorted(made["WHERE"]) == sorted(NAMES)
     assert all(made["lines_of"](name) > 0 for name in NAMES)
+
+
+N_POINTS, NEIGHBORS = 260, 5
+
+
+@pytest.mark.parametrize("seed", [19, 29, 45])
+def test_they_leave_saddles_on_the_side_of_exact_ones(seed, monkeypatch):
+    """On these clouds a tolerance of a hundredth of the change leads elsewhere."""
+    rng = np.random.default_rng(seed)
+    costs = [hops(rng.random((N_POINTS, 3)), NEIGHBORS) for _ in range(2)]
+    options = dict(epsilon=1e-3, init="product", dtype="float64", tol=1e-8)
+    found = gwfast.gromov_wasserstein(*costs, **options)
+    monkeypatch.setattr(dense, "FAITHFUL_FRACTION", 1e-5)
+    exact = gwfast.gromov_wasserstein(*costs, **options)
+    assert found.gw_cost == pytest.approx(exact.gw_cost, rel=1e-6)

@@ -2,10 +2,10 @@
 
 import functools
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.problems import cloud, masses, random_cost, rotated_pair
 
 import gwfast
@@ -14,6 +14,7 @@ from gwfast.linear.gibbs_kernel import SparseKernel
 from gwfast.quadratic import factored
 from gwfast.solvers.levels import needs
 
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 TIERS = ["dense", "sparse", "tiled"]
 N, M = 240, 300
 # Where plans are concentrated, and solves are quick.
@@ -55,13 +56,10 @@ def weights(kind):
     return p / p.sum(), q / q.sum()
 
 
-def solve(metric="cosine", kind="uniform", *, quiet=False, **options):
+def solve(metric="cosine", kind="uniform", **options):
     x, y, truth = sides(metric)
     options = dict(epsilon=Epsilon(relative=SHARP[metric]), init=truth) | options
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        return gwfast.gromov_wasserstein(x, y, *weights(kind), **options)
+    return gwfast.gromov_wasserstein(x, y, *weights(kind), **options)
 
 
 def missing(result, kind="uniform"):
@@ -103,81 +101,54 @@ def truth(monkeypatch):
 # --- The same answers -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", SHARP)
-@pytest.mark.parametrize("kind", ["uniform", "weighted", "zeros"])
-def test_tiers_agree(metric, kind):
+@pairwise(metric=SHARP, kind=["uniform", "weighted", "zeros"])
+def test_tiers_agree(metric, kind, kernels, truth):
     results = {
-        tier: solve(metric, kind, tier=tier, tol=1e-6, quiet=True) for tier in TIERS
+        tier: solve(metric, kind, tier=tier, tol=1e-6)
+        for tier in ("dense", "tiled", "sparse")
     }
-    dense = results["dense"]
-    for tier, result in results.items():
+    dense, sparse = results["dense"], results["sparse"]
+    # Dense after a sparse tail is whole, and tiled has no buffer at all.
+    assert truth[0] is None and dense.coupling.form == "array"
+    assert results["tiled"].coupling.form == "factors"
+    for result in results.values():
         assert result.status in ("converged", "precision")
         np.testing.assert_allclose(result.gw_cost, dense.gw_cost, rtol=2e-4)
         scale = abs(dense.gw_cost) + abs(dense.reg_cost)
         assert abs(result.reg_cost - dense.reg_cost) <= 1e-4 * scale
         assert result.epsilon == dense.epsilon
-        assert result.marginal_error <= 1e-5
-        # A part keeps the marginals as well as the whole.
-        assert result.left_out <= (1e-4 if tier == "sparse" else 0.0)
+        # A part keeps the marginals as well as the whole, and so does what is made anew
+        # from potentials.
+        assert result.marginal_error <= 1e-5 and missing(result, kind) <= 1e-5 + 2e-6
         assert np.abs(result.plan - dense.plan).sum() < 0.05
-
-
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("kind", ["uniform", "weighted", "zeros"])
-def test_coupling_has_the_marginals_that_the_result_says(tier, kind):
-    """Also where it is made anew from potentials."""
-    result = solve(kind=kind, tier=tier)
-    assert result.converged
-    assert missing(result, kind) <= 1e-5 + 2e-6
-
-
-@pytest.mark.parametrize("kind", ["uniform", "weighted", "zeros"])
-def test_sparse_is_sparse_where_the_plan_is_concentrated(kind, kernels):
-    result = solve(kind=kind, tier="sparse")
-    assert result.converged and result.coupling.form == "sparse" and kernels
-    csr = result.coupling.csr
-    assert csr.nnz < 0.3 * N * M and result.coupling.nbytes < 4 * N * M
-    assert 0 < result.left_out <= 1e-4
-    p, _ = weights(kind)
-    if kind == "zeros":
-        assert (np.diff(csr.indptr)[p == 0] == 0).all()
-
-
-def test_dense_after_a_sparse_tail_is_whole(kernels, truth):
-    result = solve(tier="dense")
-    assert result.converged and kernels
-    assert result.coupling.form == "array" and result.left_out == 0.0
-    assert missing(result) <= 1e-5 + 1e-6
-    assert truth == [None]
+    assert dense.left_out == results["tiled"].left_out == 0.0
+    if truth[-1] is None:
+        assert metric == "sqeuclidean" and sparse.left_out == 0.0
+    else:
+        assert kernels and sparse.coupling.form == "sparse"
+        assert truth[-1] <= 1.02 * sparse.left_out <= 1.02e-4 and sparse.left_out > 0
+    if metric == "cosine":  # where the plan is concentrated
+        csr = sparse.coupling.csr
+        assert csr.nnz < 0.3 * N * M and sparse.coupling.nbytes < 4 * N * M
+        if kind == "zeros":
+            assert (np.diff(csr.indptr)[weights(kind)[0] == 0] == 0).all()
 
 
 @pytest.mark.parametrize("tier", ["dense", "sparse"])
 def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
-    result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product", quiet=True)
+    result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product")
     assert not kernels and result.left_out == 0.0
     assert result.coupling.form == {"dense": "array", "sparse": "factors"}[tier]
-    tiled = solve(
-        tier="tiled", epsilon=Epsilon(relative=0.3), init="product", quiet=True
-    )
+    tiled = solve(tier="tiled", epsilon=Epsilon(relative=0.3), init="product")
     np.testing.assert_allclose(result.gw_cost, tiled.gw_cost, rtol=1e-4)
     assert np.abs(result.plan - tiled.plan).sum() < 1e-3
 
 
-@pytest.mark.parametrize("metric", SHARP)
-def test_tiled_is_dense_without_the_buffer(metric, monkeypatch):
-    monkeypatch.setitem(factored.MAX_DENSITY, "dense", 0.0)
-    options = dict(tol=1e-6, quiet=True)
-    dense, tiled = (solve(metric, tier=tier, **options) for tier in ("dense", "tiled"))
-    assert dense.coupling.form == "array" and tiled.coupling.form == "factors"
-    np.testing.assert_allclose(tiled.gw_cost, dense.gw_cost, rtol=2e-4)
-    assert np.abs(tiled.plan - dense.plan).sum() < 0.02
-
-
 @pytest.mark.parametrize("tier", TIERS)
 def test_threads_change_no_bit(tier):
-    one = solve(tier=tier, n_threads=1, quiet=True)
+    one = solve(tier=tier, n_threads=1)
     for n_threads in (2, 3):
-        other = solve(tier=tier, n_threads=n_threads, quiet=True)
+        other = solve(tier=tier, n_threads=n_threads)
         assert other.history[-1][:6] == one.history[-1][:6]
         for left, right in zip(one.potentials, other.potentials, strict=True):
             np.testing.assert_array_equal(left, right)
@@ -185,8 +156,9 @@ def test_threads_change_no_bit(tier):
         assert (one.left_out, one.reg_cost) == (other.left_out, other.reg_cost)
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("anneal_by", [0.9, 0.3])
+@pytest.mark.parametrize(
+    "tier, anneal_by", [("dense", 0.9), ("sparse", 0.3), ("tiled", 0.9)]
+)
 def test_annealing_ends_where_it_should(tier, anneal_by):
     epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=10.0, anneal_by=anneal_by)
     result = solve(tier=tier, epsilon=epsilon)
@@ -200,27 +172,23 @@ def test_annealing_ends_where_it_should(tier, anneal_by):
 # --- What is left out -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", ["cosine", "dot"])
-@pytest.mark.parametrize("kind", ["uniform", "zeros"])
-def test_no_more_is_left_out_than_certified(metric, kind, truth):
-    result = solve(metric, kind, tier="sparse", quiet=True)
-    if truth[-1] is None:
-        assert result.left_out == 0.0
-    else:
-        assert truth[-1] <= 1.02 * result.left_out <= 1.02e-4
-
-
-@pytest.mark.parametrize("tier", ["dense", "sparse"])
-@pytest.mark.parametrize("steps", [1, 2, 3])
-@pytest.mark.parametrize("how", ["callback", "max_outer"])
+@pairwise(
+    tier=["dense", "sparse"],
+    steps=[1, 2, 3],
+    how=["callback", "max_outer", "annealing"],
+)
 def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth):
     """After so many steps on a part."""
-    result = solve(tier=tier, callback=lambda _: len(kernels) >= steps, quiet=True)
+    options = dict(tier=tier, callback=lambda _: len(kernels) >= steps)
+    if how == "annealing":  # every new epsilon needs another part
+        relative = SHARP["cosine"]
+        options["epsilon"] = Epsilon(relative=relative, anneal_from=1.5, anneal_by=0.97)
+    result = solve(**options)
     if result.status != "stopped":
         pytest.skip("it was over before")
     if how == "max_outer":
         kernels.clear()
-        result = solve(tier=tier, max_outer=result.n_outer, quiet=True)
+        result = solve(tier=tier, max_outer=result.n_outer)
         # The last iteration that there is has to keep its marginals.
         assert result.status in ("max_outer", "converged")
         assert result.marginal_error <= 1e-5
@@ -235,62 +203,24 @@ def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth
     assert abs(missing(result) - result.marginal_error) < 2e-6
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+@pairwise(tier=TIERS, narrow=[False, True])
 def test_the_error_told_is_that_of_the_plan_handed_out(tier, narrow):
     """At an epsilon where what rounds an exponent moves an entry by a thousandth, which
     few points do not level out.
     """
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         shape = (4, 90) if narrow else (60, 90)
         x, y = (PointCloud(rng.standard_normal((k, 3)), "dot") for k in shape)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-            result = gwfast.gromov_wasserstein(
-                x, y, epsilon=Epsilon(relative=2e-4), init="product", tier=tier
-            )
+        result = gwfast.gromov_wasserstein(
+            x, y, epsilon=Epsilon(relative=2e-4), init="product", tier=tier
+        )
         rows, cols = (result.plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
         error = abs(rows - 1 / len(rows)).sum() + abs(cols - 1 / len(cols)).sum()
         assert abs(error - result.marginal_error) < 5e-7
         assert abs(missing(result) - error) < 5e-7
 
 
-@pytest.mark.parametrize("tier", ["dense", "sparse"])
-@pytest.mark.parametrize("steps", range(1, 25, 3))
-def test_label_is_right_wherever_annealing_is_stopped(tier, steps, truth):
-    """Every new epsilon needs another part."""
-    epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=1.5, anneal_by=0.97)
-    result = solve(
-        tier=tier, epsilon=epsilon, callback=lambda step: step.iteration >= steps
-    )
-    if truth[-1] is None:
-        assert result.left_out == 0.0
-    else:
-        assert truth[-1] <= 1.02 * result.left_out
-
-
-@pytest.mark.parametrize("tier", ["dense", "sparse"])
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_part_that_does_not_fit_any_more_is_given_up(tier, at, monkeypatch, kernels):
-    """Potentials that overflow on a part are mended on the whole."""
-    expected, make, calls = solve(tier=tier), SparseKernel.make, []
-
-    def overflow(self, *arguments):
-        calls.append(self)
-        if len(calls) == at:
-            return np.inf
-        return make(self, *arguments)
-
-    monkeypatch.setattr(SparseKernel, "make", overflow)
-    result = solve(tier=tier)
-    if len(calls) < at:
-        pytest.skip("it was over before")
-    assert result.converged
-    np.testing.assert_allclose(result.gw_cost, expected.gw_cost, rtol=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("data_seed", [1, 2])
 def test_sharp_costs_do_not_leave_the_range_of_a_part(data_seed, monkeypatch):
     """Their potentials move by more than a part can take."""
@@ -311,16 +241,22 @@ def test_sharp_costs_do_not_leave_the_range_of_a_part(data_seed, monkeypatch):
 # --- Starts ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("init", ["product", "auto", "array"])
-def test_starts_that_every_tier_takes(tier, init):
+def test_starts_that_every_tier_takes(init):
     x, y, truth = sides(n=90, m=110)
-    result = gwfast.gromov_wasserstein(
-        x, y, tier=tier, init=truth if init == "array" else init, epsilon=0.004
-    )
-    assert result.coupling.shape == (90, 110)
-    assert result.marginal_error <= 1e-5
-    assert bool(result.candidates) == (init == "auto")
+    results = [
+        gwfast.gromov_wasserstein(
+            x, y, tier=tier, init=truth if init == "array" else init, epsilon=0.004
+        )
+        for tier in TIERS
+    ]
+    for result in results:
+        assert result.coupling.shape == (90, 110)
+        assert result.marginal_error <= 1e-5
+        assert bool(result.candidates) == (init == "auto")
+        if init == "auto":
+            np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=1e-3)
+            assert sum(row.fate == "won" for row in result.candidates) == 1
 
 
 @pytest.mark.parametrize("tier", ["sparse", "tiled"])
@@ -332,24 +268,12 @@ def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     solve = functools.partial(gwfast.gromov_wasserstein, x, y, epsilon=0.1, init=init)
     with pytest.raises(MemoryError, match=f"init must be .* in tier '{tier}'"):
         solve(tier=tier)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        assert solve(tier="dense", max_outer=2).coupling.form == "array"
+    assert solve(tier="dense", max_outer=2).coupling.form == "array"
 
 
-@pytest.mark.slow
-def test_races_lead_every_tier_to_the_same_optimum():
-    x, y, _ = sides(n=110, m=110)
-    results = [gwfast.gromov_wasserstein(x, y, tier=tier) for tier in TIERS]
-    for result in results:
-        np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=1e-3)
-        assert sum(row.fate == "won" for row in result.candidates) == 1
-
-
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("init", ["product", "auto"])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (2, 2), (3, 2), (3, 3)])
+@pairwise(
+    tier=TIERS, init=["product", "auto"], shape=[(1, 1), (1, 3), (3, 1), (2, 2), (3, 2)]
+)
 def test_few_points(tier, init, shape):
     n, m = shape
     x, y = PointCloud(cloud(n, 4, 1)), PointCloud(cloud(m, 3, 2), "sqeuclidean")
@@ -366,27 +290,21 @@ def test_few_points(tier, init, shape):
 # --- Limits of memory -----------------------------------------------------------------
 
 
-@pytest.fixture
-def peak():
-    """Most bytes that NumPy had at a time since, asked for by calling it."""
-    tracemalloc.start()
-    yield lambda: tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-
-
 @functools.cache
 def large():
     return PointCloud(cloud(2500, 8, 0)), PointCloud(cloud(2000, 8, 1))
 
 
-@pytest.mark.parametrize("tier", ["auto", *TIERS])
-@pytest.mark.parametrize("init", ["auto", "product", "random"])
-def test_too_little_memory_is_said_before_any_is_taken(tier, init, peak):
+@pairwise(tier=["auto", *TIERS], init=["auto", "product", "random"])
+def test_too_little_memory_is_said_before_any_is_taken(tier, init):
     x, y = large()
-    before = peak()
-    with pytest.raises(MemoryError, match=r"2500 x 2000 takes .*_limit is 0\.001"):
-        gwfast.gromov_wasserstein(x, y, tier=tier, init=init, memory_limit="1MB")
-    assert peak() - before < 2e6
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryError, match=r"2500 x 2000 takes .*_limit is 0\.001"):
+            gwfast.gromov_wasserstein(x, y, tier=tier, init=init, memory_limit="1MB")
+        assert tracemalloc.get_traced_memory()[1] < 2e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_auto_takes_what_fits():
@@ -394,31 +312,13 @@ def test_auto_takes_what_fits():
     takes = needs(QuadraticProblem(x, y), 1, races=False)
     came = []
     for limit in (1e12, (takes["dense"] + takes["tiled"]) / 2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-            result = gwfast.gromov_wasserstein(
-                x, y, epsilon=0.1, init="product", memory_limit=limit, max_outer=1,
-                max_inner=5, n_threads=1,
-            )  # fmt: skip
+        result = gwfast.gromov_wasserstein(
+            x, y, epsilon=0.1, init="product", memory_limit=limit, max_outer=1,
+            max_inner=5, n_threads=1,
+        )  # fmt: skip
         came.append(result.coupling.form)
     assert came[0] == "array"
     assert came[1] == ("factors" if takes["tiled"] < takes["dense"] else "array")
-
-
-@pytest.mark.parametrize("tier", TIERS)
-def test_solves_take_what_they_said(tier, peak):
-    x, y = large()
-    said = needs(QuadraticProblem(x, y), 2)[tier]
-    before = peak()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        gwfast.gromov_wasserstein(
-            x, y, epsilon=0.05, init="product", tier=tier, max_outer=2, max_inner=5,
-            n_threads=2,
-        )  # fmt: skip
-    assert peak() - before < 1.1 * said
-    if tier != "dense":
-        assert peak() - before < 4 * 2500 * 2000
 
 
 def test_plan_beyond_the_limit_of_its_solve_is_refused():
@@ -428,12 +328,10 @@ def test_plan_beyond_the_limit_of_its_solve_is_refused():
     problem = QuadraticProblem(x, y)
     if needs(problem, 1, races=False)["tiled"] > limit:
         pytest.skip("does not fit")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        result = gwfast.gromov_wasserstein(
-            x, y, epsilon=0.1, init="product", tier="tiled", max_outer=1, max_inner=5,
-            memory_limit=limit, n_threads=1,
-        )  # fmt: skip
+    result = gwfast.gromov_wasserstein(
+        x, y, epsilon=0.1, init="product", tier="tiled", max_outer=1, max_inner=5,
+        memory_limit=limit, n_threads=1,
+    )  # fmt: skip
     with pytest.raises(MemoryError, match="plan as an array of 2500 x 2000"):
         _ = result.plan
     assert result.coupling.topk(1).indices.shape == (2500, 1)
@@ -454,39 +352,32 @@ def test_other_costs_have_no_tiers(tier, kind):
 # --- Alignments -----------------------------------------------------------------------
 
 
-@functools.cache
-def aligned(tier):
-    x, y, where = rotated_pair(200, 6, 0, noise=0.02)
-    result = gwfast.align(
-        x, y, n_words=150, normalize=("unit",), tier=tier, epsilon=1e-3
-    )
-    return result, where
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tier", TIERS)
-def test_alignments_agree(tier):
-    result, _ = aligned(tier)
-    dense, _ = aligned("dense")
-    np.testing.assert_allclose(result.mapping, dense.mapping, atol=2e-3)
-    assert (result.match() == dense.match()).mean() > 0.98
-    for method in ("csls", "nn", "coupling"):
-        came, expected = (one.translate(method=method, k=3) for one in (result, dense))
-        assert came.indices.shape == expected.indices.shape
-        assert (came.indices[:, 0] == expected.indices[:, 0]).mean() > 0.98
-
-
-@pytest.mark.parametrize("tier", TIERS)
-def test_alignment_answers_from_its_coupling(tier):
-    result, _ = aligned(tier)
-    plan = result.plan
-    best = np.take_along_axis(plan, result.match()[:, None], axis=1)[:, 0]
-    np.testing.assert_array_equal(best, plan.max(axis=1))
-    some = result.translate([7, 0], method="coupling", k=4)
-    np.testing.assert_array_equal(some.scores, -np.sort(-plan[[7, 0]], axis=1)[:, :4])
-    x, y = result.source.rows[:150], result.target.rows[:150]
-    u, _, vt = np.linalg.svd(x.T.astype(np.float64) @ plan @ y)
-    np.testing.assert_allclose(result.mapping, u @ vt, atol=1e-3)
+def test_alignments_answer_from_their_coupling_and_agree():
+    x, y, _ = rotated_pair(200, 6, 0, noise=0.02)
+    dense = None
+    for tier in TIERS:
+        result = gwfast.align(
+            x, y, n_words=150, normalize=("unit",), tier=tier, epsilon=1e-3
+        )
+        dense = dense or result
+        plan = result.plan
+        best = np.take_along_axis(plan, result.match()[:, None], axis=1)[:, 0]
+        np.testing.assert_array_equal(best, plan.max(axis=1))
+        some = result.translate([7, 0], method="coupling", k=4)
+        np.testing.assert_array_equal(
+            some.scores, -np.sort(-plan[[7, 0]], axis=1)[:, :4]
+        )
+        left, right = result.source.rows[:150], result.target.rows[:150]
+        u, _, vt = np.linalg.svd(left.T.astype(np.float64) @ plan @ right)
+        np.testing.assert_allclose(result.mapping, u @ vt, atol=1e-3)
+        np.testing.assert_allclose(result.mapping, dense.mapping, atol=2e-3)
+        assert (result.match() == dense.match()).mean() > 0.98
+        for method in ("csls", "nn", "coupling"):
+            came, expected = (
+                one.translate(method=method, k=3).indices for one in (result, dense)
+            )
+            assert came.shape == expected.shape
+            assert (came[:, 0] == expected[:, 0]).mean() > 0.98
 
 
 def test_alignment_that_does_not_fit_is_refused():

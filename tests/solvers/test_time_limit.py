@@ -1,19 +1,11 @@
 """Solvers end when time is up, with a plan; and let go at Ctrl-C."""
 
-import signal
-import subprocess
-import sys
-import threading
-import time
-import warnings
-from pathlib import Path
-
 import numpy as np
 import pytest
 from helpers.deadlines import AfterLooks
 from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, random_cost, rotated_pair
-from helpers.processes import environment
+from helpers.processes import run_python
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
@@ -21,14 +13,7 @@ from gwfast.linear import sinkhorn_solver
 from gwfast.quadratic import matrix_products
 from gwfast.utils.deadline import Deadline
 
-# Seconds that an interpreter is given to do what takes it one, on a busy machine.
-PATIENCE = 60
-
-
-def quietly(function, *args, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        return function(*args, **options)
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
 
 def clouds(n=40, m=30):
@@ -40,39 +25,36 @@ COSTS = random_cost(24, 0), random_cost(20, 1)
 PROBLEM = QuadraticProblem(*COSTS)
 # So that a solve that no limit of time ends takes a second at most.
 FEW = dict(max_outer=4, max_inner=200)
+
+
+def solve(**options):
+    return gwfast.gromov_wasserstein(*COSTS, **options)
+
+
+PARTIAL = dict(marginals="partial", mass=0.6)
 CALLS = {
-    "race": lambda: gwfast.gromov_wasserstein(*COSTS, **FEW),
+    "race": lambda: solve(**FEW),
     "race of clouds": lambda: gwfast.gromov_wasserstein(*clouds()),
     "levels": lambda: gwfast.gromov_wasserstein(
         *(PointCloud(z) for z in rotated_pair(2000, 3, 0)[:2]), max_outer=2
     ),
-    "float64": lambda: gwfast.gromov_wasserstein(*COSTS, dtype="float64"),
+    "float64": lambda: solve(dtype="float64"),
     "stages": lambda: gwfast.gromov_wasserstein(
         *(distances(cloud(620, 3, k)) for k in (0, 1)),
         init="product",
         dtype="float64",
         max_outer=60,
     ),
-    "product": lambda: gwfast.gromov_wasserstein(*COSTS, init="product"),
-    "profile": lambda: gwfast.gromov_wasserstein(*COSTS, init="profile"),
+    "product": lambda: solve(init="product"),
+    "profile": lambda: solve(init="profile"),
     "tiled": lambda: gwfast.gromov_wasserstein(*clouds(), tier="tiled"),
-    "fused": lambda: gwfast.gromov_wasserstein(
-        *COSTS, linear_cost=random_cost(24, 3)[:, :20], alpha=0.3
-    ),
-    "semirelaxed": lambda: gwfast.gromov_wasserstein(
-        *COSTS, marginals="semirelaxed", **FEW
-    ),
-    "partial": lambda: gwfast.gromov_wasserstein(
-        *COSTS, marginals="partial", mass=0.6, **FEW
-    ),
-    "small epsilon": lambda: gwfast.gromov_wasserstein(
-        *COSTS, marginals="partial", mass=0.6, epsilon=1e-4, **FEW
-    ),
-    "cold": lambda: gwfast.gromov_wasserstein(
-        *COSTS, init="product", epsilon=1e-5, **FEW
-    ),
-    "ppa": lambda: gwfast.gromov_wasserstein(*COSTS, method="ppa", **FEW),
-    "bapg": lambda: gwfast.gromov_wasserstein(*COSTS, method="bapg", **FEW),
+    "fused": lambda: solve(linear_cost=random_cost(24, 3)[:, :20], alpha=0.3),
+    "semirelaxed": lambda: solve(marginals="semirelaxed", **FEW),
+    "partial": lambda: solve(**PARTIAL, **FEW),
+    "small epsilon": lambda: solve(epsilon=1e-4, **PARTIAL, **FEW),
+    "cold": lambda: solve(init="product", epsilon=1e-5, **FEW),
+    "ppa": lambda: solve(method="ppa", **FEW),
+    "bapg": lambda: solve(method="bapg", **FEW),
     "multistart": lambda: gwfast.multistart(PROBLEM, starts=2),
     "unpruned": lambda: gwfast.multistart(PROBLEM, starts=2, prune=False),
     "epsilons": lambda: gwfast.tune_epsilon(PROBLEM, epsilons=[0.1, 0.05]),
@@ -85,10 +67,10 @@ SLOW = {"levels", "stages"}
     "name",
     [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in CALLS],
 )
-@pytest.mark.parametrize("looks", mostly_slow([0, 1, 2, 4, 7, 20, 60, 200], fast=[7]))
+@pytest.mark.parametrize("looks", mostly_slow([0, 2, 7, 60], fast=[7]))
 def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
-    result = quietly(CALLS[name])
+    result = CALLS[name]()
     plan = result.plan.astype(np.float64)
     assert np.isfinite(plan).all() and plan.min() >= 0
     assert np.isfinite([result.gw_cost, result.reg_cost, result.epsilon]).all()
@@ -113,47 +95,32 @@ def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):
 def test_sinkhorn_keeps_the_columns_when_time_is_up(looks, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
     cost = np.random.default_rng(0).random((30, 40))
-    result = quietly(gwfast.sinkhorn, cost, epsilon=1e-3, tol=1e-6, max_iter=10**6)
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"\(time_limit\).*time_limit"):
+        result = gwfast.sinkhorn(cost, epsilon=1e-3, tol=1e-6, max_iter=10**6)
     assert result.status == "time_limit"
-    cols = result.plan.sum(axis=0, dtype=np.float64)
+    rows, cols = (result.plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
     np.testing.assert_allclose(cols, 1 / 40, rtol=1e-5)
-    rows = result.plan.sum(axis=1, dtype=np.float64)
     assert result.marginal_error == pytest.approx(np.abs(rows - 1 / 30).sum(), abs=1e-5)
 
 
-def test_sinkhorn_says_which_limit_it_was(monkeypatch):
-    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(3))
-    with pytest.warns(gwfast.ConvergenceWarning, match=r"\(time_limit\).*time_limit"):
-        gwfast.sinkhorn(COSTS[0], epsilon=1e-4, tol=1e-6)
-
-
-@pytest.mark.parametrize("name", mostly_slow(CALLS, fast=["race", "small epsilon"]))
+@pytest.mark.parametrize(
+    "name",
+    mostly_slow(
+        ["race", "small epsilon", "stages", "tiled", "fused", "bapg", "multistart"],
+        fast=["race", "small epsilon"],
+    ),
+)
 def test_what_is_not_in_time_does_not_change_a_bit(name, monkeypatch):
     """Neither a limit that is not reached nor calls of kernels that do less."""
-    expected = quietly(CALLS[name])
+    expected = CALLS[name]()
     after = Deadline.after
     monkeypatch.setattr(Deadline, "after", lambda time_limit: after(1000.0))
     monkeypatch.setattr(sinkhorn_solver, "LONGEST_CALL", 1e-12)
     monkeypatch.setattr(matrix_products, "MULTIPLICATIONS", 1500)
-    result = quietly(CALLS[name])
+    result = CALLS[name]()
     np.testing.assert_array_equal(result.plan, expected.plan)
     assert (result.gw_cost, result.n_inner) == (expected.gw_cost, expected.n_inner)
     assert result.status == expected.status
-
-
-def test_calls_of_large_kernels_have_few_passes(monkeypatch):
-    """However long the way to the next look at the scalings is."""
-    calls = []
-
-    def slowly(self, p, q, scalings, omega, max_iter, tol):
-        calls.append(max_iter)
-        time.sleep(2e-3 * max_iter)
-        return 1.0, max_iter
-
-    monkeypatch.setattr(sinkhorn_solver, "LONGEST_CALL", 5e-3)
-    monkeypatch.setattr("gwfast.linear.gibbs_kernel.StoredKernel.iterate", slowly)
-    quietly(gwfast.sinkhorn, COSTS[0], epsilon=0.5, max_iter=20)
-    assert max(calls[1:]) <= 2 and sum(calls) >= 20
 
 
 @pytest.mark.parametrize("looks", [0, 30, 10**9])
@@ -162,7 +129,7 @@ def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
     problems = [(random_cost(n, n), random_cost(n + 3, 1)) for n in (4, 9, 2, 12)]
     options = dict(init="product", n_threads=n_threads, max_outer=4, max_inner=50)
-    results = quietly(gwfast.gromov_wasserstein_batch, problems, **options)
+    results = gwfast.gromov_wasserstein_batch(problems, **options)
     assert [result.plan.shape for result in results] == [
         (4, 7), (9, 12), (2, 5), (12, 15),
     ]  # fmt: skip
@@ -171,7 +138,7 @@ def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
 
 
 LIMITED = {
-    "gromov_wasserstein": lambda **kw: gwfast.gromov_wasserstein(*COSTS, **kw),
+    "gromov_wasserstein": solve,
     "sinkhorn": lambda **kw: gwfast.sinkhorn(COSTS[0], epsilon=0.1, **kw),
     "gromov_wasserstein_batch": lambda **kw: gwfast.gromov_wasserstein_batch([], **kw),
     "multistart": lambda **kw: gwfast.multistart(PROBLEM, starts=1, **kw),
@@ -181,34 +148,11 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("name", LIMITED)
-@pytest.mark.parametrize(
-    "time_limit, error",
-    [
-        (0, ValueError),
-        (-1.0, ValueError),
-        (float("nan"), ValueError),
-        (float("inf"), ValueError),
-        ("1", TypeError),
-        (True, TypeError),
-    ],
-)
-def test_a_time_limit_is_a_positive_number(name, time_limit, error):
+@pytest.mark.parametrize("time_limit", [0, -1.0, np.nan, np.inf, "1", True])
+def test_a_time_limit_is_a_positive_number(name, time_limit):
+    error = TypeError if time_limit in ("1", True) else ValueError
     with pytest.raises(error, match="time_limit must be"):
         LIMITED[name](time_limit=time_limit)
-
-
-def test_epsilons_that_were_tried_are_kept(monkeypatch):
-    """The status tells that others were not."""
-    deadline = Deadline()
-    monkeypatch.setattr(Deadline, "after", lambda time_limit: deadline)
-
-    def key(result):
-        deadline.stop()
-        return result.gw_cost
-
-    result = quietly(gwfast.tune_epsilon, PROBLEM, epsilons=[0.1, 0.05], key=key)
-    assert result.epsilon == 0.1 and result.status == "time_limit"
-    assert result.n_outer > 1
 
 
 def test_refinement_ends_when_time_is_up(monkeypatch):
@@ -220,12 +164,12 @@ def test_refinement_ends_when_time_is_up(monkeypatch):
             deadline.stop()
 
     x, y = cloud(200, 5, 0), cloud(190, 5, 1)
-    result = quietly(gwfast.align, x, y, refine=50, max_outer=2, progress=progress)
+    result = gwfast.align(x, y, refine=50, max_outer=2, progress=progress)
     assert 0 < len(result.refinement) <= 2
 
 
 REAL = """
-import signal, sys, time, threading, warnings
+import os, signal, time, threading, warnings
 import numpy as np, gwfast
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -233,7 +177,7 @@ def costs(n):
     return gwfast.PointCloud(rng.standard_normal((n, 40)))
 def never(**options):
     return dict(tol=1e-300, marginal_tol=1e-300, max_outer=10**9, max_inner=10**9)
-cost = rng.random((3000, 3000))
+cost = rng.random((2000, 2000))
 calls = dict(
     sinkhorn=lambda **kw: gwfast.sinkhorn(
         cost, epsilon=1e-5, tol=1e-300, max_iter=10**9, **kw
@@ -251,61 +195,35 @@ calls = dict(
         [(cost[:300, :300], cost[300:600, :300])] * 99, n_threads=3, **never(), **kw
     ),
 )
-call = calls[sys.argv[1]]
 before = threading.active_count()
-"""
-LIMIT = """
-began = time.perf_counter()
-result = call(time_limit=1.0)
-seconds = time.perf_counter() - began
-# Small ones that come first end before.
-last = result[-1] if isinstance(result, list) else result
-assert last.status == "time_limit", last
-assert threading.active_count() == before
-print(seconds)
-"""
-INTERRUPT = """
 # What was started in the background ignores the signal, and so do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("ready", flush=True)
-try:
-    call()
-except KeyboardInterrupt:
-    assert threading.active_count() == before
-    print("interrupted", flush=True)
+for name, call in calls.items():
+    began = time.perf_counter()
+    result = call(time_limit=1.0)
+    assert time.perf_counter() - began < 20.0, name
+    # Small ones that come first end before.
+    last = result[-1] if isinstance(result, list) else result
+    assert last.status == "time_limit", (name, last)
+    assert threading.active_count() == before, name
+    if os.name == "nt":  # has no such signals
+        continue
+    timer = threading.Timer(0.7, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    began = time.perf_counter()
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    assert 0.5 < time.perf_counter() - began < 20.0, name
+    timer.join()
+    assert threading.active_count() == before, name
 """
 
 
-def started(code, name):
-    return subprocess.Popen(
-        [sys.executable, "-c", REAL + code, name],
-        env=environment(),
-        # Away from the source tree, see `run_python`.
-        cwd=Path(__file__).parent,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.parametrize("name", ["sinkhorn", "race", "tiled", "products", "batch"])
-def test_a_second_is_about_a_second(name):
-    with started(LIMIT, name) as process:
-        out, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert float(out) < 20.0
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
-@pytest.mark.parametrize("name", ["sinkhorn", "race", "tiled", "products", "batch"])
-def test_interrupts_are_heard_at_once(name):
-    with started(INTERRUPT, name) as process:
-        assert process.stdout.readline() == "ready\n"
-        threading.Event().wait(0.7)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE)
-    assert out == "interrupted\n" and process.returncode == 0
+def test_a_second_is_about_a_second_and_interrupts_are_heard_at_once():
+    """Each call would take for ever; on a busy machine all takes its time."""
+    done = run_python(REAL, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,11 +1,15 @@
 """`verify` accepts what solvers find, and catches whatever is wrong with a plan."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, masses, rotated_pair
-from helpers.variants import VARIANTS, P, Q, costs, masses_of
+from helpers.marks import pairwise
+from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
+from helpers.twins import half_gradient
+from helpers.variants import BETWEEN, VARIANTS, M, N, P, Q, costs, masses_of
+from scipy.optimize import linprog
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein, verify
@@ -30,8 +34,7 @@ def solved(**options):
     )
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("loss", ["square", "kl"])
+@pairwise(variant=VARIANTS, loss=["square", "kl"], dtype=["float32", "float64"])
 def test_all_holds_for_what_solvers_find(variant, loss, dtype):
     options = dict(VARIANTS[variant], loss=loss, dtype=dtype)
     problem, result = solved(**options)
@@ -113,23 +116,19 @@ def test_what_a_truncated_plan_lacks_is_measured():
     assert "truncation" in verify(problem, result).failed
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_entries_that_are_no_numbers_are_counted(bad):
+@pytest.mark.parametrize(
+    "name, bad, value",
+    [("not_finite", np.nan, 2), ("not_finite", -np.inf, 2), ("negative", -1e-6, 2e-6)],
+)
+def test_entries_that_are_no_numbers_or_negative_are_caught(name, bad, value):
     problem, result = solved()
     plan = result.plan.copy()
     plan[1, 2] = plan[3, 4] = bad
     found = verify(problem, plan, epsilon=0.05)
-    assert found.not_finite.value == 2 and not found.marginals.holds
-    assert "stationarity" in found.failed and "not_finite" in str(found)
-
-
-def test_negative_entries_are_caught():
-    problem, result = solved()
-    plan = result.plan.copy()
-    plan[1, 2] = -1e-6
-    found = verify(problem, plan, epsilon=0.05)
-    assert "negative" in found.failed
-    assert found.negative.value == pytest.approx(1e-6)
+    assert name in found.failed and name in str(found)
+    assert found.residuals[name].value == pytest.approx(value)
+    if name == "not_finite":
+        assert not found.marginals.holds and "stationarity" in found.failed
 
 
 def test_a_partial_plan_that_favors_points_is_caught():
@@ -142,8 +141,10 @@ def test_a_partial_plan_that_favors_points_is_caught():
     assert verify(problem, plan, epsilon=0.05).failed
 
 
-@pytest.mark.parametrize("tier", ["dense", "sparse", "tiled"])
-@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+@pytest.mark.parametrize(
+    "tier, metric",
+    [("dense", "sqeuclidean"), ("sparse", "cosine"), ("tiled", "sqeuclidean")],
+)
 def test_point_clouds_are_verified_in_blocks_of_rows(tier, metric, monkeypatch):
     x, y = (
         gwfast.PointCloud(side, metric)
@@ -163,34 +164,11 @@ def test_point_clouds_are_verified_in_blocks_of_rows(tier, metric, monkeypatch):
         assert blocks.residuals[name].value == pytest.approx(residual.value, abs=1e-9)
 
 
-def test_factors_and_matrices_of_point_clouds_give_the_same_costs():
-    x, y = (gwfast.PointCloud(side, "dot") for side in rotated_pair(30, 3, 1)[:2])
-    problem = QuadraticProblem(x, y)
-    features = [z.features.astype(np.float64) for z in (x, y)]
-    as_matrices = QuadraticProblem(
-        *(z.scale * f @ f.T for z, f in zip((x, y), features, strict=True))
-    )
-    plan = np.random.default_rng(0).random((30, 30))
-    found, other = (
-        exact.ExactLinearization(exact.costs_of(one, False), plan.__getitem__)
-        for one in (problem, as_matrices)
-    )
-    assert found.gw_cost == pytest.approx(other.gw_cost, rel=1e-12)
-    everything = slice(None)
-    np.testing.assert_allclose(found.cost(everything), other.cost(everything))
-
-
 def test_asymmetric_costs_have_the_mean_of_both_orientations(dtype):
     x, y = costs(symmetric=False)
     result = gromov_wasserstein(x, y, P, Q, epsilon=0.05, dtype=dtype)
     assert verify(QuadraticProblem(x, y, P, Q), result).holds
     assert "stationarity" in verify(QuadraticProblem(x, y.T, P, Q), result).failed
-
-
-def test_a_plan_that_did_not_converge_is_told_from_one_that_did():
-    problem, result = solved(max_outer=2)
-    assert result.status == "max_outer"
-    assert "stationarity" in verify(problem, result).failed
 
 
 def test_a_verification_reads_as_a_table():
@@ -200,6 +178,9 @@ def test_a_verification_reads_as_a_table():
     assert "all hold" in str(found) and "stationarity" in repr(found)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.mass = 0
+    early = solved(max_outer=2)[1]
+    assert early.status == "max_outer"
+    assert "stationarity" in verify(problem, early).failed
     wrong = verify(problem, result, epsilon=1.0)
     assert "not: stationarity" in str(wrong) and "exceeds" in str(wrong)
 
@@ -251,3 +232,149 @@ def test_rounding_of_the_costs_of_verify_itself_is_counted():
 def test_a_plan_without_mass_does_not_hold(epsilon):
     problem = QuadraticProblem(np.eye(3), np.eye(3))
     assert not verify(problem, np.zeros((3, 3)), epsilon=epsilon).holds
+
+
+SOME = dict(
+    p=np.where(np.arange(N) % 3, P, 0) / P[np.arange(N) % 3 > 0].sum(),
+    q=np.where(np.arange(M) % 4, Q, 0) / Q[np.arange(M) % 4 > 0].sum(),
+)
+KINDS = {
+    "balanced": dict(p=P, q=Q),
+    "semirelaxed": dict(p=P, marginals="semirelaxed"),
+    "partial": dict(p=P, q=Q, marginals="partial", mass=0.6),
+    "partial of all mass": dict(p=P, q=Q, marginals="partial"),
+    "uniform": {},
+    "without some points": SOME,
+    "partial without some points": dict(**SOME, marginals="partial", mass=0.7),
+}
+
+
+def every_kind(**axes):
+    losses = dict(loss=["square", "kl"], symmetric=[True, False])
+    return pairwise(kind=KINDS, **losses, **axes)
+
+
+def some_plan(problem):
+    """One of its marginals, that is no optimum."""
+    made = np.random.default_rng(5).standard_exponential(problem.shape)
+    return problem.rule.mend(made)
+
+
+def least(cost, problem):
+    """Of ``<cost, S>`` over plans of these marginals, by HiGHS."""
+    (n, m), rule = cost.shape, problem.rule
+    rows, cols = np.kron(np.eye(n), np.ones((1, m))), np.tile(np.eye(m), n)
+    if rule.takes_mass:
+        given = dict(A_ub=np.vstack([rows, cols]), b_ub=np.append(rule.p, rule.q))
+        given |= dict(A_eq=np.ones((1, n * m)), b_eq=[rule.mass])
+    elif not rule.takes_q:
+        given = dict(A_eq=rows, b_eq=rule.p)
+    else:
+        given = dict(A_eq=np.vstack([rows, cols]), b_eq=np.append(rule.p, rule.q))
+    return linprog(cost.ravel(), **given, method="highs-ds").fun
+
+
+@every_kind(fused=[False, True])
+def test_the_gap_of_any_plan_is_that_of_a_linear_program(kind, loss, symmetric, fused):
+    kind, options = KINDS[kind], {}
+    if fused:
+        options = dict(linear_cost=BETWEEN, alpha=0.3)
+    x, y = costs(symmetric)
+    problem = QuadraticProblem(x, y, **kind, loss=loss, **options)
+    plan = some_plan(problem)
+    found = verify(problem, plan, epsilon=0)
+    half = half_gradient(plan, x, y, loss, options.get("linear_cost"), 0.3)
+    gap = 2 * (np.vdot(half, plan) - least(half, problem))
+    assert gap > 0.01
+    assert found.stationarity.value * found.gw_cost == pytest.approx(gap, rel=1e-6)
+    assert found.failed == ("stationarity",)
+
+
+@every_kind()
+def test_all_holds_for_exact_plans(kind, loss, symmetric):
+    kind = KINDS[kind]
+    problem = QuadraticProblem(*costs(symmetric), **kind, loss=loss)
+    result = gromov_wasserstein(
+        *costs(symmetric), **kind, loss=loss, epsilon=0, init="product"
+    )
+    found = verify(problem, result)
+    assert found.holds or not result.converged, str(found)
+    assert found.failed in ((), ("stationarity",))
+    value = abs(found.gw_cost)
+    if result.converged:
+        assert found.stationarity.value * value == pytest.approx(result.gap, abs=1e-12)
+    assert found.epsilon == 0 and found.truncation.value == 0
+    for plan in (result.plan, result.coupling, result.sparse_plan.toarray()):
+        again = verify(problem, plan, epsilon=0)
+        assert again.stationarity == found.stationarity
+
+
+@functools.cache
+def exact_pair():
+    sides = random_cost(9, 1), random_cost(7, 2)
+    given = dict(p=masses(9, 1), q=masses(7, 2))
+    problem = QuadraticProblem(*sides, **given)
+    return problem, gromov_wasserstein(*sides, **given, epsilon=0)
+
+
+def test_every_perturbation_of_an_exact_plan_is_caught():
+    problem, result = exact_pair()
+    plan = result.plan
+    assert verify(problem, plan, epsilon=0).holds
+    product = np.multiply.outer(problem.p, problem.q)
+    mixed = 0.99 * plan + 0.01 * product
+    assert verify(problem, mixed, epsilon=0).failed == ("stationarity",)
+    more = verify(problem, 1.001 * plan, epsilon=0)
+    assert {"mass", "marginals"} <= {*more.failed}
+    swapped = plan.copy()
+    swapped[[0, 1]] = plan[[1, 0]]
+    assert verify(problem, swapped, epsilon=0).failed
+
+
+def test_plans_with_entropy_are_not_exact_and_the_other_way_round():
+    problem, result = exact_pair()
+    sides = problem.x.matrix, problem.y.matrix, problem.p, problem.q
+    entropic = gromov_wasserstein(*sides, epsilon=0.03, init="product")
+    assert "stationarity" in verify(problem, entropic, epsilon=0).failed
+    assert "stationarity" in verify(problem, result, epsilon=0.01).failed
+
+
+def test_a_looser_tolerance_is_that_of_the_gap():
+    x, y = (distances(cloud(n, 2, n)) for n in (20, 15))
+    problem = QuadraticProblem(x, y)
+    with pytest.warns(gwfast.ConvergenceWarning):
+        result = gromov_wasserstein(x, y, epsilon=0, init="product", max_outer=1)
+    value = verify(problem, result).stationarity.value
+    assert value > 1e-5
+    assert not verify(problem, result, tol=value / 1.001).holds
+    assert verify(problem, result, tol=1.001 * value).holds
+
+
+def test_a_plan_of_a_space_with_itself_holds():
+    """The objective is zero, and all is rounding."""
+    cost = distances(cloud(12, 2, 0))
+    problem = QuadraticProblem(cost, cost)
+    found = verify(problem, np.eye(12) / 12, epsilon=0)
+    assert found.holds, str(found)
+    order = np.random.default_rng(0).permutation(12)
+    wrong = verify(problem, np.eye(12)[order] / 12, epsilon=0)
+    assert wrong.failed == ("stationarity",)
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.5])
+def test_all_plans_of_constant_costs_hold(cost):
+    problem = QuadraticProblem(np.full((3, 3), cost), np.full((4, 4), cost))
+    assert verify(problem, some_plan(problem), epsilon=0).holds
+
+
+def test_what_has_no_meaning_or_does_not_fit_is_refused():
+    problem, result = exact_pair()
+    for method in ("ppa", "bapg"):
+        with pytest.raises(ValueError, match="method must be 'pgd' with epsilon=0"):
+            verify(problem, result, method=method)
+    assert verify(problem, result, method="pgd").holds
+    for epsilon in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="epsilon must be non-negative and finite"):
+            verify(problem, result, epsilon=epsilon)
+    with pytest.raises(MemoryError, match="verifying a plan of 9 x 7"):
+        verify(problem, result, memory_limit=100)
