@@ -30,7 +30,7 @@ from ..utils.progress import reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import STARTS, opened
-from .contestants import Standing, candidates_from_starts, hurried
+from .contestants import Standing, annealed_early, candidates_from_starts
 from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
@@ -279,19 +279,28 @@ def _best_of(problem, options, starts, prune):
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads, placement=options.placement)
-        schedule = hurried(options.epsilon.resolve(linearization))
+        schedule = annealed_early(options.epsilon.resolve(linearization))
 
         def report(event):
             text = f"epsilon {schedule.last:.3g}, {event.text}"
             report_progress(event._replace(text=text, done=0, total=1))
 
-        given = schedule, starts, report, deadline
+        saved, given = checkpoint.at(STARTS), (schedule, starts, report, deadline)
         try:
-            standing = _entered(linearization, checkpoint, given)
+            if saved is not None:
+                with checkpoint.restoring():
+                    standing = Standing.restored(linearization, saved)
+            else:
+                field = candidates_from_starts(linearization, *given)
+                checkpoint.stop_if(deadline.passed())
+                standing = Standing().with_field(field)
         except OutOfTime:
             result = unsolved(problem, options)
         else:
-            standing = _finished(standing, prune, limits, report, checkpoint)
+            if prune:
+                most = limits.max_outer - 1, limits.before(UPDATES)
+                standing = successive_halving(standing, *most, report, checkpoint)
+            standing = finish(standing, limits, None, report, checkpoint, prune=prune)
             best, untried = standing.left[0].solution, ("more starts",)
             result = conclude(best, is_tie(standing), limits, untried)
             candidates = Candidates(standing.records())
@@ -299,25 +308,6 @@ def _best_of(problem, options, starts, prune):
     seconds = checkpoint.seconds + time.perf_counter() - began
     result = with_term_ratio(problem, result)
     return dataclasses.replace(result, labels=problem.labels, seconds=seconds)
-
-
-def _entered(linearization, checkpoint, given):
-    """The `Standing` of a checkpoint, or of new contestants."""
-    saved, (*_, deadline) = checkpoint.at(STARTS), given
-    if saved is not None:
-        with checkpoint.restoring():
-            return Standing.restored(linearization, saved)
-    field = candidates_from_starts(linearization, *given)
-    checkpoint.stop_if(deadline.passed())
-    return Standing.at_start(field)
-
-
-def _finished(standing, prune, limits, report, checkpoint):
-    """The `Standing` at the end."""
-    if prune:
-        most = limits.max_outer - 1, limits.before(UPDATES)
-        standing = successive_halving(standing, *most, report, checkpoint)
-    return finish(standing, limits, None, report, checkpoint, prune=prune)
 
 
 def _as_starts(starts, problem, seed):

@@ -98,8 +98,8 @@ def test_one_random_start_races_over_eigenvectors_unless_more_are_asked_for(
 def test_who_is_far_behind_leaves_the_race_over_eigenvectors(smooth_races, monkeypatch):
     x, y = cloud(120, 3, 0), cloud(120, 3, 1)
 
-    def dropped(behind):
-        monkeypatch.setattr(race, "BEHIND", behind)
+    def dropped(excess):
+        monkeypatch.setattr(race, "MAX_EXCESS", excess)
         result = gwfast.gromov_wasserstein(distances(x), distances(y))
         rows = [row for row in result.candidates if row.n_outer == race.MEET_AT[-1]]
         return [row.start for row in rows if row.fate == "dropped in round 1"]
