@@ -17,7 +17,7 @@ from ..results.candidates import Candidate
 from ..results.status import Status
 from ..utils.deadline import NEVER, OutOfTime
 from ..utils.progress import ProgressEvent
-from .checkpoint import NOT_KEPT, STARTS
+from .checkpoint import STARTS
 from .starts import Shared, shared_profiles, start_plan
 
 # Outer iterations within which annealing ends, before the first comparison of
@@ -197,9 +197,10 @@ class Standing:
         checkpoint.stop_if(one.is_late)
         return self.replacing(k, one)
 
-    def advance_each(self, limits, checkpoint=NOT_KEPT, announce=None, final=False):
-        """The standing after all left have run to the limits in turn, each announced by
-        ``announce(k, one)``. When time is up those without an iteration are dropped.
+    def advance_each(self, limits, most, checkpoint, announce=None, final=False):
+        """The standing after all left, in turn and announced by ``announce(k, one)``,
+        have run to the limits and `most` outer iterations, which may be none. When time
+        is up those without an iteration are dropped.
 
         A `final` run marks those that settle. Its limits are tighter than those before,
         under which others may have stopped.
@@ -210,10 +211,11 @@ class Standing:
                 skipped.append(one.with_outcome(SKIPPED))
                 continue
             moving = one.outcome != SETTLED if final else one.is_moving
-            if not standing.is_late and moving and one.n_outer < limits.max_outer:
+            if not standing.is_late and moving and one.n_outer < most:
                 if announce is not None:
                     announce(k, one)
-                standing = standing.advance(k, limits, checkpoint)
+                far = dataclasses.replace(limits, max_outer=most)
+                standing = standing.advance(k, far, checkpoint)
                 if final and not standing.left[k].is_moving:
                     one = standing.left[k].with_outcome(SETTLED)
                     standing = standing.replacing(k, one)

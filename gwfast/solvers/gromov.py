@@ -6,7 +6,6 @@ import dataclasses
 import time
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
@@ -33,13 +32,12 @@ from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
-from .product_plan import with_term_ratio
+from .product_plan import completed, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
-from .stages import UPDATES, descend, go_on, near
+from .stages import UPDATES, descend, go_on, warm_start_limits
 from .starts import Given, Product, as_start
-from .unsolved import unsolved
 
 
 @knows_pot_names(QUADRATIC)
@@ -285,73 +283,74 @@ default="balanced"
 
 def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
-    began, precision = time.perf_counter(), options.precision
+    began = time.perf_counter()
     if options.is_exact:
-        return _solve_exact(problem, options, began)
+        check_exact(problem, options)
+        start, limit = _start_of(problem, options), check_memory(problem, options)
+    else:
+        start, options = _prepared(problem, options)
+        limit = options.memory_limit
+    with single_threaded_blas(), reporting(options.progress) as report:
+        try:
+            if options.is_exact:
+                result = solve_exact(problem, start, options, report, solve)
+            else:
+                result = _solve(problem, start, options, report)
+        except OutOfTime:
+            result = unsolved(problem, options)
+    result = dataclasses.replace(result, coupling=result.coupling.with_limit(limit))
+    seconds = options.checkpoint.seconds + time.perf_counter() - began
+    return completed(problem, result, seconds)
+
+
+def _prepared(problem, options):
+    """The start, None for a race, and the options with what depends on the problem:
+    the method, the memory limit, the tier and the checkpoint.
+    """
+    precision = options.precision
     method = as_method(options.method, problem, precision)
-    # Workers only take plain problems of point clouds, and what belongs to these.
-    shared = problem.is_plain and is_factored(problem, method)
-    placement = options.placement if shared else None
+    # A placement takes plain problems of point clouds only.
+    plain = problem.is_plain and is_factored(problem, method)
+    placement = options.placement if plain else None
     options = dataclasses.replace(options, method=method, placement=placement)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
     kind = dict(method=method, itemsize=precision.itemsize, placement=placement)
     if start is None and not problem.is_balanced:
-        # The balanced problem is solved beside it, where there is room for that.
+        # A race solves the balanced problem, too, if there is room for both.
         if min(needs(problem, threads, **kind).values()) > limit:
             start = Product()
-    kind["races"] = start is None
-    tier = choose(problem, options.tier, limit, threads, **kind)
-    # On other workers, or on more of them, a solve goes on.
+    tier = choose(problem, options.tier, limit, threads, races=start is None, **kind)
+    # A solve goes on from its checkpoint on other workers, or on more of them.
     placed = options.is_placed(problem)
     parts = dict(init=start, method=method, tier=tier, placement=placed)
     checkpoint = opened(problem, options, **parts)
-    options = dataclasses.replace(
-        options, memory_limit=limit, tier=tier, checkpoint=checkpoint
-    )
-    with single_threaded_blas(), reporting(options.progress) as report:
-        if not checkpoint.is_new:
-            report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
-        try:
-            result = _solve(problem, start, options, report)
-        except OutOfTime:
-            result = unsolved(problem, options)
-    return dataclasses.replace(
-        with_term_ratio(problem, result),
-        coupling=result.coupling.with_limit(limit),
-        labels=problem.labels,
-        seconds=checkpoint.seconds + time.perf_counter() - began,
-    )
+    chosen = dict(memory_limit=limit, tier=tier, checkpoint=checkpoint)
+    return start, dataclasses.replace(options, **chosen)
 
 
-def _solve_exact(problem, options, began):
-    """`solve` where there is no regularization."""
-    check_exact(problem, options)
-    start, limit = _start_of(problem, options), check_memory(problem, options)
-    with single_threaded_blas(), reporting(options.progress) as report:
-        try:
-            result = solve_exact(problem, start, options, report, solve)
-        except OutOfTime:
-            options = dataclasses.replace(options, method=PGD)
-            result = unsolved(problem, options)
-            result = dataclasses.replace(result, method="cg", gap=np.inf)
-    coupling = result.coupling.with_limit(limit)
-    result, seconds = with_term_ratio(problem, result), time.perf_counter() - began
-    return dataclasses.replace(
-        result, coupling=coupling, labels=problem.labels, seconds=seconds
-    )
+def _start_of(problem, options):
+    """The start; None for a race of the default starts."""
+    init = options.init
+    if isinstance(init, str) and init == "auto":
+        if options.method in (PGD, PGD.name):
+            return None
+        init = "product"
+    dtype = options.precision.dtype
+    return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
 
 
 def _solve(problem, start, options, report):
     """The `GWResult` from a start, or from the best of a race."""
+    if not options.checkpoint.is_new:
+        report(ProgressEvent("solve", f"going on from {options.checkpoint.path}"))
     options.limits.deadline.check()
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
-        untried = _untried(problem, options)
-        result = conclude(solution, tie, options.limits, untried)
+        result = conclude(solution, tie, options.limits)
         result = dataclasses.replace(result, candidates=candidates)
         result = second_look(problem, solution, result, options, report)
-        return doubted(problem, result, untried)
+        return doubted(problem, result)
     whole = options.tier == "dense" and not options.is_placed(problem)
     if not whole and not isinstance(start, Product | Given):
         where = f"in tier {options.tier!r}" if options.tier != "dense" else "there"
@@ -365,42 +364,27 @@ def _solve(problem, start, options, report):
         solution = winner.solution
     else:
         solution = descend(problem, start, options)
-    return conclude(solution, False, options.limits, _untried(problem, options, start))
+    searches = options.method is PGD
+    untried = 'init="auto"' if searches else "method='pgd', which searches"
+    return conclude(solution, False, options.limits, [untried])
 
 
 def _has_levels(problem, options):
-    """Whether the coarse levels of a race are worth it for one start: iterations on
-    more points cost more, and fewer are left of them. (Spanish and French, 7000 words:
-    5 known pairs take 10.4 s of one thread so, 13.9 s on all points at once.)
+    """Whether seeds begin on the coarse levels of a race: iterations on all points cost
+    more, and fewer are left of them. (Spanish and French, 7000 words: from 5 known
+    pairs 10.4 s of one thread with coarse levels, 13.9 s without.)
     """
     if options.method is not PGD or not (problem.is_balanced and is_factored(problem)):
         return False
     kind = dict(placement=options.placement)
-    room = needs(problem, options.threads(problem), **kind)[options.tier]
-    return bool(level_sizes(problem, options.tier)) and room <= options.memory_limit
-
-
-def _untried(problem, options, start=None):
-    """What else there is to begin with; no start is the race of them."""
-    if start is None:
-        return ()
-    others = 'init="auto"', "method='pgd', which searches"
-    return others[options.method is not PGD :][:1]
-
-
-def _start_of(problem, options):
-    """None where the default starts are to race."""
-    init = options.init
-    if isinstance(init, str) and init == "auto":
-        if options.method in (PGD, PGD.name):
-            return None
-        init = "product"
-    dtype = options.precision.dtype
-    return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
+    size = needs(problem, options.threads(problem), **kind)[options.tier]
+    return bool(level_sizes(problem, options.tier)) and size <= options.memory_limit
 
 
 def _race(problem, options, report):
-    """`search`, which is in float32, and what float64 adds to it."""
+    """`search`, and in float64 the descent from the winner of a search in float32; the
+    solution, `is_tie` and the `Candidates`.
+    """
     if options.precision is SINGLE or not problem.is_balanced:
         winner, *others = search(problem, options, report)
         return winner.solution, *others
@@ -410,7 +394,8 @@ def _race(problem, options, report):
             tried = Candidates(restored_candidates(saved["tried"]))
             others = bool(saved["tie"]), tried
         return go_on(None, None, problem, options, others), *others
-    rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
+    limits = warm_start_limits(options.limits)
+    rough = dataclasses.replace(options, limits=limits, callback=None)
     further = UPDATES * work(problem, itemsize=options.precision.itemsize)
     winner, *others = search(problem, rough, report, further)
     started = winner.solution, winner.loop.epsilons

@@ -35,12 +35,11 @@ from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
 from .options import InitLike, SolveOptions
-from .product_plan import with_term_ratio
+from .product_plan import completed, unsolved
 from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
 from .starts import as_start, default_starts
 from .sweep import sweep
-from .unsolved import unsolved
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
 FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
@@ -306,8 +305,7 @@ def _best_of(problem, options, starts, prune):
             candidates = Candidates(standing.records())
             result = dataclasses.replace(result, candidates=candidates)
     seconds = checkpoint.seconds + time.perf_counter() - began
-    result = with_term_ratio(problem, result)
-    return dataclasses.replace(result, labels=problem.labels, seconds=seconds)
+    return completed(problem, result, seconds)
 
 
 def _as_starts(starts, problem, seed):

@@ -365,8 +365,7 @@ def successive_halving(
             text = f"round {number}: candidate {k + 1} of {n_left}"
             report(ProgressEvent("round", text, k + 1))
 
-        far = dataclasses.replace(race, max_outer=most)
-        standing = standing.advance_each(far, checkpoint, announce)
+        standing = standing.advance_each(race, most, checkpoint, announce)
         left, dropped = _distinct(sorted(standing.left, key=_rank))
         if standing.is_late:
             dropped += [one.with_outcome(SKIPPED) for one in left[1:]]
@@ -390,8 +389,7 @@ def _meet(standing, limits, most, checkpoint, is_smooth):
     for early in MEET_AT[standing.n_met :]:
         if early >= most or len(standing.left) == 1:
             continue
-        far = dataclasses.replace(limits.within(ROUGH), max_outer=early)
-        standing = standing.advance_each(far, checkpoint)
+        standing = standing.advance_each(limits.within(ROUGH), early, checkpoint)
         if not standing.is_late:
             near = dict(nearness=NEAR_STATE, same_cost=np.inf)
             distinct, dropped = _distinct(sorted(standing.left, key=_rank), **near)
@@ -444,8 +442,8 @@ def _settle_all(standing, limits, report, checkpoint, prune):
         while longest < max(one.n_outer for one in standing.left):
             longest *= 2
         most = min(longest, max_outer)
-        far = dataclasses.replace(limits, max_outer=most)
-        standing = standing.advance_each(far, checkpoint, announce, final=True)
+        kind = dict(announce=announce, final=True)
+        standing = standing.advance_each(limits, most, checkpoint, **kind)
         is_over = most == max_outer or standing.is_late
         if is_over or min(standing.left, key=_rank).outcome == SETTLED:
             return standing
