@@ -1,4 +1,4 @@
-"""The public solver for costs of one's own."""
+"""The public solver of one problem."""
 
 from __future__ import annotations
 
@@ -74,17 +74,17 @@ def gromov_wasserstein(
     """Gromov-Wasserstein plan between two spaces, entropic or exact.
 
     Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
-    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. (The 2 is
-    there because `epsilon` belongs to the linear problems, see its entry.) The problem
-    is not convex, and which optimum is found depends on the start: by default several
-    starts race, and the lowest objective wins.
+    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``; the factor 2
+    makes `epsilon` that of the linear problems. The problem is not convex, and the
+    optimum that is found depends on the start: by default several starts race, and the
+    lowest objective wins.
 
     Parameters
     ----------
     cost_x : array-like of shape (n, n), PointCloud, graph, or QuadraticProblem
         Costs (distances or similarities) within the first space, symmetric or not, of
-        any type of number; large ones of float16, float32 or float64 are read as they
-        came, also from a file (`numpy.memmap`). Prefer a `PointCloud` wherever its
+        any type of number; large matrices of float16, float32 or float64 are not
+        copied, also from a file (`numpy.memmap`). Prefer a `PointCloud` wherever its
         metrics apply: with the squared loss the costs are never formed. Both sides must
         be of one kind, distances or similarities (``metric="cosine"`` is a similarity).
         A SciPy sparse matrix or a graph of networkx is a graph whose entries are the
@@ -154,19 +154,18 @@ default="balanced"
         Where to start. "auto": product, profile and random plans race on at most 1500
         points a side, those with most mass, and the best goes on to all points. For
         matrices of costs of more than 600 points the race is on their leading
-        eigenvectors, if they are symmetric and these make up most of them, else on 750
+        eigenvectors, if the costs are symmetric and mostly made of these, else on 750
         points. For small problems (10,000 entries) the best of some exact plans is
-        among the starts. If the race of two point clouds is not sure, starts from
-        coarse clusters race as well, for at most three clusterings. With other
-        marginals than "balanced" the product plan races with the best plan of the
-        balanced problem of the same costs. The search needs no known matches, and
-        `GWResult.candidates` shows what was tried. It is made for
-        ``method="pgd"`` only; the other methods start from "product". "product": ``p
-        q'``. "profile": points with similarly distributed costs, see `Profile`.
-        "random": one random plan with these marginals. "exact": the best of some exact
-        plans. A `Profile`. `Seeds`: a few correspondences, without a race; for two
-        large point clouds they begin on as few points as the race does, their own
-        points among these. An array: a plan (non-negative, scaled to mass one).
+        among the starts. If the race of two point clouds with balanced marginals is not
+        sure, starts from at most three coarse clusterings race as well. With other
+        marginals the product plan races with the best plan of the balanced problem of
+        the same costs. The search needs no known matches; `GWResult.candidates` lists
+        the starts. Methods other than "pgd" start from "product". "product": ``p q'``.
+        "profile": points with similarly distributed costs, see `Profile`. "random": one
+        random plan with these marginals. "exact": the best of some exact plans. A
+        `Profile`. `Seeds`: a few known pairs, without a race; for two large point
+        clouds they begin on as few points as the race, their own among these. An array:
+        a plan (non-negative, scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
@@ -181,9 +180,9 @@ default="balanced"
         Largest L1 error of the marginals at which the solver stops.
     time_limit : float or None, default=None
         Seconds after which the solver returns its best plan of all points so far, with
-        `status` "time_limit". If there was no time for any, that is the product plan
-        (`GWResult.n_outer` is 0). The solver finishes the operation that it has begun,
-        such as copying matrices of 10,000 points, before it looks at the time.
+        `status` "time_limit"; without time for one, the product plan
+        (`GWResult.n_outer` is 0). An operation that has begun, such as copying matrices
+        of 10,000 points, is finished first.
     n_threads : int or None, default=None
         None is one thread a core, or fewer if the problem is too small for them.
     memory_limit : float, str or None, default=None
@@ -192,28 +191,28 @@ default="balanced"
     tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
         How the kernel of two point clouds is kept. "dense": in one n x m float32
         buffer. "sparse": truncated, once the plan is concentrated; the plan then lacks
-        at most `GWResult.left_out` of any row or column. "tiled": never more than some
-        rows; every iteration makes it anew from its factors. "auto" is the first of
-        these that `memory_limit` allows. Other costs are always "dense".
+        at most `GWResult.left_out` of any row or column. "tiled": a few rows at a time,
+        made anew in every iteration. "auto" is the first of these that `memory_limit`
+        allows. Other costs are always "dense".
     seed : int, default=0
         Seed of the random starts.
     n_starts : int or None, default=None
-        Number of random starts that ``init="auto"`` tries beside the others; None
-        chooses it by the size, and is one if leading eigenvectors race. Any number is
-        tried as far as `time_limit` allows. If `epsilon` is 0, a number also leaves out
-        the search with entropy: beside the random plans only the product plan and a
-        profile are tried, and one start of 50 points takes half a millisecond.
+        Number of random starts that ``init="auto"`` tries beside the others, as far as
+        `time_limit` allows; None chooses it by the size, and is one if the race is on
+        leading eigenvectors. If `epsilon` is 0, a number also leaves out the search
+        with entropy: beside the random plans only the product plan and a profile are
+        tried, and one start of 50 points takes half a millisecond.
     checkpoint : path-like or None, default=None
         A file that keeps the state of the solve. If a solve was killed, the same call
-        goes on from there, and ends at the same optimum within the tolerances, not at
-        the same bits. The file is written after outer iterations, as often as takes 5 %
-        of the time, whole or not at all, without pickles. Its size is the plan's memory
-        for dense costs (of each start that is left, during the race), far less for
-        point clouds. It stays when the solve has ended: the same call then repeats the
-        last iterations only. A file that can't be written is a warning, and the solve
-        goes on. A file of another problem, of other options (except `time_limit`, which
-        counts in each call, `n_threads`, `memory_limit`, `callback` and `progress`) or
-        of another version of gwfast is a ValueError.
+        goes on from there, to the same optimum within the tolerances, not to the same
+        bits. The file is written after outer iterations, as often as takes 5 % of the
+        time, whole or not at all, without pickles. Its size is the plan's memory for
+        dense costs (of each start that is left, during the race), far less for point
+        clouds. It stays when the solve has ended: the same call then repeats the last
+        iterations only. If the file can't be written, the solve warns and goes on. A
+        file of another problem, of other options (except `time_limit`, which counts in
+        each call, `n_threads`, `memory_limit`, `callback` and `progress`) or of another
+        version of gwfast is a ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
         (with ``init="auto"``, after each that follows the race); if it returns true,

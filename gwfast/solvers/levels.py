@@ -26,7 +26,7 @@ from .starts import QUANTILES, default_starts
 RACE_POINTS, RACE_POINTS_DENSE, RACE_POINTS_SMOOTH = 1500, 750, 1000
 # Largest factor between the points a side of one level and the next, and the factor up
 # to which a level is so close to the next that it is not worth its linearization.
-GROWTH, CLOSE = 3.5, 1.2
+GROWTH, MIN_GROWTH = 3.5, 1.2
 # Most candidates on the level after the first, fresh starts included, and on later
 # levels.
 SECOND_LEVEL_STATES, LATER_STATES = 4, 2
@@ -40,7 +40,7 @@ def level_sizes(problem, tier, *, is_smooth=False):
     largest, sizes = max(problem.shape), [RACE_POINTS_SMOOTH if is_smooth else first]
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
-    smaller = [size for size in sizes if size * CLOSE < largest]
+    smaller = [size for size in sizes if size * MIN_GROWTH < largest]
     # Most starts are made as arrays, so that only a dense level can race.
     return smaller or ([] if tier == "dense" else [largest])
 
@@ -66,7 +66,7 @@ def _dense_race(problem, n_threads, itemsize, shape, smooth):
     """
     sized = functools.partial(nbytes, problem, "dense", n_threads)
     n, m = shape
-    largest = CLOSE * (RACE_POINTS_SMOOTH if smooth else RACE_POINTS_DENSE)
+    largest = MIN_GROWTH * (RACE_POINTS_SMOOTH if smooth else RACE_POINTS_DENSE)
     few = [min(size, largest) for size in shape]
     if smooth:
         # A kernel, and the eigenvectors in several forms.
@@ -115,7 +115,7 @@ def needs(
         first = needs(balanced, n_threads, scale=scale)["dense"]
     elif is_factored(problem, method):
         # A kernel and a start of the first level, profiles and scratch.
-        n, m = (min(size, CLOSE * RACE_POINTS) for size in shape)
+        n, m = (min(size, MIN_GROWTH * RACE_POINTS) for size in shape)
         scratch = min(SCRATCH_BYTES, 8 * max(n, m) ** 2)
         first = 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
     else:
