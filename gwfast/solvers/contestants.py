@@ -20,12 +20,6 @@ from ..utils.progress import ProgressEvent
 from .checkpoint import STARTS
 from .starts import Shared, shared_profiles, start_plan
 
-# Outer iterations within which annealing ends, before the first comparison of
-# candidates.
-ANNEALING_STEPS = 7
-# Limits of the one iteration whose plan a candidate takes to other costs; the number of
-# iterations is set there.
-NEXT = Limits(max_outer=1, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # Outcomes, besides the fates of `Candidate`: still racing, and settled within the last
 # limits before the winner is known. SKIPPED is a fate.
 AHEAD, SETTLED, SKIPPED = "ahead", "at the end", "out of time"
@@ -265,7 +259,7 @@ def promote(coarse, linearization, schedule, at, *, alone=False):
             (coarse.loop.potentials, *at),
         )
     # The state of the eigenvectors is none of the costs: one more plan is made of it.
-    one = coarse.advance(dataclasses.replace(NEXT, max_outer=coarse.n_outer + 1))
+    one = coarse.advance(Limits(coarse.n_outer + 1, 1000, tol=1e-3, marginal_tol=1e-3))
     began, fork = time.perf_counter(), linearization.fork()
     plan, potentials, shape = one.solution.coupling.toarray(), None, fork.problem.shape
     if plan.shape == shape:
@@ -279,8 +273,10 @@ def promote(coarse, linearization, schedule, at, *, alone=False):
 
 
 def annealed_early(schedule):
-    """The schedule, so steep that it ends before candidates are compared."""
-    factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)
+    """The schedule, so steep that it ends within seven iterations, before candidates
+    are compared.
+    """
+    factor = (schedule.last / schedule.first) ** (1.0 / 7)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 

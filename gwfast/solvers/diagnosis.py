@@ -29,9 +29,6 @@ MAX_MISSED = 0.5
 # are the first reason for a plan that matches nothing: no plan makes such costs alike.
 OTHER_SCALE = 10.0
 SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
-# The last outer iterations; if half of them or more ended at max_inner, so says the
-# advice.
-LOOKED_AT = 20
 INNER_ADVICE = (
     "; linear problems ended at max_inner, so first a larger max_inner, epsilon or "
     "marginal_tol"
@@ -44,7 +41,7 @@ def conclude(solution, tie, limits, untried=()):
     """
     status, advice = _diagnose(solution, tie, untried)
     if status == Status.MAX_OUTER:
-        last = solution.history[-LOOKED_AT:]
+        last = solution.history[-20:]
         if 2 * sum(step.n_inner >= limits.max_inner for step in last) >= len(last):
             advice += INNER_ADVICE
     return solution.result(status=status, advice=advice)

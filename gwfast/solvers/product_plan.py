@@ -25,8 +25,6 @@ from ..utils.precision import SINGLE
 # of 6 and 84 % at 0.6, but 61 % at 61 and 34 % at 1/160, where the smaller term hardly
 # counts.
 MAX_RATIO = 30.0
-# Relative rounding in float64 of the objective where all costs are equal.
-ROUNDING = 1e-13
 
 
 def unsolved(problem, options):
@@ -134,7 +132,8 @@ def _quadratic(problem):
     own = _mean(x, p, loss.f1) + _mean(y, q, loss.f2)
     common = _mean(x, p, loss.h1) * _mean(y, q, loss.h2) / problem.mass**2
     value = float(own - common)
-    return value if abs(value) > ROUNDING * abs(common) else 0.0
+    # If all costs are equal, what is left is rounding.
+    return value if abs(value) > 1e-13 * abs(common) else 0.0
 
 
 def _mean(cost, masses, function):

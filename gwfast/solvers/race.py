@@ -74,10 +74,6 @@ ROUGH = Limits(
 # (graphs of 600 to 1000 words, distances, geodesics; two epsilons) the candidate that
 # leads to the lowest optimum is at most 7 % above.
 MAX_EXCESS = 0.1
-# Relative size of a state's deviation from the product plan's that may be rounding.
-MIN_STATE = 1e-5
-# Entries of all states up to which deviations are kept while states are compared.
-KEPT_ENTRIES = 1 << 20
 # Relative difference of objectives below which two optima are a tie at the end (TIE),
 # and below which neither candidate is dropped during the race (CLOSE), for at most
 # MAX_CLOSE candidates.
@@ -460,7 +456,8 @@ def _distinct(ranked, nearness=SAME_STATE, same_cost=SAME_COST):
     those on the way to that of a better one.
     """
     kept, same, deviation = [], [], _deviation
-    if sum(one.loop.linearization.state.size for one in ranked) <= KEPT_ENTRIES:
+    # Deviations of small states are kept while these are compared.
+    if sum(one.loop.linearization.state.size for one in ranked) <= 1 << 20:
         deviation = functools.cache(_deviation)
     for one in ranked:
         for other in kept:
@@ -498,4 +495,5 @@ def same_state(one, other, nearness=SAME_STATE, deviation=_deviation):
     """
     (one, length), (other, other_length) = deviation(one), deviation(other)
     size = max(length, other_length)
-    return size <= MIN_STATE or np.linalg.norm(one - other) / size < nearness
+    # Smaller deviations from the product plan may be rounding.
+    return size <= 1e-5 or np.linalg.norm(one - other) / size < nearness

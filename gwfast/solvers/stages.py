@@ -27,8 +27,6 @@ MIN_FLOAT32_ENTRIES = 1 << 16
 UPDATES = 3
 # Seconds by which an iteration may end too late rather than not be made.
 GRACE = 0.5
-# Least limit of outer iterations with which there are warm starts.
-MIN_OUTER = 50
 
 
 def descend(problem, start, options):
@@ -101,7 +99,7 @@ def _warm_starts(problem, linearization, epsilons, options):
         is_factored(problem, options.method)
         or options.method is not PGD
         or epsilons.last < SINGLE.min_epsilon * linearization.cost_scale
-        or options.limits.max_outer < MIN_OUTER
+        or options.limits.max_outer < 50
     ):
         return
     updates = UPDATES * work(problem, itemsize=options.precision.itemsize)

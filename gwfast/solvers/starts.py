@@ -43,8 +43,6 @@ WIDTH, WIDE, MIN_WIDTH = 0.02, 0.05, 1e-4
 # leads to the lowest optimum at up to six times the noise of 0.02; on Japanese and
 # English 0.1 does, but not 0.2.
 ROOT_WIDTHS = 0.1, 0.2
-# Eigenvalues in float32 that are rounding, as a fraction of the largest.
-ROUNDED = 4 * float(np.finfo(np.float32).eps)
 # Entries that the plans of random starts have together, and limits of their number. On
 # large problems a random start costs as much as any other; graphs of a few hundred
 # points have many optima.
@@ -439,8 +437,9 @@ def _root_factors(geometry, n_threads):
         values, vectors = leading_span(geometry, n_threads).centered()
     else:
         values, vectors = _centered_eigh(geometry)
-    # The root of an eigenvalue that is rounding is not small.
-    values[np.abs(values) <= ROUNDED * np.abs(values).max()] = 0.0
+    # Eigenvalues that are rounding in float32 have roots that are not small.
+    sizes = np.abs(values)
+    values[sizes <= 4 * np.finfo(np.float32).eps * sizes.max()] = 0.0
     roots = np.sign(values) * np.sqrt(np.abs(values))
     return vectors * roots, vectors, 1.0
 
