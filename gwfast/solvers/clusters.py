@@ -26,7 +26,7 @@ FEW, MANY, MIN_POINTS = 30, 200, 8
 N_TRIED, AT_ONCE, N_LEFT = 1000, 50, 40
 # Outer iterations between few clusters and between many, and Sinkhorn iterations in
 # each; the multiple of epsilon that the former begin with, and the factor lowering it.
-N_OUTER, N_FURTHER, N_INNER, HOT, QUICKLY = 25, 10, 10, 3.0, 0.85
+N_OUTER_FEW, N_OUTER_MANY, N_INNER, FIRST_EPSILON, COOLING = 25, 10, 10, 3.0, 0.85
 # The best plans that are compared with one another, and the relative distance of states
 # from which on two plans differ.
 N_COMPARED, SAME = 500, 0.3
@@ -78,12 +78,12 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     made = []
     for _ in range(N_TRIED // AT_ONCE):
         deadline.check()
-        made.append(few.descended(few.random(rng, AT_ONCE), N_OUTER, HOT))
+        made.append(few.descended(few.random(rng, AT_ONCE), N_OUTER_FEW, FIRST_EPSILON))
     plans = many.aggregated(few.distinct(np.concatenate(made), N_LEFT), few)
     made = []
     for part in np.array_split(plans, len(plans)):
         deadline.check()
-        made.append(many.descended(part, N_FURTHER))
+        made.append(many.descended(part, N_OUTER_MANY))
     density = many.distinct(np.concatenate(made), most) / many.product
     groups = many.x.groups, many.y.groups
     return [
@@ -175,13 +175,13 @@ class _Coarse(NamedTuple):
             plans = counts @ plans if axis == 0 else plans @ counts.T
         return plans
 
-    def descended(self, plans, n_outer, hot=1.0):
-        """The plans after so many outer iterations, from `hot` times epsilon on."""
+    def descended(self, plans, n_outer, first_epsilon=1.0):
+        """The plans after so many iterations, which begin with a multiple of epsilon."""
         p, q = self.x.masses[:, None], self.y.masses[None, :]
         f, g = 0.0, np.zeros((len(plans), 1, q.size), np.float32)
         for step in range(n_outer):
             kernel = self.x.costs @ plans @ self.y.costs
-            now = self.epsilon * max(1.0, hot * QUICKLY**step)
+            now = self.epsilon * max(1.0, first_epsilon * COOLING**step)
             kernel *= np.float32(2.0 / now)
             if step == 0:
                 f = -kernel.max(axis=2, keepdims=True)

@@ -55,7 +55,7 @@ RACE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 COARSE = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 # Limits of the descents that lead from a finished race to the next level. The first
 # iterations there move plans by 10 to 20 %, which undoes a finer convergence.
-PASSING = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-2, marginal_tol=1e-3)
+PROMOTION = Limits(max_outer=ROUNDS[-1], max_inner=1000, tol=1e-2, marginal_tol=1e-3)
 # Relative differences of states and of objectives below which two candidates are on the
 # way to the same optimum. States of mirror images differ by 0.5 to 1.4.
 SAME_STATE, SAME_COST = 0.3, 0.05
@@ -83,7 +83,7 @@ TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
 MAX_FIELD = 64
 # Fraction of a level's points from which on a sure race on the coarser level needs no
 # fresh starts: fewer points may have other optima.
-MOST = 0.5
+SURE_FRACTION = 0.5
 WON = "won"
 
 
@@ -240,7 +240,7 @@ class _Level:
         full = 8.0 * n * m > self.options.memory_limit
         if n_raced >= max(n, m) or (full and self.options.is_placed(self.part)):
             return False
-        if n_raced < MOST * max(n, m) or len(before.left) > 1:
+        if n_raced < SURE_FRACTION * max(n, m) or len(before.left) > 1:
             return True
         rows, winner = before.records(), before.left[0].label
         return not is_sure(
@@ -310,12 +310,12 @@ class OfBalanced(Start):
 
 def _settled(standing, limits, checkpoint):
     """The `Standing` after those left have converged enough for the next level."""
-    passing = dataclasses.replace(limits.within(PASSING), max_outer=PASSING.max_outer)
+    far = dataclasses.replace(limits.within(PROMOTION), max_outer=PROMOTION.max_outer)
     for k, one in enumerate(standing.left):
         # After a restart some may have got there already.
         if one.outcome == AHEAD:
             if one.is_moving and not one.is_late:
-                standing = standing.advance(k, passing, checkpoint)
+                standing = standing.advance(k, far, checkpoint)
             standing = standing.replacing(k, standing.left[k].with_outcome("went on"))
     return standing
 
@@ -352,7 +352,7 @@ def successive_halving(
         standing = dataclasses.replace(standing, round=number)
         most = min(ROUNDS[number - 1], max_outer)
         if number == 1 and not keep_all_in_first_round:
-            standing = _meet(standing, limits, most, checkpoint, is_smooth)
+            standing = _drop_early(standing, limits, most, checkpoint, is_smooth)
         n_left = len(standing.left)
         if n_left == 1:
             break
@@ -378,7 +378,7 @@ def successive_halving(
     return dataclasses.replace(standing, round=len(ROUNDS) + 1)
 
 
-def _meet(standing, limits, most, checkpoint, is_smooth):
+def _drop_early(standing, limits, most, checkpoint, is_smooth):
     """The `Standing` after the early comparisons of states, those before iteration
     `most`, without candidates near a better one or too far above the best.
     """

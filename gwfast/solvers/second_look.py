@@ -39,7 +39,7 @@ MAX_COMPARED = 200
 # Starts from clusters are annealed: the first epsilon, as a multiple of the last one,
 # and the factor that lowers it. The profiles of digits lead to the lowest optimum only
 # with annealing.
-HOT, SLOWLY = 3.0, 0.95
+FIRST_EPSILON, COOLING = 3.0, 0.95
 WENT_ON, LOST = "went on", "lost"
 
 
@@ -99,7 +99,7 @@ def _best_of_clusterings(best, linearization, epsilon, options, report):
     and a `Candidate` of each that was tried.
     """
     limits, tried = options.limits, []
-    schedule = Schedule(epsilon, HOT * epsilon, SLOWLY)
+    schedule = Schedule(epsilon, FIRST_EPSILON * epsilon, COOLING)
     far = limits.within(dataclasses.replace(RACE, max_outer=MAX_COMPARED))
     for seed in range(options.seed, options.seed + N_CLUSTERINGS):
         report(ProgressEvent("start", f"clusters {seed}", seed - options.seed))

@@ -157,7 +157,7 @@ def test_fresh_starts_join_unless_most_points_had_a_sure_race(small_races, monke
         return {row.start for row in result.candidates if "fresh" in row.start}
 
     assert fresh(False) and not fresh(True)
-    monkeypatch.setattr(race, "MOST", 0.9)  # 80 points of 120 are not
+    monkeypatch.setattr(race, "SURE_FRACTION", 0.9)  # 80 points of 120 are not
     assert fresh(True)
 
 
