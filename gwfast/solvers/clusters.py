@@ -176,7 +176,7 @@ class _Coarse(NamedTuple):
         return plans
 
     def descended(self, plans, n_outer, first_epsilon=1.0):
-        """The plans after so many iterations, which begin with a multiple of epsilon."""
+        """The plans after so many iterations, begun with a multiple of epsilon."""
         p, q = self.x.masses[:, None], self.y.masses[None, :]
         f, g = 0.0, np.zeros((len(plans), 1, q.size), np.float32)
         for step in range(n_outer):
