@@ -101,15 +101,15 @@ def gromov_wasserstein(
     q : array-like of shape (m,) or None, default=None
     epsilon : float, str or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
-        linearized cost, *half* the gradient of the objective. POT passes the whole
-        gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
-        product plan; other fractions are a text such as "2%", or an `Epsilon`, which
-        also anneals. 0 is the exact problem, by conditional gradient (Vayer et al.,
-        ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol` bounds the
-        gap of Frank and Wolfe as a fraction of the objective (`GWResult.gap`), and
+        linearized cost, *half* the gradient of the objective (POT passes the whole
+        gradient, so its epsilon is twice this one). "auto" is 1.75 % of the objective
+        of the product plan; other fractions are a text such as "2%", or an `Epsilon`,
+        which also anneals. 0 is the exact problem, by conditional gradient (Vayer et
+        al., ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol`
+        bounds the Frank-Wolfe gap as a fraction of the objective (`GWResult.gap`), and
         ``init="auto"`` is the best of several descents, one of them from the plan of
-        ``epsilon="auto"``: it takes up to one and a half times as long as that, and
-        never ends above where that leads.
+        ``epsilon="auto"``, above which it never ends; it takes up to one and a half
+        times as long as that plan.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m), CrossCost or None, default=None

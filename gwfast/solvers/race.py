@@ -258,8 +258,6 @@ class _Level:
                 limits=limits,
                 report=self.report,
                 checkpoint=self.options.checkpoint,
-                # Fresh starts have to catch up with promoted candidates.
-                keep_all_in_first_round=self.number == 1,
                 is_smooth=self.is_smooth,
             )
             entered = len(standing.left) + len(standing.ended)
@@ -336,22 +334,22 @@ def successive_halving(
     report,
     checkpoint=NOT_KEPT,
     *,
-    keep_all_in_first_round=False,
     is_smooth=False,
 ):
     """The `Standing` after all rounds, those left in the order of their `gw_cost`: one,
     or different ones whose objectives are nearly equal. When time is up only the best
     is left.
 
-    With `keep_all_in_first_round` that round drops only candidates on the way to
-    another's optimum. A race on leading eigenvectors, `is_smooth`, has rougher
-    tolerances.
+    On the second level, where fresh starts have to catch up with promoted candidates,
+    the first round drops only candidates on the way to another's optimum. A race on
+    leading eigenvectors, `is_smooth`, has rougher tolerances.
     """
     race = limits.within(COARSE if is_smooth else RACE)
     for number in range(standing.round, len(ROUNDS) + 1):
         standing = dataclasses.replace(standing, round=number)
         most = min(ROUNDS[number - 1], max_outer)
-        if number == 1 and not keep_all_in_first_round:
+        catching_up = standing.level == 1 and number == 1
+        if number == 1 and not catching_up:
             standing = _drop_early(standing, limits, most, checkpoint, is_smooth)
         n_left = len(standing.left)
         if n_left == 1:
@@ -368,7 +366,7 @@ def successive_halving(
             standing = standing.dropping(left[:1], dropped)
             break
         keep = min(sum(as_good(one, left[0], CLOSE) for one in left), MAX_CLOSE)
-        if keep_all_in_first_round and number == 1:
+        if catching_up:
             keep = len(left)
         elif number < len(ROUNDS):
             keep = max(keep, len(left) // 2)
