@@ -167,7 +167,9 @@ class Standing:
         return [candidate for _, candidate in sorted([*left, *self.ended])]
 
     def with_field(self, field):
-        """The standing before the first round of a race of those left and a field."""
+        """The standing before the first round of a race of the contestants left and of
+        a field.
+        """
         entered = len(self.left) + len(self.ended)
         new = [
             dataclasses.replace(one, number=k) for k, one in enumerate(field, entered)
@@ -175,7 +177,7 @@ class Standing:
         return dataclasses.replace(self, round=1, n_met=0, left=[*self.left, *new])
 
     def replacing(self, k, one):
-        """The standing with another in place of number k of those left."""
+        """The standing with another contestant as number k of `left`."""
         left = [*self.left[:k], one, *self.left[k + 1 :]]
         return dataclasses.replace(self, left=left)
 
@@ -185,19 +187,20 @@ class Standing:
         return dataclasses.replace(self, left=left, ended=self.ended + dropped)
 
     def advance(self, k, limits, checkpoint, callback=None):
-        """The standing after number k of those left has run to the limits."""
+        """The standing after contestant k of `left` has run to the limits."""
         save = checkpoint.saver(STARTS, self.export)
         one = self.left[k].advance(limits, save, callback)
         checkpoint.stop_if(one.is_late)
         return self.replacing(k, one)
 
     def advance_each(self, limits, most, checkpoint, announce=None, final=False):
-        """The standing after all left, in turn and announced by ``announce(k, one)``,
-        have run to the limits and `most` outer iterations, which may be none. When time
-        is up those without an iteration are dropped.
+        """The standing after all contestants left have run, in turn, to the limits and
+        `most` outer iterations, which may be none; each is announced by
+        ``announce(k, one)``. When time is up, contestants without an iteration are
+        dropped.
 
-        A `final` run marks those that settle. Its limits are tighter than those before,
-        under which others may have stopped.
+        A `final` run marks the contestants that settle within its limits; under rougher
+        limits before they may have stopped moving already.
         """
         standing, left, skipped = self, [], []
         for k, one in enumerate(self.left):
@@ -245,9 +248,9 @@ def candidates_from_starts(
 
 
 def promote(coarse, linearization, schedule, at, *, alone=False):
-    """The contestant on a finer level: on more points, among which those of the coarse
-    level are `at`, or on the costs whose leading eigenvectors it raced on. If it is
-    `alone`, no other candidate needs the buffer, and it may keep its plan there.
+    """The contestant on a finer level: on more points, among which the coarse points
+    are `at`, or on the costs whose leading eigenvectors the coarse level has. A
+    contestant that is `alone` may keep its plan in the common buffer.
     """
     before, schedule = coarse.loop.linearization, Schedule(schedule.last, schedule.last)
     if not is_factored(before.problem) or is_factored(linearization.problem):
@@ -258,7 +261,7 @@ def promote(coarse, linearization, schedule, at, *, alone=False):
             lambda fork: fork.start_from(before, *at),
             (coarse.loop.potentials, *at),
         )
-    # The state of the eigenvectors is none of the costs: one more plan is made of it.
+    # One more iteration makes a plan: a low-rank problem's state is a small matrix.
     one = coarse.advance(Limits(coarse.n_outer + 1, 1000, tol=1e-3, marginal_tol=1e-3))
     began, fork = time.perf_counter(), linearization.fork()
     plan, potentials, shape = one.solution.coupling.toarray(), None, fork.problem.shape

@@ -49,8 +49,8 @@ def conclude(solution, tie, limits, untried=()):
 
 def doubted(problem, result):
     """The result of a race, "uncertain" if the winner of a balanced problem may not be
-    the lowest optimum. An unsure tie, of optima that one start each led to, is of a
-    rugged problem rather than of a symmetric one.
+    the lowest optimum. An unsure tie means a rugged problem, with one start to each
+    optimum, rather than a symmetric one.
     """
     settled = result.status in (Status.CONVERGED, Status.TIE)
     if not (problem.is_balanced and settled) or is_sure(result.candidates):

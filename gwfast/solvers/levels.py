@@ -46,9 +46,9 @@ def level_sizes(problem, tier, *, is_smooth=False):
 
 
 def points_first(geometry, masses, order):
-    """All points, those first that coarse levels should have: in the order "given", or
-    those with most mass. Points of equal mass are sorted by their mean squared costs,
-    which do not depend on the order of rows, and spread evenly over these.
+    """All points in the order in which coarse levels take them: the order "given", or
+    the largest masses first. Points of equal mass are spread evenly over the range of
+    their mean squared costs, which do not depend on the order of rows.
     """
     if order == "given":
         return np.argsort(masses == 0, kind="stable")
@@ -74,7 +74,7 @@ def _dense_race(problem, n_threads, itemsize, shape, smooth):
     else:
         n_starts = len(default_starts([int(size) or 1 for size in few], 0))
         first, below = (sized(shape=few, n_states=k) for k in (n_starts, LATER_STATES))
-    # Profiles, and up to four float64 matrices a side for those of square roots.
+    # Profiles, and up to four float64 matrices a side for profiles of square roots.
     first += 8 * 6 * QUANTILES * (n + m) + 8 * 4 * max(few) ** 2
     # Only the winner goes on in float64.
     last = sized(shape=shape, itemsize=itemsize)

@@ -214,8 +214,8 @@ class _Level:
         return candidates_from_starts(*costs, starts, self.report, deadline, profiles)
 
     def promoted(self, before, inside, may_refresh):
-        """The `Standing` of those left on the level before, whose rows are `inside`,
-        and of fresh starts unless they are not needed.
+        """The `Standing` of the candidates left on the level before, whose rows are
+        `inside`, and of fresh starts if these are needed.
         """
         at = [np.searchsorted(*pair) for pair in zip(self.rows, inside, strict=True)]
         left = before.left[:1] if before.is_late else before.left
@@ -307,7 +307,7 @@ class OfBalanced(Start):
 
 
 def _settled(standing, limits, checkpoint):
-    """The `Standing` after those left have converged enough for the next level."""
+    """The `Standing` when the candidates left are ready for the next level."""
     far = dataclasses.replace(limits.within(PROMOTION), max_outer=PROMOTION.max_outer)
     for k, one in enumerate(standing.left):
         # After a restart some may have got there already.
@@ -320,7 +320,7 @@ def _settled(standing, limits, checkpoint):
 
 def check_time(one, problem, limits):
     """Raise OutOfTime unless there is time for an iteration of the problem, estimated
-    from the contestant's iterations of a part of it.
+    from the contestant's iterations on fewer points.
     """
     part = one.loop.linearization.problem
     seconds = one.loop.update_seconds * work(problem) / work(part)
@@ -336,9 +336,9 @@ def successive_halving(
     *,
     is_smooth=False,
 ):
-    """The `Standing` after all rounds, those left in the order of their `gw_cost`: one,
-    or different ones whose objectives are nearly equal. When time is up only the best
-    is left.
+    """The `Standing` after all rounds, with one candidate left, or several of nearly
+    equal objectives in other optima, the best first. When time is up only the best is
+    left.
 
     On the second level, where fresh starts have to catch up with promoted candidates,
     the first round drops only candidates on the way to another's optimum. A race on
@@ -377,8 +377,8 @@ def successive_halving(
 
 
 def _drop_early(standing, limits, most, checkpoint, is_smooth):
-    """The `Standing` after the early comparisons of states, those before iteration
-    `most`, without candidates near a better one or too far above the best.
+    """The `Standing` after the early comparisons of states, as far as they come before
+    iteration `most`, without candidates near a better one or too far above the best.
     """
     for early in MEET_AT[standing.n_met :]:
         if early >= most or len(standing.left) == 1:
@@ -450,8 +450,8 @@ def is_tie(standing):
 
 
 def _distinct(ranked, nearness=SAME_STATE, same_cost=SAME_COST):
-    """Of contestants, the best first: those on the way to an optimum of their own, and
-    those on the way to that of a better one.
+    """Splits contestants, the best first, by whether the optimum they are on the way to
+    is one of their own or that of a better contestant.
     """
     kept, same, deviation = [], [], _deviation
     # Deviations of small states are kept while these are compared.
@@ -474,7 +474,7 @@ def _rank(one):
 
 
 def as_good(one, best, fraction):
-    """Whether the objective exceeds that of the best by at most a fraction of it."""
+    """Whether an objective exceeds the best one by at most this fraction of it."""
     rounding = 1e-6 * best.loop.linearization.magnitude
     if one is best or fraction == np.inf:
         return True

@@ -127,7 +127,7 @@ def _best_of_clusterings(best, linearization, epsilon, options, report):
         if same:
             break
         best = one if lower else best
-    # Only the last of those that were the best so far goes on.
+    # Of all contestants that were the best for a time, only the last goes on.
     return best, [
         row._replace(fate=LOST)
         if row.fate == WENT_ON and row.start != best.label

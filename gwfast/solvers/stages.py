@@ -19,7 +19,7 @@ from .starts import Shared, start_plan
 # Limits of the low-rank warm start: smaller changes of the plan are below the error of
 # the eigenvectors.
 LOW_RANK_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=0.005, marginal_tol=0.01)
-# Limits of the float32 warm start, and entries of a float64 plan from which on it pays.
+# Limits of the float32 warm start, and the least entries of a float64 plan for one.
 FLOAT32_LIMITS = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 MIN_FLOAT32_ENTRIES = 1 << 16
 # Time of the first plan of a problem after a warm start, in updates: the objective at
@@ -74,8 +74,8 @@ def _warm_started(problem, linearization, epsilons, plan, options):
 
 
 def warm_start_limits(limits, first=FLOAT32_LIMITS, after=0.0):
-    """The limits `first`, within those of the solve, of which the last iteration and
-    the time of so many updates are left for the problem itself.
+    """The limits `first` of a warm start, within the limits of the solve, less its last
+    iteration and the time of `after` updates.
     """
     most = max(limits.max_outer - 1, 1)
     return limits.within(dataclasses.replace(first, max_outer=most)).before(after)

@@ -4,7 +4,7 @@ where the descent begins.
 A start is a small class with one method, ``plan(problem, n_threads)``, which returns a
 float32 plan, or None for the product plan. Its marginals may be rough: the first
 iteration of a descent meets them. Starts of this package are subclasses of `Start`; a
-caller may ask for those with a `name` by that name.
+start with a `name` may be asked for by its name.
 """
 
 import dataclasses
