@@ -13,16 +13,8 @@ CLEAR = 0.2
 
 
 def is_sure(candidates):
-    """Whether the winner of a race need not be doubted.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-
-    Returns
-    -------
-    bool
-        False also where nothing raced, or nothing has won.
+    """Whether the winner among a race's candidates need not be doubted; False also if
+    nothing raced, or nothing has won.
     """
     won = [row for row in candidates if row.fate == "won"]
     if not won:

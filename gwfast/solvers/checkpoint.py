@@ -36,25 +36,10 @@ PAIRS = "pairs"
 
 
 class Checkpoint:
-    """The file in which one solve keeps its state.
-
-    Parameters
-    ----------
-    path : Path or None
-        None keeps nothing.
-    identity : dict of str
-        Digests of all that the result depends on, by name.
-
-    Attributes
-    ----------
-    path : Path or None
-    seconds : float
-        Spent on the solve before it went on from the file.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or of another solve.
+    """The file in which one solve keeps its state, where `path` is not None, and the
+    seconds that the solve took before it went on from the file. The `identity` has
+    digests, by name, of all that the result depends on. ValueError if the file is
+    damaged, or of another solve.
     """
 
     def __init__(self, path, identity):

@@ -36,15 +36,9 @@ LEAST, TINY = -60.0, 1e-30
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Clusters(Start):
-    """A plan between clusters of both sides, spread evenly over their points.
-
-    Attributes
-    ----------
-    label : str
-    groups : tuple of ndarray
-        The number of the cluster of each point, of both sides.
-    density : (k, l) float32 ndarray
-        The plan, divided by the masses of clusters.
+    """A plan between clusters of both sides, spread evenly over their points: the
+    cluster of each point of either side, and the plan (k, l) in float32, divided by the
+    masses of the clusters.
     """
 
     label: str

@@ -110,21 +110,10 @@ class Contestant:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing:
-    """How a race stands on one level.
-
-    Attributes
-    ----------
-    level : int
-    candidates : list of Candidate
-        Those of coarser levels.
-    round : int
-        The current round, from 1.
-    n_met : int
-        Early comparisons of states that were made in the first round.
-    left : list of Contestant
-        Those that still race.
-    ended : list of tuple
-        Number in the field and `Candidate` of each that was dropped.
+    """How a race stands on one level: a `Candidate` of each on coarser levels, the
+    round, from 1, the number of early comparisons of states made in the first round,
+    the contestants that still race, and of each that was dropped its number in the
+    field and its `Candidate`.
     """
 
     level: int = 0

@@ -328,13 +328,7 @@ def check_time(one, problem, limits):
 
 
 def successive_halving(
-    standing,
-    max_outer,
-    limits,
-    report,
-    checkpoint=NOT_KEPT,
-    *,
-    is_smooth=False,
+    standing, max_outer, limits, report, checkpoint=NOT_KEPT, *, is_smooth=False
 ):
     """The `Standing` after all rounds, with one candidate left, or several of nearly
     equal objectives in other optima, the best first. When time is up only the best is

@@ -57,16 +57,9 @@ class MakesPlan(Protocol):
 
 
 class Shared(NamedTuple):
-    """What several starts of a problem share.
-
-    Attributes
-    ----------
-    profiles : callable or None
-        `shared_profiles` of the problem.
-    scratch : callable or None
-        Returns a float32 matrix (n, m) to make the plan in.
-    deadline : Deadline
-        After it OutOfTime may be raised.
+    """What several starts of a problem share: its `shared_profiles`, a function that
+    returns a float32 matrix (n, m) to make the plan in, and the deadline, after which
+    OutOfTime may be raised.
     """
 
     profiles: Callable[[bool], Any] | None = None
