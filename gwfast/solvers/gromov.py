@@ -30,7 +30,7 @@ from .checkpoint import DESCENT, opened
 from .contestants import restored_candidates
 from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
-from .levels import choose, level_sizes, needs
+from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
 from .product_plan import completed, unsolved
 from .race import search
@@ -375,9 +375,8 @@ def _has_levels(problem, options):
     """
     if options.method is not PGD or not (problem.is_balanced and is_factored(problem)):
         return False
-    kind = dict(placement=options.placement)
-    size = needs(problem, options.threads(problem), **kind)[options.tier]
-    return bool(level_sizes(problem, options.tier)) and size <= options.memory_limit
+    has_sizes = bool(level_sizes(problem, options.tier))
+    return has_sizes and fits(problem, options, options.tier)
 
 
 def _race(problem, options, report):

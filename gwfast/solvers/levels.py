@@ -45,19 +45,23 @@ def level_sizes(problem, tier, *, is_smooth=False):
     return smaller or ([] if tier == "dense" else [largest])
 
 
-def points_first(geometry, masses, order):
-    """All points in the order in which coarse levels take them: the order "given", or
-    the largest masses first. Points of equal mass are spread evenly over the range of
-    their mean squared costs, which do not depend on the order of rows.
+def points_first(problem, order):
+    """For each side all points in the order in which coarse levels take them: the order
+    "given", or the largest masses first. Points of equal mass are spread evenly over
+    the range of their mean squared costs, which do not depend on the order of rows.
     """
-    if order == "given":
-        return np.argsort(masses == 0, kind="stable")
-    ranked = np.argsort(geometry.square_times(masses), kind="stable")
-    # However many multiples of the golden ratio there are, modulo one they fill the
-    # unit interval evenly.
-    golden = (np.sqrt(5.0) - 1.0) / 2.0
-    ranked = ranked[np.argsort(np.arange(geometry.n) * golden % 1.0, kind="stable")]
-    return ranked[np.argsort(-masses[ranked], kind="stable")]
+    made = []
+    for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
+        if order == "given":
+            made.append(np.argsort(masses == 0, kind="stable"))
+            continue
+        ranked = np.argsort(geometry.square_times(masses), kind="stable")
+        # However many multiples of the golden ratio there are, modulo one they fill the
+        # unit interval evenly.
+        golden = np.arange(geometry.n) * ((np.sqrt(5.0) - 1.0) / 2.0)
+        ranked = ranked[np.argsort(golden % 1.0, kind="stable")]
+        made.append(ranked[np.argsort(-masses[ranked], kind="stable")])
+    return made
 
 
 def _dense_race(problem, n_threads, itemsize, shape, smooth):
@@ -122,6 +126,15 @@ def needs(
         smooth = smooth and has_low_rank(problem, shape)
         return {"dense": _dense_race(problem, n_threads, itemsize, shape, smooth)}
     return {tier: size + first for tier, size in takes.items()}
+
+
+def fits(problem, options, tier="dense", times=1, **kind):
+    """Whether so many solves at a time are within the memory limit of the options;
+    `kind` are options of `needs`.
+    """
+    kind["placement"] = options.placement
+    size = needs(problem, options.threads(problem), **kind)[tier]
+    return times * size <= options.memory_limit
 
 
 def choose(problem, tier, limit, n_threads, **kind):

@@ -32,7 +32,7 @@ from .contestants import (
     candidates_from_starts,
     promote,
 )
-from .levels import SECOND_LEVEL_STATES, choose, level_sizes, needs, points_first
+from .levels import SECOND_LEVEL_STATES, choose, fits, level_sizes, points_first
 from .stages import GRACE, UPDATES
 from .starts import (
     ALONE,
@@ -99,8 +99,7 @@ def search(problem, options, report, further=0.0, seeds=None):
     """
     limits, standing, inside = options.limits, None, None
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
-    sides = (problem.x, problem.p), (problem.y, problem.q)
-    orders = [points_first(*side, options.order) for side in sides]
+    orders = points_first(problem, options.order)
     if seeds is not None:
         orders = seeds.first(orders)
     source, sizes = _levels(problem, options)
@@ -110,8 +109,10 @@ def search(problem, options, report, further=0.0, seeds=None):
         is_last, late = size is None, standing is not None and standing.is_late
         rows = [np.sort(every[:size]) for every in orders]
         part = problem if is_last else source.take(*rows)
-        if number > 0 and not is_last and (late or not _fits(part, options)):
-            continue
+        if number > 0 and not is_last:
+            kind = dict(races=False, n_states=SECOND_LEVEL_STATES)
+            if late or not fits(part, options, **kind):
+                continue
         if late:
             check_time(standing.left[0], problem, limits)
         level = _Level(number, problem, part, rows, is_last, options, report)
@@ -157,13 +158,6 @@ def _levels(problem, options):
         given = options.tier, options.memory_limit, options.threads(problem)
         choose(problem, *given, itemsize=options.precision.itemsize, smooth=False)
     return problem, [*level_sizes(problem, options.tier), None]
-
-
-def _fits(part, options):
-    """Whether a level of this part of the problem is within the memory limit."""
-    kind = dict(n_states=SECOND_LEVEL_STATES, placement=options.placement)
-    size = needs(part, options.threads(part), races=False, **kind)["dense"]
-    return size <= options.memory_limit
 
 
 class _Level:

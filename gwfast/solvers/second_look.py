@@ -18,7 +18,7 @@ from .agreement import is_sure
 from .clusters import cluster_starts
 from .contestants import Contestant, Standing, candidates_from_starts, promote
 from .diagnosis import conclude
-from .levels import level_sizes, needs, points_first
+from .levels import fits, level_sizes, points_first
 from .race import (
     RACE,
     TIE,
@@ -49,8 +49,7 @@ def has_room(problem, options):
         return False
     if options.is_placed(problem):
         return False
-    once = needs(problem, options.threads(problem), races=False)["dense"]
-    return 2 * once <= options.memory_limit
+    return fits(problem, options, times=2, races=False)
 
 
 def without_winner(candidates):
@@ -63,15 +62,15 @@ def second_look(problem, solution, result, options, report):
     of its winner, or one from clusters. Only an unsure race of two point clouds under
     given marginals has a second look.
     """
-    suits = problem.is_balanced and is_factored(problem) and has_room(problem, options)
     ended = result.status in (Status.STOPPED, Status.TIME_LIMIT)
-    wanted = options.mechanisms.second_look and not is_sure(result.candidates)
-    if ended or not (wanted and suits):
+    wanted = options.mechanisms.second_look and problem.is_balanced
+    if ended or not (wanted and is_factored(problem)) or is_sure(result.candidates):
+        return result
+    if not has_room(problem, options):
         return result
     # As many points as the first level of a race has.
     size = [*level_sizes(problem, options.tier), max(problem.shape)][0]
-    sides = (problem.x, problem.p), (problem.y, problem.q)
-    rows = [np.sort(points_first(*side, options.order)[:size]) for side in sides]
+    rows = [np.sort(order[:size]) for order in points_first(problem, options.order)]
     part = problem.take(*rows)
     kind = dict(mechanisms=options.mechanisms)
     linearization = linearize(part, options.threads(part), **kind)

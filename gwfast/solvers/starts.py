@@ -468,14 +468,19 @@ def _row_quantiles(left, right, weights, deadline):
     weights = weights[columns] / weights[columns].sum()
     uniform = np.ptp(weights) <= 1e-9 / n
     right = None if right is None else right[columns].T
-    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    levels, k = (np.arange(QUANTILES) + 0.5) / QUANTILES, len(columns)
+    # Under equal weights a level lies between the ordered values `low` and `high` of a
+    # row, as in the method "hazen" of `numpy.quantile`, which is seven times as slow.
+    between = np.clip(levels * k - 0.5, 0, k - 1)
+    low = np.minimum(between.astype(np.int64), max(k - 2, 0))
+    high, fraction = np.minimum(low + 1, k - 1), between - low
     made = np.empty((n, QUANTILES))
-    for rows in row_blocks(n, len(columns)):
+    for rows in row_blocks(n, k):
         deadline.check()
         values = left[rows][:, columns] if right is None else left[rows] @ right
         if uniform:
             values.sort(axis=1)
-            made[rows] = _quantiles(values, levels)
+            made[rows] = values[:, low] * (1 - fraction) + values[:, high] * fraction
             continue
         order = np.argsort(values, axis=1)
         values = np.take_along_axis(values, order, axis=1)
@@ -483,18 +488,6 @@ def _row_quantiles(left, right, weights, deadline):
         for i, at, value in zip(range(*rows.indices(n)), middles, values, strict=True):
             made[i] = np.interp(levels, at, value)
     return made
-
-
-def _quantiles(ordered, levels):
-    """Linear interpolation between the middles of equal weights: the method "hazen" of
-    `numpy.quantile`, which takes seven times as long.
-    """
-    n = ordered.shape[1]
-    at = np.clip(levels * n - 0.5, 0, n - 1)
-    low = np.minimum(at.astype(np.int64), max(n - 2, 0))
-    fraction = at - low
-    high = np.minimum(low + 1, n - 1)
-    return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
 def _couple(problem, fill, epsilon, n_threads, shared):
