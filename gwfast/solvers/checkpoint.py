@@ -1,9 +1,8 @@
-"""Where a solve stands, in a file: what was killed goes on from there.
+"""Where a solve stands, in a file: a solve that was killed goes on from there.
 
-A solve is a few stages, one after the other, and all of them outer loops. The file says
-which stage it is, and has what that exports after an outer iteration: what makes a
-state. On the same costs, which it is told by their digests, the stage goes on from
-there, to the same optimum within the tolerances.
+A solve is a sequence of stages, all of them outer loops. The file has the name of the
+stage and what that exports after an outer iteration: its state. On the same costs, by
+their digests, the stage goes on from there, to the same optimum within the tolerances.
 """
 
 import contextlib
@@ -25,90 +24,82 @@ from ..utils.deadline import OutOfTime
 from ..utils.trees import read_tree, write_tree
 
 KIND = "checkpoint of gwfast"
-# One more whenever a reader of the former would go wrong.
+# Increased whenever a reader of the format before would go wrong.
 FORMAT = 2
-# Most that writing may take, as a share of the time between two writings.
+# Largest share of the time between two writings that writing may take.
 MAX_SHARE = 0.05
 # The stages of a solve, in their order: the race of default starts, the warm starts of
-# dense costs, and the descent that the result is of, after a race in float32 or not.
+# dense costs over eigenvectors and in float32, and the descent that the result is of.
 STARTS, LOW_RANK, FLOAT32, DESCENT = STAGES = "race", "low rank", "float32", "descent"
-# The only one of a comparison of many spaces.
+# The only stage of a comparison of many spaces.
 PAIRS = "pairs"
 
 
 class Checkpoint:
-    """The file in which one solve says where it stands.
-
-    Parameters
-    ----------
-    path : Path or None
-        None keeps nothing.
-    identity : dict of str
-        What the result depends on, each as a digest.
-
-    Attributes
-    ----------
-    path : Path or None
-    seconds : float
-        Spent on the solve before it went on from the file.
-
-    Raises
-    ------
-    ValueError
-        If there is a file, and it is damaged, or of something else.
+    """The file in which one solve keeps its state, where `path` is not None, and the
+    seconds that the solve took before it went on from the file. The `identity` has
+    digests, by name, of all that the result depends on. ValueError if the file is
+    damaged, or of another solve.
     """
 
     def __init__(self, path, identity):
         self.path, self._identity = path, identity
         self._began, self._ended, self._took = time.perf_counter(), -np.inf, 0.0
         self._saved, self.seconds, self._stopped = {"stage": None}, 0.0, False
-        if path is not None and path.exists():
-            found = read_tree(path, KIND, FORMAT)
-            with self.restoring():
-                identity, self._saved = {**found["identity"]}, {**found["state"]}
-                self.seconds = float(found["seconds"])
-                (*STAGES, PAIRS).index(self._saved["stage"])
-            self._check(identity)
+        if path is None or not path.exists():
+            return
+        found = read_tree(path, KIND, FORMAT)
+        with self.restoring():
+            saved, self._saved = {**found["identity"]}, {**found["state"]}
+            self.seconds = float(found["seconds"])
+            (*STAGES, PAIRS).index(self._saved["stage"])
+        names = sorted({*saved, *identity})
+        other = [name for name in names if saved.get(name) != identity.get(name)]
+        if other:
+            raise ValueError(
+                f"{path}: the checkpoint of another solve, whose {', '.join(other)} "
+                "differ from this one's; remove it to start anew, or name another file"
+            )
 
     @property
     def is_new(self):
-        """Whether there is nothing to go on from."""
+        """Whether there is no state to go on from."""
         return self._saved["stage"] is None
 
     def at(self, stage):
-        """What a stage has to go on from, a tree, or None."""
+        """The state that the stage goes on from, a tree, or None."""
         return self._saved if self._saved["stage"] == stage else None
 
     def is_past(self, stage):
-        """Whether that stage is over."""
+        """Whether the stage is over."""
         if self.is_new:
             return False
         return STAGES.index(self._saved["stage"]) > STAGES.index(stage)
 
     @contextlib.contextmanager
     def restoring(self):
-        """A ValueError with the path and the reason for what the block raises, but for
-        OutOfTime.
+        """Turns exceptions of the block, but OutOfTime, into a ValueError with the path
+        and the reason.
         """
         try:
             yield
         except OutOfTime:
             raise
-        # The tree may be any.
+        # A damaged tree may have any content.
         except Exception as error:
             raise ValueError(f"{self.path}: damaged ({error!r})") from error
 
     def saver(self, stage, export):
-        """What an outer loop is to call after its iterations: writes the file with the
-        tree of ``export()``, if that is due. None where nothing is kept.
+        """A function for an outer loop to call after each iteration, which writes the
+        tree ``export()`` to the file if that is due; None where nothing is kept.
         """
         if self.path is None:
             return None
         return lambda: self._save(stage, export)
 
     def stop_if(self, late):
-        """Keep nothing from now on where a time limit has cut something short, as what
-        follows is not what would have been without.
+        """Keep nothing from now on if a time limit has cut a stage short: the stages
+        that follow are not those of a solve without the limit.
         """
         if late and self.path is not None:
             self._stopped = True
@@ -127,17 +118,6 @@ class Checkpoint:
             warnings.warn(f"{text}goes on without ({error})", stacklevel=2)
         self._ended = time.perf_counter()
         self._took = self._ended - began
-
-    def _check(self, identity):
-        """Refuse what is not of this solve."""
-        names = sorted({*identity, *self._identity})
-        other = [n for n in names if identity.get(n) != self._identity.get(n)]
-        if other:
-            raise ValueError(
-                f"{self.path}: the checkpoint of another solve, whose "
-                f"{', '.join(other)} differ from this one's; remove it to start anew, "
-                "or name another file"
-            )
 
 
 NOT_KEPT = Checkpoint(None, {})
@@ -162,12 +142,9 @@ def as_checkpoint(checkpoint):
 
 
 def opened(problem, options, **others):
-    """The `Checkpoint` of a solve with `options`, whose `checkpoint` is checked; others
-    are what else its result depends on.
+    """The `Checkpoint` of a solve of this problem with these options; its result also
+    depends on the others.
     """
-    path = options.checkpoint
-    if isinstance(path, Checkpoint):
-        return path
     limits, rule = options.limits, problem.rule
     parts = dict(
         cost_x=problem.x,
@@ -184,40 +161,34 @@ def opened(problem, options, **others):
         marginal_tol=limits.marginal_tol,
         dtype=options.precision.dtype.name,
         order=options.order,
-        **_common(options),
-        **others,
     )
-    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
+    return opened_for(options, parts, **others)
 
 
 def opened_for(options, parts, **others):
-    """The `Checkpoint` of something else than one solve, whose result depends on these
-    parts and others, and on `options`.
+    """The `Checkpoint` of a computation whose result depends on the options, on these
+    parts, and on the others.
     """
-    path = options.checkpoint
+    path, limits = options.checkpoint, options.limits
     if isinstance(path, Checkpoint):
         return path
-    parts = {**parts, **_common(options), **others}
-    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
-
-
-def _common(options):
-    """What the result of any solve depends on."""
-    limits = options.limits
-    return dict(
+    parts = dict(
+        parts,
         epsilon=options.epsilon,
         max_outer=limits.max_outer,
         tol=limits.tol,
         seed=options.seed,
         n_starts=options.n_starts,
         version=_version.__version__,
+        **others,
     )
+    return Checkpoint(path, {name: digest(part) for name, part in parts.items()})
 
 
 def digest(value):
     """A text that tells values apart: arrays, geometries, dataclasses, numbers, texts,
-    functions, collections of these, and what has them as attributes, by all that they
-    hold; others by their `repr`.
+    functions, collections of these and objects with such attributes by their content,
+    other values by their `repr`.
     """
     made = hashlib.blake2b(digest_size=16)
     _feed(made, value, set())
@@ -225,7 +196,7 @@ def digest(value):
 
 
 def _feed(made, value, inside):
-    """Feed a value to a hash; `inside` are ids of what it is held by."""
+    """Feed a value to the hash `made`; `inside` are ids of the objects that hold it."""
     value = value.item() if isinstance(value, np.generic) else value
     kind = type(value)
     made.update(f"{kind.__module__}.{kind.__qualname__};".encode())
@@ -233,11 +204,9 @@ def _feed(made, value, inside):
         return
     if isinstance(value, np.ndarray):
         made.update(f"{value.dtype}{value.shape};".encode())
-        if value.ndim == 2:
-            for rows in row_blocks(*value.shape):
-                made.update(np.ascontiguousarray(value[rows]))
-        else:
-            made.update(np.ascontiguousarray(value))
+        blocks = row_blocks(*value.shape) if value.ndim == 2 else [...]
+        for rows in blocks:
+            made.update(np.ascontiguousarray(value[rows]))
     elif isinstance(value, set | frozenset):
         made.update(";".join(sorted(map(digest, value))).encode())
     else:
@@ -251,7 +220,7 @@ def _feed(made, value, inside):
 
 
 def _parts(value):
-    """What tells a value from others of its class; None where that is its `repr`."""
+    """The content that tells a value from others of its class; None for its `repr`."""
     if isinstance(value, PointCloud):
         return (*value.identity, value.signature, value.scale, value.metric)
     if isinstance(value, DenseCost):
@@ -280,6 +249,6 @@ def _parts(value):
     if isinstance(value, type):
         return None
     if not names and type(value).__repr__ is not object.__repr__:
-        return None  # that of others is their address
-    # Of a caller's own class, such as a start.
+        return None
+    # A class of the caller's, such as a start, whose `repr` may be an address.
     return [(name, getattr(value, name, None)) for name in sorted({*names})]

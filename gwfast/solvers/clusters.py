@@ -1,9 +1,9 @@
-"""Coarse clusters first: both sides in a few clusters, of which so many plans are tried
-that hardly a local optimum is left out, for next to nothing each; the best of them go
-on to more clusters, which tell better which is the lowest.
+"""Starts from coarse clusters: both sides in a few clusters, between which so many
+plans descend that hardly a local optimum is missed, at almost no cost each. The best of
+them go on between more clusters, which tell better which optimum is the lowest.
 
-That the plan is constant within clusters is all that is coarse: the objective of such
-a plan is that of the centers, whose costs are the means of costs between clusters.
+A plan between clusters is spread evenly over their points. Its objective is that of
+the centers, whose costs are the mean costs between clusters.
 """
 
 import dataclasses
@@ -17,34 +17,28 @@ from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 from .starts import ALONE, Start
 
-# Clusters a side, few and more, the least points of one in the mean, and the rounds
-# that make them. Of digits (pixels against edges) one random plan of 50 to 200 led to
-# the lowest optimum with 15 to 60 clusters alike; fewer are cheaper. What led there
-# was among the first 25 of 30 clusters on pairs of languages, of 200 among the first 4.
-FEW, MANY, MIN_POINTS, ROUNDS = 30, 200, 8, 12
+# Clusters a side, few and many, and the least mean number of points of one. On digits
+# (pixels against edges) one random plan of 50 to 200 leads to the lowest optimum, with
+# 15 to 60 clusters alike; fewer are cheaper. The plan that leads there is among the
+# first 25 between 30 clusters on pairs of languages, and among the first 4 between 200.
+FEW, MANY, MIN_POINTS = 30, 200, 8
 # Random plans that are tried, so many at a time, and how many go on.
 N_TRIED, AT_ONCE, N_LEFT = 1000, 50, 40
-# Outer iterations of plans between few clusters and more, and inner ones in each; from
-# which multiple of epsilon the first come, and by which factor that is lowered.
-N_OUTER, N_FURTHER, N_INNER, HOT, QUICKLY = 25, 10, 10, 3.0, 0.85
-# The best plans that are compared with one another, and the relative distance from
-# which on two are not the same.
+# Outer iterations between few clusters and between many, and Sinkhorn iterations in
+# each; the multiple of epsilon that the former begin with, and the factor lowering it.
+N_OUTER_FEW, N_OUTER_MANY, N_INNER, FIRST_EPSILON, COOLING = 25, 10, 10, 3.0, 0.85
+# The best plans that are compared with one another, and the relative distance of states
+# from which on two plans differ.
 N_COMPARED, SAME = 500, 0.3
-# Least exponent in a kernel, and what nothing is divided by.
+# Least exponent in a kernel, and the least divisor.
 LEAST, TINY = -60.0, 1e-30
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Clusters(Start):
-    """A plan between clusters of both sides, spread evenly over their points.
-
-    Attributes
-    ----------
-    label : str
-    groups : tuple of ndarray
-        The number of the cluster of each point, of both sides.
-    density : (k, l) float32 ndarray
-        The plan, divided by the masses of clusters.
+    """A plan between clusters of both sides, spread evenly over their points: the
+    cluster of each point of either side, and the plan (k, l) in float32, divided by the
+    masses of the clusters.
     """
 
     label: str
@@ -66,8 +60,8 @@ class Clusters(Start):
 
 
 def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
-    """`Clusters` of two point clouds, different ones, the lowest objective first, at
-    most so many; none of too few points. Another seed makes other clusters too.
+    """At most so many different `Clusters` of two point clouds, the lowest objective
+    first; none of too few points. The seed also changes the clusters.
     """
     rng, size = np.random.default_rng(seed), min(problem.shape) // MIN_POINTS
     if size < 2:
@@ -78,12 +72,12 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     made = []
     for _ in range(N_TRIED // AT_ONCE):
         deadline.check()
-        made.append(few.descended(few.random(rng, AT_ONCE), N_OUTER, HOT))
+        made.append(few.descended(few.random(rng, AT_ONCE), N_OUTER_FEW, FIRST_EPSILON))
     plans = many.aggregated(few.distinct(np.concatenate(made), N_LEFT), few)
     made = []
     for part in np.array_split(plans, len(plans)):
         deadline.check()
-        made.append(many.descended(part, N_FURTHER))
+        made.append(many.descended(part, N_OUTER_MANY))
     density = many.distinct(np.concatenate(made), most) / many.product
     groups = many.x.groups, many.y.groups
     return [
@@ -93,29 +87,30 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
 
 
 class _Side(NamedTuple):
-    """The cluster of each point, and costs and masses of the clusters in float32."""
+    """The cluster of each point, and costs, in units of the cloud's scale, and masses
+    of the clusters in float32.
+    """
 
     groups: NDArray
     costs: NDArray
     masses: NDArray
 
-
-def _side(cloud, masses, count, rng):
-    """A `_Side`, its costs in units of the cloud's."""
-    groups = clustered(cloud.points, masses, count, rng)
-    total = np.maximum(np.bincount(groups, masses), TINY)
-    shares = np.zeros((len(total), cloud.n), dtype=np.float32)
-    shares[groups, np.arange(cloud.n)] = masses / total[groups]
-    centers = (shares @ cloud.features).astype(np.float64)
-    costs = centers @ cloud.signature @ centers.T
-    return _Side(groups, costs.astype(np.float32), total.astype(np.float32))
+    @classmethod
+    def of(cls, cloud, masses, count, rng):
+        groups = clustered(cloud.points, masses, count, rng)
+        total = np.maximum(np.bincount(groups, masses), TINY)
+        shares = np.zeros((len(total), cloud.n), dtype=np.float32)
+        shares[groups, np.arange(cloud.n)] = masses / total[groups]
+        centers = (shares @ cloud.features).astype(np.float64)
+        costs = centers @ cloud.signature @ centers.T
+        return cls(groups, costs.astype(np.float32), total.astype(np.float32))
 
 
 def clustered(points, masses, count, rng):
-    """The cluster (n,) of each point, by Lloyd's rounds (IEEE Transactions on
-    Information Theory, 1982) from centers that keep their distance (k-means++: Arthur
-    and Vassilvitskii, SODA 2007); numbers without gaps, at most `count`. (SciPy's
-    `kmeans2` takes no masses: points without any would draw centers.)
+    """The cluster (n,) of each point, numbered without gaps, at most `count`: twelve
+    rounds of Lloyd's algorithm (IEEE Transactions on Information Theory, 1982) from
+    k-means++ (Arthur and Vassilvitskii, SODA 2007). SciPy's `kmeans2` takes no masses,
+    and points without mass would attract centers.
     """
     squares = np.square(points).sum(axis=1)
     chance, centers = masses / masses.sum(), []
@@ -129,7 +124,7 @@ def clustered(points, masses, count, rng):
             break
         chance = weights / weights.sum()
     centers, groups = np.array(centers), None
-    for _ in range(ROUNDS):
+    for _ in range(12):
         apart = points @ centers.T - np.square(centers).sum(axis=1) / 2.0
         _, groups = np.unique(apart.argmax(axis=1), return_inverse=True)
         member = np.zeros((groups.max() + 1, len(points)), dtype=points.dtype)
@@ -139,8 +134,8 @@ def clustered(points, masses, count, rng):
 
 
 class _Coarse(NamedTuple):
-    """The problem between clusters, of which many plans (b, k, l) in one array go on at
-    a time: alone each would take less than a call. Epsilon is in units of the costs.
+    """The problem between clusters. Many plans descend at a time, in one array (b, k,
+    l), as one plan takes less time than a call. Epsilon is in units of the costs.
     """
 
     x: _Side
@@ -150,36 +145,37 @@ class _Coarse(NamedTuple):
     @classmethod
     def of(cls, problem, count, epsilon, rng):
         x, y = problem.x, problem.y
-        sides = (_side(*side, count, rng) for side in ((x, problem.p), (y, problem.q)))
-        return cls(*sides, epsilon / (x.scale * y.scale))
+        left = _Side.of(x, problem.p, count, rng)
+        right = _Side.of(y, problem.q, count, rng)
+        return cls(left, right, epsilon / (x.scale * y.scale))
 
     @property
     def product(self):
         return np.outer(self.x.masses, self.y.masses)
 
     def random(self, rng, count):
-        """So many random plans, whose marginals are yet to be mended."""
+        """So many random plans, whose marginals are rough."""
         shape = count, len(self.x.masses), len(self.y.masses)
         plans = rng.standard_exponential(shape, dtype=np.float32) ** 2 * self.product
         return plans / plans.sum(axis=(1, 2), keepdims=True)
 
     def aggregated(self, plans, other):
-        """Plans between the clusters of another as some between these."""
+        """Plans between the clusters of the other problem as plans between these."""
         for axis, (mine, theirs) in enumerate(((self.x, other.x), (self.y, other.y))):
             counts = np.zeros((len(mine.masses), len(theirs.masses)), np.float32)
             np.add.at(counts, (mine.groups, theirs.groups), 1.0)
-            # Of the points of theirs, each has the same part, as good as masses.
+            # The mass of their cluster is spread evenly over its points.
             counts /= counts.sum(axis=0)
             plans = counts @ plans if axis == 0 else plans @ counts.T
         return plans
 
-    def descended(self, plans, n_outer, hot=1.0):
-        """Where so many outer iterations lead, the first with so many times epsilon."""
+    def descended(self, plans, n_outer, first_epsilon=1.0):
+        """The plans after so many iterations, begun with a multiple of epsilon."""
         p, q = self.x.masses[:, None], self.y.masses[None, :]
         f, g = 0.0, np.zeros((len(plans), 1, q.size), np.float32)
         for step in range(n_outer):
             kernel = self.x.costs @ plans @ self.y.costs
-            now = self.epsilon * max(1.0, hot * QUICKLY**step)
+            now = self.epsilon * max(1.0, first_epsilon * COOLING**step)
             kernel *= np.float32(2.0 / now)
             if step == 0:
                 f = -kernel.max(axis=2, keepdims=True)
@@ -197,8 +193,8 @@ class _Coarse(NamedTuple):
         return plans
 
     def distinct(self, plans, most):
-        """The plans of lowest objective that are not the same, that first."""
-        # With the marginals given the rest of the objective is the same for all.
+        """At most so many plans that differ, the lowest objective first."""
+        # Under given marginals the other terms of the objective are constant.
         gains = ((self.x.costs @ plans @ self.y.costs) * plans).sum(axis=(1, 2))
         ranked = np.argsort(-np.nan_to_num(gains, nan=-np.inf), kind="stable")
         best = plans[ranked[:N_COMPARED]]
@@ -216,6 +212,6 @@ class _Coarse(NamedTuple):
 
 
 def _root(costs):
-    """A factor of the absolute value of the costs."""
+    """A factor A of the absolute value ``A' A`` of the costs."""
     values, vectors = np.linalg.eigh(costs.astype(np.float64))
     return (np.sqrt(np.abs(values))[:, None] * vectors.T).astype(np.float32)

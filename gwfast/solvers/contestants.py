@@ -1,5 +1,5 @@
-"""Those who take part in a race: a start and how far it has come, and how all of them
-stand on one level. Both are frozen: each step of a race makes another.
+"""The candidates of a race, each a start with its descent, and the standing of all of
+them on one level. Both classes are frozen: each step of a race makes new objects.
 """
 
 import dataclasses
@@ -20,34 +20,30 @@ from ..utils.progress import ProgressEvent
 from .checkpoint import STARTS
 from .starts import Shared, shared_profiles, start_plan
 
-# Outer iterations within which all annealing is over, before candidates are compared.
-ANNEALING_STEPS = 7
-# Limits of the iteration that makes a plan for other costs, but for their number.
-NEXT = Limits(max_outer=1, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
-# What becomes of a contestant, see `Candidate.fate`: nothing yet; those for which there
-# was no time.
-AHEAD, SKIPPED = "ahead", "out of time"
+# Outcomes, besides the fates of `Candidate`: still racing, and settled within the last
+# limits before the winner is known. SKIPPED is a fate.
+AHEAD, SETTLED, SKIPPED = "ahead", "at the end", "out of time"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contestant:
-    """A start, the seconds that making it took, and how far it has come."""
+    """A candidate: its descent, the seconds that making its start took, the solution
+    and status of its last run, its outcome and its number in the field.
+    """
 
     label: str
     loop: OuterLoop
     seconds: float
-    # Of the last time that it came to its limits, and the status of that.
     solution: Solution | None = None
     status: Status | None = None
-    # See `Candidate.fate`.
     outcome: str = AHEAD
-    # In its field.
     number: int = 0
 
     @classmethod
     def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
-        """One whose state is set by ``set_state(fork)``, which returns its objective;
-        its potentials by `coarse`: those on some rows and columns, and these.
+        """A candidate whose state is set by ``set_state(fork)``, which returns its
+        objective. `coarse` are the potentials on some rows and columns, the rows and
+        the columns.
         """
         began, potentials = time.perf_counter(), None
         fork = linearization.fork()
@@ -61,19 +57,17 @@ class Contestant:
     @classmethod
     def restored(cls, linearization, saved):
         """The contestant that `export` described, without its solution."""
-        loop = OuterLoop.restored(linearization.fork(), saved["loop"])
-        status = None if saved["status"] is None else Status(saved["status"])
         return cls(
             str(saved["label"]),
-            loop,
+            OuterLoop.restored(linearization.fork(), saved["loop"]),
             float(saved["seconds"]),
-            status=status,
+            status=None if saved["status"] is None else Status(saved["status"]),
             outcome=str(saved["outcome"]),
             number=int(saved["number"]),
         )
 
     def export(self):
-        """Where it stands: a tree of arrays, numbers and texts."""
+        """A tree of arrays, numbers and texts."""
         names = "label", "seconds", "status", "outcome", "number"
         fields = {name: getattr(self, name) for name in names}
         return dict(loop=self.loop.export(), **fields)
@@ -95,13 +89,11 @@ class Contestant:
         return self.status == Status.TIME_LIMIT
 
     def advance(self, limits, save=None, callback=None):
-        """The contestant when it has come to the limits; for `save` and `callback` see
-        `OuterLoop.run`.
-        """
+        """The contestant after its loop has run to the limits."""
         solution = self.loop.run(limits, callback, save)
         return dataclasses.replace(self, solution=solution, status=solution.status)
 
-    def ended(self, outcome):
+    def with_outcome(self, outcome):
         return dataclasses.replace(self, outcome=outcome)
 
     def candidate(self):
@@ -118,34 +110,18 @@ class Contestant:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing:
-    """How a race stands on one level.
-
-    Attributes
-    ----------
-    level : int
-    candidates : list of Candidate
-        Of the levels before.
-    round : int
-        From 1.
-    n_met : int
-        Looks at who is near another that there were in the first round.
-    left : list of Contestant
-    ended : list of tuple
-        The others of the field: their numbers, and a `Candidate` of each.
+    """How a race stands on one level: a `Candidate` of each on coarser levels, the
+    round, from 1, the number of early comparisons of states made in the first round,
+    the contestants that still race, and of each that was dropped its number in the
+    field and its `Candidate`.
     """
 
-    level: int
-    candidates: list
-    round: int
-    n_met: int
-    left: list
-    ended: list
-
-    @classmethod
-    def at_start(cls, field, level=0, candidates=()):
-        """Before the first round."""
-        left = [dataclasses.replace(one, number=k) for k, one in enumerate(field)]
-        return cls(level, [*candidates], 1, 0, left, [])
+    level: int = 0
+    candidates: list = dataclasses.field(default_factory=list)
+    round: int = 1
+    n_met: int = 0
+    left: list = dataclasses.field(default_factory=list)
+    ended: list = dataclasses.field(default_factory=list)
 
     @classmethod
     def restored(cls, linearization, saved):
@@ -165,38 +141,23 @@ class Standing:
         )
 
     def export(self):
-        """A tree of arrays, numbers and texts, good until a loop goes on."""
+        """A tree of arrays, numbers and texts, valid until a loop goes on."""
         fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         return {**fields, "left": [one.export() for one in self.left]}
 
+    @property
+    def is_late(self):
+        """Whether time was up for a candidate that is left."""
+        return any(one.is_late for one in self.left)
+
     def records(self):
-        """A `Candidate` of each, in the order of the field."""
+        """A `Candidate` of each on this level, in the order of the field."""
         left = [(one.number, one.candidate()) for one in self.left]
         return [candidate for _, candidate in sorted([*left, *self.ended])]
 
-    def advance(self, k, limits, checkpoint, callback=None):
-        """The standing when one of those left has come to the limits."""
-        save = checkpoint.saver(STARTS, self.export)
-        one = self.left[k].advance(limits, save, callback)
-        checkpoint.stop_if(one.is_late)
-        return self.with_one(k, one)
-
-    def in_turn(self, advance):
-        """The standing after ``advance(standing, k)`` of all left in turn; when time is
-        up those are dropped that had not begun.
-        """
-        standing, skipped = self, []
-        for k, one in enumerate(self.left):
-            if not standing.is_late:
-                standing = advance(standing, k)
-            elif not one.n_outer:
-                skipped.append(one)
-        left = [one for one in standing.left if one not in skipped]
-        return standing.dropping(left, [one.ended(SKIPPED) for one in skipped])
-
-    def joined(self, field):
-        """The standing before the first round of another race on the same level, of
-        those left and the contestants of a field.
+    def with_field(self, field):
+        """The standing before the first round of a race of the contestants left and of
+        a field.
         """
         entered = len(self.left) + len(self.ended)
         new = [
@@ -204,27 +165,55 @@ class Standing:
         ]
         return dataclasses.replace(self, round=1, n_met=0, left=[*self.left, *new])
 
-    def dropping(self, left, ended):
-        """The standing with these left, and these dropped."""
-        ended = [(one.number, one.candidate()) for one in ended]
-        return dataclasses.replace(self, left=left, ended=self.ended + ended)
-
-    @property
-    def is_late(self):
-        """Whether time was up for one that is left."""
-        return any(one.is_late for one in self.left)
-
-    def with_one(self, k, one):
-        """The standing with another in this place."""
+    def replacing(self, k, one):
+        """The standing with another contestant as number k of `left`."""
         left = [*self.left[:k], one, *self.left[k + 1 :]]
         return dataclasses.replace(self, left=left)
+
+    def dropping(self, left, dropped):
+        """The standing with these left and these dropped."""
+        dropped = [(one.number, one.candidate()) for one in dropped]
+        return dataclasses.replace(self, left=left, ended=self.ended + dropped)
+
+    def advance(self, k, limits, checkpoint, callback=None):
+        """The standing after contestant k of `left` has run to the limits."""
+        save = checkpoint.saver(STARTS, self.export)
+        one = self.left[k].advance(limits, save, callback)
+        checkpoint.stop_if(one.is_late)
+        return self.replacing(k, one)
+
+    def advance_each(self, limits, most, checkpoint, announce=None, final=False):
+        """The standing after all contestants left have run, in turn, to the limits and
+        `most` outer iterations, which may be none; each is announced by
+        ``announce(k, one)``. When time is up, contestants without an iteration are
+        dropped.
+
+        A `final` run marks the contestants that settle within its limits; under rougher
+        limits before they may have stopped moving already.
+        """
+        standing, left, skipped = self, [], []
+        for k, one in enumerate(self.left):
+            if standing.is_late and not one.n_outer:
+                skipped.append(one.with_outcome(SKIPPED))
+                continue
+            moving = one.outcome != SETTLED if final else one.is_moving
+            if not standing.is_late and moving and one.n_outer < most:
+                if announce is not None:
+                    announce(k, one)
+                far = dataclasses.replace(limits, max_outer=most)
+                standing = standing.advance(k, far, checkpoint)
+                if final and not standing.left[k].is_moving:
+                    one = standing.left[k].with_outcome(SETTLED)
+                    standing = standing.replacing(k, one)
+            left.append(standing.left[k])
+        return standing.dropping(left, skipped)
 
 
 def candidates_from_starts(
     linearization, schedule, starts, report, deadline=NEVER, profiles=None
 ):
-    """A contestant for every start, as far as there is time, or OutOfTime; `profiles`
-    are `shared_profiles` of the problem.
+    """A contestant for each start that there is time for; OutOfTime if for none.
+    `profiles` are `shared_profiles`; None makes those of the problem.
     """
     problem, n_threads = linearization.problem, linearization.n_threads
     profiles, made = profiles or shared_profiles(problem, n_threads, deadline), []
@@ -233,7 +222,7 @@ def candidates_from_starts(
         report(ProgressEvent("start", f"start {k} of {len(starts)}: {label}", k))
 
         def set_state(fork, start=start):
-            # The state takes what it needs of the plan, and the buffer is free again.
+            # The plan may be made in the common buffer: the state copies what it needs.
             shared = Shared(profiles, fork.scratch, deadline)
             return fork.start(start_plan(start, problem, n_threads, shared))
 
@@ -248,24 +237,21 @@ def candidates_from_starts(
 
 
 def promote(coarse, linearization, schedule, at, *, alone=False):
-    """The contestant on more points, among which `at` are those it had; or on the costs
-    themselves of all points. If it is `alone` nobody else needs the room of its plan.
+    """The contestant on a finer level: on more points, among which the coarse points
+    are `at`, or on the costs whose leading eigenvectors the coarse level has. A
+    contestant that is `alone` may keep its plan in the common buffer.
     """
     before, schedule = coarse.loop.linearization, Schedule(schedule.last, schedule.last)
-    if is_factored(before.problem) and not is_factored(linearization.problem):
-        return _on_costs(coarse, linearization, schedule, at, alone)
-    return Contestant.at_start(
-        coarse.label,
-        linearization,
-        schedule,
-        lambda fork: fork.start_from(before, *at),
-        (coarse.loop.potentials, *at),
-    )
-
-
-def _on_costs(coarse, linearization, schedule, at, alone):
-    """The contestant on the costs whose eigenvectors it had, with its next plan."""
-    one = coarse.advance(dataclasses.replace(NEXT, max_outer=coarse.n_outer + 1))
+    if not is_factored(before.problem) or is_factored(linearization.problem):
+        return Contestant.at_start(
+            coarse.label,
+            linearization,
+            schedule,
+            lambda fork: fork.start_from(before, *at),
+            (coarse.loop.potentials, *at),
+        )
+    # One more iteration makes a plan: a low-rank problem's state is a small matrix.
+    one = coarse.advance(Limits(coarse.n_outer + 1, 1000, tol=1e-3, marginal_tol=1e-3))
     began, fork = time.perf_counter(), linearization.fork()
     plan, potentials, shape = one.solution.coupling.toarray(), None, fork.problem.shape
     if plan.shape == shape:
@@ -278,9 +264,11 @@ def _on_costs(coarse, linearization, schedule, at, alone):
     return Contestant(coarse.label, loop, time.perf_counter() - began)
 
 
-def hurried(schedule):
-    """The schedule so steep that it is over before candidates are compared."""
-    factor = (schedule.last / schedule.first) ** (1.0 / ANNEALING_STEPS)
+def annealed_early(schedule):
+    """The schedule, so steep that it ends within seven iterations, before candidates
+    are compared.
+    """
+    factor = (schedule.last / schedule.first) ** (1.0 / 7)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 

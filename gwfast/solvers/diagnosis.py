@@ -1,4 +1,4 @@
-"""What a solution is worth: its status, and what to try."""
+"""Status and advice of a solution."""
 
 import dataclasses
 import warnings
@@ -16,21 +16,19 @@ from .agreement import is_sure
 from .product_plan import warn_of_scales
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
-# as a fraction of the most there could be, below which it has matched nothing.
+# as a fraction of the largest possible, below which the plan matches nothing.
 MIN_INFORMATION = 0.02
-# Epsilon, as a fraction of the mean linearized cost, that is not too large in general.
+# Epsilon, as a fraction of the mean linearized cost, up to which it is usual.
 USUAL_EPSILON = 0.03
-# Fraction of its mass that a point keeps at least unless it has lost it.
+# Fraction of its mass below which a point has lost it.
 MIN_MASS = 0.01
-# Fraction of the mass that may be in the wrong rows of a plan by alternating
-# projections, which fit the columns last.
+# Fraction of the mass in wrong rows from which on a plan of alternating projections,
+# which meet only the marginal of the columns, has missed its rows.
 MAX_MISSED = 0.5
-# Ratio of the standard deviations of both sides' costs from which on that is the first
-# thing to say of a plan that matches nothing: no plan makes such costs alike.
+# Ratio of the standard deviations of both sides' costs from which on different scales
+# are the first reason for a plan that matches nothing: no plan makes such costs alike.
 OTHER_SCALE = 10.0
 SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
-# Outer iterations that are looked at for the limit that they ended at.
-LOOKED_AT = 20
 INNER_ADVICE = (
     "; linear problems ended at max_inner, so first a larger max_inner, epsilon or "
     "marginal_tol"
@@ -38,40 +36,32 @@ INNER_ADVICE = (
 
 
 def conclude(solution, tie, limits, untried=()):
-    """The `GWResult` of a solution within these limits; `untried` is what else there
-    is to begin with, for the advice.
+    """The `GWResult` of a solution within these limits; the advice may name starts that
+    are `untried`.
     """
     status, advice = _diagnose(solution, tie, untried)
-    if status == Status.MAX_OUTER and _inner_spent(solution.history, limits):
-        advice += INNER_ADVICE
+    if status == Status.MAX_OUTER:
+        last = solution.history[-20:]
+        if 2 * sum(step.n_inner >= limits.max_inner for step in last) >= len(last):
+            advice += INNER_ADVICE
     return solution.result(status=status, advice=advice)
 
 
-def doubted(problem, result, untried):
-    """The result of a race, "uncertain" where a balanced problem's winner may not be
-    the lowest; for `untried` see `conclude`. A tie of optima that single starts came to
-    is that of a rugged problem rather than of a symmetric one.
+def doubted(problem, result):
+    """The result of a race, "uncertain" if the winner of a balanced problem may not be
+    the lowest optimum. An unsure tie means a rugged problem, with one start to each
+    optimum, rather than a symmetric one.
     """
     settled = result.status in (Status.CONVERGED, Status.TIE)
-    doubtful = problem.is_balanced and settled
-    if not doubtful or is_sure(result.candidates):
+    if not (problem.is_balanced and settled) or is_sure(result.candidates):
         return result
-    status, starts = Status.UNCERTAIN, " or ".join([*untried, SEEDS])
-    advice = f"{status.advice}; try {starts}, or more points"
+    status = Status.UNCERTAIN
+    advice = f"{status.advice}; try {SEEDS}, or more points"
     return dataclasses.replace(result, status=status, advice=advice)
 
 
-def _inner_spent(history, limits):
-    """Whether most of the last linear problems were not solved for want of inner
-    iterations.
-    """
-    last = history[-LOOKED_AT:]
-    spent = sum(step.n_inner >= limits.max_inner for step in last)
-    return 2 * spent >= len(last)
-
-
 def warn_of(result, limits):
-    """Log the end, and warn where the result is not what one would expect."""
+    """Log the end of a solve, and warn unless it converged or was stopped."""
     log.info(
         "Gromov-Wasserstein ended as %r after %d outer iterations in %.2f s: gw_cost"
         " %.6g, marginal error %.1e",
@@ -106,21 +96,28 @@ def _diagnose(solution, tie, untried):
     if problem.rule.is_relaxed:
         return _diagnose_unbalanced(solution, status)
     if not problem.is_balanced:
-        # Points may well have no mass, or hardly any; and steps may go in cycles.
+        # Points may have no mass here, and steps may go in cycles.
         cycles = status == Status.MAX_OUTER and linearization.method is PGD
         smaller = "; or method='ppa', whose steps are smaller" if cycles else ""
         return status, status.advice + smaller
     status, advice = missed_rows(linearization, solution.marginals[0], status)
     if advice != status.advice:
         return status, advice
-    kept = _least_mass_kept(problem, solution.marginals)
+    kept = min(
+        (sums[masses > 0] / masses[masses > 0]).min()
+        for sums, masses in zip(solution.marginals, (problem.p, problem.q), strict=True)
+    )
     if not kept >= MIN_MASS:  # true for NaN
         return Status.LOST_MASS, (
             f"a point keeps {kept:.1g} of its mass; try a larger epsilon than "
             f"{epsilon:.3g}, or a larger max_inner"
         )
     at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
-    if at_rest and _matches_nothing(problem, solution):
+    # If all costs of a side are equal, or it is a point, no plan can match anything.
+    most = min(mass_entropy(problem.p), mass_entropy(problem.q))
+    at_rest = at_rest and most > 0
+    different = at_rest and not (problem.x.is_constant or problem.y.is_constant)
+    if different and solution.information[0] < MIN_INFORMATION * most:
         advice = _near_product_advice(linearization, epsilon, untried)
         return Status.NEAR_PRODUCT, advice
     if status == Status.CONVERGED and tie:
@@ -144,26 +141,9 @@ def _diagnose_unbalanced(solution, status):
     return status, status.advice
 
 
-def _least_mass_kept(problem, marginals):
-    """Of any point that has some, as a fraction."""
-    return min(
-        (sums[masses > 0] / masses[masses > 0]).min()
-        for sums, masses in zip(marginals, (problem.p, problem.q), strict=True)
-    )
-
-
-def _matches_nothing(problem, solution):
-    """Whether there is something to match, and the plan is as good as the product."""
-    most = min(mass_entropy(problem.p), mass_entropy(problem.q))
-    # Where one side's costs are all equal every plan is as good as the product plan,
-    # and where it is a point that is the only one.
-    different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
-    return different and solution.information[0] < MIN_INFORMATION * most
-
-
 def missed_rows(linearization, rows, status):
-    """Status and advice where a plan by alternating projections is far from the masses
-    of its rows, at a limit or settled there; else the status as it is, and its advice.
+    """Status and advice if a plan of alternating projections is far from the masses of
+    its rows; else the status as it is, and its advice.
     """
     problem = linearization.problem
     if not linearization.method.alternating:

@@ -1,4 +1,4 @@
-"""The public solver for costs of one's own."""
+"""The public solver of one problem."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import time
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
@@ -31,15 +30,14 @@ from .checkpoint import DESCENT, opened
 from .contestants import restored_candidates
 from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
-from .levels import choose, level_sizes, needs
+from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
-from .product_plan import with_term_ratio
+from .product_plan import completed, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
-from .stages import UPDATES, descend, go_on, near
+from .stages import UPDATES, descend, go_on, warm_start_limits
 from .starts import Given, Product, as_start
-from .unsolved import unsolved
 
 
 @knows_pot_names(QUADRATIC)
@@ -76,17 +74,17 @@ def gromov_wasserstein(
     """Gromov-Wasserstein plan between two spaces, entropic or exact.
 
     Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
-    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``. (The 2 is
-    there because `epsilon` belongs to the linear problems, see its entry.) The problem
-    is not convex, and which optimum is found depends on the start: by default several
-    starts race, and the lowest objective wins.
+    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``; the factor 2
+    makes `epsilon` that of the linear problems. The problem is not convex, and the
+    optimum that is found depends on the start: by default several starts race, and the
+    lowest objective wins.
 
     Parameters
     ----------
     cost_x : array-like of shape (n, n), PointCloud, graph, or QuadraticProblem
         Costs (distances or similarities) within the first space, symmetric or not, of
-        any type of number; large ones of float16, float32 or float64 are read as they
-        came, also from a file (`numpy.memmap`). Prefer a `PointCloud` wherever its
+        any type of number; large matrices of float16, float32 or float64 are not
+        copied, also from a file (`numpy.memmap`). Prefer a `PointCloud` wherever its
         metrics apply: with the squared loss the costs are never formed. Both sides must
         be of one kind, distances or similarities (``metric="cosine"`` is a similarity).
         A SciPy sparse matrix or a graph of networkx is a graph whose entries are the
@@ -103,15 +101,15 @@ def gromov_wasserstein(
     q : array-like of shape (m,) or None, default=None
     epsilon : float, str or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the
-        linearized cost, *half* the gradient of the objective. POT passes the whole
-        gradient, so its epsilon is twice ours. "auto" is 1.75 % of the objective of the
-        product plan; other fractions are a text such as "2%", or an `Epsilon`, which
-        also anneals. 0 is the exact problem, by conditional gradient (Vayer et al.,
-        ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol` bounds the
-        gap of Frank and Wolfe as a fraction of the objective (`GWResult.gap`), and
+        linearized cost, *half* the gradient of the objective (POT passes the whole
+        gradient, so its epsilon is twice this one). "auto" is 1.75 % of the objective
+        of the product plan; other fractions are a text such as "2%", or an `Epsilon`,
+        which also anneals. 0 is the exact problem, by conditional gradient (Vayer et
+        al., ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol`
+        bounds the Frank-Wolfe gap as a fraction of the objective (`GWResult.gap`), and
         ``init="auto"`` is the best of several descents, one of them from the plan of
-        ``epsilon="auto"``: it takes up to one and a half times as long as that, and
-        never ends above where that leads.
+        ``epsilon="auto"``, above which it never ends; it takes up to one and a half
+        times as long as that plan.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m), CrossCost or None, default=None
@@ -156,19 +154,18 @@ default="balanced"
         Where to start. "auto": product, profile and random plans race on at most 1500
         points a side, those with most mass, and the best goes on to all points. For
         matrices of costs of more than 600 points the race is on their leading
-        eigenvectors, if they are symmetric and these make up most of them, else on 750
+        eigenvectors, if the costs are symmetric and mostly made of these, else on 750
         points. For small problems (10,000 entries) the best of some exact plans is
-        among the starts. If the race of two point clouds is not sure, starts from
-        coarse clusters race as well, for at most three clusterings. With other
-        marginals than "balanced" the product plan races with the best plan of the
-        balanced problem of the same costs. The search needs no known matches, and
-        `GWResult.candidates` shows what was tried. It is made for
-        ``method="pgd"`` only; the other methods start from "product". "product": ``p
-        q'``. "profile": points with similarly distributed costs, see `Profile`.
-        "random": one random plan with these marginals. "exact": the best of some exact
-        plans. A `Profile`. `Seeds`: a few correspondences, without a race; for two
-        large point clouds they begin on as few points as the race does, their own
-        points among these. An array: a plan (non-negative, scaled to mass one).
+        among the starts. If the race of two point clouds with balanced marginals is not
+        sure, starts from at most three coarse clusterings race as well. With other
+        marginals the product plan races with the best plan of the balanced problem of
+        the same costs. The search needs no known matches; `GWResult.candidates` lists
+        the starts. Methods other than "pgd" start from "product". "product": ``p q'``.
+        "profile": points with similarly distributed costs, see `Profile`. "random": one
+        random plan with these marginals. "exact": the best of some exact plans. A
+        `Profile`. `Seeds`: a few known pairs, without a race; for two large point
+        clouds they begin on as few points as the race, their own among these. An array:
+        a plan (non-negative, scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000
@@ -183,9 +180,9 @@ default="balanced"
         Largest L1 error of the marginals at which the solver stops.
     time_limit : float or None, default=None
         Seconds after which the solver returns its best plan of all points so far, with
-        `status` "time_limit". If there was no time for any, that is the product plan
-        (`GWResult.n_outer` is 0). The solver finishes the operation that it has begun,
-        such as copying matrices of 10,000 points, before it looks at the time.
+        `status` "time_limit"; without time for one, the product plan
+        (`GWResult.n_outer` is 0). An operation that has begun, such as copying matrices
+        of 10,000 points, is finished first.
     n_threads : int or None, default=None
         None is one thread a core, or fewer if the problem is too small for them.
     memory_limit : float, str or None, default=None
@@ -194,28 +191,28 @@ default="balanced"
     tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
         How the kernel of two point clouds is kept. "dense": in one n x m float32
         buffer. "sparse": truncated, once the plan is concentrated; the plan then lacks
-        at most `GWResult.left_out` of any row or column. "tiled": never more than some
-        rows; every iteration makes it anew from its factors. "auto" is the first of
-        these that `memory_limit` allows. Other costs are always "dense".
+        at most `GWResult.left_out` of any row or column. "tiled": a few rows at a time,
+        made anew in every iteration. "auto" is the first of these that `memory_limit`
+        allows. Other costs are always "dense".
     seed : int, default=0
         Seed of the random starts.
     n_starts : int or None, default=None
-        Number of random starts that ``init="auto"`` tries beside the others; None
-        chooses it by the size, and is one if leading eigenvectors race. Any number is
-        tried as far as `time_limit` allows. If `epsilon` is 0, a number also leaves out
-        the search with entropy: beside the random plans only the product plan and a
-        profile are tried, and one start of 50 points takes half a millisecond.
+        Number of random starts that ``init="auto"`` tries beside the others, as far as
+        `time_limit` allows; None chooses it by the size, and is one if the race is on
+        leading eigenvectors. If `epsilon` is 0, a number also leaves out the search
+        with entropy: beside the random plans only the product plan and a profile are
+        tried, and one start of 50 points takes half a millisecond.
     checkpoint : path-like or None, default=None
         A file that keeps the state of the solve. If a solve was killed, the same call
-        goes on from there, and ends at the same optimum within the tolerances, not at
-        the same bits. The file is written after outer iterations, as often as takes 5 %
-        of the time, whole or not at all, without pickles. Its size is the plan's memory
-        for dense costs (of each start that is left, during the race), far less for
-        point clouds. It stays when the solve has ended: the same call then repeats the
-        last iterations only. A file that can't be written is a warning, and the solve
-        goes on. A file of another problem, of other options (except `time_limit`, which
-        counts in each call, `n_threads`, `memory_limit`, `callback` and `progress`) or
-        of another version of gwfast is a ValueError.
+        goes on from there, to the same optimum within the tolerances, not to the same
+        bits. The file is written after outer iterations, as often as takes 5 % of the
+        time, whole or not at all, without pickles. Its size is the plan's memory for
+        dense costs (of each start that is left, during the race), far less for point
+        clouds. It stays when the solve has ended: the same call then repeats the last
+        iterations only. If the file can't be written, the solve warns and goes on. A
+        file of another problem, of other options (except `time_limit`, which counts in
+        each call, `n_threads`, `memory_limit`, `callback` and `progress`) or of another
+        version of gwfast is a ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
         (with ``init="auto"``, after each that follows the race); if it returns true,
@@ -285,73 +282,74 @@ default="balanced"
 
 def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
-    began, precision = time.perf_counter(), options.precision
+    began = time.perf_counter()
     if options.is_exact:
-        return _solve_exact(problem, options, began)
+        check_exact(problem, options)
+        start, limit = _start_of(problem, options), check_memory(problem, options)
+    else:
+        start, options = _prepared(problem, options)
+        limit = options.memory_limit
+    with single_threaded_blas(), reporting(options.progress) as report:
+        try:
+            if options.is_exact:
+                result = solve_exact(problem, start, options, report, solve)
+            else:
+                result = _solve(problem, start, options, report)
+        except OutOfTime:
+            result = unsolved(problem, options)
+    result = dataclasses.replace(result, coupling=result.coupling.with_limit(limit))
+    seconds = options.checkpoint.seconds + time.perf_counter() - began
+    return completed(problem, result, seconds)
+
+
+def _prepared(problem, options):
+    """The start, None for a race, and the options with what depends on the problem:
+    the method, the memory limit, the tier and the checkpoint.
+    """
+    precision = options.precision
     method = as_method(options.method, problem, precision)
-    # Workers only take plain problems of point clouds, and what belongs to these.
-    shared = problem.is_plain and is_factored(problem, method)
-    placement = options.placement if shared else None
+    # A placement takes plain problems of point clouds only.
+    plain = problem.is_plain and is_factored(problem, method)
+    placement = options.placement if plain else None
     options = dataclasses.replace(options, method=method, placement=placement)
     start = _start_of(problem, options)
     threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
     kind = dict(method=method, itemsize=precision.itemsize, placement=placement)
     if start is None and not problem.is_balanced:
-        # The balanced problem is solved beside it, where there is room for that.
+        # A race solves the balanced problem, too, if there is room for both.
         if min(needs(problem, threads, **kind).values()) > limit:
             start = Product()
-    kind["races"] = start is None
-    tier = choose(problem, options.tier, limit, threads, **kind)
-    # On other workers, or on more of them, a solve goes on.
+    tier = choose(problem, options.tier, limit, threads, races=start is None, **kind)
+    # A solve goes on from its checkpoint on other workers, or on more of them.
     placed = options.is_placed(problem)
     parts = dict(init=start, method=method, tier=tier, placement=placed)
     checkpoint = opened(problem, options, **parts)
-    options = dataclasses.replace(
-        options, memory_limit=limit, tier=tier, checkpoint=checkpoint
-    )
-    with single_threaded_blas(), reporting(options.progress) as report:
-        if not checkpoint.is_new:
-            report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
-        try:
-            result = _solve(problem, start, options, report)
-        except OutOfTime:
-            result = unsolved(problem, options)
-    return dataclasses.replace(
-        with_term_ratio(problem, result),
-        coupling=result.coupling.with_limit(limit),
-        labels=problem.labels,
-        seconds=checkpoint.seconds + time.perf_counter() - began,
-    )
+    chosen = dict(memory_limit=limit, tier=tier, checkpoint=checkpoint)
+    return start, dataclasses.replace(options, **chosen)
 
 
-def _solve_exact(problem, options, began):
-    """`solve` where there is no regularization."""
-    check_exact(problem, options)
-    start, limit = _start_of(problem, options), check_memory(problem, options)
-    with single_threaded_blas(), reporting(options.progress) as report:
-        try:
-            result = solve_exact(problem, start, options, report, solve)
-        except OutOfTime:
-            options = dataclasses.replace(options, method=PGD)
-            result = unsolved(problem, options)
-            result = dataclasses.replace(result, method="cg", gap=np.inf)
-    coupling = result.coupling.with_limit(limit)
-    result, seconds = with_term_ratio(problem, result), time.perf_counter() - began
-    return dataclasses.replace(
-        result, coupling=coupling, labels=problem.labels, seconds=seconds
-    )
+def _start_of(problem, options):
+    """The start; None for a race of the default starts."""
+    init = options.init
+    if isinstance(init, str) and init == "auto":
+        if options.method in (PGD, PGD.name):
+            return None
+        init = "product"
+    dtype = options.precision.dtype
+    return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
 
 
 def _solve(problem, start, options, report):
     """The `GWResult` from a start, or from the best of a race."""
+    if not options.checkpoint.is_new:
+        report(ProgressEvent("solve", f"going on from {options.checkpoint.path}"))
     options.limits.deadline.check()
     if start is None:
         solution, tie, candidates = _race(problem, options, report)
-        untried = _untried(problem, options)
-        result = conclude(solution, tie, options.limits, untried)
+        result = conclude(solution, tie, options.limits)
         result = dataclasses.replace(result, candidates=candidates)
         result = second_look(problem, solution, result, options, report)
-        return doubted(problem, result, untried)
+        return doubted(problem, result)
     whole = options.tier == "dense" and not options.is_placed(problem)
     if not whole and not isinstance(start, Product | Given):
         where = f"in tier {options.tier!r}" if options.tier != "dense" else "there"
@@ -365,42 +363,26 @@ def _solve(problem, start, options, report):
         solution = winner.solution
     else:
         solution = descend(problem, start, options)
-    return conclude(solution, False, options.limits, _untried(problem, options, start))
+    searches = options.method is PGD
+    untried = 'init="auto"' if searches else "method='pgd', which searches"
+    return conclude(solution, False, options.limits, [untried])
 
 
 def _has_levels(problem, options):
-    """Whether the coarse levels of a race are worth it for one start: iterations on
-    more points cost more, and fewer are left of them. (Spanish and French, 7000 words:
-    5 known pairs take 10.4 s of one thread so, 13.9 s on all points at once.)
+    """Whether seeds begin on the coarse levels of a race: iterations on all points cost
+    more, and fewer are left of them. (Spanish and French, 7000 words: from 5 known
+    pairs 10.4 s of one thread with coarse levels, 13.9 s without.)
     """
     if options.method is not PGD or not (problem.is_balanced and is_factored(problem)):
         return False
-    kind = dict(placement=options.placement)
-    room = needs(problem, options.threads(problem), **kind)[options.tier]
-    return bool(level_sizes(problem, options.tier)) and room <= options.memory_limit
-
-
-def _untried(problem, options, start=None):
-    """What else there is to begin with; no start is the race of them."""
-    if start is None:
-        return ()
-    others = 'init="auto"', "method='pgd', which searches"
-    return others[options.method is not PGD :][:1]
-
-
-def _start_of(problem, options):
-    """None where the default starts are to race."""
-    init = options.init
-    if isinstance(init, str) and init == "auto":
-        if options.method in (PGD, PGD.name):
-            return None
-        init = "product"
-    dtype = options.precision.dtype
-    return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
+    has_sizes = bool(level_sizes(problem, options.tier))
+    return has_sizes and fits(problem, options, options.tier)
 
 
 def _race(problem, options, report):
-    """`search`, which is in float32, and what float64 adds to it."""
+    """`search`, and in float64 the descent from the winner of a search in float32; the
+    solution, `is_tie` and the `Candidates`.
+    """
     if options.precision is SINGLE or not problem.is_balanced:
         winner, *others = search(problem, options, report)
         return winner.solution, *others
@@ -410,7 +392,8 @@ def _race(problem, options, report):
             tried = Candidates(restored_candidates(saved["tried"]))
             others = bool(saved["tie"]), tried
         return go_on(None, None, problem, options, others), *others
-    rough = dataclasses.replace(options, limits=near(options.limits), callback=None)
+    limits = warm_start_limits(options.limits)
+    rough = dataclasses.replace(options, limits=limits, callback=None)
     further = UPDATES * work(problem, itemsize=options.precision.itemsize)
     winner, *others = search(problem, rough, report, further)
     started = winner.solution, winner.loop.epsilons

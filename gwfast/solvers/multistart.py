@@ -1,4 +1,4 @@
-"""Many starts, and many epsilons, on shared costs."""
+"""The public solvers from many starts, and for many epsilons, on shared costs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ from ..utils.progress import reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import STARTS, opened
-from .contestants import Standing, candidates_from_starts, hurried
+from .contestants import Standing, annealed_early, candidates_from_starts
 from .diagnosis import conclude, warn_of
 from .gromov import solve
 from .levels import choose
 from .options import InitLike, SolveOptions
-from .product_plan import with_term_ratio
+from .product_plan import completed, unsolved
 from .race import finish, is_tie, successive_halving
 from .stages import UPDATES
 from .starts import as_start, default_starts
 from .sweep import sweep
-from .unsolved import unsolved
 
 # Fractions of the mean linearized cost that `tune_epsilon` tries, large to small.
 FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
@@ -76,18 +75,15 @@ def multistart(
 ) -> GWResult:
     """Solve one problem from many starts and keep the plan with the lowest `gw_cost`.
 
-    The starts share the costs, the products of these with the marginals, and the
-    buffers; each start has only a small matrix (for point clouds) or a plan (for dense
-    costs) of its own. ``init="auto"`` of `gromov_wasserstein` tries its starts on few
-    points; this function tries the given starts on all points. Errors and warnings are
-    those of `gromov_wasserstein`.
+    Every start is tried on all points, where ``init="auto"`` of `gromov_wasserstein`
+    tries its starts on few. The starts share the costs, their products with the
+    marginals, and the buffers; each holds only a small matrix (for point clouds) or a
+    plan (for dense costs). Errors and warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
     cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho
-        The problem, see `gromov_wasserstein`. `cost_x` may also be a whole problem,
-        given without the others: a `QuadraticProblem` or a tuple ``(cost_x, cost_y)``
-        or ``(cost_x, cost_y, p, q)``.
+        The problem, or a whole one as `cost_x`, see `gromov_wasserstein`.
     starts : int, sequence or None, default=None
         The starts, as for `init` of `gromov_wasserstein`, each with a plan for all
         points. A number is that of random starts beside the product and profile plans;
@@ -168,18 +164,15 @@ def tune_epsilon(
     """Solve one problem for many epsilons, from large to small.
 
     At the largest epsilon there is a search, as of `gromov_wasserstein`. Every other
-    value goes on from the plan of the one before, which takes a fraction of that; it is
-    searched as well only if that plan had matched nothing yet. In the end there is a
-    search at the best value, so that what is returned is no worse than what
-    `gromov_wasserstein` finds there. Errors and warnings are those of
-    `gromov_wasserstein`.
+    value goes on from the plan of the one before, which takes a fraction of the time of
+    a search, unless that plan has matched nothing. A last search at the best value
+    makes the result no worse than that of `gromov_wasserstein` there. Errors and
+    warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
     cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho
-        The problem, see `gromov_wasserstein`. `cost_x` may also be a whole problem,
-        given without the others: a `QuadraticProblem` or a tuple ``(cost_x, cost_y)``
-        or ``(cost_x, cost_y, p, q)``.
+        The problem, or a whole one as `cost_x`, see `gromov_wasserstein`.
     epsilons : sequence of float, text or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     starts : "auto", int, sequence or None, default="auto"
@@ -194,8 +187,8 @@ def tune_epsilon(
         without entropy mostly falls with epsilon: it chooses between optima rather than
         for accuracy.
     max_outer, max_inner, tol, marginal_tol, n_threads, seed, progress
-        See `gromov_wasserstein`. What goes on from another plan has 200 outer
-        iterations at most.
+        See `gromov_wasserstein`. From another epsilon's plan there are at most 200
+        outer iterations.
     time_limit : float or None, default=None
         Seconds for all values together, after which the best so far is taken; its
         `status` is then "time_limit".
@@ -205,7 +198,7 @@ def tune_epsilon(
     Returns
     -------
     GWResult
-        The best, with a row of `candidates` for everything that was tried, by epsilon.
+        The best, with a row of `candidates` for every start tried, by epsilon.
 
     Examples
     --------
@@ -249,20 +242,20 @@ def _as_epsilons(epsilons):
         raise TypeError(
             f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
         )
-    epsilons = [_as_epsilon(one) for one in epsilons]
-    if not epsilons:
-        raise ValueError("epsilons must not be empty")
-    return epsilons
-
-
-def _as_epsilon(one):
-    if isinstance(one, str):
+    made = []
+    for one in epsilons:
+        if not isinstance(one, str | Epsilon):
+            one = as_positive(one, "epsilons")
         try:
-            return as_epsilon(one)
+            made.append(as_epsilon(one))
         except ValueError as error:
+            if not isinstance(one, str):
+                raise
             text = f"epsilons must be numbers, texts or Epsilon: {error}"
             raise ValueError(text) from None
-    return as_epsilon(one if isinstance(one, Epsilon) else as_positive(one, "epsilons"))
+    if not made:
+        raise ValueError("epsilons must not be empty")
+    return made
 
 
 def _check_prune(prune):
@@ -271,7 +264,7 @@ def _check_prune(prune):
 
 
 def _best_of(problem, options, starts, prune):
-    """`multistart` from starts that are checked, without its warning."""
+    """`multistart` from checked starts, without its warning."""
     began, limits = time.perf_counter(), options.limits
     threads, deadline = options.threads(problem), limits.deadline
     kept = dict(races=False, n_states=len(starts), placement=options.placement)
@@ -279,49 +272,40 @@ def _best_of(problem, options, starts, prune):
     checkpoint = opened(problem, options, starts=starts, prune=prune)
     with single_threaded_blas(), reporting(options.progress) as report_progress:
         linearization = linearize(problem, threads, placement=options.placement)
-        schedule = hurried(options.epsilon.resolve(linearization))
+        schedule = annealed_early(options.epsilon.resolve(linearization))
 
         def report(event):
             text = f"epsilon {schedule.last:.3g}, {event.text}"
             report_progress(event._replace(text=text, done=0, total=1))
 
-        given = schedule, starts, report, deadline
+        saved, given = checkpoint.at(STARTS), (schedule, starts, report, deadline)
         try:
-            standing = _entered(linearization, checkpoint, given)
+            if saved is not None:
+                with checkpoint.restoring():
+                    standing = Standing.restored(linearization, saved)
+            else:
+                field = candidates_from_starts(linearization, *given)
+                checkpoint.stop_if(deadline.passed())
+                standing = Standing().with_field(field)
         except OutOfTime:
             result = unsolved(problem, options)
         else:
-            standing = _finished(standing, prune, limits, report, checkpoint)
+            if prune:
+                most = limits.max_outer - 1, limits.before(UPDATES)
+                standing = successive_halving(standing, *most, report, checkpoint)
+            standing = finish(standing, limits, None, report, checkpoint, prune=prune)
             best, untried = standing.left[0].solution, ("more starts",)
             result = conclude(best, is_tie(standing), limits, untried)
             candidates = Candidates(standing.records())
             result = dataclasses.replace(result, candidates=candidates)
     seconds = checkpoint.seconds + time.perf_counter() - began
-    result = with_term_ratio(problem, result)
-    return dataclasses.replace(result, labels=problem.labels, seconds=seconds)
-
-
-def _entered(linearization, checkpoint, given):
-    """The `Standing` of a checkpoint, or of new contestants."""
-    saved, (*_, deadline) = checkpoint.at(STARTS), given
-    if saved is not None:
-        with checkpoint.restoring():
-            return Standing.restored(linearization, saved)
-    field = candidates_from_starts(linearization, *given)
-    checkpoint.stop_if(deadline.passed())
-    return Standing.at_start(field)
-
-
-def _finished(standing, prune, limits, report, checkpoint):
-    """The `Standing` at the end."""
-    if prune:
-        most = limits.max_outer - 1, limits.before(UPDATES)
-        standing = successive_halving(standing, *most, report, checkpoint)
-    return finish(standing, limits, None, report, checkpoint, prune=prune)
+    return completed(problem, result, seconds)
 
 
 def _as_starts(starts, problem, seed):
-    """The starts of a number of random ones, or of what a caller may name them by."""
+    """The starts of a number of random ones, or of a sequence of names, starts and
+    plans.
+    """
     if starts is None or isinstance(starts, numbers.Integral):
         n_random = None if starts is None else as_count(starts, "starts", least=0)
         return default_starts(problem.shape, seed, n_random)

@@ -1,4 +1,4 @@
-"""What the public functions are asked for beside the problem, checked."""
+"""The checked options of the public functions."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from .starts import Given, MakesPlan, Product, Start, is_start
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
 InitLike = str | ArrayLike | MakesPlan
-# Entries of a plan up to which solving a problem from there is a matter of calls from
-# Python, of which one thread makes as many as several.
+# Entries of a plan up to which calls from Python take most of a descent, and several
+# threads make no more of them than one.
 SHORT = 10_000
 
 
@@ -31,14 +31,13 @@ SHORT = 10_000
 class SolveOptions:
     """How to solve a problem; see `gromov_wasserstein`.
 
-    What depends on the problem is checked when that is solved: `init`, `method` (a name
-    until then), `n_threads`, `memory_limit`, `tier`, and what the file `checkpoint` has
-    (a path until then). With the `order` "mass" the
-    first levels of a race have the points with most mass, with "given" the first ones.
-    `takes_zero` says that epsilon may be 0; `n_starts` is how many random starts there
-    are, None as many as suit the size, and `balanced` is the start from the balanced
-    problem, where there is one already. `placement` is the `Placement` that is in force
-    where the options are made.
+    What depends on the problem is checked by the solve: `init`, `method` (a name until
+    then), `n_threads`, `memory_limit`, `tier` and the file `checkpoint` (a path until
+    then). With the `order` "mass" the coarse levels of a race have the points with most
+    mass, with "given" the first points. `n_starts` is the number of random starts, None
+    for one that suits the size; `balanced` is a start from the balanced problem, if it
+    is solved already. `takes_zero` allows for an epsilon of 0. `placement` is the
+    `Placement` in force when the options are made.
     """
 
     limits: Limits
@@ -86,9 +85,8 @@ class SolveOptions:
         return as_precision(self.dtype)
 
     def at_once(self, n_threads, shapes):
-        """How many problems of these shapes are solved at a time, in threads: by
-        default one a core; one of short ones, between which handing the interpreter
-        over takes longer than they do.
+        """How many problems of these shapes threads solve at a time: by default
+        one a core, or one if descents are shorter than handing the interpreter over.
         """
         init, searches = self.init, not isinstance(self.init, Product | Given)
         if isinstance(init, str):
@@ -101,7 +99,7 @@ class SolveOptions:
         return resolve_n_threads(n_threads, team=False)
 
     def is_placed(self, problem):
-        """Whether the kernels of the problem are kept by the `placement`."""
+        """Whether the `placement` keeps the kernels of the problem."""
         method = self.method if isinstance(self.method, Method) else PGD
         return is_placed(problem, self.placement, method)
 

@@ -1,5 +1,5 @@
-"""What the product plan costs, and whether both terms of a fused problem are of one
-scale there.
+"""The product plan: the result where there is no time for an iteration, its objective,
+and whether both terms of a fused problem are of one scale there.
 """
 
 import dataclasses
@@ -11,55 +11,83 @@ import numpy as np
 from ..problems.cross_cost import CrossCost
 from ..problems.losses import LOSSES
 from ..quadratic.factory import is_factored, linearize
+from ..quadratic.information import mass_entropy
+from ..quadratic.methods import PGD
+from ..results.coupling import ArrayCoupling, FactoredCoupling
+from ..results.result import GWResult
+from ..results.status import Status
 from ..utils.blocks import row_blocks
 from ..utils.callers import outside
+from ..utils.precision import SINGLE
 
-# How many times one term of a fused objective may be the other before a warning. On 100
-# points of the plane with three noisy features 90 % of the matches were right at a
-# ratio of 6 and 84 % at 0.6, but 61 % at 61 and 34 % at 1/160, where the smaller term
-# hardly counts.
+# Ratio of the terms of a fused objective from which on there is a warning. On 100
+# points of the plane with three noisy features 90 % of the matches are right at a ratio
+# of 6 and 84 % at 0.6, but 61 % at 61 and 34 % at 1/160, where the smaller term hardly
+# counts.
 MAX_RATIO = 30.0
-# Relative rounding of the objective of the product plan in float64, which costs that
-# are all equal leave of it.
-ROUNDING = 1e-13
 
 
-def product_objective(problem, method, placement=None):
-    """Of the product plan, and its linear term: by sums over the costs of each side,
-    where a linearization makes products of matrices.
+def unsolved(problem, options):
+    """The product plan as a `GWResult`, whose `n_outer` is 0."""
+    method = PGD if options.is_exact else options.method
+    gw_cost, linear = _objective(problem, method, options.placement)
+    rule, mass = problem.rule, problem.mass
+    rows, cols = rule.product()
+    penalty, epsilon = rule.penalty(rows, cols), options.epsilon.value
+    if epsilon is None:
+        size = (gw_cost - penalty) / (mass * rule.entropy_weight)
+        epsilon = options.epsilon.relative * size
+    entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
+    threads, right = options.threads(problem), cols / mass
+    if options.precision is SINGLE:
+        # As factors the plan takes no time.
+        factors = (np.zeros((size, 1), dtype=np.float32) for size in problem.shape)
+        with np.errstate(divide="ignore"):
+            potentials = np.log(rows), np.log(right)
+        coupling = FactoredCoupling(*factors, *potentials, 1.0, threads)
+    else:
+        coupling = ArrayCoupling(np.multiply.outer(rows, right), threads)
+    return GWResult(
+        coupling=coupling,
+        potentials=tuple(np.zeros(size) for size in problem.shape),
+        gw_cost=gw_cost,
+        linear_cost=linear,
+        reg_cost=rule.regularized(gw_cost, epsilon, entropy, rows, cols),
+        **rule.asked(),
+        mass=mass,
+        penalty=penalty,
+        epsilon=epsilon,
+        marginal_error=0.0,
+        n_outer=0,
+        n_inner=0,
+        status=Status.TIME_LIMIT,
+        advice=Status.TIME_LIMIT.advice,
+        history=(),
+        seconds=0.0,
+        **(dict(method="cg", gap=np.inf) if options.is_exact else {}),
+    )
+
+
+def completed(problem, result, seconds):
+    """The result with the seconds of the solve, the labels of the problem and, if that
+    is fused, its `GWResult.term_ratio`.
     """
-    if problem.is_plain and is_factored(problem, method):
-        kind = dict(method=method, placement=placement)
-        return linearize(problem, 1, "tiled", **kind).start(), 0.0
-    penalty = problem.rule.penalty(*problem.rule.product())
-    value = _quadratic(problem)
-    if not problem.is_fused:
-        return value + penalty, 0.0
-    p, q = problem.rule.product()
-    between = problem.between
-    mean = between.mean(p, q) if isinstance(between, CrossCost) else p @ between @ q
-    linear = float(mean) / problem.mass
-    return problem.alpha * value + (1.0 - problem.alpha) * linear + penalty, linear
-
-
-def with_term_ratio(problem, result):
-    """The result with the `GWResult.term_ratio` of a fused problem; others as it is."""
-    if not problem.is_fused:
-        return result
-    p, q = problem.rule.product()
-    between, size = problem.between, 0.0
-    for rows in row_blocks(*between.shape):
-        factored = isinstance(between, CrossCost)
-        cost = between.rows(rows) if factored else between[rows]
-        size += float(p[rows] @ np.abs(cost) @ q)
-    linear = (1.0 - problem.alpha) * size / problem.mass
-    quadratic = problem.alpha * max(_quadratic(problem), 0.0)
-    ratio = quadratic / linear if linear else math.inf
-    return dataclasses.replace(result, term_ratio=ratio)
+    added = dict(labels=problem.labels, seconds=seconds)
+    if problem.is_fused:
+        p, q = problem.rule.product()
+        between, size = problem.between, 0.0
+        for rows in row_blocks(*between.shape):
+            factored = isinstance(between, CrossCost)
+            cost = between.rows(rows) if factored else between[rows]
+            size += float(p[rows] @ np.abs(cost) @ q)
+        linear = (1.0 - problem.alpha) * size / problem.mass
+        quadratic = problem.alpha * max(_quadratic(problem), 0.0)
+        added["term_ratio"] = quadratic / linear if linear else math.inf
+    return dataclasses.replace(result, **added)
 
 
 def warn_of_scales(results):
-    """Warn once where a term of a fused problem hardly counts, of the farthest off."""
+    """Warn once if a term of a fused problem hardly counts, of the extreme ratio."""
     ratios = [one.term_ratio for one in results if 0 < one.term_ratio < math.inf]
     ratio = max(ratios, key=lambda one: abs(math.log(one)), default=1.0)
     if 1 / MAX_RATIO <= ratio <= MAX_RATIO:
@@ -75,8 +103,25 @@ def warn_of_scales(results):
     )
 
 
+def _objective(problem, method, placement):
+    """The objective and its linear term, by sums over the costs of each side, where a
+    linearization makes matrix products.
+    """
+    if problem.is_plain and is_factored(problem, method):
+        kind = dict(method=method, placement=placement)
+        return linearize(problem, 1, "tiled", **kind).start(), 0.0
+    p, q = problem.rule.product()
+    value, penalty = _quadratic(problem), problem.rule.penalty(p, q)
+    if not problem.is_fused:
+        return value + penalty, 0.0
+    between = problem.between
+    mean = between.mean(p, q) if isinstance(between, CrossCost) else p @ between @ q
+    linear = float(mean) / problem.mass
+    return problem.alpha * value + (1.0 - problem.alpha) * linear + penalty, linear
+
+
 def _quadratic(problem):
-    """The quadratic objective of the product plan, without weight."""
+    """The quadratic term of the objective, without `alpha`."""
     plain = problem.without_linear()
     if is_factored(plain):
         return linearize(plain, 1, "tiled").start()
@@ -87,7 +132,8 @@ def _quadratic(problem):
     own = _mean(x, p, loss.f1) + _mean(y, q, loss.f2)
     common = _mean(x, p, loss.h1) * _mean(y, q, loss.h2) / problem.mass**2
     value = float(own - common)
-    return value if abs(value) > ROUNDING * abs(common) else 0.0
+    # If all costs are equal, what is left is rounding.
+    return value if abs(value) > 1e-13 * abs(common) else 0.0
 
 
 def _mean(cost, masses, function):

@@ -2,9 +2,9 @@
 where the descent begins.
 
 A start is a small class with one method, ``plan(problem, n_threads)``, which returns a
-float32 plan (None is the product plan) and may leave marginals rough: a descent mends
-them in its first iteration. A new one is a subclass of `Start` here; with a `name` it
-can be asked for by that.
+float32 plan, or None for the product plan. Its marginals may be rough: the first
+iteration of a descent meets them. Starts of this package are subclasses of `Start`; a
+start with a `name` may be asked for by its name.
 """
 
 import dataclasses
@@ -31,29 +31,22 @@ from ..utils.deadline import NEVER, Deadline
 from ..utils.types import Float32Array
 from ..utils.validation import as_matrix, as_positive, one_of
 
-# Marginal error (L1) and Sinkhorn iterations at which the coupling of a start is good
-# enough: the first outer iteration mends the rest.
+# Marginal error (L1) and Sinkhorn iterations at which the coupling of a start ends.
 START_TOL, START_ITERATIONS = 1e-2, 100
-# Quantiles that a profile has, and columns of the costs, spread evenly, that they are
-# of at most.
+# Quantiles of a profile, and the most columns of the costs, spread evenly, that enter.
 QUANTILES, MAX_COLUMNS = 300, 8192
-# Epsilons of the coupling of profiles, in shares of their mean squared distance: of the
-# usual one, of a wider one that one hard pair of languages needed, and the least for
-# which float32 tells profiles apart; and of profiles of roots: of Spanish and English
-# with noise (1000 words) 0.2 led to the lowest optimum at up to six times the noise at
-# which 0.02 no longer did, and of Japanese and English 0.1 did where 0.2 did not.
+# Epsilons of the coupling of profiles, as shares of their mean squared distance: the
+# usual one, a wider one that one hard pair of languages needs, and the least at which
+# float32 tells profiles apart.
 WIDTH, WIDE, MIN_WIDTH = 0.02, 0.05, 1e-4
+# Epsilons of profiles of roots. On Spanish and English with noise (1000 words) 0.2
+# leads to the lowest optimum at up to six times the noise of 0.02; on Japanese and
+# English 0.1 does, but not 0.2.
 ROOT_WIDTHS = 0.1, 0.2
-# Eigenvalues in float32 that are rounding, as a fraction of the largest.
-ROUNDED = 4 * float(np.finfo(np.float32).eps)
-# Random starts: one for so many entries of the plan (they cost about as much as the
-# others on a large problem) within limits; graphs of a few hundred points have many
-# optima.
+# Entries that the plans of random starts have together, and limits of their number. On
+# large problems a random start costs as much as any other; graphs of a few hundred
+# points have many optima.
 ENTRIES_PER_RANDOM, MIN_RANDOM, MAX_RANDOM = 1_500_000, 1, 48
-# Points a side up to which a level can afford two fresh starts.
-CHEAP_POINTS = 3500
-# Entries of a plan up to which there is an exact one among the default starts.
-EXACT_ENTRIES = 10_000
 
 
 class MakesPlan(Protocol):
@@ -64,16 +57,9 @@ class MakesPlan(Protocol):
 
 
 class Shared(NamedTuple):
-    """What a start may use that is not its own.
-
-    Attributes
-    ----------
-    profiles : callable or None
-        `shared_profiles` of the problem, where several starts are made for it.
-    scratch : callable or None
-        Returns a float32 matrix (n, m) to make the plan in.
-    deadline : Deadline
-        After it OutOfTime may be raised.
+    """What several starts of a problem share: its `shared_profiles`, a function that
+    returns a float32 matrix (n, m) to make the plan in, and the deadline, after which
+    OutOfTime may be raised.
     """
 
     profiles: Callable[[bool], Any] | None = None
@@ -85,8 +71,8 @@ ALONE = Shared()
 
 
 class Start:
-    """A start of our own, whose plans need no check, and whose ``plan`` takes one more
-    argument, `Shared`.
+    """A start of this package: its plans need no check, and its ``plan`` also takes a
+    `Shared`.
     """
 
     name: ClassVar[str | None] = None
@@ -122,7 +108,7 @@ class Random(Start):
         return _couple(problem, fill, 1.0, n_threads, shared)
 
     def entries(self, shape):
-        """Independent exponential entries in float64, whose sums are what they are."""
+        """Independent exponential entries in float64, with any sums."""
         return np.random.default_rng(self.seed).standard_exponential(shape)
 
     def __str__(self):
@@ -131,17 +117,17 @@ class Random(Start):
 
 @dataclasses.dataclass(frozen=True)
 class Exact(Start):
-    """The best plan without regularization of several that conditional gradient finds,
-    from the product plan and from random ones: on small problems far cheaper than a
-    search with entropy.
+    """The best plan without regularization that conditional gradient finds from the
+    product plan and from random plans: far cheaper on small problems than a search with
+    entropy.
 
     Parameters
     ----------
     seed : int, default=0
     n_random : int, default=32
         On 30 pairs of graphs of 12 to 29 nodes the objective of the entropic plan from
-        the best of so many was 4 % above that of the race of `init` "auto", from the
-        product plan 16 %; with 50 to 100 points it was the same.
+        the best of 32 is 4 % above that of ``init="auto"``, from the product plan 16 %;
+        with 50 to 100 points it is the same.
     """
 
     seed: int = 0
@@ -170,7 +156,7 @@ class Given(Start):
 
 
 class Once(Start):
-    """A start whose plan for one problem is made once, however often it is taken."""
+    """A start whose plan, for one problem, is made once and kept."""
 
     def __init__(self, start, problem, n_threads):
         self._start, self._given = start, (problem, n_threads)
@@ -256,7 +242,7 @@ def named_starts():
 
 
 def default_starts(shape, seed, n_random=None):
-    """Those that race by default for a problem of this shape."""
+    """The starts that race by default for a problem of this shape."""
     if n_random is None:
         n_random = ENTRIES_PER_RANDOM // (shape[0] * shape[1])
         n_random = min(max(n_random, MIN_RANDOM), MAX_RANDOM)
@@ -265,15 +251,15 @@ def default_starts(shape, seed, n_random=None):
         Profile(WIDE),
         *(Profile(width, root=True) for width in ROOT_WIDTHS),
         Product(),
-        *[Exact(seed)] * (shape[0] * shape[1] <= EXACT_ENTRIES),
+        *[Exact(seed)] * (shape[0] * shape[1] <= 10_000),
     ]
     return Starts(usual, seed, n_random)
 
 
 @dataclasses.dataclass(frozen=True)
 class Starts(Sequence):
-    """Starts, and after them so many random ones, which are made when they are asked
-    for: a caller who limits the time may ask for any number.
+    """Starts, and after them so many random ones, made when they are indexed: with a
+    time limit there may be any number.
     """
 
     usual: list
@@ -293,27 +279,26 @@ class Starts(Sequence):
 
 
 def matrix_of(start, problem):
-    """A product or random plan as a matrix whose marginals are yet to be mended; None
-    is the product plan.
-    """
+    """A random plan as a matrix, with rough marginals; None for the product plan."""
     return start.entries(problem.shape) if start.is_random else None
 
 
 def fresh_starts(shape):
-    """The same for the level after the first: the few points of that may have had other
-    optima than all have.
+    """The starts that enter on the second level, as the few points of the first may
+    have other optima: two where they are cheap.
     """
-    widths = (WIDE, WIDTH) if max(shape) <= CHEAP_POINTS else (WIDE,)
-    return [Profile(width) for width in widths]
+    return [Profile(WIDE), Profile(WIDTH)][: 2 if max(shape) <= 3500 else 1]
 
 
 def is_start(init):
-    """Whether a caller means a start of any class."""
+    """Whether `init` is an object with a method ``plan``."""
     return callable(getattr(init, "plan", None)) and not isinstance(init, type)
 
 
 def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
-    """A start from what a caller may pass; a plan is one of that `dtype`."""
+    """The start of a name, of a start or of a plan, which gets that `dtype`; `also` are
+    further names that messages list.
+    """
     if is_start(init):
         return init
     if isinstance(init, str):
@@ -332,7 +317,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
 
 
 def as_plan(plan, name, shape, dtype=np.float32):
-    """A plan of mass one."""
+    """A caller's plan, checked and scaled to mass one."""
     try:
         plan = as_matrix(plan, name, shape=shape)
     except ValueError as error:
@@ -348,7 +333,9 @@ def as_plan(plan, name, shape, dtype=np.float32):
 
 
 def start_plan(start, problem, n_threads, shared=ALONE):
-    """The plan of a start, also of a caller's class (checked); None is the product."""
+    """The plan of a start, checked if its class is the caller's; None is the product
+    plan.
+    """
     if type(start) in Start.__subclasses__():
         return start.plan(problem, n_threads, shared)
     plan = start.plan(problem, n_threads)
@@ -358,16 +345,16 @@ def start_plan(start, problem, n_threads, shared=ALONE):
 
 
 def shared_profiles(problem, n_threads, deadline=NEVER):
-    """A function of `Profile.root` that returns profiles of both sides, made once for
-    all starts that are given it, and kept as long as it is.
+    """A function of `Profile.root` that returns the profiles of both sides, and keeps
+    them for all starts that share the function.
     """
     return functools.cache(lambda root: _comparable(problem, root, n_threads, deadline))
 
 
 def _comparable(problem, root, n_threads, deadline):
-    """Profiles (n, k) and (m, k) of both sides, about one middle and in units of the
-    root of their mean squared distance, and the squared lengths (m,) of those of y, in
-    float32; None where all points look the same, up to rounding.
+    """Profiles (n, k) and (m, k) of both sides, less the mean of the first and in units
+    of the root of their mean squared distance, and the squared lengths (m,) of the
+    second, in float32; None where all profiles are the same up to rounding.
     """
     p, q = problem.p, problem.q
     asymmetric = not (problem.x.symmetric and problem.y.symmetric)
@@ -375,7 +362,7 @@ def _comparable(problem, root, n_threads, deadline):
     right = profiles(problem.y, q, root, asymmetric, n_threads, deadline)
     size = max(_square_lengths(left).max(), _square_lengths(right).max())
     middle = p @ left
-    # In place, as all that follows: with many points these are large.
+    # In place, as profiles of many points are large.
     left -= middle
     right -= middle
     squares = _square_lengths(left), _square_lengths(right)
@@ -396,12 +383,18 @@ def _square_lengths(rows):
 
 
 def profiles(geometry, weights, root=False, both=False, n_threads=1, deadline=NEVER):
-    """Quantiles (n, QUANTILES) of the costs from every point to all others; `both` has
-    those to every point beside them.
+    """Quantiles (n, QUANTILES) of the costs from every point to all others; with `both`
+    beside the quantiles of the costs to the point.
     """
-    left, right, scale = _factors(geometry)
+    # Factors of the costs in units of the scale; a matrix is its own left factor.
+    left, right, scale = None, None, 1.0
     if root:
         left, right, scale = _root_factors(geometry, n_threads)
+    elif isinstance(geometry, PointCloud):
+        left = geometry.features @ geometry.signature.astype(np.float32)
+        right, scale = geometry.features, geometry.scale
+    else:
+        left = geometry.matrix
     made = _row_quantiles(left, right, weights, deadline)
     if both:
         other = made
@@ -412,18 +405,10 @@ def profiles(geometry, weights, root=False, both=False, n_threads=1, deadline=NE
     return made
 
 
-def _factors(geometry):
-    """Left and right factor of the costs in units of a scale, and the scale. Without a
-    right factor the left one is the matrix itself.
-    """
-    if not isinstance(geometry, PointCloud):
-        return geometry.matrix, None, 1.0
-    left = geometry.features @ geometry.signature.astype(np.float32)
-    return left, geometry.features, geometry.scale
-
-
 def _root_factors(geometry, n_threads):
-    """The same of the square root, see `Profile`."""
+    """Left and right factor of the square root of the costs, see `Profile`, in units of
+    a scale, and the scale.
+    """
     if isinstance(geometry, LowRankCost):
         points = geometry.features - geometry.features.mean(axis=0, dtype=np.float64)
         basis, core = np.linalg.qr(points)
@@ -433,27 +418,28 @@ def _root_factors(geometry, n_threads):
     if isinstance(geometry, PointCloud):
         points = geometry.points.astype(np.float64)
         values, vectors = np.linalg.eigh(points.T @ points)
-        # X (X'X)^(-1/2) X', leaving out directions in which there is nothing.
+        # X (X'X)^(-1/2) X', without directions in which all points are zero.
         keep = values > 1e-10 * values[-1]
         basis = points @ vectors[:, keep]
         factor = (basis / values[keep] ** 0.25).astype(np.float32)
         return factor, factor, np.sqrt(geometry.scale)
     if geometry.symmetric and geometry.n >= MIN_POINTS:
-        # What is left out is the least of the costs, if not of their roots: of 76 races
-        # on graphs of 700 to 2000 words, with noise, and cells 68 ended at the
-        # objective that all eigenvectors led to, six lower, two higher (1 and 8 %).
+        # The other eigenvectors hardly matter to the costs, if more to their roots: of
+        # 76 races (graphs of 700 to 2000 words, with noise, and cells) 68 end at the
+        # objective of a race with all eigenvectors, six lower, two higher (1 and 8 %).
         values, vectors = leading_span(geometry, n_threads).centered()
     else:
         values, vectors = _centered_eigh(geometry)
-    # Roots would make much of rounding.
-    values[np.abs(values) <= ROUNDED * np.abs(values).max()] = 0.0
+    # Eigenvalues that are rounding in float32 have roots that are not small.
+    sizes = np.abs(values)
+    values[sizes <= 4 * np.finfo(np.float32).eps * sizes.max()] = 0.0
     roots = np.sign(values) * np.sqrt(np.abs(values))
     return vectors * roots, vectors, 1.0
 
 
 def _centered_eigh(geometry):
-    """Eigenvalues and eigenvectors of costs centered along both axes, in float32, in
-    which roots are compared in the end: half the time of float64.
+    """Eigenvalues and eigenvectors of costs centered along both axes, in float32, the
+    precision of profiles, which takes half the time of float64.
     """
     matrix, centered = geometry.matrix, np.empty((geometry.n, geometry.n), np.float32)
     mean = matrix.mean(axis=0, dtype=np.float64)
@@ -474,7 +460,7 @@ def _centered_eigh(geometry):
 
 
 def _row_quantiles(left, right, weights, deadline):
-    """Quantiles of the rows of ``left @ right.T``, the columns weighted."""
+    """Quantiles of the rows of ``left @ right.T`` with weighted columns."""
     n = len(left)
     columns = np.arange(n)
     if n > MAX_COLUMNS:
@@ -482,14 +468,19 @@ def _row_quantiles(left, right, weights, deadline):
     weights = weights[columns] / weights[columns].sum()
     uniform = np.ptp(weights) <= 1e-9 / n
     right = None if right is None else right[columns].T
-    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    levels, k = (np.arange(QUANTILES) + 0.5) / QUANTILES, len(columns)
+    # Under equal weights a level lies between the ordered values `low` and `high` of a
+    # row, as in the method "hazen" of `numpy.quantile`, which is seven times as slow.
+    between = np.clip(levels * k - 0.5, 0, k - 1)
+    low = np.minimum(between.astype(np.int64), max(k - 2, 0))
+    high, fraction = np.minimum(low + 1, k - 1), between - low
     made = np.empty((n, QUANTILES))
-    for rows in row_blocks(n, len(columns)):
+    for rows in row_blocks(n, k):
         deadline.check()
         values = left[rows][:, columns] if right is None else left[rows] @ right
         if uniform:
             values.sort(axis=1)
-            made[rows] = _quantiles(values, levels)
+            made[rows] = values[:, low] * (1 - fraction) + values[:, high] * fraction
             continue
         order = np.argsort(values, axis=1)
         values = np.take_along_axis(values, order, axis=1)
@@ -497,18 +488,6 @@ def _row_quantiles(left, right, weights, deadline):
         for i, at, value in zip(range(*rows.indices(n)), middles, values, strict=True):
             made[i] = np.interp(levels, at, value)
     return made
-
-
-def _quantiles(ordered, levels):
-    """Linear interpolation between the middles of equal weights: the method "hazen" of
-    `numpy.quantile`, which takes seven times as long.
-    """
-    n = ordered.shape[1]
-    at = np.clip(levels * n - 0.5, 0, n - 1)
-    low = np.minimum(at.astype(np.int64), max(n - 2, 0))
-    fraction = at - low
-    high = np.minimum(low + 1, n - 1)
-    return ordered[:, low] * (1 - fraction) + ordered[:, high] * fraction
 
 
 def _couple(problem, fill, epsilon, n_threads, shared):

@@ -23,9 +23,20 @@ from .second_look import has_room, without_winner
 from .starts import Given
 
 # Outer iterations for following a plan from one epsilon to the next. Of 93 points with
-# noise, at eight epsilons over factors of 10 to 200, none took more than 33. One that
-# goes in cycles is left after a fifth of the iterations that a search has by default.
+# noise, at eight epsilons over factors of 10 to 200, none takes more than 33. The limit
+# is for cycles: a fifth of the iterations that a search has by default.
 MAX_FOLLOWED = 200
+
+
+class _Found(NamedTuple):
+    """The result at an epsilon, whether a search made it, and the number of its key."""
+
+    result: GWResult
+    searched: bool
+    value: float
+
+
+VALUE = operator.attrgetter("value")
 
 
 def sweep(problem, epsilons, search, key, options):
@@ -35,23 +46,44 @@ def sweep(problem, epsilons, search, key, options):
     began, found, rows = time.perf_counter(), [], []
     with single_threaded_blas(), reporting(options.progress) as report:
         values = _large_to_small(problem, epsilons, options)
-        steps = _Steps(problem, search, options, report, len(values))
-        for number, (epsilon, last) in enumerate(values):
-            one = steps.next(number, epsilon, last, found)
-            if found and one.result.status == Status.TIME_LIMIT:
+
+        def solved(number, before):
+            """The `_Found` at an epsilon, by following the plan of the result before or
+            by a search; None when time is up for more than the first.
+            """
+
+            def told(event):
+                text = f"epsilon {number + 1} of {len(values)}, {event.text}"
+                report(event._replace(text=text, done=number, total=len(values)))
+
+            epsilon, last = values[number]
+            own = dataclasses.replace(options, progress=ProgressListener(told))
+            follows = _can_follow(problem, before, options)
+            if follows:
+                result = _followed(problem, before, last, own)
+            else:
+                result = search(problem, dataclasses.replace(own, epsilon=epsilon))
+            if found and result.status == Status.TIME_LIMIT:
+                return None
+            return _Found(result, not follows, _number(key(result)))
+
+        late = False
+        for number in range(len(values)):
+            one = solved(number, found[-1].result if found else None)
+            if one is None:
+                late = True
                 break
-            found.append(one._replace(value=_number(key(one.result))))
+            found.append(one)
             rows.append(one.result.candidates)
-        late, best = len(found) < len(values), min(found, key=VALUE)
+        best = min(found, key=VALUE)
         if not (late or best.searched):
-            at = found.index(best)
-            again = steps.next(at, values[at][0], None, [])
-            late = again.result.status == Status.TIME_LIMIT
+            number = found.index(best)
+            again = solved(number, None)
+            late = again is None
             if not late:
-                again = again._replace(value=_number(key(again.result)))
                 best, other = sorted((best, again), key=VALUE)
-                behind = without_winner(other.result.candidates)
-                rows[at] = [*behind, *best.result.candidates]
+                lost = without_winner(other.result.candidates)
+                rows[number] = [*lost, *best.result.candidates]
     ended = dict(status=Status.TIME_LIMIT, advice=Status.TIME_LIMIT.advice)
     return dataclasses.replace(
         best.result,
@@ -61,68 +93,36 @@ def sweep(problem, epsilons, search, key, options):
     )
 
 
-class _Found(NamedTuple):
-    """What there is at an epsilon, whether by a search, and what the key says of it."""
+def _can_follow(problem, before, options):
+    """Whether the result before has matched something, and there is room for its plan
+    beside another.
+    """
+    if before is None or before.status == Status.NEAR_PRODUCT:
+        return False
+    kind = dict(tier="dense", memory_limit=as_memory_limit(options.memory_limit))
+    return has_room(problem, dataclasses.replace(options, **kind))
 
-    result: GWResult
-    searched: bool
-    value: float = np.inf
 
-
-VALUE = operator.attrgetter("value")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Steps:
-    """The solves of a sweep of so many epsilons."""
-
-    problem: object
-    search: object
-    options: object
-    report: object
-    total: int
-
-    def next(self, number, epsilon, last, found):
-        """The `_Found` at an epsilon, whose final value is `last`: from the last plan
-        that was found, or by a search where that had not matched anything.
-        """
-        options = dataclasses.replace(self.options, progress=self._told(number))
-        before = found[-1].result if found else None
-        if before is None or before.status == Status.NEAR_PRODUCT or not self._follows:
-            options = dataclasses.replace(options, epsilon=epsilon)
-            return _Found(self.search(self.problem, options), True)
-        most = min(options.limits.max_outer, MAX_FOLLOWED)
-        limits = dataclasses.replace(options.limits, max_outer=most)
-        given = dict(epsilon=last, init=Given(before.plan), limits=limits)
-        result = solve(self.problem, dataclasses.replace(options, **given))
-        row = Candidate(
-            start=f"epsilon {before.epsilon:.3g}",
-            n_points=max(self.problem.shape),
-            epsilon=result.epsilon,
-            gw_cost=result.gw_cost,
-            n_outer=result.n_outer,
-            seconds=result.seconds,
-            fate="won",
-        )
-        return _Found(dataclasses.replace(result, candidates=Candidates([row])), False)
-
-    @property
-    def _follows(self):
-        """Whether there is room for the plan of one epsilon beside another's."""
-        limit = as_memory_limit(self.options.memory_limit)
-        given = dict(tier="dense", memory_limit=limit)
-        return has_room(self.problem, dataclasses.replace(self.options, **given))
-
-    def _told(self, number):
-        def report(event):
-            text = f"epsilon {number + 1} of {self.total}, {event.text}"
-            self.report(event._replace(text=text, done=number, total=self.total))
-
-        return ProgressListener(report)
+def _followed(problem, before, epsilon, options):
+    """The result at a value of epsilon from the plan of another."""
+    most = min(options.limits.max_outer, MAX_FOLLOWED)
+    limits = dataclasses.replace(options.limits, max_outer=most)
+    given = dict(epsilon=epsilon, init=Given(before.plan), limits=limits)
+    result = solve(problem, dataclasses.replace(options, **given))
+    row = Candidate(
+        start=f"epsilon {before.epsilon:.3g}",
+        n_points=max(problem.shape),
+        epsilon=result.epsilon,
+        gw_cost=result.gw_cost,
+        n_outer=result.n_outer,
+        seconds=result.seconds,
+        fate="won",
+    )
+    return dataclasses.replace(result, candidates=Candidates([row]))
 
 
 def _large_to_small(problem, epsilons, options):
-    """Pairs of an `Epsilon` and what it comes to for the problem in the end."""
+    """Pairs of an `Epsilon` and its final value for the problem."""
     tier = "tiled" if is_factored(problem) else "dense"
     given = problem, options.threads(problem), tier
     linearization = linearize(*given, placement=options.placement)
@@ -131,7 +131,7 @@ def _large_to_small(problem, epsilons, options):
 
 
 def _number(value):
-    """What `key` returned; what is not a number is worse than any."""
+    """The number that `key` returned; NaN is worse than any."""
     try:
         value = float(value)
     except (TypeError, ValueError):

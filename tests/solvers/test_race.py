@@ -92,6 +92,18 @@ def test_one_random_start_races_over_eigenvectors_unless_more_are_asked_for(
         assert sum(row.start.startswith("random") for row in first) == came
 
 
+def test_who_is_far_behind_leaves_the_race_over_eigenvectors(smooth_races, monkeypatch):
+    x, y = cloud(120, 3, 0), cloud(120, 3, 1)
+
+    def dropped(excess):
+        monkeypatch.setattr(race, "MAX_EXCESS", excess)
+        result = gwfast.gromov_wasserstein(distances(x), distances(y))
+        rows = [row for row in result.candidates if row.n_outer == race.MEET_AT[-1]]
+        return [row.start for row in rows if row.fate == "dropped in round 1"]
+
+    assert dropped(0.0) and not dropped(np.inf)
+
+
 def known(order, k):
     """Known pairs of a cloud and a copy in this order."""
     return np.column_stack([np.arange(k), order[:k]])
@@ -139,7 +151,7 @@ def test_fresh_starts_join_unless_most_points_had_a_sure_race(small_races, monke
         return {row.start for row in result.candidates if "fresh" in row.start}
 
     assert fresh(False) and not fresh(True)
-    monkeypatch.setattr(race, "MOST", 0.9)  # 80 points of 120 are not
+    monkeypatch.setattr(race, "SURE_FRACTION", 0.9)  # 80 points of 120 are not
     assert fresh(True)
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.results.candidates import Candidate
-from gwfast.solvers import levels, race
+from gwfast.solvers import levels, race, second_look
 from gwfast.solvers.agreement import CLEAR, is_sure
 from gwfast.solvers.clusters import cluster_starts, clustered
 from gwfast.solvers.starts import Random
@@ -272,6 +272,15 @@ def test_a_search_that_is_sure_does_not():
     x = cloud(240, 5, 0) * [5, 4, 3, 2, 1]
     result = gwfast.gromov_wasserstein(problem_of(x, x))
     assert result.status == "converged"
+    assert not any("clusters" in row.start for row in result.candidates)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "balanced"])
+def test_an_unsure_search_under_other_marginals_does_not(rule, monkeypatch):
+    monkeypatch.setattr(second_look, "is_sure", lambda _: False)
+    costs = PointCloud(cloud(20, 3, 1)), PointCloud(cloud(18, 3, 2))
+    result = gwfast.gromov_wasserstein(*costs, **RULES[rule], n_starts=0, max_outer=5)
+    assert np.isfinite(result.gw_cost)
     assert not any("clusters" in row.start for row in result.candidates)
 
 
