@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.kernel_tolerances import TERMS, running_terms
+from helpers.kernel_cases import TERMS, running_terms
 from helpers.processes import run_python
 
 import gwfast

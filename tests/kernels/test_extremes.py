@@ -3,7 +3,7 @@ overflow, long sums, large potentials, ties, matrices of more than 2^31 entries.
 
 import numpy as np
 import pytest
-from helpers.kernel_tolerances import rounding_of_sums
+from helpers.kernel_cases import rounding_of_sums
 from helpers.marks import ISAS, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st

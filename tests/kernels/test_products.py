@@ -5,13 +5,13 @@ import pytest
 from helpers.kernel_cases import (
     COMPILED,
     arguments,
+    assert_close,
     buffer,
     build,
     matrix,
     potentials,
     run,
 )
-from helpers.kernel_tolerances import assert_close
 from helpers.marks import ISAS, pairwise
 from helpers.problems import masses
 

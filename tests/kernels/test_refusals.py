@@ -17,7 +17,6 @@ from helpers.kernel_cases import (
     run,
     widened,
 )
-from helpers.kernel_tolerances import WIDE_TOLERANCES
 
 from gwfast.kernels import (
     _kernels,
@@ -47,7 +46,7 @@ def test_kernel_takes_read_only_inputs(case):
     given = arguments(case, 9, 7, seed=4)
     expected = run(COMPILED, case, given)
     for path, x in leaves(given):
-        if path[0] not in CASES[case][1]:
+        if path[0] not in CASES[case].writes:
             x.flags.writeable = False
     assert_same(call(COMPILED, case, given), expected)
 
@@ -96,13 +95,12 @@ SPOILS = other_dtype, other_order, row_missing, column_missing, other_ndim, read
 
 def spoiled(case):
     """Ways to spoil one argument of a kernel, each with the path of it."""
-    make, outputs = CASES[case]
-    for path, x in leaves(make(6, 7, np.random.default_rng(0))):
+    for path, x in leaves(arguments(case, 6, 7, seed=0)):
         for spoil in SPOILS:
             if (
                 (spoil, case, path) not in FREE
                 and (spoil is not column_missing or x.ndim == 2)
-                and (spoil is not read_only or path[0] in outputs)
+                and (spoil is not read_only or path[0] in CASES[case].writes)
             ):
                 yield spoil, path
 
@@ -111,7 +109,7 @@ def refuses(case, spoil, path):
     """Whether a kernel refuses, and has written nothing then."""
     given = arguments(case, 6, 7, seed=5)
     replace(given, path, spoil)
-    outputs = [given[x] for x in CASES[case][1] if isinstance(given[x], np.ndarray)]
+    outputs = [given[x] for x in CASES[case].writes if isinstance(given[x], np.ndarray)]
     before = deepcopy(outputs)
     try:
         call(COMPILED, case, given)
@@ -136,7 +134,7 @@ def test_kernel_refuses_scratch_of_another_size_or_type(case):
     for work in (None, *(_rows.ColumnSums(*size) for size in sizes)):
         with pytest.raises((ValueError, TypeError), match=r"work|^[vq] must"):
             call(COMPILED, case, given | {"work": work})
-    if case not in WIDE_TOLERANCES or sums_alone:
+    if not CASES[case].wide or sums_alone:
         return
     types = (np.float32, "float32"), (np.float64, "float64")
     for (_, own), (dtype, other) in (types, types[::-1]):

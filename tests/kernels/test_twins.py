@@ -8,11 +8,11 @@ from helpers.kernel_cases import (
     COMPILED,
     SHAPES,
     arguments,
+    assert_close,
     assert_same,
     run,
     widened,
 )
-from helpers.kernel_tolerances import WIDE_TOLERANCES, assert_close
 from helpers.marks import ISAS, pairwise
 
 from gwfast.kernels import reference
@@ -28,7 +28,7 @@ def given_to(case, dtype, shape, seed):
 
 
 def takes(case, dtype):
-    return dtype if case in WIDE_TOLERANCES else np.float32
+    return dtype if CASES[case].wide else np.float32
 
 
 @pairwise(case=CASES, shape=SHAPES, dtype=DTYPES, isa=ISAS)
