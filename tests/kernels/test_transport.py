@@ -82,33 +82,17 @@ def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, 
 @pairwise(
     shape=SHAPES,
     of_mass=["uniform", "uneven", "whole"],
-    of_cost=["random", "signed", "ties", "huge", "tiny"],
+    of_cost=["random", "signed", "ties", "rank one", "huge", "tiny"],
 )
 def test_values_are_those_of_a_linear_program(shape, of_mass, of_cost, seed):
     rng = np.random.default_rng(seed)
     p, q = problem(shape, of_mass, rng)
-    transport, twin = Transport(p, q), reference.Transport(p, q)
-    cost = COSTS[of_cost](*shape, rng)
-    transport.solve(cost)
-    twin.solve(cost)
-    rows, cols, flows = twin.entries()
-    expected, largest = cost[rows, cols] @ flows, np.abs(cost).max()
-    assert abs(np.vdot(cost, plan_of(transport, shape)) - expected) <= 1e-9 * largest
-
-
-@pairwise(
-    shape=SHAPES,
-    of_mass=["uniform", "uneven"],
-    of_cost=["random", "ties", "rank one"],
-)
-def test_values_are_those_of_pot(shape, of_mass, of_cost, seed):
-    ot = pytest.importorskip("ot")
-    rng = np.random.default_rng(seed)
-    p, q = problem(shape, of_mass, rng)
-    transport, cost = Transport(p, q), COSTS[of_cost](*shape, rng)
-    transport.solve(cost)
-    value = assert_optimal(transport, cost, p, q)
-    assert value == pytest.approx(np.vdot(cost, ot.emd(p, q, cost)), abs=1e-11)
+    cost, values = COSTS[of_cost](*shape, rng), []
+    for transport in (Transport(p, q), reference.Transport(p, q)):
+        transport.solve(cost)
+        rows, cols, flows = transport.entries()
+        values.append(cost[rows, cols] @ flows)
+    assert abs(values[0] - values[1]) <= 1e-9 * np.abs(cost).max()
 
 
 @pytest.mark.parametrize("of_mass", MASSES)
