@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.problems import masses, random_cost
 
 from gwfast.kernels import _outer_steps, reference
@@ -62,27 +63,17 @@ class Problem:
         return self.plan, self.cost, self.f, self.g
 
 
-def both(*args, **kind):
-    """The same problem twice, and modules to solve them."""
-    problems = Problem(*args, **kind), Problem(*args, **kind)
-    return zip(problems, (_outer_steps, reference), strict=True)
-
-
-@pytest.mark.parametrize("empty", [False, True])
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pairwise(shape=SHAPES, dtype=DTYPES, fused=[False, True], empty=[False, True])
 def test_steps_are_those_of_the_twin(shape, dtype, fused, empty):
     kind = dict(fused=fused, empty=empty and min(shape) > 2)
     # Between one point and some there is one plan; rounding moves it, or does not.
     most = 3 if min(shape) > 1 else 1
     # Scalings may take an iteration more or less where one is just near enough.
     least, off = LEAST[dtype], 20 * LEAST[dtype]
-    found = [
-        (problem, problem.run(module, most, fraction=0.0, least=least))
-        for problem, module in both(shape, dtype, **kind)
-    ]
-    (ours, (*came, steps)), (twin, (*expected, others)) = found
+    ours, twin = Problem(shape, dtype, **kind), Problem(shape, dtype, **kind)
+    given = dict(most=most, fraction=0.0, least=least)
+    *came, steps = ours.run(_outer_steps, **given)
+    *expected, others = twin.run(reference, **given)
     assert came == expected == [3, MORE] or most == 1
     np.testing.assert_allclose(ours.plan, twin.plan, rtol=0, atol=off * twin.plan.max())
     np.testing.assert_allclose(ours.cost, twin.cost, rtol=0, atol=off)
