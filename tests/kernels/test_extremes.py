@@ -178,7 +178,7 @@ def test_large_potentials_that_cancel_do_no_harm(isa, seed):
     compare_logsumexp(cost, f, g, 0.5, atol=2e-6, shift=1e6)
 
 
-# --- Caps, and distances between plans ------------------------------------------------
+# --- Caps, and costs of nothing -------------------------------------------------------
 
 
 @TYPES
@@ -204,19 +204,6 @@ def test_capped_scalings_bound_the_marginals(dtype, isa, seed):
 
 
 @TYPES
-def test_no_cap_is_an_infinite_one(dtype, isa):
-    kernel = np.zeros((9, 7), dtype)
-    kernel[:5, :4] = 0.5
-    outcomes = []
-    for more in ({}, {"cap": np.inf}):
-        u, v, work = np.ones(9, dtype), np.ones(7, dtype), _rows.ColumnSums(9, 7, dtype)
-        result = _kernels.sinkhorn_passes(kernel, *even(9, 7), u, v, work, **more)
-        outcomes.append((result, u.tolist(), v.tolist()))
-    assert outcomes[0] == outcomes[1]
-    assert outcomes[0][0][0] == pytest.approx(5 * (2 - 1 / 9) + 4 / 9)
-
-
-@TYPES
 def test_proximal_cost_of_nothing_is_that_of_the_smallest_number(dtype, isa):
     least = np.finfo(dtype).tiny
     plan = np.array([[0.0, least / 2, least, 1.0, np.exp(-3.0)]], dtype)
@@ -224,15 +211,6 @@ def test_proximal_cost_of_nothing_is_that_of_the_smallest_number(dtype, isa):
     _exponentials.proximal_cost(cost, plan, 2.0)
     expected = [-2 * np.log(float(least))] * 3 + [0.0, 6.0]
     np.testing.assert_allclose(cost[0], expected, rtol=1e-6)
-
-
-@TYPES
-def test_distance_is_of_both_norms(dtype, isa):
-    a = np.zeros((5, 1000), dtype)
-    b = a.copy()
-    b[1, 3], b[4, 999] = 3.0, -4.0
-    assert _kernels.distance(a, b) == _kernels.distance(b, a, 2) == (7.0, 5.0)
-    assert _kernels.distance(a, a) == (0.0, 0.0)
 
 
 # --- Long sums ------------------------------------------------------------------------
