@@ -23,10 +23,8 @@ class Groups:
     """
 
     def __init__(self, precision=SINGLE, kind="stored", *, empty=0, n=60, m=50):
-        half = np.subtract.outer(
-            np.arange(n) < n // 2, np.arange(m) < m // 2, dtype=int
-        )
-        near = np.where(half == 0, 1.0, 1e-2)
+        same = np.equal.outer(np.arange(n) < n // 2, np.arange(m) < m // 2)
+        near = np.where(same, 1.0, 1e-2)
         self.matrix = np.exp(cloud(n, 3, 1) @ cloud(m, 3, 2).T) * near
         self.p, self.q = masses(n, 3), masses(m, 4)
         self.p[:empty] = self.q[:empty] = 0.0
@@ -145,16 +143,23 @@ def test_no_scaling_moves_further_than_is_trusted(monkeypatch):
 
 @pytest.mark.parametrize("precision, follow", [(SINGLE, False), (DOUBLE, True)])
 def test_factors_follow_where_conjugate_gradients_did_not_lead(precision, follow):
-    steps = NewtonSteps((300, 300), precision)
-    slow = 0.9999, 0.0, FREE
-    assert steps.pays(1e-2, *slow) and steps.price == newton.PRICE_ITERATED
-    steps._error = 1e-2
-    assert bool(steps.pays(0.99e-2, *slow)) is follow
+    groups, steps = Groups(precision), NewtonSteps((300, 300), precision)
+
+    def pays(error):
+        return bool(steps.pays(error, 0.9999, 0.0, FREE))
+
+    def take(error):
+        given = groups.kernel, groups.p, groups.q, groups.scalings
+        steps.take(*given, error, FREE)
+
+    assert pays(1e-2) and steps.price == newton.PRICE_ITERATED
+    take(1e-2)
+    assert pays(0.99e-2) is follow
     assert (steps.price > newton.PRICE_ITERATED) is follow
-    steps._error = 1e-2
-    assert not steps.pays(0.99e-2, *slow)
+    take(1e-2)
+    assert not pays(0.99e-2)
     # Without factors they are taken again once the error is less.
-    assert bool(steps.pays(0.5e-2, *slow)) is not follow
+    assert pays(0.5e-2) is not follow
 
 
 def test_steps_are_left_where_they_do_not_pay():

@@ -2,21 +2,19 @@
 
 import numpy as np
 import pytest
+from helpers.marks import ISAS, pairwise
 from helpers.problems import cloud, masses
 
 from gwfast.kernels._rows import Panels, aligned_empty
-from gwfast.linear.gibbs_kernel import (
-    Buffer,
-    ProductKernel,
-    SparseKernel,
-    TiledKernel,
-)
+from gwfast.linear.gibbs_kernel import Buffer, ProductKernel, SparseKernel, TiledKernel
 from gwfast.linear.log_domain import Potentials
 from gwfast.linear.marginals import Balanced
 from gwfast.linear.sinkhorn_solver import SinkhornSolver
 from gwfast.linear.truncation import MAX_BOUND, Support, padded
 
 FRACTION = 1e-7
+# What the kernels of float32 know of an entry, relatively.
+ROUNDING = 1.01
 SHAPES = [(90, 70), (64, 128), (33, 200), (200, 17)]
 
 
@@ -24,21 +22,12 @@ class Solved:
     """A linear problem, solved, and what of its kernel is kept."""
 
     def __init__(
-        self,
-        n,
-        m,
-        seed,
-        *,
-        epsilon=0.02,
-        scale=1.0,
-        fraction=FRACTION,
-        empty=0,
-        tiled=False,
+        self, n, m, seed, *, scale=1.0, fraction=FRACTION, empty=0, tiled=False
     ):
         rng = np.random.default_rng(seed)
         self.left = (scale * rng.standard_normal((n, 6))).astype(np.float32)
         self.right = rng.standard_normal((m, 6)).astype(np.float32)
-        self.epsilon = epsilon * scale * 6
+        self.epsilon = 0.12 * scale
         self.p, self.q = masses(n, seed), masses(m, seed + 1)
         self.p[:empty] = self.q[:empty] = 0.0
         self.p, self.q = self.p / self.p.sum(), self.q / self.q.sum()
@@ -62,13 +51,12 @@ class Solved:
         lengths = np.linalg.norm(self.right.astype(np.float64), axis=1)
         return Support(self.kernel, self.potentials, solver, lengths, fraction)
 
-    def plan(self, left=None, f=None, g=None, epsilon=None):
+    def plan(self, left=None, potentials=None):
         """The whole one in float64, by default as it was solved."""
         left = self.left if left is None else left
-        f = self.f if f is None else f
-        g = self.g if g is None else g
+        moved = self.potentials if potentials is None else potentials
         cost = left.astype(np.float64) @ self.right.T.astype(np.float64)
-        return np.exp((f[:, None] + g - cost) / (epsilon or self.epsilon))
+        return np.exp((moved.f[:, None] + moved.g - cost) / self.epsilon)
 
     def kept(self):
         """Where entries are kept, as an array."""
@@ -81,19 +69,24 @@ class Solved:
     def outside(self, plan):
         """Largest share of a row's or column's mass that is not kept."""
         lost = np.where(self.kept(), 0.0, plan)
-        shares = [
-            (lost.sum(axis=axis)[masses > 0] / masses[masses > 0]).max()
-            for axis, masses in ((1, self.p), (0, self.q))
-        ]
-        return max(shares)
+        return max(
+            (lost.sum(axis=axis)[weights > 0] / weights[weights > 0]).max()
+            for axis, weights in ((1, self.p), (0, self.q))
+        )
+
+    def check_bound(self, left, potentials):
+        """That it is one, of costs and potentials that have moved; returns it and what
+        it bounds."""
+        bound = self.support.bound(self.support.moved(left), potentials)
+        truth = self.outside(self.plan(left, potentials))
+        assert truth <= bound * ROUNDING
+        return bound, truth
 
 
 # --- Choice ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("tiled", [False, True])
-@pytest.mark.parametrize("fraction", [1e-9, 1e-7, 1e-3])
+@pairwise(shape=SHAPES, tiled=[False, True], fraction=[1e-9, 1e-7, 1e-3], isa=ISAS)
 def test_entries_that_matter_are_kept(shape, tiled, fraction, isa):
     solved = Solved(*shape, 0, fraction=fraction, tiled=tiled)
     support, plan = solved.support, solved.plan()
@@ -128,23 +121,18 @@ def test_it_pays_where_few_are_kept_and_little_is_lost(shape):
     assert not rough.support.pays(1.0)
 
 
-@pytest.mark.parametrize("n_threads", [2, 3])
-def test_threads_change_nothing(n_threads):
+def test_threads_change_nothing():
     one = Solved(300, 400, 3)
-    other = one.chosen(SinkhornSolver(one.p, one.q, n_threads), FRACTION)
-    one.support.choose(), other.choose()
-    np.testing.assert_array_equal(one.support.start, other.start)
-    np.testing.assert_array_equal(one.support.index, other.index)
-    moved = Potentials(one.f + 1e-3, one.g)
-    assert one.support.bound(one.support.moved(one.left), moved) == other.bound(
-        other.moved(one.left), moved
-    )
+    moved, support = Potentials(one.f + 1e-3, one.g), one.support.choose()
+    bound = support.bound(support.moved(one.left), moved)
+    for n_threads in (2, 3):
+        other = one.chosen(SinkhornSolver(one.p, one.q, n_threads), FRACTION).choose()
+        np.testing.assert_array_equal(other.start, support.start)
+        np.testing.assert_array_equal(other.index, support.index)
+        assert other.bound(other.moved(one.left), moved) == bound
 
 
 # --- The certificate ------------------------------------------------------------------
-
-# What the kernels of float32 know of an entry, relatively.
-ROUNDING = 1.01
 
 
 def test_bound_of_what_has_not_moved_is_what_was_left_out(seed):
@@ -157,14 +145,12 @@ def test_bound_of_what_has_not_moved_is_what_was_left_out(seed):
         np.testing.assert_allclose(lost, truth, rtol=0.01)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("size", [1e-3, 0.1, 1.0, 10.0])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pairwise(shape=SHAPES, size=[1e-3, 0.1, 1.0, 10.0], scale=[1e-6, 1.0, 1e6])
 def test_bound_holds_wherever_potentials_and_costs_move(shape, size, scale, seed):
     """`size`: of the moves of exponents."""
     rng = np.random.default_rng(seed)
     solved = Solved(*shape, seed, scale=scale, fraction=1e-5)
-    support = solved.support.choose()
+    solved.support.choose()
     n, m = shape
     step = size * solved.epsilon
     moves = {"f": n, "g": m, "left": n}
@@ -187,9 +173,7 @@ def test_bound_holds_wherever_potentials_and_costs_move(shape, size, scale, seed
             towards = solved.right[rng.integers(m, size=n)]
             towards = towards / np.linalg.norm(towards, axis=1, keepdims=True) ** 2
             left += (step * draw(n, 1) * towards).astype(np.float32)
-        bound = support.bound(support.moved(left), Potentials(f, g))
-        truth = solved.outside(solved.plan(left, f, g))
-        assert truth <= bound * ROUNDING, (kind, which, truth, bound)
+        bound, truth = solved.check_bound(left, Potentials(f, g))
         nearest = min(nearest, bound / truth)
     assert nearest < 1e3  # not an idle bound
 
@@ -207,23 +191,19 @@ def test_bound_holds_along_the_iterations_of_a_solve(seed):
             potentials = solver.solve(
                 kernel, solved.epsilon, potentials, tol=1e-5, max_iter=500
             ).potentials
-            bound = support.bound(support.moved(left), potentials)
-            truth = solved.outside(solved.plan(left, potentials.f, potentials.g))
-            assert truth <= bound * ROUNDING
+            bound, _ = solved.check_bound(left, potentials)
             certified += bound <= MAX_BOUND
         assert certified
 
 
 def test_points_without_mass_do_not_matter():
     solved = Solved(90, 70, 4, empty=15)
-    support = solved.support.choose()
+    solved.support.choose()
     assert (solved.f[:15] == -np.inf).all() and (solved.g[:15] == -np.inf).all()
     left = solved.left.copy()
     left[15:] += np.float32(1e-3)
-    f, g = solved.f + 1e-3 * cloud(90, 1, 0)[:, 0], solved.g
-    bound = support.bound(support.moved(left), Potentials(f, g))
-    truth = solved.outside(solved.plan(left, f, g))
-    assert truth <= bound * ROUNDING < np.inf
+    f = solved.f + 1e-3 * cloud(90, 1, 0)[:, 0]
+    assert solved.check_bound(left, Potentials(f, solved.g))[0] < np.inf
 
 
 @pytest.mark.parametrize("exponent", [100.0, 1e3, 1e6])
@@ -268,7 +248,7 @@ def test_sparse_solution_is_the_dense_one_but_for_what_is_outside(shape, empty, 
     assert np.linalg.norm(sides["part"][1] - sides["whole"][1]) <= 1e-4 * size
 
 
-@pytest.mark.parametrize("d", [1, 15, 16, 17, 32])
+@pytest.mark.parametrize("d", [1, 16, 17])
 def test_padding_adds_columns_of_zeros(d):
     x = cloud(5, d, 0).astype(np.float32)
     came = padded(x)
