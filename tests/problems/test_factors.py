@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.problems import cloud, rotated_pair
 
 import gwfast
@@ -15,9 +16,9 @@ def symmetric_factors(n, rank, seed):
     return x, x * np.where(np.arange(rank) % 2, -1.0, 1.0)
 
 
-@pytest.mark.parametrize("n, rank", [(1, 1), (2, 5), (40, 3), (65, 64), (30, 90)])
-@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
-def test_they_hold_the_costs(n, rank, size, seed):
+@pairwise(shape=[(1, 1), (2, 5), (40, 3), (65, 64), (30, 90)], size=[1e-20, 1.0, 1e20])
+def test_they_hold_the_costs(shape, size, seed):
+    n, rank = shape
     u, v = symmetric_factors(n, rank, seed)
     cost = LowRankCost(size * u, v)
     expected = size * u @ v.T
@@ -38,7 +39,7 @@ def test_columns_that_are_not_needed_are_left_out():
 
 
 def test_problems_are_those_of_point_clouds():
-    x, y, where = rotated_pair(90, 4, 1)
+    x, y, where = rotated_pair(60, 4, 1)
     clouds = [PointCloud(side, "sqeuclidean") for side in (x, y)]
     made = []
     for side in (x, y):
@@ -56,7 +57,7 @@ def test_problems_are_those_of_point_clouds():
         )
         # As well as marginals are met, of costs that are far from zero.
         assert other.gw_cost == pytest.approx(one.gw_cost, rel=3e-3)
-        np.testing.assert_allclose(other.plan, one.plan, atol=0.02 / 90)
+        np.testing.assert_allclose(other.plan, one.plan, atol=0.02 / 60)
     assert (one.plan.argmax(axis=1) == where).mean() > 0.9
 
 
