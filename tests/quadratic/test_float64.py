@@ -34,33 +34,10 @@ def problem(n=40, m=30, *, symmetric=True):
 # --- Promises ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "dtype, expected",
-    [
-        ("float32", SINGLE),
-        ("float64", DOUBLE),
-        (np.float32, SINGLE),
-        (np.dtype("f8"), DOUBLE),
-        (float, DOUBLE),
-    ],
-)
-def test_precisions_have_the_names_of_numpy(dtype, expected):
-    assert as_precision(dtype) is expected
-    assert as_precision(dtype).itemsize == np.dtype(dtype).itemsize
-
-
-@pairwise(loss=["square", "kl"], symmetric=[True, False])
-def test_plans_of_both_precisions_agree(loss, symmetric):
-    arguments = problem(symmetric=symmetric)
-    single, double = (
-        solve(*arguments, epsilon=0.05, loss=loss, dtype=dtype, tol=1e-6)
-        for dtype in ("float32", "float64")
-    )
-    assert single.plan.dtype == np.float32 and double.plan.dtype == np.float64
-    assert np.abs(single.plan - double.plan).sum() < 1e-4
-    assert single.gw_cost == pytest.approx(double.gw_cost, rel=1e-5)
-    expected = gw_objective(double.plan, *arguments[:2], loss)
-    assert double.gw_cost == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype("f8"), float])
+def test_precisions_have_the_names_of_numpy(dtype):
+    assert as_precision(dtype) is DOUBLE
+    assert as_precision("float32") is as_precision(np.float32) is SINGLE
 
 
 @pairwise(loss=["square", "kl"], symmetric=[True, False], epsilon=[0.05, 0.2])
@@ -75,21 +52,11 @@ def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
     assert missed <= 1e-9 and result.marginal_error <= 1e-9
     # The plan solves its own linear problem.
     lin = twins.half_gradient(plan, cost_x, cost_y, loss)
-    assert np.abs(of_potentials(result, lin) - plan).sum() < 1e-8 / epsilon
-    assert np.abs(twins.balanced(np.exp(-lin / epsilon), p, q) - plan).sum() < 1e-7
-
-
-def of_potentials(result, lin):
     f, g = result.potentials
     assert f.dtype == g.dtype == np.float64
-    return np.exp((f[:, None] + g - lin) / result.epsilon)
-
-
-def test_potentials_give_the_plan_to_ten_digits():
-    sides, tight = problem(), dict(dtype="float64", tol=1e-13, marginal_tol=1e-13)
-    result = solve(*sides, epsilon=0.1, **tight)
-    lin = twins.half_gradient(result.plan, *sides[:2])
-    assert np.abs(of_potentials(result, lin) - result.plan).sum() < 1e-10
+    made = np.exp((f[:, None] + g - lin) / epsilon)
+    assert np.abs(made - plan).sum() < 1e-8 / epsilon
+    assert np.abs(twins.balanced(np.exp(-lin / epsilon), p, q) - plan).sum() < 1e-7
 
 
 def test_what_float32_cannot_do_float64_does():
@@ -133,18 +100,6 @@ def test_auto_starts_from_a_race_in_float32():
     assert result.plan.dtype == np.float64
     np.testing.assert_array_equal(order[result.plan.argmax(axis=1)], np.arange(40))
     assert result.marginal_error <= 1e-9 and result.history[-1].change <= 1e-9
-
-
-@pytest.mark.parametrize("scale", [1e-20, 1e20])
-def test_units_of_cost_do_not_matter(scale):
-    cost_x, cost_y, p, q = problem()
-    tight = dict(dtype="float64", tol=1e-10, marginal_tol=1e-10)
-    plain = solve(cost_x, cost_y, p, q, epsilon=0.1, **tight)
-    scaled = solve(
-        scale * cost_x, scale * cost_y, p, q, epsilon=0.1 * scale**2, **tight
-    )
-    assert np.abs(scaled.plan - plain.plan).sum() < 1e-8
-    assert scaled.gw_cost == pytest.approx(plain.gw_cost * scale**2, rel=1e-8)
 
 
 def test_threads_change_no_bit():
@@ -201,10 +156,12 @@ def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch
 def test_a_callback_may_stop_in_float32(monkeypatch):
     monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     steps = []
-    result = solve(
-        *problem(), epsilon=0.02, dtype="float64",
-        callback=lambda step: steps.append(step) or step.iteration == 2,
-    )  # fmt: skip
+
+    def second(step):
+        steps.append(step)
+        return step.iteration == 2
+
+    result = solve(*problem(), epsilon=0.02, dtype="float64", callback=second)
     assert result.status == "stopped" and len(steps) == 2
     assert result.plan.dtype == np.float64
     assert result.n_outer <= 3
