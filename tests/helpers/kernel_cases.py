@@ -82,64 +82,34 @@ def factors(rng, n, m):
 # --- Makers of arguments, given a generator of random numbers and both sides ----------
 
 
-def with_zeros(rng, n, m):
-    return matrix(rng, n, m) * (rng.random((n, m)) < 0.8)
-
-
-def rows(rng, n, m):
-    return matrix(rng, 1, n)[0]
-
-
-def columns(rng, n, m):
-    return matrix(rng, 1, m)[0]
-
-
-def left(rng, n, m):
-    return matrix(rng, n, WIDTH)
-
-
-def right(rng, n, m):
-    return matrix(rng, WIDTH, m)
-
-
-def panels(rng, n, m):
-    return Made("Panels", matrix=right(rng, n, m))
-
-
-def transposed(rng, n, m):
-    return matrix(rng, m, WIDTH)
-
-
-def row_masses(rng, n, m):
-    return masses(n, rng)
-
-
-def for_rows(rng, n, m):
-    return buffer(n, dtype=float)
-
-
-def for_columns(rng, n, m):
-    return buffer(m, dtype=float)
-
-
-def column_sums(rng, n, m, values=None):
-    return Made("ColumnSums", values, n=n, m=m)
-
-
+make = SimpleNamespace(
+    with_zeros=lambda rng, n, m: matrix(rng, n, m) * (rng.random((n, m)) < 0.8),
+    rows=lambda rng, n, m: matrix(rng, 1, n)[0],
+    columns=lambda rng, n, m: matrix(rng, 1, m)[0],
+    left=lambda rng, n, m: matrix(rng, n, WIDTH),
+    right=lambda rng, n, m: matrix(rng, WIDTH, m),
+    transposed=lambda rng, n, m: matrix(rng, m, WIDTH),
+    panels=lambda rng, n, m: Made("Panels", matrix=matrix(rng, WIDTH, m)),
+    masses=lambda rng, n, m: masses(n, rng),
+    out=lambda rng, n, m: buffer(n, m),
+    for_rows=lambda rng, n, m: buffer(n, dtype=float),
+    for_columns=lambda rng, n, m: buffer(m, dtype=float),
+    column_sums=lambda rng, n, m: Made("ColumnSums", n=n, m=m),
+)
 # By name; kernels of which an argument is something else say so in `CASES`.
 ARGUMENTS = {
     **dict.fromkeys(("cost", "kernel", "plan", "a", "b"), matrix),
-    "u": rows,
-    **dict.fromkeys(("v", "x"), columns),
-    **dict.fromkeys(("p", "weights", "sums", "masses"), row_masses),
+    "u": make.rows,
+    **dict.fromkeys(("v", "x"), make.columns),
+    **dict.fromkeys(("p", "weights", "sums", "masses"), make.masses),
     "q": lambda rng, n, m: masses(m, rng),
     "f": lambda rng, n, m: rng.normal(size=n),
     "g": lambda rng, n, m: rng.normal(size=m),
     "epsilon": EPSILON,
-    "out": lambda rng, n, m: buffer(n, m),
-    **dict.fromkeys(("row_sums", "row_lost"), for_rows),
-    **dict.fromkeys(("col_sums", "col_lost"), for_columns),
-    "work": column_sums,
+    "out": make.out,
+    **dict.fromkeys(("row_sums", "row_lost"), make.for_rows),
+    **dict.fromkeys(("col_sums", "col_lost"), make.for_columns),
+    "work": make.column_sums,
 }
 
 
@@ -163,9 +133,9 @@ class Case:
             for name, argument in signature(kernel).parameters.items()
             if argument.default is argument.empty and name in ARGUMENTS
         } | self.own
-        for name, make in makers.items():
+        for name, one in makers.items():
             if name not in given:
-                given[name] = make(rng, n, m) if callable(make) else make
+                given[name] = one(rng, n, m) if callable(one) else one
         return given
 
 
@@ -205,7 +175,10 @@ def kept_gibbs(rng, n, m):
 
 def chosen(rng, n, m):
     scaled = {"kernel": steps(rng, n, m), "u": steps(rng, n), "v": steps(rng, m)}
-    return scaled | {"row": rows(rng, n, m) / 2, "col": columns(rng, n, m) / 2}
+    return scaled | {
+        "row": make.rows(rng, n, m) / 2,
+        "col": make.columns(rng, n, m) / 2,
+    }
 
 
 def selected(rng, n, m):
@@ -219,7 +192,7 @@ def selected(rng, n, m):
 def capped(rng, n, m):
     """Passes of which some scalings reach the cap, others not."""
     most = (2 / (n * m)) ** 0.5  # as large as they would be if all were equal
-    v = columns(rng, n, m) * np.float32(2 * most)
+    v = make.columns(rng, n, m) * np.float32(2 * most)
     return {"v": v, "cap": float(np.float32(most)), "most": 3, "tol": -1.0}
 
 
@@ -245,16 +218,16 @@ LOG = case(
     (2.5e-16, 0),
     **elementwise(lambda rng, size: np.exp(rng.uniform(-100, 88, size))),
 )
-LOGSUMEXP = case("out", (0, 1e-5), (2e-15, 2e-15), summed=True, out=for_rows)
+LOGSUMEXP = case("out", (0, 1e-5), (2e-15, 2e-15), summed=True, out=make.for_rows)
 PASSES = case("u v work", (6e-7, 0), (4e-15, 0))
 RESCALED = case(
     "v",
     (6e-7, 0),
     (1e-15, 0),
-    work=lambda rng, n, m: column_sums(rng, n, m, rng.random(m)),
+    work=lambda rng, n, m: Made("ColumnSums", rng.random(m), n=n, m=m),
 )
-MATMUL = case("out", (5e-7, 0), (2e-15, 0), a=left, b=panels)
-FEW = also(MATMUL, b=right)
+MATMUL = case("out", (5e-7, 0), (2e-15, 0), a=make.left, b=make.panels)
+FEW = also(MATMUL, b=make.right)
 SPARSE_PASSES = case("u v work", (1e-6, 0), summed=True, together=kept_kernel)
 MANY = dict(most=3, tol=-1.0)
 RELAXED = dict(narrow=(5e-6, 0), wide=(2e-14, 0), omega=1.7)
@@ -262,12 +235,12 @@ RELAXED = dict(narrow=(5e-6, 0), wide=(2e-14, 0), omega=1.7)
 CASES = {
     "exp": EXP,
     "log": LOG,
-    "absorb": case("out", (0, 1e-14), (4e-16, 1e-16), out=for_rows),
+    "absorb": case("out", (0, 1e-14), (4e-16, 1e-16), out=make.for_rows),
     "logsumexp_rows": LOGSUMEXP,
-    "logsumexp_cols": replace(LOGSUMEXP, summed=False, own={"out": for_columns}),
+    "logsumexp_cols": replace(LOGSUMEXP, summed=False, own={"out": make.for_columns}),
     "gibbs_kernel": case("out", GIBBS, (4e-14, 3e-308)),
     "proximal_cost": case(
-        "cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=with_zeros, weight=0.3
+        "cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=make.with_zeros, weight=0.3
     ),
     "sinkhorn_passes": PASSES,
     "sinkhorn_passes-relaxed": also(PASSES, **RELAXED),
@@ -286,51 +259,51 @@ CASES = {
     "matmul": MATMUL,
     "matmul-transposed": also(
         MATMUL,
-        b=lambda *shape: Made("Panels", matrix=transposed(*shape), transposed=True),
+        b=lambda *of: Made("Panels", matrix=make.transposed(*of), transposed=True),
     ),
     "matmul-scaled": also(
         MATMUL,
         b=lambda rng, n, m: Made(
-            "Panels", matrix=right(rng, n, m), scale=matrix(rng, 1, WIDTH)[0]
+            "Panels", matrix=make.right(rng, n, m), scale=matrix(rng, 1, WIDTH)[0]
         ),
     ),
     "matmul-dots": case(
         "out dots",
         (2e-6, 0),
         (4e-15, 0),
-        b=lambda *shape: Made("Panels", matrix=transposed(*shape)),
+        b=lambda *of: Made("Panels", matrix=make.transposed(*of)),
         out=lambda rng, n, m: buffer(n, WIDTH),
-        x=columns,
-        dots=for_rows,
+        x=make.columns,
+        dots=make.for_rows,
     ),
     "matmul-plus": also(MATMUL, plus=matrix),
     "matmul_few": FEW,
-    "matmul_few-transposed": also(FEW, b=transposed, transposed=True),
-    "gibbs_product": case("out work", GIBBS, a=left, b=panels),
+    "matmul_few-transposed": also(FEW, b=make.transposed, transposed=True),
+    "gibbs_product": case("out work", GIBBS, a=make.left, b=make.panels),
     "gram": case(
         "out",
         (1e-6, 0),
         x=matrix,
-        y=left,
+        y=make.left,
         out=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
     ),
     "dot": case("", (5e-7, 0), (2e-15, 0), summed=True),
     "distance": case("", (5e-7, 0), (2e-15, 0), summed=True),
     "deviation": case("", (1e-13, 0), (1e-13, 0)),
-    "entropy": case("", (5e-7, 0), (2e-15, 0), summed=True, plan=with_zeros),
+    "entropy": case("", (5e-7, 0), (2e-15, 0), summed=True, plan=make.with_zeros),
     "copy_rows-product": case(
-        "out", (5e-7, 0), rows=lambda *shape: Made("Product", **factors(*shape))
+        "out", (5e-7, 0), rows=lambda *of: Made("Product", **factors(*of))
     ),
     "copy_rows-gibbs": case(
         "out",
         GIBBS,
-        rows=lambda *shape: Made("Gibbs", **factors(*shape), **potentials(*shape)),
+        rows=lambda *of: Made("Gibbs", **factors(*of), **potentials(*of)),
     ),
     "topk_rows": case(
         "indices values",
         (0, 0),
         (0, 0),
-        x=lambda *shape: matrix(*shape).round(1),
+        x=lambda *of: matrix(*of).round(1),
         indices=lambda rng, n, m: buffer(n, min(TOP, m), dtype=np.intp),
         values=lambda rng, n, m: buffer(n, min(TOP, m)),
     ),
@@ -352,7 +325,7 @@ CASES = {
         together=kept_kernel,
         y=lambda rng, n, m: matrix(rng, m, 48),
         out=lambda rng, n, m: buffer(n, 48),
-        sums=for_rows,
+        sums=make.for_rows,
     ),
 }
 
