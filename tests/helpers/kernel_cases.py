@@ -9,14 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 from helpers.problems import masses
 
-from gwfast.kernels import (
-    _exponentials,
-    _kernels,
-    _products,
-    _rows,
-    _sparse,
-    reference,
-)
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference
 
 COMPILED = SimpleNamespace(
     **{**vars(_rows), **vars(_exponentials), **vars(_kernels), **vars(_products)},
@@ -295,9 +288,7 @@ CASES = {
         "out", (5e-7, 0), rows=lambda *of: Made("Product", **factors(*of))
     ),
     "copy_rows-gibbs": case(
-        "out",
-        GIBBS,
-        rows=lambda *of: Made("Gibbs", **factors(*of), **potentials(*of)),
+        "out", GIBBS, rows=lambda *of: Made("Gibbs", **factors(*of), **potentials(*of))
     ),
     "topk_rows": case(
         "indices values",

@@ -17,14 +17,7 @@ from helpers.kernel_cases import (
 from helpers.marks import ISAS, mostly_slow, pairwise
 from helpers.problems import masses
 
-from gwfast.kernels import (
-    _exponentials,
-    _kernels,
-    _products,
-    _rows,
-    _sparse,
-    reference,
-)
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 SHAPES = [(1, 1), (3, 2), (17, 15), (65, 63), (129, 257), (4100, 17), (9, 17001)]

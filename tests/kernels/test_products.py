@@ -2,14 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.kernel_cases import (
-    COMPILED,
-    assert_close,
-    buffer,
-    matrix,
-    potentials,
-    run,
-)
+from helpers.kernel_cases import COMPILED, assert_close, buffer, matrix, potentials, run
 from helpers.marks import ISAS, pairwise
 
 from gwfast.kernels import _exponentials, _products, _rows, reference
