@@ -45,11 +45,10 @@ class Groups:
     def newton(self):
         """What Newton's step multiplies `v` by, by a dense solver, in float64."""
         v = self.scalings.v.astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            plan = self.p[:, None] * (self.matrix * v / (self.matrix @ v)[:, None])
-            joint = np.where(self.p[:, None] > 0, plan / self.p[:, None], 0.0)
+        shares = self.matrix * v / (self.matrix @ v)[:, None]
+        plan = self.p[:, None] * shares
         cols = plan.sum(axis=0)
-        matrix = np.diag(cols) - plan.T @ joint
+        matrix = np.diag(cols) - plan.T @ shares
         used = self.q > 0
         moved = np.zeros_like(v)
         given = matrix[np.ix_(used, used)], (self.q - cols)[used]
@@ -84,13 +83,14 @@ class Kept(SparseKernel):
 KINDS = {"stored": stored, "made": made, "kept": Kept}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@PRECISIONS
-def test_a_step_is_newtons(precision, kind, monkeypatch):
+@pytest.mark.parametrize(
+    "kind, precision",
+    [("stored", SINGLE), ("stored", DOUBLE), ("made", SINGLE), ("kept", SINGLE)],
+    ids=["stored 32", "stored 64", "made", "kept"],
+)
+def test_a_step_is_newtons(kind, precision, monkeypatch):
     monkeypatch.setattr(newton, "MAX_WRONG", np.inf)
     monkeypatch.setattr(newton, "LEFT", 1e-4)
-    if precision is DOUBLE and kind != "stored":
-        pytest.skip("these are of float32")
     groups = Groups(precision, kind, empty=2)
     v, expected = groups.scalings.v.astype(np.float64), groups.newton()
     n_reads = groups.step()
