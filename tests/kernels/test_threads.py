@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -162,43 +163,36 @@ class TestSingleThreadedBlas:
     @pytest.mark.parametrize("first_out", ["first in", "last in"])
     def test_overlapping_python_threads_leave_nothing_behind(self, first_out):
         """No thread has set a number before: threadpoolctl lets only one do that."""
-        inside = [threading.Event(), threading.Event()]
-        leave = [threading.Event(), threading.Event()]
-        seen = []
+        inside, leave = ([threading.Event() for _ in range(2)] for _ in range(2))
 
         def enter(k):
             with single_threaded_blas():
                 inside[k].set()
                 assert leave[k].wait(10)
-                seen.append(set(blas_threads()))
+                return set(blas_threads())
 
-        others = [threading.Thread(target=enter, args=(k,)) for k in range(2)]
-        for other, event in zip(others, inside, strict=True):
-            other.start()
-            assert event.wait(10)
-        for k in (0, 1) if first_out == "first in" else (1, 0):
-            leave[k].set()
-            others[k].join(10)
-        assert seen == [{1}, {1}]
+        with ThreadPoolExecutor(2) as pool:
+            others = [pool.submit(enter, k) for k in range(2)]
+            assert all(event.wait(10) for event in inside)
+            for k in (0, 1) if first_out == "first in" else (1, 0):
+                leave[k].set()
+                assert others[k].result(10) == {1}
         assert set(blas_threads()) == {3}
 
     def test_many_python_threads_leave_nothing_behind(self):
         def enter(k):
+            seen = []
             for _ in range(4):
                 with contextlib.suppress(ZeroDivisionError), single_threaded_blas():
                     with single_threaded_blas():
                         pass
                     seen.append(set(blas_threads()))
                     _ = 1 // (k % 2)
+            return seen
 
         for _ in range(3):
-            seen = []
-            others = [threading.Thread(target=enter, args=(k,)) for k in range(6)]
-            for other in others:
-                other.start()
-            for other in others:
-                other.join(30)
-            assert seen == [{1}] * 24
+            with ThreadPoolExecutor(6) as pool:
+                assert list(pool.map(enter, range(6))) == 6 * [4 * [{1}]]
             assert set(blas_threads()) == {3}
 
     def test_limit_of_the_user_is_restored_unless_it_has_ended_meanwhile(self):
@@ -216,25 +210,24 @@ class TestSingleThreadedBlas:
         """As OpenBLAS on OpenMP has it: each thread sets and restores its own."""
         library = OwnNumber()
         monkeypatch.setattr(threads, "_controller", lambda: library)
-        inside, leave, seen = threading.Event(), threading.Event(), []
+        inside, leave = threading.Event(), threading.Event()
 
         def enter():
             library.set_num_threads(5)
             with single_threaded_blas():
                 inside.set()
                 assert leave.wait(10)
-                seen.append(library.num_threads)
-            seen.append(library.num_threads)
+                within = library.num_threads
+            return within, library.num_threads
 
-        other = threading.Thread(target=enter)
-        other.start()
-        assert inside.wait(10)
-        with single_threaded_blas():
-            assert library.num_threads == 1
-        assert library.num_threads == 3
-        leave.set()
-        other.join(10)
-        assert seen == [1, 5]
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(enter)
+            assert inside.wait(10)
+            with single_threaded_blas():
+                assert library.num_threads == 1
+            assert library.num_threads == 3
+            leave.set()
+            assert other.result(10) == (1, 5)
 
 
 class OwnNumber(threading.local):
