@@ -34,8 +34,8 @@ def reconstructed(side):
 
 
 MATRICES = {
-    "distances": lambda: distances(cloud(300, 3, 0)),
-    "similarities": lambda: np.cos(3 * distances(cloud(250, 2, 1))),
+    "distances": lambda: distances(cloud(200, 3, 0)),
+    "similarities": lambda: np.cos(3 * distances(cloud(170, 2, 1))),
     "few eigenvalues": lambda: spectrum(200, 12, 0.7, 2),
     "many eigenvalues": lambda: spectrum(400, 300, 0.99, 3),
     "fewer points than eigenvectors": lambda: distances(cloud(RANK - 28, 4, 4)),
@@ -106,7 +106,7 @@ def test_spans_are_made_once_and_not_of_fewer_points():
 
 
 def test_they_do_not_depend_on_the_number_of_threads():
-    cost = DenseCost(distances(cloud(300, 3, 0)))
+    cost = DenseCost(distances(cloud(200, 3, 0)))
     one, two = (LeadingCost(cost, 0.5, n_threads) for n_threads in (1, 2))
     np.testing.assert_allclose(
         reconstructed(one), reconstructed(two), atol=1e-3 * one.scale
