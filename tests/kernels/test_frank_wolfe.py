@@ -145,7 +145,7 @@ def test_threads_change_no_bit(kind):
 )
 def test_vertices_of_any_number_of_rows_are_multiplied(kind, symmetric):
     """More rows than go through a product at a time, and no multiple of them."""
-    problem = Problem((1100, 20), kind, 0, alpha=0.7, symmetric=symmetric)
+    problem = Problem((700, 20), kind, 0, alpha=0.7, symmetric=symmetric)
     steps, twin = problem.make(_frank_wolfe), problem.make(reference)
     first = steps.plan, steps.gradient.copy()
     for _ in range(2):  # from the first plan, with nothing and with a vertex before it
