@@ -1,8 +1,7 @@
 """Every compiled kernel: its arguments, what it writes to, how far it may be from its
 float64 twin, and runs of both."""
 
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from copy import copy, deepcopy
 from inspect import signature
 from types import SimpleNamespace
 
@@ -106,18 +105,23 @@ ARGUMENTS = {
 }
 
 
-@dataclass
 class Case:
     """Arguments that are not those of `ARGUMENTS`: one by one, or several made together
     by a function. Tolerances are the largest relative and the largest absolute error,
     `wide` of a kernel that takes float64; `summed`: of sums over strips of a row."""
 
-    writes: tuple
-    narrow: tuple
-    wide: tuple | None = None
-    summed: bool = False
-    together: object = None
-    own: dict | None = None
+    def __init__(
+        self, writes, narrow, wide=None, *, summed=False, together=None, **own
+    ):
+        self.writes, self.narrow, self.wide = writes.split(), narrow, wide
+        self.summed, self.together, self.own = summed, together, own
+
+    def but(self, narrow=None, wide=None, **own):
+        """A case that differs from this one in a few arguments or tolerances."""
+        made = copy(self)
+        made.narrow, made.wide = narrow or self.narrow, wide or self.wide
+        made.own = self.own | own
+        return made
 
     def arguments(self, kernel, n, m, rng):
         given = self.together(rng, n, m) if self.together else {}
@@ -130,16 +134,6 @@ class Case:
             if name not in given:
                 given[name] = one(rng, n, m) if callable(one) else one
         return given
-
-
-def case(writes, narrow, wide=None, *, summed=False, together=None, **own):
-    return Case(tuple(writes.split()), narrow, wide, summed, together, own)
-
-
-def also(base, narrow=None, wide=None, **own):
-    """A case that differs from another one in a few arguments or tolerances."""
-    tolerances = dict(narrow=narrow or base.narrow, wide=wide or base.wide)
-    return replace(base, **tolerances, own={**base.own, **own})
 
 
 def steps(rng, *shape):
@@ -199,68 +193,67 @@ def elementwise(draw):
 # Exponents of the log domain reach 90 here, which float32 knows to 1e-5 and float64 to
 # 1e-14; sums of n terms are off by a few roundings (and BLAS's, in a twin, by more).
 GIBBS = (1.5e-5, 1.2e-38)
-EXP = case(
+EXP = Case(
     "out",
     (1.3e-7, 1.2e-38),
     (2.5e-16, 3e-308),
     **elementwise(lambda rng, size: rng.uniform(-95, 88, size)),
 )
-LOG = case(
+LOG = Case(
     "out",
     (1.3e-7, 0),
     (2.5e-16, 0),
     **elementwise(lambda rng, size: np.exp(rng.uniform(-100, 88, size))),
 )
-LOGSUMEXP = case("out", (0, 1e-5), (2e-15, 2e-15), summed=True, out=make.for_rows)
-PASSES = case("u v work", (6e-7, 0), (4e-15, 0))
-RESCALED = case(
+PASSES = Case("u v work", (6e-7, 0), (4e-15, 0))
+RESCALED = Case(
     "v",
     (6e-7, 0),
     (1e-15, 0),
     work=lambda rng, n, m: Made("ColumnSums", rng.random(m), n=n, m=m),
 )
-MATMUL = case("out", (5e-7, 0), (2e-15, 0), a=make.left, b=make.panels)
-FEW = also(MATMUL, b=make.right)
-SPARSE_PASSES = case("u v work", (1e-6, 0), summed=True, together=kept_kernel)
+MATMUL = Case("out", (5e-7, 0), (2e-15, 0), a=make.left, b=make.panels)
+FEW = MATMUL.but(b=make.right)
+SPARSE_PASSES = Case("u v work", (1e-6, 0), summed=True, together=kept_kernel)
 MANY = dict(most=3, tol=-1.0)
 RELAXED = dict(narrow=(5e-6, 0), wide=(2e-14, 0), omega=1.7)
 
 CASES = {
     "exp": EXP,
     "log": LOG,
-    "absorb": case("out", (0, 1e-14), (4e-16, 1e-16), out=make.for_rows),
-    "logsumexp_rows": LOGSUMEXP,
-    "logsumexp_cols": replace(LOGSUMEXP, summed=False, own={"out": make.for_columns}),
-    "gibbs_kernel": case("out", GIBBS, (4e-14, 3e-308)),
-    "proximal_cost": case(
+    "absorb": Case("out", (0, 1e-14), (4e-16, 1e-16), out=make.for_rows),
+    "logsumexp_rows": Case(
+        "out", (0, 1e-5), (2e-15, 2e-15), summed=True, out=make.for_rows
+    ),
+    "logsumexp_cols": Case("out", (0, 1e-5), (2e-15, 2e-15), out=make.for_columns),
+    "gibbs_kernel": Case("out", GIBBS, (4e-14, 3e-308)),
+    "proximal_cost": Case(
         "cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=make.with_zeros, weight=0.3
     ),
     "sinkhorn_passes": PASSES,
-    "sinkhorn_passes-relaxed": also(PASSES, **RELAXED),
-    "sinkhorn_passes-capped": replace(
-        also(PASSES, (6e-7, 1e-7), (4e-15, 1e-15)), together=capped
+    "sinkhorn_passes-relaxed": PASSES.but(**RELAXED),
+    "sinkhorn_passes-capped": Case(
+        "u v work", (6e-7, 1e-7), (4e-15, 1e-15), together=capped
     ),
-    "sinkhorn_passes-many": also(PASSES, (6e-7, 1e-7), (4e-15, 1e-15), **MANY),
-    "normal_product": case("row_sums work", (6e-7, 0), (4e-15, 0)),
+    "sinkhorn_passes-many": PASSES.but((6e-7, 1e-7), (4e-15, 1e-15), **MANY),
+    "normal_product": Case("row_sums work", (6e-7, 0), (4e-15, 0)),
     "rescale_columns": RESCALED,
-    "rescale_columns-relaxed": also(RESCALED, **RELAXED),
-    "drift": case("", (1e-15, 0), (1e-15, 0)),
-    "scale_to_plan": case(
+    "rescale_columns-relaxed": RESCALED.but(**RELAXED),
+    "drift": Case("", (1e-15, 0), (1e-15, 0)),
+    "scale_to_plan": Case(
         "kernel row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True
     ),
-    "marginals": case("row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
+    "marginals": Case("row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "matmul": MATMUL,
-    "matmul-transposed": also(
-        MATMUL,
+    "matmul-transposed": MATMUL.but(
         b=lambda *of: Made("Panels", matrix=make.transposed(*of), transposed=True),
     ),
-    "matmul-scaled": also(
-        MATMUL,
+    "matmul-scaled": MATMUL.but(
         b=lambda rng, n, m: Made(
             "Panels", matrix=make.right(rng, n, m), scale=matrix(rng, 1, WIDTH)[0]
         ),
     ),
-    "matmul-dots": case(
+    "matmul-dots": Case(
         "out dots",
         (2e-6, 0),
         (4e-15, 0),
@@ -269,28 +262,28 @@ CASES = {
         x=make.columns,
         dots=make.for_rows,
     ),
-    "matmul-plus": also(MATMUL, plus=matrix),
+    "matmul-plus": MATMUL.but(plus=matrix),
     "matmul_few": FEW,
-    "matmul_few-transposed": also(FEW, b=make.transposed, transposed=True),
-    "gibbs_product": case("out work", GIBBS, a=make.left, b=make.panels),
-    "gram": case(
+    "matmul_few-transposed": FEW.but(b=make.transposed, transposed=True),
+    "gibbs_product": Case("out work", GIBBS, a=make.left, b=make.panels),
+    "gram": Case(
         "out",
         (1e-6, 0),
         x=matrix,
         y=make.left,
         out=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
     ),
-    "dot": case("", (5e-7, 0), (2e-15, 0), summed=True),
-    "distance": case("", (5e-7, 0), (2e-15, 0), summed=True),
-    "deviation": case("", (1e-13, 0), (1e-13, 0)),
-    "entropy": case("", (5e-7, 0), (2e-15, 0), summed=True, plan=make.with_zeros),
-    "copy_rows-product": case(
+    "dot": Case("", (5e-7, 0), (2e-15, 0), summed=True),
+    "distance": Case("", (5e-7, 0), (2e-15, 0), summed=True),
+    "deviation": Case("", (1e-13, 0), (1e-13, 0)),
+    "entropy": Case("", (5e-7, 0), (2e-15, 0), summed=True, plan=make.with_zeros),
+    "copy_rows-product": Case(
         "out", (5e-7, 0), rows=lambda *of: Made("Product", **factors(*of))
     ),
-    "copy_rows-gibbs": case(
+    "copy_rows-gibbs": Case(
         "out", GIBBS, rows=lambda *of: Made("Gibbs", **factors(*of), **potentials(*of))
     ),
-    "topk_rows": case(
+    "topk_rows": Case(
         "indices values",
         (0, 0),
         (0, 0),
@@ -298,19 +291,19 @@ CASES = {
         indices=lambda rng, n, m: buffer(n, min(TOP, m), dtype=np.intp),
         values=lambda rng, n, m: buffer(n, min(TOP, m)),
     ),
-    "sparse_count": case(
+    "sparse_count": Case(
         "row_lost col_lost kept work",
         (6e-7, 0),
         summed=True,
         together=chosen,
         kept=lambda rng, n, m: buffer(n, dtype=np.intp),
     ),
-    "sparse_select": case("index", (0, 0), together=selected),
-    "sparse_gibbs": case("out", GIBBS, together=kept_gibbs),
+    "sparse_select": Case("index", (0, 0), together=selected),
+    "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
     "sparse_sinkhorn_passes": SPARSE_PASSES,
-    "sparse_sinkhorn_passes-many": also(SPARSE_PASSES, (1e-6, 4e-7), **MANY),
-    "sparse_normal_product": case("row_sums work", (1e-6, 0), together=kept_kernel),
-    "sparse_product": case(
+    "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),
+    "sparse_normal_product": Case("row_sums work", (1e-6, 0), together=kept_kernel),
+    "sparse_product": Case(
         "out sums",
         (2e-6, 0),
         together=kept_kernel,
