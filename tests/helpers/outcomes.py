@@ -21,6 +21,15 @@ HARD = (
 )  # fmt: skip
 
 
+SETTINGS = {
+    "epsilon": gwfast.Epsilon(relative=0.02),
+    "normalize": ("unit", "center", "unit"),
+    "force": True,
+    "quiet": False,
+    **dict.fromkeys(("tol", "output", "write_vectors")),
+}
+
+
 def sides(n=N, n_columns=6, hard=True):
     """A cloud without symmetry and the same one rotated, both in one order."""
     rng = np.random.default_rng(7)
@@ -45,25 +54,14 @@ def csls_best(x, y, hood=10):
     return csls.argmax(axis=1), csls.argmax(axis=0)
 
 
-class Vectors:
-    """Told apart by what is in them, so that no alignment is computed twice."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __hash__(self):
-        return hash(self.array.tobytes())
-
-    def __eq__(self, other):
-        return np.array_equal(self.array, other.array)
-
-
 @functools.cache
-def aligned(source, target, n_words, refine, whiten):
-    refinement = gwfast.Refinement(refine, whiten=whiten) if refine else None
-    return gwfast.align(
-        source.array, target.array, n_words=n_words, epsilon=0.01, refine=refinement
+def aligned(n_columns, source, target, n_words, refine, whiten):
+    """Of the bytes of both sides, so that no alignment is computed twice."""
+    clouds = (
+        np.frombuffer(x, np.float32).reshape(-1, n_columns) for x in (source, target)
     )
+    refinement = gwfast.Refinement(refine, whiten=whiten) if refine else None
+    return gwfast.align(*clouds, n_words=n_words, epsilon=0.01, refine=refinement)
 
 
 def outcome(
@@ -81,17 +79,14 @@ def outcome(
     """As `gwfast.cli.report` makes it; every other word is in the dictionary."""
     if source is None:
         source, target = sides()
-    sides_given = Vectors(source.vectors), Vectors(target.vectors)
-    result = aligned(*sides_given, n_words, refine, whiten)
+    given = source.vectors.tobytes(), target.vectors.tobytes()
+    result = aligned(source.vectors.shape[1], *given, n_words, refine, whiten)
     forward, backward = csls_best(result.mapped_source, result.mapped_target)
     mutual = backward[forward] == np.arange(len(source))
     standard, precision = None, {}
     if gold:
-        pairs = {
-            word: {other}
-            for word, other in zip(source.words, target.words, strict=True)
-        }
-        pairs = dict(list(pairs.items())[::2])
+        words = zip(source.words[::2], target.words[::2], strict=True)
+        pairs = {word: {other} for word, other in words}
         standard = gold_standard(pairs, source.words, target.words)
         for method in ("nn", "csls", "inverted_softmax"):
             found = result.translate(standard.rows, method=method)
@@ -100,19 +95,7 @@ def outcome(
     return SimpleNamespace(
         source=Input(names[0], source),
         target=Input(names[1], target),
-        settings=SimpleNamespace(
-            **{
-                "n_words": n_words,
-                "epsilon": gwfast.Epsilon(relative=0.02),
-                "normalize": ("unit", "center", "unit"),
-                "tol": None,
-                "output": None,
-                "force": True,
-                "quiet": False,
-                "write_vectors": None,
-                **settings,
-            }
-        ),
+        settings=SimpleNamespace(**{"n_words": n_words, **SETTINGS, **settings}),
         result=result,
         gold=standard,
         precision=precision,

@@ -26,22 +26,9 @@ EXACT = tuple(
 )
 EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
 ONES = BALANCED + BAPG + SEMIRELAXED + PARTIAL
-VALUES = dict(
-    zip(
-        ONES,
-        (
-            "gw_dist",
-            "fgw_dist",
-            "gw_dist",
-            "fgw_dist",
-            "srgw_dist",
-            "srfgw_dist",
-            "partial_gw_dist",
-            "partial_fgw_dist",
-        ),
-        strict=True,
-    )
-)
+# What each of them calls its value in the log.
+KINDS = ("gw", "fgw", "gw", "fgw", "srgw", "srfgw", "partial_gw", "partial_fgw")
+VALUES = {name: f"{kind}_dist" for name, kind in zip(ONES, KINDS, strict=True)}
 
 
 def pots(name):

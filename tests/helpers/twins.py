@@ -1,16 +1,12 @@
 """The variants of the problem step by step, in float64 and by all n^2 m^2 terms."""
 
 import numpy as np
+from helpers import extended
 from scipy.special import kl_div, logsumexp
 
 LOSSES = {
     "square": lambda a, b: (a - b) ** 2,
     "kl": lambda a, b: a * np.log(a / b) - a + b,
-}
-# The parts of the losses that depend on one side only.
-SEPARATE = {
-    "square": (np.square, np.square),
-    "kl": (lambda a: a * np.log(a) - a, lambda b: b),
 }
 
 
@@ -31,31 +27,6 @@ def balanced(kernel, p, q, n_passes=20_000):
         v = q / (kernel.T @ u)
         plan = u[:, None] * kernel * v
         if np.abs(plan.sum(axis=1) - p).sum() < 1e-15:
-            break
-    return plan
-
-
-def _at_most_one(most, sums):
-    return np.where(sums > most, most / np.where(sums > 0, sums, 1.0), 1.0)
-
-
-def partial(kernel, p, q, mass, n_passes=1000):
-    """The plan of that mass within these marginals that is nearest to the kernel, by
-    Dykstra's projections onto one constraint after the other."""
-    plan = kernel * mass / kernel.sum()
-    corrections = [np.ones_like(kernel) for _ in range(3)]
-    projections = (
-        lambda k: k * _at_most_one(p, k.sum(axis=1))[:, None],
-        lambda k: k * _at_most_one(q, k.sum(axis=0)),
-        lambda k: k * (mass / k.sum()),
-    )
-    for _ in range(n_passes):
-        before = plan
-        for k, project in enumerate(projections):
-            corrected = plan * corrections[k]
-            plan = project(corrected)
-            corrections[k] = corrected / np.where(plan > 0, plan, 1.0)
-        if np.abs(plan - before).sum() < 1e-13:
             break
     return plan
 
@@ -110,43 +81,9 @@ def unbalanced_objective(plan, cost_x, cost_y, p, q, *, epsilon, rho, **options)
     return total
 
 
-def step(
-    plan,
-    cost_x,
-    cost_y,
-    p,
-    q,
-    *,
-    epsilon,
-    loss="square",
-    linear=None,
-    alpha=0.5,
-    method="pgd",
-    marginals="balanced",
-    mass=1.0,
-):
+def step(plan, cost_x, cost_y, p, q, *, linear=None, **options):
     """The plan after one outer iteration."""
-
-    def kernel(plan):
-        lin = half_gradient(plan, cost_x, cost_y, loss, linear, alpha)
-        if method == "bapg":  # the separable terms are those of p and q
-            weight = 1.0 if linear is None else alpha
-            f1, f2 = SEPARATE[loss]
-            rows = f1(cost_x) + f1(cost_x).T
-            cols = f2(cost_y) + f2(cost_y).T
-            lin = lin + weight / 2 * (rows @ (p - plan.sum(axis=1)))[:, None]
-            lin = lin + weight / 2 * (cols @ (q - plan.sum(axis=0)))
-        gibbs = np.exp(-(lin - lin.min()) / epsilon)
-        return gibbs if method == "pgd" else plan * gibbs
-
-    if method == "bapg":
-        plan = kernel(plan)
-        plan *= (p / plan.sum(axis=1))[:, None]
-        plan = kernel(plan)
-        return plan * (q / plan.sum(axis=0))
-    if marginals == "semirelaxed":
-        plan = kernel(plan)
-        return plan * (p / plan.sum(axis=1))[:, None]
-    if marginals == "partial":
-        return partial(kernel(plan), p, q, mass)
-    return balanced(kernel(plan), p, q)
+    q = plan.sum(axis=0) if q is None else q
+    start = np.maximum(plan, np.finfo(np.float64).tiny)  # logarithms are taken of it
+    given = dict(linear_cost=linear, n_outer=1, start=start, **options)
+    return extended.solve(cost_x, cost_y, p, q, **given)[0].astype(np.float64)

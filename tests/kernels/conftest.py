@@ -1,7 +1,6 @@
 """Fixtures of the tests of the kernels."""
 
 import pytest
-from helpers.kernel_cases import CASES
 
 from gwfast.kernels.threads import single_threaded_blas
 
@@ -11,8 +10,3 @@ def one_blas_thread():
     """As the kernels are called."""
     with single_threaded_blas():
         yield
-
-
-@pytest.fixture(params=CASES)
-def case(request):
-    return request.param

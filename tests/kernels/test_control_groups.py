@@ -8,20 +8,6 @@ from gwfast.kernels import threads
 from gwfast.kernels.control_groups import groups
 
 
-def found(tmp_path, membership, folders, controller="cpu"):
-    """Version and folder, relative to the root, of every group that is asked."""
-    for folder in folders:
-        (tmp_path / "fs" / folder).mkdir(parents=True, exist_ok=True)
-    path = tmp_path / "membership"
-    if membership is not None:
-        path.write_text(membership)
-    root = tmp_path / "fs"
-    return [
-        (version, str(folder.relative_to(root)))
-        for version, folder in groups(controller, root, path)
-    ]
-
-
 @pytest.mark.parametrize(
     "membership, folders, expected",
     [
@@ -48,7 +34,16 @@ def found(tmp_path, membership, folders, controller="cpu"):
     ],
 )
 def test_own_group_and_those_around_it(membership, folders, expected, tmp_path):
-    assert found(tmp_path, membership, folders) == expected
+    """By their version and their folder, relative to the root."""
+    root, path = tmp_path / "fs", tmp_path / "membership"
+    for folder in folders:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    if membership is not None:
+        path.write_text(membership)
+    assert [
+        (version, str(folder.relative_to(root)))
+        for version, folder in groups("cpu", root, path)
+    ] == expected
 
 
 def test_here_they_can_be_read():
@@ -59,10 +54,43 @@ def test_here_they_can_be_read():
 # --- Processors -----------------------------------------------------------------------
 
 ALL = 64
+AROUND = {
+    "a/b/c/cpu.max": "800000 100000",
+    "a/b/cpu.max": "max 100000",
+    "a/cpu.max": "300000 100000",
+    "cpu.max": "400000 100000",
+    "elsewhere/cpu.max": "100000 100000",
+}
 
 
-def granted(tmp_path, monkeypatch, membership, files):
-    """Processors, of 64, where these files of control groups have these texts."""
+def of_version_1(quota, period):
+    group = "cpu,cpuacct/a/cpu.cfs"
+    return {f"{group}_quota_us": quota, f"{group}_period_us": period}
+
+
+@pytest.mark.parametrize(
+    "membership, files, expected",
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 2),
+        ("0::/", {"cpu.max": "400000 100000\n"}, 4),
+        ("0::/", {"cpu.max": "30000 100000"}, 1),
+        ("0::/", {"cpu.max": "9900000 100000"}, ALL),
+        ("0::/", {"cpu.max": "max 100000"}, ALL),
+        ("0::/", {"cpu.max": ""}, ALL),
+        ("0::/", {"cpu.max": "1 0"}, ALL),
+        ("4:cpu,cpuacct:/a", of_version_1("200000", "100000"), 2),
+        ("4:cpu,cpuacct:/a", of_version_1("50000\n", "100000\n"), 1),
+        ("4:cpu,cpuacct:/a", of_version_1("-1", "100000"), ALL),
+        # The least one on the way up.
+        ("0::/a/b/c", AROUND, 3),
+        # A container that sees its group as the root.
+        ("0::/docker/1f", {"cpu.max": "200000 100000"}, 2),
+        ("", {}, ALL),
+    ],
+)
+def test_processors_that_groups_grant(
+    membership, files, expected, tmp_path, monkeypatch
+):
     (tmp_path / "membership").write_text(membership)
     for name, text in files.items():
         path = tmp_path / "fs" / name
@@ -71,55 +99,7 @@ def granted(tmp_path, monkeypatch, membership, files):
     where = dict(root=tmp_path / "fs", membership=tmp_path / "membership")
     monkeypatch.setattr(threads, "groups", functools.partial(groups, **where))
     monkeypatch.setattr(threads.os, "cpu_count", lambda: ALL)
-    return threads._quota.__wrapped__(0)
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("150000 100000", 2),
-        ("400000 100000\n", 4),
-        ("30000 100000", 1),
-        ("9900000 100000", ALL),
-        ("max 100000", ALL),
-        ("", ALL),
-        ("1 0", ALL),
-    ],
-)
-def test_quota_of_version_2(text, expected, tmp_path, monkeypatch):
-    assert granted(tmp_path, monkeypatch, "0::/", {"cpu.max": text}) == expected
-
-
-@pytest.mark.parametrize(
-    "quota, period, expected",
-    [("200000", "100000", 2), ("50000\n", "100000\n", 1), ("-1", "100000", ALL)],
-)
-def test_quota_of_version_1(quota, period, expected, tmp_path, monkeypatch):
-    files = {
-        "cpu,cpuacct/a/cpu.cfs_quota_us": quota,
-        "cpu,cpuacct/a/cpu.cfs_period_us": period,
-    }
-    assert granted(tmp_path, monkeypatch, "4:cpu,cpuacct:/a", files) == expected
-
-
-def test_least_quota_on_the_way_up_counts(tmp_path, monkeypatch):
-    files = {
-        "a/b/c/cpu.max": "800000 100000",
-        "a/b/cpu.max": "max 100000",
-        "a/cpu.max": "300000 100000",
-        "cpu.max": "400000 100000",
-        "elsewhere/cpu.max": "100000 100000",
-    }
-    assert granted(tmp_path, monkeypatch, "0::/a/b/c", files) == 3
-
-
-def test_quota_of_a_container_that_sees_its_group_as_the_root(tmp_path, monkeypatch):
-    files = {"cpu.max": "200000 100000"}
-    assert granted(tmp_path, monkeypatch, "0::/docker/1f", files) == 2
-
-
-def test_no_group_grants_all(tmp_path, monkeypatch):
-    assert granted(tmp_path, monkeypatch, "", {}) == ALL
+    assert threads._quota.__wrapped__(0) == expected
 
 
 def test_default_is_at_most_the_quota(monkeypatch):

@@ -8,14 +8,15 @@ from helpers.twins import half_gradient
 
 from gwfast.kernels import _frank_wolfe, reference
 from gwfast.kernels._frank_wolfe import CONVERGED, MORE, STALLED, FrankWolfe
+from gwfast.kernels._transport import Transport
 
 KINDS = ["balanced", "semirelaxed", "partial"]
-SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31), (65, 40)]
-SMALL = SHAPES[:5]
+SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31)]
 AXES = dict(
     kind=KINDS, loss=["square", "kl"], alpha=[None, 0.3], symmetric=[True, False]
 )
 MASS = 0.6
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 class Problem:
@@ -28,16 +29,11 @@ class Problem:
             random_cost(size, rng.integers(1 << 30), symmetric=symmetric) + 0.1
             for size in shape
         )
-        self.p, self.q, self.kind, self.loss = (
-            masses(n, rng),
-            masses(m, rng),
-            kind,
-            loss,
-        )
+        self.p, self.q = masses(n, rng), masses(m, rng)
+        self.kind, self.loss = kind, loss
         self.linear = None if alpha is None else rng.random(shape)
-        self.alpha, self.mass = 1.0 if alpha is None else alpha, 1.0
-        if kind == "partial":
-            self.mass = MASS
+        self.alpha = 1.0 if alpha is None else alpha
+        self.mass = MASS if kind == "partial" else 1.0
         separate, left, right = x**2, -2 * x, y
         losses = separate, y**2
         if loss == "kl":
@@ -55,22 +51,21 @@ class Problem:
 
     def make(self, module, n_threads=1):
         """Steps from the product plan."""
-        given = {"kind": self.kind, "mass": self.mass, **self.given}
-        twin = reference.FrankWolfe(p=self.p, q=self.q, **given)
+        given = dict(kind=self.kind, mass=self.mass, p=self.p, q=self.q, **self.given)
+        twin = reference.FrankWolfe(**given)
         plan = self.mass * np.multiply.outer(self.p, self.q)
         twin.start(plan, None)
-        steps = module.FrankWolfe(p=self.p, q=self.q, n_threads=n_threads, **given)
+        steps = module.FrankWolfe(n_threads=n_threads, **given)
         steps.start(plan, twin.gradient)
         return steps
 
-    def half_gradient(self, plan):
-        return half_gradient(plan, *self.costs, self.loss, self.linear, self.alpha)
-
     def objective(self, plan):
-        linear = 0.0
+        """By all n^2 m^2 terms, and half its gradient."""
+        half = half_gradient(plan, *self.costs, self.loss, self.linear, self.alpha)
+        value = np.vdot(half, plan)
         if self.linear is not None:
-            linear = (1 - self.alpha) / 2 * np.vdot(self.linear, plan)
-        return np.vdot(self.half_gradient(plan), plan) + linear
+            value += (1 - self.alpha) / 2 * np.vdot(self.linear, plan)
+        return value, half
 
     def assert_feasible(self, plan):
         assert (plan >= 0).all()
@@ -84,12 +79,7 @@ class Problem:
             np.testing.assert_allclose(cols, self.q, rtol=1e-13)
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
-
-
-@pairwise(shape=SHAPES[:-1], isa=ISAS, **AXES)
+@pairwise(shape=SHAPES, isa=ISAS, **AXES)
 def test_steps_are_those_of_the_twin(shape, kind, loss, alpha, symmetric, isa, seed):
     options = dict(loss=loss, alpha=alpha, symmetric=symmetric)
     problem = Problem(shape, kind, seed, **options)
@@ -108,22 +98,20 @@ def test_steps_are_those_of_the_twin(shape, kind, loss, alpha, symmetric, isa, s
         assert ours.change == pytest.approx(twin.change, rel=1e-6, abs=1e-12)
 
 
-@pairwise(shape=mostly_slow(SHAPES, fast=SMALL), **AXES)
+@pairwise(shape=mostly_slow(SHAPES[:-1], fast=SHAPES[:-2]), **AXES)
 def test_the_way_goes_down_and_is_certified(shape, kind, loss, alpha, symmetric, seed):
-    """Objectives by all n^2 m^2 terms, and gaps by all entries of the gradient."""
+    """Gaps are told from all entries of the gradient."""
     options = dict(loss=loss, alpha=alpha, symmetric=symmetric)
     problem = Problem(shape, kind, seed, **options)
     steps = problem.make(_frank_wolfe)
-    status, before = MORE, problem.objective(steps.plan)
-    # There are millions of terms.
-    most = 200 if max(shape) < 30 else 20
-    while status == MORE and steps.n_steps < most:
-        plan = steps.plan
-        made = steps.n_steps
+    status, (before, half) = MORE, problem.objective(steps.plan)
+    while status == MORE and steps.n_steps < 100:
+        made, former = steps.n_steps, half
         status = steps.advance(1, tol=1e-6, floor=1e-13)
         problem.assert_feasible(steps.plan)
-        value = problem.objective(steps.plan)
+        value, half = problem.objective(steps.plan)
         assert steps.value == pytest.approx(value, rel=1e-11, abs=1e-13)
+        np.testing.assert_allclose(steps.gradient, half, rtol=0, atol=1e-12)
         assert value <= before + 1e-14
         if steps.n_steps > made:
             assert before - value == pytest.approx(steps.change, rel=1e-6, abs=1e-13)
@@ -131,21 +119,19 @@ def test_the_way_goes_down_and_is_certified(shape, kind, loss, alpha, symmetric,
         assert steps.gap >= -1e-13
         # What any plan promises at most, this one's own potentials say.
         f, g = steps.potentials()
-        half = problem.half_gradient(steps.plan if kind == "semirelaxed" else plan)
-        assert (half - f[:, None] - g).min() >= -1e-12
+        promised = half if kind == "semirelaxed" else former
+        assert (promised - f[:, None] - g).min() >= -1e-12
         before = value
-        np.testing.assert_allclose(
-            steps.gradient, problem.half_gradient(steps.plan), rtol=0, atol=1e-12
-        )
     assert status != STALLED
     if status == CONVERGED:
         assert steps.gap <= max(1e-6 * abs(steps.value), 1e-13)
 
 
+@EVERY_KIND
 def test_threads_change_no_bit(kind):
-    problem = Problem((400, 330), kind, 0, alpha=0.7, symmetric=False)
+    problem = Problem((300, 250), kind, 0, alpha=0.7, symmetric=False)
     alone, *teams = (problem.make(_frank_wolfe, n_threads=k) for k in (1, 2, 3))
-    for _ in range(20):
+    for _ in range(10):
         expected = alone.advance(1, 1e-6)
         for steps in teams:
             assert steps.advance(1, 1e-6) == expected
@@ -154,10 +140,12 @@ def test_threads_change_no_bit(kind):
             np.testing.assert_array_equal(steps.gradient, alone.gradient)
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    "kind, symmetric", [("balanced", False), ("semirelaxed", True), ("partial", True)]
+)
 def test_vertices_of_any_number_of_rows_are_multiplied(kind, symmetric):
     """More rows than go through a product at a time, and no multiple of them."""
-    problem = Problem((1100, 20), kind, 0, alpha=0.7, symmetric=symmetric)
+    problem = Problem((700, 20), kind, 0, alpha=0.7, symmetric=symmetric)
     steps, twin = problem.make(_frank_wolfe), problem.make(reference)
     first = steps.plan, steps.gradient.copy()
     for _ in range(2):  # from the first plan, with nothing and with a vertex before it
@@ -180,6 +168,7 @@ def linear_steps(linear, p, q, kind="semirelaxed", mass=1.0):
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
+@EVERY_KIND
 def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
     """From a vertex to the product plan, the minimum of a convex function: hundreds of
     steps that no sum kept up to date may drift in.
@@ -191,16 +180,8 @@ def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
     linear = -left @ optimum @ right
     start = linear_steps(rng.standard_normal((20, 15)), p, q, kind, mass)
     start.advance(1)
-    steps = FrankWolfe(
-        left,
-        right,
-        p,
-        q,
-        kind,
-        mass,
-        linear=linear,
-        others=None if symmetric else (left, right),
-    )
+    others = None if symmetric else (left, right)
+    steps = FrankWolfe(left, right, p, q, kind, mass, linear, others=others)
     steps.start(start.plan, left @ start.plan @ right + linear)
     assert steps.advance(700) == MORE and steps.n_steps == 700
     plan = steps.plan
@@ -243,21 +224,25 @@ def test_partial_vertices_are_those_of_a_linear_program(shape, mass, seed):
     assert plan.sum() == pytest.approx(mass, abs=1e-15)
     assert (plan.sum(axis=1) <= p + 1e-15).all()
     assert (plan.sum(axis=0) <= q + 1e-15).all()
-    ot = pytest.importorskip("ot")
-    padded = np.zeros((shape[0] + 1, shape[1] + 1))
-    padded[:-1, :-1], padded[-1, -1] = linear, 100.0
-    expected = np.vdot(
-        padded, ot.emd(np.append(p, 1 - mass), np.append(q, 1 - mass), padded)
-    )
+    # What is not moved goes to a point more on either side, at no cost.
+    left = [1 - mass] * (mass < 1)
+    padded = np.pad(linear, (0, len(left)))
+    padded[shape[0] :, shape[1] :] = 100.0
+    transport = Transport(np.append(p, left), np.append(q, left))
+    transport.solve(padded)
+    rows, cols, flows = transport.entries()
+    expected = padded[rows, cols] @ flows
     assert np.vdot(linear, plan) == pytest.approx(expected, abs=1e-11)
 
 
+@EVERY_KIND
 def test_nothing_to_gain_has_converged_at_once(kind):
     steps = linear_steps(np.zeros((4, 5)), masses(4, 1), masses(5, 2), kind)
     assert steps.advance(10) == CONVERGED
     assert steps.n_steps == 0 and steps.gap == 0 and steps.value == 0
 
 
+@EVERY_KIND
 def test_after_a_stall_steps_go_on(kind):
     problem = Problem((17, 24), kind, 3, alpha=0.5)
     stalling, plain = (problem.make(_frank_wolfe) for _ in range(2))
@@ -269,52 +254,29 @@ def test_after_a_stall_steps_go_on(kind):
         np.testing.assert_array_equal(stalling.plan, plain.plan)
 
 
-def test_it_starts_again_as_if_new(kind):
-    problem = Problem((9, 7), kind, 3)
-    steps, other = problem.make(_frank_wolfe), Problem((9, 7), kind, 3)
-    steps.advance(5)
-    plan = problem.mass * np.multiply.outer(problem.p, problem.q)
-    steps.start(plan, problem.half_gradient(plan))
-    fresh = other.make(_frank_wolfe)
-    for _ in range(5):
-        assert steps.advance(1) == fresh.advance(1)
-        assert steps.value == pytest.approx(fresh.value, rel=1e-12)
-        np.testing.assert_allclose(steps.plan, fresh.plan, atol=1e-14)
-
-
 @pytest.mark.parametrize(
-    "name, value",
+    "name, value, message",
     [
-        ("left", np.zeros((8, 9))),
-        ("right", np.zeros((8, 8))),
-        ("linear", np.zeros((9, 9))),
-        ("losses", (np.zeros((9, 8)), None)),
-        ("losses", (None, np.zeros((9, 9)))),
-        ("others", (np.zeros((9, 9)), np.zeros((9, 9)))),
+        ("left", np.zeros((8, 9)), "left"),
+        ("right", np.zeros((8, 8)), "right"),
+        ("linear", np.zeros((9, 9)), "linear"),
+        ("losses", (np.zeros((9, 8)), None), "losses"),
+        ("losses", (None, np.zeros((9, 9))), "losses"),
+        ("others", (np.zeros((9, 9)), np.zeros((9, 9))), "others"),
+        ("left", np.zeros((9, 9), np.float32), "dtype"),
+        ("left", np.zeros((9, 9), int), "dtype"),
     ],
 )
-def test_matrices_of_another_shape_are_refused(name, value):
+def test_matrices_of_another_shape_or_type_are_refused(name, value, message):
     problem = Problem((9, 7), "balanced", 0)
     problem.given[name] = value
-    with pytest.raises(ValueError, match=name):
-        problem.make(_frank_wolfe)
+    with pytest.raises(ValueError, match=message):
+        FrankWolfe(p=problem.p, q=problem.q, **problem.given)
 
 
-def test_plans_of_another_shape_are_refused():
+def test_plans_of_another_shape_and_writing_to_the_gradient_are_refused():
     steps = Problem((9, 7), "balanced", 0).make(_frank_wolfe)
     with pytest.raises(ValueError, match="broadcast"):
         steps.start(np.zeros((9, 6)), np.zeros((9, 7)))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_matrices_of_another_type_are_refused(dtype):
-    problem = Problem((9, 7), "balanced", 0)
-    problem.given["left"] = problem.given["left"].astype(dtype)
-    with pytest.raises(ValueError, match="dtype"):
-        problem.make(_frank_wolfe)
-
-
-def test_what_is_read_of_the_gradient_cannot_be_written_to():
-    steps = Problem((9, 7), "balanced", 0).make(_frank_wolfe)
     with pytest.raises(ValueError, match="read-only"):
         steps.gradient[0, 0] = 1.0

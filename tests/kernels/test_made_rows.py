@@ -17,17 +17,10 @@ from helpers.kernel_cases import (
 from helpers.marks import ISAS, mostly_slow, pairwise
 from helpers.problems import masses
 
-from gwfast.kernels import (
-    _exponentials,
-    _kernels,
-    _products,
-    _rows,
-    _sparse,
-    reference,
-)
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
-
+SHAPES = [(1, 1), (3, 2), (17, 15), (65, 63), (129, 257), (4100, 17), (9, 17001)]
 
 # Kernels that take them, and the argument that may be such.
 TAKERS = {
@@ -55,23 +48,14 @@ def stored(rows, n_threads=1):
     return out
 
 
-@pairwise(case=TAKERS, kind=["Product", "Gibbs"], isa=ISAS)
-def test_made_rows_give_the_same_bits_as_stored_ones(case, kind, isa):
-    for n, m in [
-        (1, 1),
-        (3, 2),
-        (17, 15),
-        (65, 63),
-        (129, 257),
-        (4100, 17),
-        (9, 17001),
-    ]:
-        given = arguments(case, n, m, seed=13)
-        made = made_rows(kind, *given[TAKERS[case]].shape, seed=14)
-        given[TAKERS[case]] = stored(made.build(COMPILED))
-        expected = run(COMPILED, case, given)
-        given[TAKERS[case]] = made
-        assert_same(run(COMPILED, case, given, n_threads=3), expected)
+@pairwise(case=TAKERS, shape=SHAPES, kind=["Product", "Gibbs"], isa=ISAS)
+def test_made_rows_give_the_same_bits_as_stored_ones(case, shape, kind, isa):
+    given = arguments(case, *shape, seed=13)
+    made = made_rows(kind, *given[TAKERS[case]].shape, seed=14)
+    given[TAKERS[case]] = stored(made.build(COMPILED))
+    expected = run(COMPILED, case, given)
+    given[TAKERS[case]] = made
+    assert_same(run(COMPILED, case, given, n_threads=3), expected)
 
 
 def keep(rows, n_threads=1):
@@ -88,11 +72,7 @@ def keep(rows, n_threads=1):
     return [lost[0], start, index], lost[1]
 
 
-@pairwise(
-    shape=[(1, 1), (17, 15), (129, 257), (4100, 17), (9, 17001)],
-    kind=["Product", "Gibbs"],
-    isa=ISAS,
-)
+@pairwise(shape=SHAPES, kind=["Product", "Gibbs"], isa=ISAS)
 def test_made_rows_keep_the_entries_of_stored_ones(shape, kind, isa):
     n, m = shape
     rows = made_rows(kind, n, m, seed=18).build(COMPILED)
@@ -151,7 +131,8 @@ def test_scalings_leave_a_kernel_rounded_as_it_is(isa):
 
 
 @pytest.mark.parametrize("kind", mostly_slow(["Product", "Gibbs"], fast=["Gibbs"]))
-def test_rows_made_in_several_strips_give_what_stored_ones_give(kind, isa):
+def test_rows_made_in_several_strips_give_what_stored_ones_give(kind):
+    """Which strips there are does not depend on the instruction set."""
     n, m = 8443, 4001
     made = made_rows(kind, n, m, seed=16)
     rows, given = made.build(COMPILED), build(COMPILED, made.given)
@@ -170,20 +151,22 @@ def test_rows_made_in_several_strips_give_what_stored_ones_give(kind, isa):
         np.testing.assert_allclose(left, right, rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_shifted_rows_are_what_their_twin_says(dtype, isa, seed):
-    rng = np.random.default_rng(seed)
-    for n, m in [(1, 1), (3, 2), (17, 15), (129, 257), (4100, 17)]:
-        cost = (rng.random((n, m)) + 3).astype(dtype)
-        cost.flags.writeable = False
-        rows = _rows.Shifted(cost, 3.5, -2.0)
-        expected = reference.Shifted(cost, 3.5, -2.0)
-        np.testing.assert_allclose(stored(rows, 3), expected, rtol=1e-6, atol=1e-7)
-        assert rows.matrix is cost
-        assert (rows.shape, len(rows), rows.dtype) == ((n, m), n, np.float32)
-        some = rng.integers(0, n, 5)
-        np.testing.assert_array_equal(stored(rows[some]), stored(rows)[some])
-        np.testing.assert_array_equal(stored(rows[n // 2 :]), stored(rows)[n // 2 :])
+@pairwise(
+    shape=[(1, 1), (3, 2), (17, 15), (129, 257), (4100, 17)],
+    dtype=[np.float16, np.float32, np.float64],
+    isa=ISAS,
+)
+def test_shifted_rows_are_what_their_twin_says(shape, dtype, isa, seed):
+    rng, n = np.random.default_rng(seed), shape[0]
+    cost = (rng.random(shape) + 3).astype(dtype)
+    cost.flags.writeable = False
+    rows = _rows.Shifted(cost, 3.5, -2.0)
+    whole, expected = stored(rows, 3), reference.Shifted(cost, 3.5, -2.0)
+    np.testing.assert_allclose(whole, expected, rtol=1e-6, atol=1e-7)
+    assert rows.matrix is cost
+    assert (rows.shape, len(rows), rows.dtype) == (shape, n, np.float32)
+    for some in (rng.integers(0, n, 5), slice(n // 2, None)):
+        np.testing.assert_array_equal(stored(rows[some]), whole[some])
 
 
 def test_every_finite_half_is_that_number(isa):
@@ -193,20 +176,24 @@ def test_every_finite_half_is_that_number(isa):
     np.testing.assert_array_equal(came, halves.astype(np.float32))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_panels_of_made_rows_are_those_of_stored_ones(dtype, isa):
-    rng = np.random.default_rng(3)
-    for n, k in [(1, 1), (15, 3), (67, 200), (300, 31)]:
-        right, a = rng.random((n, k)).astype(dtype), matrix(rng, 9, k)
-        rows = _rows.Shifted(right, 0.25, 3.0)
-        expected, came = buffer(9, n), buffer(9, n)
-        _products.matmul(a, _rows.Panels(stored(rows), True), expected)
-        _products.matmul(a, _rows.Panels(rows, True, n_threads=3), came, n_threads=2)
-        np.testing.assert_array_equal(came, expected)
-        left = stored(rows)
-        _products.matmul(left, _rows.Panels(a, True), out := buffer(n, 9))
-        _products.matmul(rows, _rows.Panels(a, True), again := buffer(n, 9))
-        np.testing.assert_array_equal(again, out)
+@pairwise(
+    shape=[(1, 1), (15, 3), (67, 200), (300, 31)],
+    dtype=[np.float16, np.float32],
+    isa=ISAS,
+)
+def test_panels_of_made_rows_are_those_of_stored_ones(shape, dtype, isa):
+    rng, (n, k) = np.random.default_rng(3), shape
+    a = matrix(rng, 9, k)
+    rows = _rows.Shifted(rng.random(shape).astype(dtype), 0.25, 3.0)
+    held = stored(rows)
+    expected, came = buffer(9, n), buffer(9, n)
+    _products.matmul(a, _rows.Panels(held, True), expected)
+    _products.matmul(a, _rows.Panels(rows, True, n_threads=3), came, n_threads=2)
+    np.testing.assert_array_equal(came, expected)
+    expected, came = buffer(n, 9), buffer(n, 9)
+    _products.matmul(held, _rows.Panels(a, True), expected)
+    _products.matmul(rows, _rows.Panels(a, True), came)
+    np.testing.assert_array_equal(came, expected)
 
 
 def test_shifted_rows_refuse_what_they_cannot_read():
@@ -216,7 +203,6 @@ def test_shifted_rows_refuse_what_they_cannot_read():
     with pytest.raises(ValueError, match=r"contig|last axis"):
         _rows.Shifted(square[:, :2])
     rows = _rows.Shifted(square)
-    with pytest.raises(ValueError, match="transposed"):
-        _rows.Panels(rows)
-    with pytest.raises(ValueError, match="transposed"):
-        _rows.Panels(rows, True, np.ones(4, np.float32))
+    for scale in (None, np.ones(4, np.float32)):
+        with pytest.raises(ValueError, match="transposed"):
+            _rows.Panels(rows, scale is not None, scale)

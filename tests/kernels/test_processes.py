@@ -3,7 +3,7 @@ cannot be started."""
 
 import json
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,6 @@ from gwfast.kernels import _rows
 needs_openmp = pytest.mark.skipif(
     not _rows.openmp_version(), reason="built without OpenMP"
 )
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
-)
 needs_fork = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="no fork on this platform"
 )
@@ -31,9 +28,10 @@ import numpy as np
 import gwfast
 from gwfast.kernels import _rows, threads
 
-def solve(n_threads=2, seed=0):
-    x, y = np.random.default_rng(seed).random((2, 300, 300))
-    options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
+x, y = np.random.default_rng(0).random((2, 300, 300))
+options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
+
+def solve(n_threads=2):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = gwfast.gromov_wasserstein(x, y, n_threads=n_threads, **options)
@@ -74,76 +72,47 @@ def said_by(code, **environment):
 @needs_fork
 @needs_openmp
 @pytest.mark.parametrize("told", mostly_slow([None, "FALSE"], fast=[None]))
-def test_fork_after_a_solve_on_two_threads(told):
-    """The child solves on one thread, to the same bits, and says once why; unless its
-    OpenMP starts anew, which LLVM's is told not to as joblib does it.
+def test_forks_before_and_after_a_solve_on_two_threads(told):
+    """A child of a process with a team solves on one thread, to the same bits, and says
+    once why; unless its OpenMP starts anew, which LLVM's is told not to as joblib does
+    it. One whose parent had no team, or a Python thread of its own, has its own team.
     """
-    code = """
-here, _ = solve()
-child = forked(lambda: [solve(), solve(), solve(n_threads=1)])
-print(json.dumps([here, child, threads.STARTS_ANEW]))
-"""
-    here, child, starts_anew = said_by(code, KMP_INIT_AT_FORK=told)
-    assert child is not None, "the child hangs"
-    assert [plan for plan, _ in child] == [here] * 3
-    assert not (starts_anew and told)
-    if starts_anew:
-        assert [said for _, said in child] == [[]] * 3
-        return
-    (warned,), *others = [said for _, said in child]
-    assert others == [[], []]
-    for word in ("forked", "spawn", "forkserver", "n_threads=1", "OMP_NUM_THREADS=1"):
-        assert word in warned
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@needs_fork
-@needs_openmp
-def test_forked_process_whose_parent_had_no_team_has_its_own():
-    code = """
-solve(n_threads=1)
-child = forked(lambda: [solve(), _rows.is_orphan(), forked(solve)])
-print(json.dumps([solve()[0], child, threads.STARTS_ANEW]))
-"""
-    here, ((plan, said), orphan, grandchild), starts_anew = said_by(code)
-    assert (plan, said, orphan) == (here, [], False)
-    # Whose parent has one.
-    assert grandchild[0] == here and len(grandchild[1]) == (not starts_anew)
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@needs_fork
-@needs_openmp
-def test_python_threads_of_a_forked_process_have_teams_of_their_own():
     code = """
 from concurrent.futures import ThreadPoolExecutor
 def in_a_thread():
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: [solve(), _rows.is_orphan()]).result()
+def read():
+    return result.coupling.topk(2).indices.tolist()
+solve(n_threads=1)
+before = forked(lambda: [solve(), _rows.is_orphan(), forked(solve)])
 here, _ = solve()
-print(json.dumps([here, forked(in_a_thread)]))
-"""
-    here, ((plan, said), orphan) = said_by(code)
-    assert (plan, said, orphan) == (here, [], False)
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@needs_fork
-@needs_openmp
-def test_plan_made_before_a_fork_is_read_after_it():
-    """`Coupling` has its number of threads from the parent."""
-    code = """
+after = forked(lambda: [solve(), solve(), solve(n_threads=1)])
+thread = forked(in_a_thread)
 warnings.simplefilter("ignore")
-x, y = (gwfast.PointCloud(p) for p in np.random.default_rng(0).random((2, 900, 4)))
-result = gwfast.gromov_wasserstein(x, y, n_threads=2, epsilon=0.1, tier="tiled",
+clouds = [gwfast.PointCloud(p) for p in np.random.default_rng(0).random((2, 900, 4))]
+result = gwfast.gromov_wasserstein(*clouds, n_threads=2, epsilon=0.1, tier="tiled",
                                    init="product", max_outer=2)
-read = lambda: result.coupling.topk(2).indices.tolist()
-print(json.dumps(read() == forked(read)))
+as_here = read() == forked(read)
+print(json.dumps([here, before, after, thread, as_here, threads.STARTS_ANEW]))
 """
-    assert said_by(code) is True
+    here, before, after, thread, as_here, anew = said_by(code, KMP_INIT_AT_FORK=told)
+    assert before[:2] == [[here, []], False]
+    assert before[2][0] == here and len(before[2][1]) == (not anew)
+    assert after is not None, "the child hangs"
+    assert [plan for plan, _ in after] == [here] * 3
+    assert thread == [[here, []], False]
+    # A plan has its number of threads from the parent.
+    assert as_here
+    assert not (anew and told)
+    said = [said for _, said in after]
+    if anew:
+        assert said == [[]] * 3
+        return
+    (warned,), *others = said
+    assert others == [[], []]
+    for word in ("forked", "spawn", "forkserver", "n_threads=1", "OMP_NUM_THREADS=1"):
+        assert word in warned
 
 
 @pytest.mark.slow
@@ -188,7 +157,9 @@ print(json.dumps([*seen, numbers()]))
 @pytest.mark.process
 @needs_fork
 @needs_openmp
-@needs_proc
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
+)
 @pytest.mark.parametrize("stack", mostly_slow([None, "64M"], fast=[None]))
 def test_little_address_space_is_no_end(stack):
     """A solve ends with its result or with a MemoryError, never with the process."""
@@ -218,55 +189,40 @@ print(json.dumps([here, fresh, after_a_solve]))
 
 # --- Fresh processes, and Python's threads --------------------------------------------
 
-
-@pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_fresh_processes_solve_after_a_solve_here(method):
-    code = f"""
-x, y = np.random.default_rng(0).random((2, 300, 300))
-options = dict(epsilon=0.02, init="product", n_threads=2)
-here = gwfast.gromov_wasserstein(x, y, **options).plan
-with multiprocessing.get_context("{method}").Pool(2) as pool:
-    runs = [pool.apply_async(gwfast.gromov_wasserstein, (x, y), options)
-            for _ in range(3)]
-    print(json.dumps([bool(np.all(run.get(60).plan == here)) for run in runs]))
-"""
-    assert said_by(code) == [True] * 3
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
-def test_joblib(backend):
-    pytest.importorskip("joblib")  # sets KMP_INIT_AT_FORK
-    code = f"""
+POOLS = {
+    "multiprocessing": """
+for method in ("spawn", "forkserver"):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        made.append(pool.apply_async(solver, (x, y), options).get(60))
+""",
+    "joblib": """
 import joblib
-x, y = np.random.default_rng(0).random((2, 300, 300))
-options = dict(epsilon=0.02, init="product", n_threads=2)
-here = gwfast.gromov_wasserstein(x, y, **options).plan
-call = joblib.delayed(gwfast.gromov_wasserstein)(x, y, **options)
-runs = joblib.Parallel(2, backend="{backend}")([call] * 3)
-print(json.dumps([bool(np.all(run.plan == here)) for run in runs]))
-"""
-    assert said_by(code, KMP_INIT_AT_FORK="FALSE") == [True] * 3
+call = joblib.delayed(solver)(x, y, **options)
+for backend in ("loky", "multiprocessing", "threading"):
+    made += joblib.Parallel(2, backend=backend)([call] * 2)
+""",
+    "distributed": """
+from distributed import Client
+with Client(n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+    runs = [client.submit(solver, x, y, **options, pure=False) for _ in range(2)]
+    made += [run.result() for run in runs]
+""",
+}
 
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_dask():
-    pytest.importorskip("distributed")
-    code = """
-from distributed import Client
-x, y = np.random.default_rng(0).random((2, 300, 300))
-options = dict(epsilon=0.02, init="product", n_threads=2)
-here = gwfast.gromov_wasserstein(x, y, **options).plan
-with Client(n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
-    runs = [client.submit(gwfast.gromov_wasserstein, x, y, **options, pure=False)
-            for _ in range(3)]
-    print(json.dumps([bool(np.all(run.result().plan == here)) for run in runs]))
+@pytest.mark.parametrize("library", POOLS)
+def test_pools_solve_after_a_solve_here(library):
+    pytest.importorskip(library)  # joblib sets KMP_INIT_AT_FORK
+    before = """
+warnings.simplefilter("ignore")
+solver, made, options = gwfast.gromov_wasserstein, [], {**options, "n_threads": 2}
+here = solver(x, y, **options).plan
 """
-    assert said_by(code) == [True] * 3
+    after = "\nprint(json.dumps([bool(np.all(one.plan == here)) for one in made]))"
+    same = said_by(before + POOLS[library] + after, KMP_INIT_AT_FORK="FALSE")
+    assert all(same) and len(same) >= 2
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -275,18 +231,11 @@ def test_concurrent_solves_have_the_bits_of_solves_alone():
         np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)
     ]
     options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
-    found = {}
 
-    def solve(k, n_threads):
+    def solve(k, n_threads=2):
         result = gwfast.gromov_wasserstein(*problems[k], n_threads=n_threads, **options)
-        found[k, n_threads] = result.plan
+        return result.plan
 
-    for k in range(4):
-        solve(k, 1)
-    others = [threading.Thread(target=solve, args=(k, 2)) for k in range(4)]
-    for other in others:
-        other.start()
-    for other in others:
-        other.join(60)
-    for k in range(4):
-        assert np.array_equal(found[k, 1], found[k, 2])
+    alone = [solve(k, n_threads=1) for k in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        np.testing.assert_equal(list(pool.map(solve, range(4))), alone)

@@ -17,15 +17,11 @@ from helpers.kernel_cases import (
     run,
     widened,
 )
-from helpers.kernel_tolerances import WIDE_TOLERANCES
 
-from gwfast.kernels import (
-    _kernels,
-    _products,
-    _rows,
-)
+from gwfast.kernels import _kernels, _products, _rows
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
+RNG = np.random.default_rng(0)
 
 
 def leaves(given, *path):
@@ -43,33 +39,14 @@ def replace(given, path, change):
     given[path[-1]] = change(given[path[-1]])
 
 
+@pytest.mark.parametrize("case", CASES)
 def test_kernel_takes_read_only_inputs(case):
     given = arguments(case, 9, 7, seed=4)
     expected = run(COMPILED, case, given)
     for path, x in leaves(given):
-        if path[0] not in CASES[case][1]:
+        if path[0] not in CASES[case].writes:
             x.flags.writeable = False
     assert_same(call(COMPILED, case, given), expected)
-
-
-def other_dtype(x):
-    return x.astype({"f4": "f8", "f8": "f4", "i8": "f8", "i4": "f8"}[x.dtype.str[1:]])
-
-
-def other_order(x):
-    return np.asfortranarray(x) if x.ndim == 2 else np.repeat(x, 2)[::2]
-
-
-def row_missing(x):
-    return x[:-1].copy()
-
-
-def column_missing(x):
-    return np.ascontiguousarray(x[:, :-1])
-
-
-def other_ndim(x):
-    return x[None]
 
 
 def read_only(x):
@@ -78,31 +55,38 @@ def read_only(x):
     return x
 
 
+OTHER_TYPE = {"f4": "f8", "f8": "f4", "i8": "f8", "i4": "f8"}
+SPOILS = {
+    "dtype": lambda x: x.astype(OTHER_TYPE[x.dtype.str[1:]]),
+    "order": lambda x: np.asfortranarray(x) if x.ndim == 2 else np.repeat(x, 2)[::2],
+    "rows": lambda x: x[:-1].copy(),
+    "columns": lambda x: np.ascontiguousarray(x[:, :-1]),
+    "ndim": lambda x: x[None],
+    "read only": read_only,
+}
 # What can be told from nothing else: the only matrix of a kernel, its type or its free
 # side.
 FREE = {
-    (other_dtype, "absorb", ("u",)),
-    (other_dtype, "entropy", ("plan",)),
-    (other_dtype, "logsumexp_rows", ("cost",)),
-    (other_dtype, "logsumexp_cols", ("cost",)),
-    (other_dtype, "rescale_columns", ("v",)),
-    (other_dtype, "rescale_columns-relaxed", ("v",)),
-    (row_missing, "entropy", ("plan",)),
-    (column_missing, "entropy", ("plan",)),
-    (column_missing, "topk_rows", ("x",)),
+    ("dtype", "absorb", "u"),
+    ("dtype", "entropy", "plan"),
+    ("dtype", "logsumexp_rows", "cost"),
+    ("dtype", "logsumexp_cols", "cost"),
+    ("dtype", "rescale_columns", "v"),
+    ("dtype", "rescale_columns-relaxed", "v"),
+    ("rows", "entropy", "plan"),
+    ("columns", "entropy", "plan"),
+    ("columns", "topk_rows", "x"),
 }
-SPOILS = other_dtype, other_order, row_missing, column_missing, other_ndim, read_only
 
 
 def spoiled(case):
     """Ways to spoil one argument of a kernel, each with the path of it."""
-    make, outputs = CASES[case]
-    for path, x in leaves(make(6, 7, np.random.default_rng(0))):
+    for path, x in leaves(arguments(case, 6, 7, seed=0)):
         for spoil in SPOILS:
             if (
-                (spoil, case, path) not in FREE
-                and (spoil is not column_missing or x.ndim == 2)
-                and (spoil is not read_only or path[0] in outputs)
+                (spoil, case, *path) not in FREE
+                and (spoil != "columns" or x.ndim == 2)
+                and (spoil != "read only" or path[0] in CASES[case].writes)
             ):
                 yield spoil, path
 
@@ -110,8 +94,8 @@ def spoiled(case):
 def refuses(case, spoil, path):
     """Whether a kernel refuses, and has written nothing then."""
     given = arguments(case, 6, 7, seed=5)
-    replace(given, path, spoil)
-    outputs = [given[x] for x in CASES[case][1] if isinstance(given[x], np.ndarray)]
+    replace(given, path, SPOILS[spoil])
+    outputs = [given[x] for x in CASES[case].writes if isinstance(given[x], np.ndarray)]
     before = deepcopy(outputs)
     try:
         call(COMPILED, case, given)
@@ -120,11 +104,11 @@ def refuses(case, spoil, path):
     return False
 
 
+@pytest.mark.parametrize("case", CASES)
 def test_kernel_refuses_what_it_cannot_take_and_writes_nothing(case):
     ways = [*spoiled(case)]
     assert ways
-    taken = [(spoil, path) for spoil, path in ways if not refuses(case, spoil, path)]
-    assert not taken
+    assert not [way for way in ways if not refuses(case, *way)]
 
 
 @pytest.mark.parametrize("case", [x for x in CASES if "work" in arguments(x, 6, 7, 0)])
@@ -136,7 +120,7 @@ def test_kernel_refuses_scratch_of_another_size_or_type(case):
     for work in (None, *(_rows.ColumnSums(*size) for size in sizes)):
         with pytest.raises((ValueError, TypeError), match=r"work|^[vq] must"):
             call(COMPILED, case, given | {"work": work})
-    if case not in WIDE_TOLERANCES or sums_alone:
+    if not CASES[case].wide or sums_alone:
         return
     types = (np.float32, "float32"), (np.float64, "float64")
     for (_, own), (dtype, other) in (types, types[::-1]):
@@ -147,11 +131,25 @@ def test_kernel_refuses_scratch_of_another_size_or_type(case):
             call(COMPILED, case, given)
 
 
-@pytest.mark.parametrize("case, name", [("matmul", "b"), ("copy_rows-product", "rows")])
-def test_kernel_refuses_an_array_for_what_must_be_made(case, name):
-    given = arguments(case, 6, 7, seed=7)
-    given[name] = matrix(np.random.default_rng(0), WIDTH if name == "b" else 6, 7)
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize(
+    "case, changes, error, message",
+    [
+        ("matmul", {"b": matrix(RNG, WIDTH, 7)}, TypeError, "b"),
+        ("copy_rows-product", {"rows": matrix(RNG, 6, 7)}, TypeError, "rows"),
+        ("sparse_count", {"kernel": np.ones((6, 7))}, ValueError, "must be of float32"),
+        (
+            *("sinkhorn_passes-capped", {"omega": 1.5}, ValueError),
+            r"omega must be 1 with a cap, got 1\.5",
+        ),
+        (
+            *("gibbs_kernel", {"out": buffer(6, 8)}, ValueError),
+            r"out must .* \(6, 7\), got \(6, 8\)",
+        ),
+    ],
+)
+def test_kernel_refusal_names_the_argument(case, changes, error, message):
+    given = arguments(case, 6, 7, seed=7) | changes
+    with pytest.raises(error, match=message):
         call(COMPILED, case, given)
 
 
@@ -163,22 +161,9 @@ def test_products_refuse_factors_of_two_types(wide):
         _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[1]))
     with pytest.raises(ValueError, match="float"):
         _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[0]))
-
-
-def test_rows_made_when_asked_for_refuse_float64():
-    panels = _rows.Panels(np.ones((5, 7)))
-    with pytest.raises(ValueError, match="panels must be of float32, got float64"):
-        _rows.Product(np.ones((6, 5), dtype=np.float32), panels)
-    given = arguments("sparse_count", 6, 7, seed=9)
-    given["kernel"] = given["kernel"].astype(np.float64)
-    with pytest.raises(ValueError, match="must be of float32"):
-        call(COMPILED, "sparse_count", given)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8"])
-def test_scratch_is_for_float32_or_float64(dtype):
-    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
-        _rows.ColumnSums(3, 4, dtype)
+    if not wide:  # rows that are made are never of float64
+        with pytest.raises(ValueError, match="panels must be of float32, got float64"):
+            _rows.Product(a, _rows.Panels(b))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8", ">f4"])
@@ -190,16 +175,5 @@ def test_kernel_refuses_other_types_of_numbers(dtype):
         _kernels.dot(x, x)
     with pytest.raises(ValueError):
         _rows.Panels(x)
-
-
-def test_over_relaxation_and_a_cap_are_not_taken_together():
-    given = arguments("sinkhorn_passes-capped", 6, 7, seed=9) | {"omega": 1.5}
-    with pytest.raises(ValueError, match=r"omega must be 1 with a cap, got 1\.5"):
-        call(COMPILED, "sinkhorn_passes", given)
-
-
-def test_kernel_refusal_names_the_argument_and_both_shapes():
-    given = arguments("gibbs_kernel", 6, 7, seed=8)
-    given["out"] = buffer(6, 8)
-    with pytest.raises(ValueError, match=r"out must .* \(6, 7\), got \(6, 8\)"):
-        call(COMPILED, "gibbs_kernel", given)
+    with pytest.raises(ValueError, match="dtype must be float32 or float64"):
+        _rows.ColumnSums(3, 4, dtype)

@@ -5,43 +5,39 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow
 from helpers.processes import environment, run_python
 from threadpoolctl import threadpool_limits
 
 from gwfast.kernels import _rows, threads
 from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def in_new_process(code, **environment):
-    """What `code` prints in a process with these environment variables."""
-    return run_python(code, **environment).stdout.split()
-
-
-ANSWERS = """
-from gwfast.kernels.threads import resolve_n_threads as resolve
-print(resolve(), resolve(-1), resolve(-2), resolve(-99), resolve(7))
-"""
 needs_openmp = pytest.mark.skipif(
     not _rows.openmp_version(), reason="built without OpenMP"
 )
+needs_affinity = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="no affinity here"
+)
+
+
+def in_new_process(code, **environment):
+    """Numbers that `code` prints in a process with these environment variables."""
+    return [*map(int, run_python(code, **environment).stdout.split())]
 
 
 @pytest.mark.process
 @needs_openmp
 def test_omp_num_threads_is_obeyed_also_above_the_cores():
-    assert in_new_process(ANSWERS, OMP_NUM_THREADS="67") == ["67", "67", "66", "1", "7"]
-
-
-@pytest.mark.process
-@needs_openmp
-def test_first_of_nested_omp_num_threads_counts():
-    assert in_new_process(ANSWERS, OMP_NUM_THREADS="3,2")[0] == "3"
+    """And the first one where it has those of nested teams."""
+    code = """
+from gwfast.kernels.threads import resolve_n_threads as resolve
+print(resolve(), resolve(-1), resolve(-2), resolve(-99), resolve(7))
+"""
+    assert in_new_process(code, OMP_NUM_THREADS="67,2") == [67, 67, 66, 1, 7]
 
 
 OPENMP_ALONE = """
@@ -51,66 +47,48 @@ ctypes.CDLL(sys.argv[1]).omp_get_max_threads()
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("setting", [None, ""])
-def test_default_is_at_most_the_processors(setting):
+@pytest.mark.parametrize("setting", mostly_slow([None, ""], fast=[None]))
+def test_default_is_at_most_the_processors_that_the_process_may_use(setting):
+    """When it is asked: they may be taken away, and given back."""
     alone = [sys.executable, "-c", OPENMP_ALONE, _rows.openmp_runtime()]
     variables = environment(OMP_NUM_THREADS=setting)
-    if _rows.openmp_runtime() and subprocess.run(alone, env=variables).returncode < 0:
-        pytest.skip("this OpenMP ends every process with such an OMP_NUM_THREADS")
-    default, every, *_ = map(int, in_new_process(ANSWERS, OMP_NUM_THREADS=setting))
-    assert 1 <= default == every <= os.cpu_count()
-
-
-@pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
-def test_default_counts_only_the_processors_that_the_process_may_use():
-    pin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    assert in_new_process(pin + ANSWERS, OMP_NUM_THREADS=None)[0] == "1"
-
-
-@pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
-def test_affinity_counts_as_it_is_when_asked():
-    """Of a process whose processors are taken away, and given back."""
+    if setting == "" and _rows.openmp_runtime():
+        if subprocess.run(alone, env=variables).returncode < 0:
+            pytest.skip("this OpenMP ends every process with such an OMP_NUM_THREADS")
     code = """
 import os
 from gwfast.kernels.threads import resolve_n_threads as resolve
-every, first = resolve(), os.sched_getaffinity(0)
-os.sched_setaffinity(0, {min(first)})
-one = resolve()
-os.sched_setaffinity(0, first)
-print(every, one, resolve(), resolve(every))
+every = one = resolve()
+if hasattr(os, "sched_setaffinity"):
+    first = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(first)})
+    one = resolve()
+    os.sched_setaffinity(0, first)
+print(every, resolve(), resolve(-1), resolve(every), one)
 """
-    every, one, again, asked = in_new_process(code, OMP_NUM_THREADS=None)
-    assert one == "1" and every == again == asked
+    every, *again, one = in_new_process(code, OMP_NUM_THREADS=setting)
+    assert 1 <= every <= os.cpu_count() and again == [every] * 3
+    assert one == (1 if hasattr(os, "sched_setaffinity") else every)
 
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
-def test_processors_given_after_the_import_count():
-    code = """
+@needs_affinity
+@pytest.mark.parametrize("bind, pinned", [(None, True), ("true", False)])
+def test_processors_that_the_first_thread_lacks_at_the_import_count(bind, pinned):
+    """OMP_PROC_BIND: its affinity is then OpenMP's doing."""
+    code = f"""
 import os
 first = os.sched_getaffinity(0)
-os.sched_setaffinity(0, {min(first)})
+if {pinned}:
+    os.sched_setaffinity(0, {{min(first)}})
 import gwfast.kernels.threads as threads
-os.sched_setaffinity(0, first)
+if {pinned}:
+    os.sched_setaffinity(0, first)
 print(threads.resolve_n_threads(), threads._physical_cores(frozenset(first)))
 """
-    given, cores = map(int, in_new_process(code, OMP_NUM_THREADS=None))
+    given, cores = in_new_process(code, OMP_NUM_THREADS=None, OMP_PROC_BIND=bind)
     assert given == min(cores, threads._quota(0))
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@needs_openmp
-def test_thread_that_openmp_bound_is_not_all_that_there_is():
-    """OMP_PROC_BIND: the affinity of the first thread is then OpenMP's doing."""
-    bound, free = (
-        in_new_process(ANSWERS, OMP_NUM_THREADS=None, OMP_PROC_BIND=setting)
-        for setting in ("true", None)
-    )
-    assert bound == free
 
 
 @needs_openmp
@@ -129,28 +107,26 @@ def test_positive_number_is_taken_as_it_is(n_threads):
     assert came == n_threads and type(came) is int
 
 
-@pytest.mark.parametrize("n_threads", [4097, 2**31, 2**70])
-def test_more_threads_than_any_machine_has_are_refused(n_threads):
-    with pytest.raises(ValueError, match=f"at most 4096, got {n_threads}"):
-        resolve_n_threads(n_threads, work=1)
-
-
-def test_zero_is_refused():
-    with pytest.raises(ValueError, match="n_threads must not be 0"):
-        resolve_n_threads(0)
-
-
-@pytest.mark.parametrize("n_threads", [True, np.True_, 2.0, np.float64(2), "2", [2]])
-def test_what_is_not_an_integer_is_refused(n_threads):
-    with pytest.raises(TypeError, match=f"n_threads .* {type(n_threads).__name__}"):
-        resolve_n_threads(n_threads)
+@pytest.mark.parametrize(
+    "n_threads, error, message",
+    [
+        *((k, ValueError, f"at most 4096, got {k}") for k in (4097, 2**31, 2**70)),
+        (0, ValueError, "n_threads must not be 0"),
+        *(
+            (x, TypeError, f"n_threads must be an integer .* {type(x).__name__}")
+            for x in (True, np.True_, 2.0, np.float64(2), "2", [2])
+        ),
+    ],
+)
+def test_other_numbers_of_threads_are_refused(n_threads, error, message):
+    for work in (None, 1):
+        with pytest.raises(error, match=message):
+            resolve_n_threads(n_threads, work=work)
 
 
 def test_little_work_runs_on_one_thread():
     assert resolve_n_threads(5, work=threads.SERIAL_BELOW - 1) == 1
     assert resolve_n_threads(5, work=threads.SERIAL_BELOW) == 5
-    with pytest.raises(ValueError, match="n_threads"):
-        resolve_n_threads(0, work=1)
 
 
 # --- BLAS -----------------------------------------------------------------------------
@@ -176,103 +152,82 @@ def three_blas_threads():
 
 @pytest.mark.usefixtures("three_blas_threads")
 class TestSingleThreadedBlas:
-    def test_limits_and_restores(self):
-        with single_threaded_blas():
-            assert set(blas_threads()) == {1}
-        assert set(blas_threads()) == {3}
-
-    def test_restores_after_an_exception(self):
+    def test_it_limits_and_restores_nested_and_after_an_exception(self):
         with pytest.raises(ZeroDivisionError), single_threaded_blas():
-            raise ZeroDivisionError
-        assert set(blas_threads()) == {3}
-
-    def test_nests(self):
-        with single_threaded_blas():
             with single_threaded_blas():
                 assert set(blas_threads()) == {1}
             assert set(blas_threads()) == {1}
+            raise ZeroDivisionError
         assert set(blas_threads()) == {3}
 
     @pytest.mark.parametrize("first_out", ["first in", "last in"])
     def test_overlapping_python_threads_leave_nothing_behind(self, first_out):
         """No thread has set a number before: threadpoolctl lets only one do that."""
-        inside = [threading.Event(), threading.Event()]
-        leave = [threading.Event(), threading.Event()]
-        seen = []
+        inside, leave = ([threading.Event() for _ in range(2)] for _ in range(2))
 
         def enter(k):
             with single_threaded_blas():
                 inside[k].set()
                 assert leave[k].wait(10)
-                seen.append(set(blas_threads()))
+                return set(blas_threads())
 
-        others = [threading.Thread(target=enter, args=(k,)) for k in range(2)]
-        for other, event in zip(others, inside, strict=True):
-            other.start()
-            assert event.wait(10)
-        for k in (0, 1) if first_out == "first in" else (1, 0):
-            leave[k].set()
-            others[k].join(10)
-        assert seen == [{1}, {1}]
+        with ThreadPoolExecutor(2) as pool:
+            others = [pool.submit(enter, k) for k in range(2)]
+            assert all(event.wait(10) for event in inside)
+            for k in (0, 1) if first_out == "first in" else (1, 0):
+                leave[k].set()
+                assert others[k].result(10) == {1}
         assert set(blas_threads()) == {3}
 
     def test_many_python_threads_leave_nothing_behind(self):
         def enter(k):
+            seen = []
             for _ in range(4):
                 with contextlib.suppress(ZeroDivisionError), single_threaded_blas():
                     with single_threaded_blas():
                         pass
                     seen.append(set(blas_threads()))
                     _ = 1 // (k % 2)
+            return seen
 
-        for _ in range(10):
-            seen = []
-            others = [threading.Thread(target=enter, args=(k,)) for k in range(6)]
-            for other in others:
-                other.start()
-            for other in others:
-                other.join(30)
-            assert seen == [{1}] * 24
+        for _ in range(3):
+            with ThreadPoolExecutor(6) as pool:
+                assert list(pool.map(enter, range(6))) == 6 * [4 * [{1}]]
             assert set(blas_threads()) == {3}
 
-    def test_limit_of_the_user_that_ends_meanwhile_stays_ended(self):
+    def test_limit_of_the_user_is_restored_unless_it_has_ended_meanwhile(self):
         with contextlib.ExitStack() as ours:
             with threadpool_limits(2, user_api="blas"):
+                with single_threaded_blas():
+                    assert set(blas_threads()) == {1}
+                assert set(blas_threads()) == {2}
                 ours.enter_context(single_threaded_blas())
                 assert set(blas_threads()) == {1}
             assert set(blas_threads()) == {3}
-        assert set(blas_threads()) == {3}
-
-    def test_limit_of_the_user_around_it_is_restored(self):
-        with threadpool_limits(2, user_api="blas"):
-            with single_threaded_blas():
-                assert set(blas_threads()) == {1}
-            assert set(blas_threads()) == {2}
         assert set(blas_threads()) == {3}
 
     def test_library_with_a_number_for_each_thread(self, monkeypatch):
         """As OpenBLAS on OpenMP has it: each thread sets and restores its own."""
         library = OwnNumber()
         monkeypatch.setattr(threads, "_controller", lambda: library)
-        inside, leave, seen = threading.Event(), threading.Event(), []
+        inside, leave = threading.Event(), threading.Event()
 
         def enter():
             library.set_num_threads(5)
             with single_threaded_blas():
                 inside.set()
                 assert leave.wait(10)
-                seen.append(library.num_threads)
-            seen.append(library.num_threads)
+                within = library.num_threads
+            return within, library.num_threads
 
-        other = threading.Thread(target=enter)
-        other.start()
-        assert inside.wait(10)
-        with single_threaded_blas():
-            assert library.num_threads == 1
-        assert library.num_threads == 3
-        leave.set()
-        other.join(10)
-        assert seen == [1, 5]
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(enter)
+            assert inside.wait(10)
+            with single_threaded_blas():
+                assert library.num_threads == 1
+            assert library.num_threads == 3
+            leave.set()
+            assert other.result(10) == (1, 5)
 
 
 class OwnNumber(threading.local):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.twins import unbalanced
 from scipy.special import logsumexp
 
@@ -11,9 +12,9 @@ from gwfast.linear.log_domain import Potentials
 from gwfast.linear.rules import as_rule
 from gwfast.linear.unbalanced import Relaxation, UnbalancedSolver
 from gwfast.utils.deadline import Deadline
-from gwfast.utils.precision import DOUBLE, SINGLE
+from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
 
-INF = np.inf
+PRECISIONS = pytest.mark.parametrize("precision", [SINGLE, DOUBLE], ids=["32", "64"])
 
 
 def problem(n, m, seed, dtype, scale=1.0):
@@ -39,10 +40,13 @@ def solved(kernel, p, q, epsilon, relaxation, precision, start=None, **limits):
     return kernel.coupling(made).toarray().astype(np.float64), made
 
 
-@pytest.mark.parametrize("precision", [SINGLE, DOUBLE], ids=["float32", "float64"])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 1), (7, 9), (33, 17), (65, 130)])
-@pytest.mark.parametrize("rho", [(1.0, 1.0), (0.03, 20.0), (1e3, 5.0), (INF, 0.5)])
-def test_plan_is_that_of_plain_iterations(shape, rho, precision):
+@pairwise(
+    shape=[(1, 1), (1, 5), (4, 1), (7, 9), (33, 17), (65, 130)],
+    rho=[(1.0, 1.0), (0.03, 20.0), (1e3, 5.0), (np.inf, 0.5)],
+    dtype=[np.float32, np.float64],
+)
+def test_plan_is_that_of_plain_iterations(shape, rho, dtype):
+    precision = as_precision(dtype)
     kernel, cost, p, q = problem(*shape, 1, precision.dtype)
     expected = unbalanced(cost + 0.1, p, q, 0.1, rho)
     expected *= np.sqrt(0.8 / expected.sum())
@@ -52,15 +56,13 @@ def test_plan_is_that_of_plain_iterations(shape, rho, precision):
     assert np.abs(plan - expected).sum() < near
     assert plan.sum() == pytest.approx(expected.sum(), rel=near)
     # Potentials that are at hand change nothing, and those of another problem neither.
-    for start in (
-        made.potentials,
-        Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q))),
-    ):
+    other = Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q)))
+    for start in (made.potentials, other):
         again, _ = solved(kernel, p, q, *given, start)
         assert np.abs(again - expected).sum() < near
 
 
-@pytest.mark.parametrize("precision", [SINGLE, DOUBLE], ids=["float32", "float64"])
+@PRECISIONS
 def test_potentials_are_those_of_the_plan(precision):
     kernel, _, p, q = problem(12, 8, 2, precision.dtype)
     plan, made = solved(kernel, p, q, 0.05, Relaxation((1.0, 2.0), 0.3, 0.5), precision)
@@ -69,7 +71,7 @@ def test_potentials_are_those_of_the_plan(precision):
     np.testing.assert_allclose(plan, np.exp((f[:, None] + g - cost) / 0.05), rtol=1e-4)
 
 
-@pytest.mark.parametrize("precision", [SINGLE, DOUBLE], ids=["float32", "float64"])
+@PRECISIONS
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-2, 10.0])
 def test_any_epsilon_is_solved(epsilon, precision):
     kernel, cost, p, q = problem(20, 15, 3, precision.dtype, scale=3.0)

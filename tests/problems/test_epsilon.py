@@ -30,15 +30,6 @@ def test_relative_epsilon_is_a_share_of_the_product_objective(factor):
         np.testing.assert_allclose(result.epsilon, share * product, rtol=1e-5)
 
 
-def test_a_value_is_a_number():
-    cost_x, cost_y, _ = spaces()
-    one = gwfast.gromov_wasserstein(cost_x, cost_y, epsilon=0.1, init="product")
-    other = gwfast.gromov_wasserstein(
-        cost_x, cost_y, epsilon=Epsilon(0.1), init="product"
-    )
-    np.testing.assert_array_equal(one.plan, other.plan)
-
-
 def test_annealing_goes_down_and_ends_at_epsilon():
     cost_x, cost_y, where = spaces()
     epsilon = Epsilon(relative=0.002, anneal_from=30, anneal_by=0.8)
@@ -86,15 +77,20 @@ def test_bad_values_are_refused(arguments, message):
 
 @pytest.mark.parametrize(
     "text, expected",
-    [("2%", Epsilon(relative=0.02)), ("0.001", Epsilon(value=0.001))],
+    [
+        ("2%", Epsilon(relative=0.02)),
+        ("0.001", Epsilon(value=0.001)),
+        (0.1, Epsilon(0.1)),
+    ],
 )
-def test_texts_are_what_the_command_line_takes(text, expected):
+def test_texts_and_numbers_are_taken(text, expected):
     assert as_epsilon(text) == expected
     cost = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0) ** 1.5))
     cost = cost + cost.T
     given = gwfast.gromov_wasserstein(cost, cost, epsilon=text, init="product")
     same = gwfast.gromov_wasserstein(cost, cost, epsilon=expected, init="product")
     assert given.epsilon == same.epsilon > 0
+    np.testing.assert_array_equal(given.plan, same.plan)
 
 
 def test_bad_types_are_refused():

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, rotated_pair
+from helpers.marks import pairwise
+from helpers.problems import cloud
 
-import gwfast
-from gwfast import LowRankCost, PointCloud
-from gwfast.quadratic.factory import is_factored
+from gwfast import LowRankCost
 
 
 def symmetric_factors(n, rank, seed):
@@ -15,9 +14,9 @@ def symmetric_factors(n, rank, seed):
     return x, x * np.where(np.arange(rank) % 2, -1.0, 1.0)
 
 
-@pytest.mark.parametrize("n, rank", [(1, 1), (2, 5), (40, 3), (65, 64), (30, 90)])
-@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
-def test_they_hold_the_costs(n, rank, size, seed):
+@pairwise(shape=[(1, 1), (2, 5), (40, 3), (65, 64), (30, 90)], size=[1e-20, 1.0, 1e20])
+def test_they_hold_the_costs(shape, size, seed):
+    n, rank = shape
     u, v = symmetric_factors(n, rank, seed)
     cost = LowRankCost(size * u, v)
     expected = size * u @ v.T
@@ -35,29 +34,6 @@ def test_columns_that_are_not_needed_are_left_out():
     assert cost.features.shape == (40, 3)
     zero = LowRankCost(np.zeros((4, 2)))
     assert (zero.to_dense().matrix == 0).all() and zero.is_constant
-
-
-def test_problems_are_those_of_point_clouds():
-    x, y, where = rotated_pair(90, 4, 1)
-    clouds = [PointCloud(side, "sqeuclidean") for side in (x, y)]
-    made = []
-    for side in (x, y):
-        squares = (side**2).sum(axis=1, keepdims=True)
-        ones = np.ones_like(squares)
-        factors = [side, squares, ones], [-2 * side, ones, squares]
-        made.append(LowRankCost(*map(np.hstack, factors)))
-    problems = [gwfast.QuadraticProblem(*sides) for sides in (clouds, made)]
-    assert all(map(is_factored, problems))
-    options = dict(epsilon=gwfast.Epsilon(relative=0.01))
-    for more in ({"init": "auto"}, {"init": "product"}):
-        one, other = (
-            gwfast.gromov_wasserstein(*sides, **{**options, **more})
-            for sides in (clouds, made)
-        )
-        # As well as marginals are met, of costs that are far from zero.
-        assert other.gw_cost == pytest.approx(one.gw_cost, rel=3e-3)
-        np.testing.assert_allclose(other.plan, one.plan, atol=0.02 / 90)
-    assert (one.plan.argmax(axis=1) == where).mean() > 0.9
 
 
 def test_bad_factors_are_refused():

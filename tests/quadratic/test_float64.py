@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 from helpers import twins
+from helpers.marks import pairwise
 from helpers.problems import cloud, distances, gw_objective, masses, random_cost
 
 import gwfast
@@ -33,45 +34,17 @@ def problem(n=40, m=30, *, symmetric=True):
 # --- Promises ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "dtype, expected",
-    [
-        ("float32", SINGLE),
-        ("float64", DOUBLE),
-        (np.float32, SINGLE),
-        (np.dtype("f8"), DOUBLE),
-        (float, DOUBLE),
-    ],
-)
-def test_precisions_have_the_names_of_numpy(dtype, expected):
-    assert as_precision(dtype) is expected
-    assert as_precision(dtype).itemsize == np.dtype(dtype).itemsize
+@pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype("f8"), float])
+def test_precisions_have_the_names_of_numpy(dtype):
+    assert as_precision(dtype) is DOUBLE
+    assert as_precision("float32") is as_precision(np.float32) is SINGLE
 
 
-@pytest.mark.parametrize("loss", ["square", "kl"])
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_plans_of_both_precisions_agree(loss, symmetric):
-    arguments = problem(symmetric=symmetric)
-    single, double = (
-        solve(*arguments, epsilon=0.05, loss=loss, dtype=dtype, tol=1e-6)
-        for dtype in ("float32", "float64")
-    )
-    assert single.plan.dtype == np.float32 and double.plan.dtype == np.float64
-    assert np.abs(single.plan - double.plan).sum() < 1e-4
-    assert single.gw_cost == pytest.approx(double.gw_cost, rel=1e-5)
-    expected = gw_objective(double.plan, *arguments[:2], loss)
-    assert double.gw_cost == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("loss", ["square", "kl"])
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("epsilon", [0.05, 0.2])
+@pairwise(loss=["square", "kl"], symmetric=[True, False], epsilon=[0.05, 0.2])
 def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
     cost_x, cost_y, p, q = problem(18, 14, symmetric=symmetric)
-    result = solve(
-        cost_x, cost_y, p, q, epsilon=epsilon, loss=loss, dtype="float64",
-        tol=1e-9, marginal_tol=1e-9, max_outer=5000,
-    )  # fmt: skip
+    tight = dict(tol=1e-9, marginal_tol=1e-9, dtype="float64", max_outer=5000)
+    result = solve(cost_x, cost_y, p, q, epsilon=epsilon, loss=loss, **tight)
     plan = result.plan
     assert result.status in ("converged", "near_product")
     assert result.history[-1].change <= 1e-9
@@ -80,22 +53,10 @@ def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
     # The plan solves its own linear problem.
     lin = twins.half_gradient(plan, cost_x, cost_y, loss)
     f, g = result.potentials
+    assert f.dtype == g.dtype == np.float64
     made = np.exp((f[:, None] + g - lin) / epsilon)
     assert np.abs(made - plan).sum() < 1e-8 / epsilon
     assert np.abs(twins.balanced(np.exp(-lin / epsilon), p, q) - plan).sum() < 1e-7
-
-
-def test_potentials_give_the_plan_to_ten_digits():
-    cost_x, cost_y, p, q = problem()
-    result = solve(
-        cost_x, cost_y, p, q, epsilon=0.1, dtype="float64", tol=1e-13,
-        marginal_tol=1e-13,
-    )  # fmt: skip
-    lin = twins.half_gradient(result.plan, cost_x, cost_y)
-    f, g = result.potentials
-    assert f.dtype == g.dtype == np.float64
-    made = np.exp((f[:, None] + g - lin) / result.epsilon)
-    assert np.abs(made - result.plan).sum() < 1e-10
 
 
 def test_what_float32_cannot_do_float64_does():
@@ -141,38 +102,23 @@ def test_auto_starts_from_a_race_in_float32():
     assert result.marginal_error <= 1e-9 and result.history[-1].change <= 1e-9
 
 
-@pytest.mark.parametrize("scale", [1e-20, 1e20])
-def test_units_of_cost_do_not_matter(scale):
-    cost_x, cost_y, p, q = problem()
-    tight = dict(dtype="float64", tol=1e-10, marginal_tol=1e-10)
-    plain = solve(cost_x, cost_y, p, q, epsilon=0.1, **tight)
-    scaled = solve(
-        scale * cost_x, scale * cost_y, p, q, epsilon=0.1 * scale**2, **tight
-    )
-    assert np.abs(scaled.plan - plain.plan).sum() < 1e-8
-    assert scaled.gw_cost == pytest.approx(plain.gw_cost * scale**2, rel=1e-8)
-
-
-@pytest.mark.parametrize("n_threads", [2, 3, 5])
-def test_threads_change_no_bit(n_threads):
+def test_threads_change_no_bit():
     arguments = problem(150, 130, symmetric=False)
-    one, many = (
+    one, *others = (
         solve(*arguments, epsilon=0.02, dtype="float64", tol=1e-8, n_threads=k)
-        for k in (1, n_threads)
+        for k in (1, 2, 3, 5)
     )
-    np.testing.assert_array_equal(one.plan, many.plan)
-    assert one.history[-1].change == many.history[-1].change
+    for many in others:
+        np.testing.assert_array_equal(one.plan, many.plan)
+        assert one.history[-1].change == many.history[-1].change
 
 
 # --- Float32 first ----------------------------------------------------------------
 
 
-def large():
-    x, y = cloud(300, 3, 9), cloud(280, 3, 10)
-    return distances(x), distances(y), masses(300, 11), masses(280, 12)
-
-
 def test_many_points_end_where_they_would_without_float32(monkeypatch):
+    sides = distances(cloud(300, 3, 9)), distances(cloud(280, 3, 10))
+    given = *sides, masses(300, 11), masses(280, 12)
     tight = dict(epsilon=0.5, dtype="float64", tol=1e-11, marginal_tol=1e-11)
     filled, fill = [], Increments.fill
 
@@ -181,11 +127,11 @@ def test_many_points_end_where_they_would_without_float32(monkeypatch):
         return filled[-1]
 
     monkeypatch.setattr(Increments, "fill", count)
-    staged = solve(*large(), **tight)
+    staged = solve(*given, **tight)
     assert any(filled)
     del filled[:]
     monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", np.inf)
-    plain = solve(*large(), **tight)
+    plain = solve(*given, **tight)
     assert not filled
     assert np.abs(staged.plan - plain.plan).sum() < 1e-8
     assert staged.gw_cost == pytest.approx(plain.gw_cost, rel=1e-9)
@@ -210,10 +156,12 @@ def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch
 def test_a_callback_may_stop_in_float32(monkeypatch):
     monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     steps = []
-    result = solve(
-        *problem(), epsilon=0.02, dtype="float64",
-        callback=lambda step: steps.append(step) or step.iteration == 2,
-    )  # fmt: skip
+
+    def second(step):
+        steps.append(step)
+        return step.iteration == 2
+
+    result = solve(*problem(), epsilon=0.02, dtype="float64", callback=second)
     assert result.status == "stopped" and len(steps) == 2
     assert result.plan.dtype == np.float64
     assert result.n_outer <= 3
@@ -237,68 +185,42 @@ def test_a_rounded_linearization_is_the_same_in_float32(symmetric):
     np.testing.assert_array_equal(whole.row_cost, small.row_cost)
 
 
-class TestIncrements:
-    @pytest.fixture(params=[True, False], ids=["symmetric", "asymmetric"])
-    def whole(self, request):
-        quadratic = QuadraticProblem(*problem(symmetric=request.param))
-        linearization = linearize(quadratic, 1, precision=DOUBLE)
-        linearization.start()
-        return linearization
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_increments_are_right_to_their_promise_or_not_made(symmetric):
+    whole = linearize(
+        QuadraticProblem(*problem(symmetric=symmetric)), 1, precision=DOUBLE
+    )
+    whole.start()
+    made = np.empty(whole.problem.shape, dtype=np.float32)
+    near = Increments(whole.rounded(SINGLE).cost.products, made, 1)
 
-    @pytest.fixture
-    def near(self, whole):
-        made = np.empty(whole.problem.shape, dtype=np.float32)
-        return Increments(whole.rounded(SINGLE).cost.products, made, 1)
-
-    @staticmethod
-    def product(whole, plan):
-        """In float64; that it is the right one other tests say."""
+    def product(plan):
         return whole.cost.products.bilinear.multiply(plan, np.empty(plan.shape))
 
-    @staticmethod
-    def plans(size):
-        rng = np.random.default_rng(14)
-        plan = rng.dirichlet(np.ones(1200)).reshape(40, 30)
-        return plan, plan * (1.0 + size * rng.uniform(-1, 1, plan.shape))
-
-    @pytest.mark.parametrize("size", [1e-9, 1e-6, 1e-3, 0.5])
-    def test_they_are_right_to_their_promise(self, whole, near, size):
-        plan, other = self.plans(size)
-        near.refer(plan, self.product(whole, plan))
-        out, expected = np.empty(plan.shape), self.product(whole, other)
-        distance = np.abs(other - plan).sum()
-        most = 1.01 * ROUNDING * distance
-        assert near.fill(other, out, most / SLACK, 1.0)
-        error = np.abs(out - expected).max()
-        assert error <= most + 1e-15
-        # And nothing else would have done: the plan has moved the product by more.
-        assert np.abs(self.product(whole, plan) - expected).max() > error
-
-    def test_what_is_too_far_is_refused_and_nothing_written(self, whole, near):
-        plan, other = self.plans(1e-3)
-        near.refer(plan, self.product(whole, plan))
-        out = np.full(plan.shape, 7.0)
-        most = 0.99 * ROUNDING * np.abs(other - plan).sum()
-        assert not near.fill(other, out, most / SLACK, 1.0)
+    rng = np.random.default_rng(14)
+    plan = rng.dirichlet(np.ones(1200)).reshape(40, 30)
+    out, known = np.full(plan.shape, 7.0), product(plan)
+    # There has to be something to start from: the last one, of which there is a copy.
+    assert not near.fill(plan, out, np.inf, 1.0)
+    near.refer(2 * plan, np.zeros(plan.shape))
+    given = plan.copy(), known.copy()
+    near.refer(*given)
+    for one in given:
+        one += 1.0
+    assert near.fill(plan, out, 0.0, 1.0)
+    np.testing.assert_array_equal(out, known)
+    for size in (1e-9, 1e-6, 1e-3, 0.5):
+        other = plan * (1.0 + size * rng.uniform(-1, 1, plan.shape))
+        most = ROUNDING * np.abs(other - plan).sum()
+        out[:] = 7.0
+        assert not near.fill(other, out, 0.99 * most / SLACK, 1.0)
         np.testing.assert_array_equal(out, 7.0)
-        assert not near.fill(np.full(plan.shape, np.nan), out, np.inf, 1.0)
-
-    def test_there_has_to_be_something_to_start_from(self, near):
-        plan, _ = self.plans(0.0)
-        assert not near.fill(plan, np.empty(plan.shape), np.inf, 1.0)
-
-    def test_the_last_reference_counts_and_is_a_copy(self, whole, near):
-        plan, other = self.plans(1e-6)
-        near.refer(other, np.zeros(plan.shape))
-        known = self.product(whole, plan)
-        near.refer(plan, known)
-        expected = known.copy()
-        out = np.empty(plan.shape)
-        same = plan.copy()
-        plan += 1.0
-        known += 1.0
-        assert near.fill(same, out, 0.0, 1.0)
-        np.testing.assert_array_equal(out, expected)
+        assert near.fill(other, out, 1.01 * most / SLACK, 1.0)
+        error = np.abs(out - product(other)).max()
+        assert error <= 1.01 * most + 1e-15
+        # And nothing else would have done: the plan has moved the product by more.
+        assert np.abs(known - product(other)).max() > error
+    assert not near.fill(np.full(plan.shape, np.nan), out, np.inf, 1.0)
 
 
 # --- The way to POT's functions ---------------------------------------------------
@@ -306,11 +228,7 @@ class TestIncrements:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_gives_the_marginals_at_little_change(dtype):
-    rng = np.random.default_rng(15)
-    p, q = masses(20, 16), masses(30, 17)
-    exact = twins.balanced(rng.uniform(0.5, 1.5, (20, 30)), p, q)
-    for size in (0.0, 1e-5, 1e-2):
-        plan = (exact * (1 + size * rng.uniform(-1, 1, exact.shape))).astype(dtype)
+    def check(plan, p, q):
         before = plan.copy()
         missed = np.abs(plan.sum(axis=1) - p).sum() + np.abs(plan.sum(axis=0) - q).sum()
         made = rounded(plan, p, q)
@@ -322,18 +240,23 @@ def test_rounding_gives_the_marginals_at_little_change(dtype):
         # Lemma 7 of Altschuler, Weed and Rigollet.
         assert np.abs(made - plan).sum() <= 2 * missed + 10 * digits
 
+    rng = np.random.default_rng(15)
+    p, q = masses(20, 16), masses(30, 17)
+    exact = twins.balanced(rng.uniform(0.5, 1.5, (20, 30)), p, q)
+    for size in (0.0, 1e-5, 1e-2):
+        moved = exact * (1 + size * rng.uniform(-1, 1, exact.shape))
+        check(moved.astype(dtype), p, q)
+    some = np.zeros((3, 2), dtype)
+    some[0, 0] = 0.5
+    check(some, np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75]))
 
-def test_rounding_fills_what_is_empty():
-    p, q = np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75])
-    made = rounded(np.array([[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]]), p, q)
-    np.testing.assert_allclose(made.sum(axis=1), p, atol=1e-15)
-    np.testing.assert_allclose(made.sum(axis=0), q, atol=1e-15)
 
-
-@pytest.mark.parametrize("total", [0.25, 8.0])
-@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
-@pytest.mark.parametrize("method", ["pgd", "ppa"])
-@pytest.mark.parametrize("fused", [False, True])
+@pairwise(
+    total=[0.25, 8.0],
+    marginals=["balanced", "semirelaxed", "partial"],
+    method=["pgd", "ppa"],
+    fused=[False, True],
+)
 def test_other_total_masses_are_the_same_problem(total, marginals, method, fused):
     """Objectives are of second degree in the plan, linear problems of first."""
     cost_x, cost_y, p, q = problem(12, 9)
@@ -341,22 +264,15 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
     mass = 0.5 if marginals == "partial" else None
 
     def solved(total):
-        return solve_for_pot(
-            cost_x,
-            cost_y,
-            total * p,
-            None if marginals == "semirelaxed" else total * q,
-            epsilon=0.4 * total,
-            marginals=marginals,
-            mass=mass and total * mass,
-            method=method,
-            # The linear term is of first degree.
-            linear_cost=total * between if fused else None,
-            alpha=0.6,
-            max_iter=40,
-            max_inner=20_000,
-            tol=1e-9 * total,
-        )
+        weights = total * p, None if marginals == "semirelaxed" else total * q
+        kind = dict(marginals=marginals, method=method, mass=mass and total * mass)
+        if fused:  # the linear term is of first degree
+            kind |= dict(linear_cost=total * between, alpha=0.6)
+        limits, told = dict(max_iter=40, max_inner=20_000, tol=1e-9 * total), []
+        kind |= dict(epsilon=0.4 * total, report=told.append)
+        made = solve_for_pot(cost_x, cost_y, *weights, **kind, **limits)
+        assert told == made.errors
+        return made
 
     one, other = solved(1.0), solved(total)
     np.testing.assert_allclose(other.plan, total * one.plan, atol=1e-8 * total)
@@ -383,11 +299,3 @@ def test_a_start_of_other_mass_is_scaled():
     expected = twins.step(start / 4, cost_x, cost_y, p, q, epsilon=0.1)
     assert np.abs(solved.plan / 4 - expected).sum() < 1e-8
     assert solved.errors[0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
-
-
-def test_report_is_told_what_is_returned():
-    cost_x, cost_y, p, q = problem(12, 9)
-    told = []
-    solved = solve_for_pot(cost_x, cost_y, p, q, epsilon=0.4, report=told.append)
-    assert told == solved.errors
-    assert solved.errors[-1] <= 1e-9

@@ -40,19 +40,18 @@ def test_it_stops_at_its_deadline(narrow):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_products_of_costs_as_they_came_are_those_of_a_copy(dtype, narrow):
-    costs = [random_cost(n, n, symmetric=True).astype(dtype) for n in (N, M)]
-    given = list(zip(costs, (-1.5, 2.0), strict=True))
-    read = [Shifted(cost, 0.25, factor) for cost, factor in given]
-    copied = [
-        ((cost.astype(float) - 0.25) * factor).astype(np.float32)
-        for cost, factor in given
-    ]
+    costs = [random_cost(n, n).astype(dtype) for n in (N, M)]
+    read, copied = [], []
+    for cost, factor in zip(costs, (-1.5, 2.0), strict=True):
+        read.append(Shifted(cost, 0.25, factor))
+        copied.append(((cost.astype(float) - 0.25) * factor).astype(np.float32))
     plan = np.random.default_rng(1).random((N, M), dtype=np.float32) / (N * M)
+    masses = np.full(N, 1 / N), np.full(M, 1 / M)
     came, expected = np.empty((2, N, M), np.float32)
-    BilinearTerm(*read, True, 2).multiply(plan, came)
-    BilinearTerm(*copied, True, 2).multiply(plan, expected)
+    terms = [BilinearTerm(*sides, True, 2) for sides in (read, copied)]
+    for term, out in zip(terms, (came, expected), strict=True):
+        term.multiply(plan, out)
     np.testing.assert_allclose(came, expected, atol=1e-6)
-    rows, cols = np.full(N, 1 / N), np.full(M, 1 / M)
-    BilinearTerm(*read, True, 2).multiply_outer(rows, cols, came)
-    BilinearTerm(*copied, True, 2).multiply_outer(rows, cols, expected)
+    for term, out in zip(terms, (came, expected), strict=True):
+        term.multiply_outer(*masses, out)
     np.testing.assert_allclose(came, expected, atol=1e-6)
