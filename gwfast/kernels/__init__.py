@@ -34,7 +34,7 @@ To add a kernel, in this order:
 8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
    counted by, if solves spend time in it.
 
-``_outer_steps.pyx`` calls the arithmetic of all others, on one thread, and has a test
+``_outer_steps.pyx`` calls the arithmetic of all others, on one thread, and has no twin but a test
 file of its own. What keeps state is a class, whose twin has the arguments of its
 constructor and its methods, and a test file too. ``_transport.pyx`` owns the tree of a
 network simplex (``csrc/network_simplex.c``, compiled once: its loop over a row is the
