@@ -159,3 +159,10 @@ def as_limit(x, name, minimum=1):
     if x < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {x:g}")
     return min(int(x), NO_LIMIT)
+
+
+def pots_choice(x, name, choices):
+    """`x` if it is among `choices`; else an error in POT's words."""
+    if not isinstance(x, str) or x not in choices:
+        raise ValueError(f"Unknown {name}={x!r}: use one of {sorted(choices)}")
+    return x

@@ -5,8 +5,9 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
-from ._problem import LossFun, Plan, Problem, Solver, method_of
-from ._valued import valued
+from ._problem import LossFun, Plan, Problem, Solver
+from ._siblings import like, valued
+from ._solve import solve
 
 __all__ = [
     "entropic_fused_gromov_wasserstein",
@@ -47,8 +48,8 @@ def entropic_gromov_wasserstein(
     C1, C2 : array-like of shape (ns, ns) and (nt, nt)
         Costs within the two spaces: lists, or arrays of NumPy, torch or JAX in the
         memory of the CPU; or graphs, of SciPy's sparse arrays or of networkx, whose
-        costs are lengths of paths as in `gwfast.GraphCost`. All float32 is solved in
-        float32, anything else in float64.
+        costs are lengths of paths as in `gwfast.GraphCost`. If all is float32, so is
+        what comes back; else it is float64.
     p, q : array-like of shape (ns,) and (nt,), optional
         Masses of one total; uniform by default.
     loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
@@ -108,12 +109,13 @@ def entropic_gromov_wasserstein(
     >>> plan.argmax(axis=1)
     array([4, 3, 2, 1, 0])
     """
-    return entropic_fused_gromov_wasserstein(**dict(locals(), M=None))
+    return solve(Problem(locals())).result(log)
 
 
 entropic_gromov_wasserstein2 = valued(entropic_gromov_wasserstein, "gw_dist")
 
 
+@like(entropic_gromov_wasserstein)
 def entropic_fused_gromov_wasserstein(
     M: ArrayLike,
     C1: CostLike,
@@ -145,43 +147,8 @@ def entropic_fused_gromov_wasserstein(
         Costs between the two spaces.
     alpha : float, default=0.5
         Weight of the structures; ``1 - alpha`` is that of `M`.
-    C1, C2, p, q, loss_fun, epsilon, symmetric, G0, max_iter, tol, solver, warmstart, \
-verbose, log, numItermax, stopThr, warn
-        See `entropic_gromov_wasserstein`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "err", "fgw_dist", its parts "lin_loss" and "quad_loss", and
-        "status".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
-    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
-    >>> plan = pot.entropic_fused_gromov_wasserstein(M, C1, C2, epsilon=0.5)
-    >>> plan.argmax(axis=1)
-    array([4, 3, 2, 1, 0])
     """
-    problem = Problem(
-        C1, C2, p, q, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric, G0=G0
-    )
-    answer = problem.solve(
-        method=method_of(solver),
-        epsilon=epsilon,
-        max_iter=max_iter,
-        tol=tol,
-        verbose=verbose,
-        max_inner=numItermax,
-        inner_tol=stopThr,
-        warn=warn,
-    )
-    return answer.result(log)
+    return solve(Problem(locals())).result(log)
 
 
 entropic_fused_gromov_wasserstein2 = valued(

@@ -8,8 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
-from ._problem import LossFun, Plan, Problem, pots_choice, random_generator
-from ._valued import valued
+from ._problem import LossFun, Plan, Problem
+from ._siblings import like, valued
+from ._solve import solve
+from .balanced import (
+    entropic_fused_gromov_wasserstein,
+    entropic_gromov_wasserstein,
+)
 
 __all__ = [
     "entropic_semirelaxed_fused_gromov_wasserstein",
@@ -17,14 +22,9 @@ __all__ = [
     "entropic_semirelaxed_gromov_wasserstein",
     "entropic_semirelaxed_gromov_wasserstein2",
 ]
-# Names of plans to start from: those made here, and those that POT makes by clustering
-# one space into as many parts as the other has points.
-STARTS = ("product", "random_product", "random")
-PARTITIONS = tuple(
-    f"{name}{end}" for name in ("fluid", "spectral", "kmeans") for end in ("", "_soft")
-)
 
 
+@like(entropic_gromov_wasserstein)
 def entropic_semirelaxed_gromov_wasserstein(
     C1: CostLike,
     C2: CostLike,
@@ -44,18 +44,20 @@ def entropic_semirelaxed_gromov_wasserstein(
 
     Parameters
     ----------
+    p : array-like of shape (ns,), optional
+        Masses of the first space; uniform by default.
     G0 : array-like of shape (ns, nt), or str, optional
         Its rows must sum to `p`. By name: "product", "random_product", "random", with
         POT's random numbers; and where POT is installed "fluid", "spectral", "kmeans",
-        "fluid_soft", "spectral_soft" and "kmeans_soft", which it makes.
+        "fluid_soft", "spectral_soft" and "kmeans_soft", which it makes. Of a fused
+        problem such a plan is mixed with that of the least `M` of every row.
     random_state : int, default=0
         For a `G0` by name.
-    C1, C2, p, loss_fun, epsilon, symmetric, max_iter, tol, log, verbose
-        See `entropic_gromov_wasserstein`.
 
     Returns
     -------
     T : array of shape (ns, nt)
+        Its rows sum to `p`.
     log : dict
         If asked for: "err", "srgw_dist" and "status".
 
@@ -63,19 +65,16 @@ def entropic_semirelaxed_gromov_wasserstein(
     ------
     ImportError
         If `G0` is the name of one that POT makes, and it is not installed.
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
     >>> plan = pot.entropic_semirelaxed_gromov_wasserstein(C1, C2, epsilon=0.5)
-    >>> plan.argmax(axis=1)
-    array([3, 2, 2, 1, 0])
+    >>> plan.sum(axis=1)
+    array([0.2, 0.2, 0.2, 0.2, 0.2])
     """
-    return entropic_semirelaxed_fused_gromov_wasserstein(**dict(locals(), M=None))
+    return solve(Problem(locals(), marginals="semirelaxed")).result(log)
 
 
 entropic_semirelaxed_gromov_wasserstein2 = valued(
@@ -83,6 +82,7 @@ entropic_semirelaxed_gromov_wasserstein2 = valued(
 )
 
 
+@like(entropic_semirelaxed_gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def entropic_semirelaxed_fused_gromov_wasserstein(
     M: ArrayLike,
     C1: CostLike,
@@ -101,97 +101,10 @@ def entropic_semirelaxed_fused_gromov_wasserstein(
 ) -> Plan:
     """Entropic semi-relaxed fused Gromov-Wasserstein plan, as
     `ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein`.
-
-    Parameters
-    ----------
-    M, alpha
-        See `entropic_fused_gromov_wasserstein`.
-    C1, C2, p, loss_fun, symmetric, epsilon, G0, max_iter, tol, log, verbose, \
-random_state
-        See `entropic_semirelaxed_gromov_wasserstein`. A `G0` by name is mixed with the
-        plan of the least `M` of every row.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "err", "srfgw_dist", its parts "lin_loss" and "quad_loss", and
-        "status".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
-    >>> M = np.abs(np.subtract.outer(x, x[::-1]))
-    >>> plan = pot.entropic_semirelaxed_fused_gromov_wasserstein(
-    ...     M, C1, C2, epsilon=0.5
-    ... )
-    >>> plan.argmax(axis=1)
-    array([4, 3, 2, 1, 0])
     """
-    data = dict(
-        C1=C1, C2=C2, p=p, M=M, alpha=alpha, loss_fun=loss_fun, symmetric=symmetric
-    )
-    options = dict(epsilon=epsilon, max_iter=max_iter, tol=tol, verbose=verbose)
-    answer = solve_semirelaxed(data, G0, random_state, **options)
-    return answer.result(log)
+    return solve(Problem(locals(), marginals="semirelaxed")).result(log)
 
 
 entropic_semirelaxed_fused_gromov_wasserstein2 = valued(
     entropic_semirelaxed_fused_gromov_wasserstein, "srfgw_dist"
 )
-
-
-def semirelaxed_problem(data, start, random_state):
-    """The `Problem` of these data, and the plan to start from if it is given by name,
-    else None.
-    """
-    named = isinstance(start, str)
-    if named:
-        pots_choice(start, "G0", STARTS + PARTITIONS)
-    problem = Problem(
-        **data, q=None, G0=None if named else start, marginals="semirelaxed"
-    )
-    return problem, _named_plan(problem, start, random_state) if named else None
-
-
-def solve_semirelaxed(data, start, random_state, **options):
-    """The `Answer` for the data of a `Problem` and a start, perhaps the name of one."""
-    problem, start = semirelaxed_problem(data, start, random_state)
-    # POT's steps are proximal: each starts from the plan of the last.
-    return problem.solve(method="ppa", start=start, **options)
-
-
-def _named_plan(problem, method, random_state):
-    """What POT's `semirelaxed_init_plan` makes."""
-    if method in PARTITIONS:
-        return _partition_plan(problem, method, random_state)
-    p, shape = problem.p, (len(problem.C1), len(problem.C2))
-    if method == "product":
-        plan = np.outer(p, np.full(shape[1], 1 / shape[1]))
-    elif method == "random_product":
-        q = random_generator(random_state).uniform(0, shape[1], size=shape[1])
-        plan = np.outer(p, q / q.sum())
-    else:
-        plan = random_generator(random_state).uniform(0, shape[0] * shape[1], shape)
-        plan *= (p / plan.sum(axis=1))[:, None]
-    if problem.M is None:
-        return plan
-    least = problem.M == problem.M.min(axis=1, keepdims=True)
-    nearest = least * (p / least.sum(axis=1))[:, None]
-    return problem.alpha * plan + (1 - problem.alpha) * nearest
-
-
-def _partition_plan(problem, method, random_state):
-    try:
-        from ot.gromov import semirelaxed_init_plan
-    except ImportError as error:
-        raise ImportError(
-            f"G0={method!r} needs POT, which makes it (pip install POT); without there "
-            f"are {', '.join(STARTS)}, or a plan of your own"
-        ) from error
-    arguments = problem.C1, problem.C2, problem.p, problem.M, problem.alpha, method
-    return semirelaxed_init_plan(*arguments, random_state=random_state)

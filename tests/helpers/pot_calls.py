@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from helpers.pot_spaces import spaces
 
-from gwfast.pot import _problem
+from gwfast.pot import _solve
 
 C1, C2, M, P, Q, G0 = spaces()
 BALANCED = ("entropic_gromov_wasserstein", "entropic_fused_gromov_wasserstein")
@@ -72,12 +72,12 @@ def regularized(name, epsilon):
 
 
 class Spy:
-    """The solver, which notes what it is asked."""
+    """The solver, which notes the problems and the options that it is given."""
 
     def __init__(self, monkeypatch, **changes):
-        self.calls, self.changes, self.solve = [], changes, _problem.solve
-        monkeypatch.setattr(_problem, "solve", self)
+        self.calls, self.changes, self.solved = [], changes, _solve.solved
+        monkeypatch.setattr(_solve, "solved", self)
 
-    def __call__(self, *arrays, **options):
-        self.calls.append((arrays, options))
-        return dataclasses.replace(self.solve(*arrays, **options), **self.changes)
+    def __call__(self, problem, **options):
+        self.calls.append((problem, options))
+        return dataclasses.replace(self.solved(problem, **options), **self.changes)

@@ -189,17 +189,17 @@ def test_options_reach_the_solver(name, monkeypatch):
     options["numItermax" if name in PARTIAL else "max_iter"] = 7
     inner = {"numItermax": 321, "stopThr": 1e-5} if name in BALANCED else {}
     getattr(gwfast.pot, name)(*arrays, **options, **inner)
-    ((given, asked),) = spy.calls
+    ((problem, asked),) = spy.calls
     assert asked["epsilon"] == 0.25
     assert asked["tol"] == 1e-3
     assert asked["max_iter"] == 7
-    assert asked["symmetric"] is False
-    assert asked["alpha"] == (0.5 if "fused" in name else 1.0)
+    assert problem.symmetric is False
+    assert problem.alpha == (0.5 if "fused" in name else 1.0)
     if name in BALANCED:
         assert (asked["max_inner"], asked["inner_tol"]) == (321, 1e-5)
-    assert asked["mass"] == (0.7 if name in PARTIAL else None)
-    np.testing.assert_array_equal(asked["start"], options["G0"])
-    assert (given[3] is None) == (name in SEMIRELAXED)
+    assert problem.mass == (0.7 if name in PARTIAL else None)
+    np.testing.assert_array_equal(problem.G0, options["G0"])
+    assert (problem.q is None) == (name in SEMIRELAXED)
 
 
 def test_no_limit():
@@ -377,7 +377,7 @@ def test_starts_by_name_are_pots(method, fused, monkeypatch):
     expected = ot.gromov.semirelaxed_init_plan(
         C1, C2, P, *linear, method, random_state=5
     )
-    np.testing.assert_allclose(spy.calls[0][1]["start"], expected, rtol=1e-12)
+    np.testing.assert_allclose(spy.calls[0][0].G0, expected, rtol=1e-12)
     theirs = pots(name)(*arrays, P, **options)
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.pot_calls import EXACT, EXACT_BARYCENTERS, pots
+from helpers.pot_calls import EXACT, EXACT_BARYCENTERS, Spy, pots
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
@@ -112,18 +112,11 @@ def test_arrays_of_a_library_come_back_as_such(kind, dtype):
 
 
 def test_input_is_not_copied(monkeypatch):
-    from gwfast.pot import _problem
-
-    solve, seen = _problem.solve, []
-
-    def spy(*arrays, **options):
-        seen.extend(arrays)
-        return solve(*arrays, **options)
-
-    monkeypatch.setattr(_problem, "solve", spy)
+    spy = Spy(monkeypatch)
     gwfast.pot.entropic_gromov_wasserstein(Foreign(C1), Foreign(C2), epsilon=EPSILON)
-    assert np.shares_memory(seen[0], C1)
-    assert np.shares_memory(seen[1], C2)
+    ((problem, _),) = spy.calls
+    assert np.shares_memory(problem.C1, C1)
+    assert np.shares_memory(problem.C2, C2)
 
 
 @pytest.mark.parametrize("wrong", ["C1", "C2", "p", "q", "G0", "M"])

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from helpers.pot_calls import Spy
 from helpers.pot_spaces import costs, weights
 
 import gwfast.pot
-from gwfast.pot import _problem, barycenters
+from gwfast.pot import barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -165,13 +166,7 @@ def test_random_starts_are_pots(seed, monkeypatch):
 
     if seed is None:
         monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(5))
-    solve, seen = _problem.solve, []
-
-    def spy(*arrays, **options):
-        seen.append(arrays[0])
-        return solve(*arrays, **options)
-
-    monkeypatch.setattr(_problem, "solve", spy)
+    spy = Spy(monkeypatch)
     points = np.random.RandomState(5).randn(N, 2)
     expected = cdist(points, points, "sqeuclidean")
     options = {"epsilon": 5.0, "max_iter": 1, "warn": False}
@@ -182,17 +177,11 @@ def test_random_starts_are_pots(seed, monkeypatch):
     else:
         gwfast.pot.entropic_gromov_barycenters(N, CS, random_state=seed, **options)
         expected /= expected.max()
-    np.testing.assert_allclose(seen[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(spy.calls[0][0].C1, expected, rtol=1e-12)
 
 
 def test_options_reach_the_solver(monkeypatch):
-    solve, seen = _problem.solve, []
-
-    def spy(*arrays, **options):
-        seen.append(options)
-        return solve(*arrays, **options)
-
-    monkeypatch.setattr(_problem, "solve", spy)
+    spy = Spy(monkeypatch)
     gwfast.pot.entropic_gromov_barycenters(
         *(N, CS),
         epsilon=0.5,
@@ -205,14 +194,15 @@ def test_options_reach_the_solver(monkeypatch):
         stopThr=1e-4,
         warn=False,
     )
-    assert len(seen) == 2 * len(CS)
-    for options in seen:
+    assert len(spy.calls) == 2 * len(CS)
+    for problem, options in spy.calls:
         assert options["method"] == "ppa"
         assert (options["max_inner"], options["inner_tol"]) == (10, 1e-4)
-        assert options["symmetric"] is False
+        assert problem.symmetric is False
         assert (options["epsilon"], options["tol"]) == (0.5, 1e-4)
     # The second time from the plans of the first.
-    assert [options["start"] is None for options in seen] == [True] * 3 + [False] * 3
+    started = [problem.G0 is not None for problem, _ in spy.calls]
+    assert started == [False] * 3 + [True] * 3
 
 
 def test_table(capsys):

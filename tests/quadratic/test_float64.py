@@ -9,6 +9,7 @@ from helpers.problems import cloud, distances, gw_objective, masses, random_cost
 
 import gwfast
 from gwfast import PointCloud
+from gwfast.pot._problem import Problem
 from gwfast.pot._solve import rounded
 from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
@@ -341,22 +342,21 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
     mass = 0.5 if marginals == "partial" else None
 
     def solved(total):
-        return solve_for_pot(
-            cost_x,
-            cost_y,
-            total * p,
-            None if marginals == "semirelaxed" else total * q,
+        given = dict(
+            C1=cost_x,
+            C2=cost_y,
+            p=total * p,
+            q=total * q,
             epsilon=0.4 * total,
-            marginals=marginals,
-            mass=mass and total * mass,
-            method=method,
+            m=mass and total * mass,
             # The linear term is of first degree.
-            linear_cost=total * between if fused else None,
+            M=total * between if fused else None,
             alpha=0.6,
             max_iter=40,
-            max_inner=20_000,
+            numItermax=20_000,
             tol=1e-9 * total,
         )
+        return solve_for_pot(Problem(given, marginals=marginals), method)
 
     one, other = solved(1.0), solved(total)
     np.testing.assert_allclose(other.plan, total * one.plan, atol=1e-8 * total)
@@ -376,18 +376,17 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
 def test_a_start_of_other_mass_is_scaled():
     cost_x, cost_y, p, q = problem(12, 9)
     start = 4 * twins.balanced(np.random.default_rng(19).random((12, 9)), p, q)
-    solved = solve_for_pot(
-        cost_x, cost_y, 4 * p, 4 * q, epsilon=0.8, start=start, max_iter=1,
-        inner_tol=1e-12,
-    )  # fmt: skip
+    given = dict(C1=cost_x, C2=cost_y, p=4 * p, q=4 * q, G0=start, epsilon=0.8)
+    solved = solve_for_pot(Problem(given | dict(max_iter=1, tol=1e-9, stopThr=1e-12)))
     expected = twins.step(start / 4, cost_x, cost_y, p, q, epsilon=0.1)
     assert np.abs(solved.plan / 4 - expected).sum() < 1e-8
     assert solved.errors[0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
 
 
-def test_report_is_told_what_is_returned():
+def test_every_tenth_error_is_printed(capsys):
     cost_x, cost_y, p, q = problem(12, 9)
-    told = []
-    solved = solve_for_pot(cost_x, cost_y, p, q, epsilon=0.4, report=told.append)
-    assert told == solved.errors
+    given = dict(C1=cost_x, C2=cost_y, p=p, q=q, epsilon=0.4, verbose=True)
+    solved = solve_for_pot(Problem(given | dict(max_iter=1000, tol=1e-9)))
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(solved.errors)][::10]
     assert solved.errors[-1] <= 1e-9
