@@ -12,19 +12,11 @@ from ..results.status import Status
 
 
 def solve_one_orientation(problem, plan, limits, report):
-    """The `ExactSolution` that POT ends at.
+    """The `ExactSolution` that POT ends at, from a plan, the product plan for None.
 
     Its objective is POT's too: that of the start, plus what the line search expects of
-    every step, which for such costs is not what the last plan costs.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    plan : (n, m) ndarray or None
-        None is the product plan.
-    limits : ExactLimits
-    report : callable
-        Called with the objective of every plan.
+    every step, which for such costs is not what the last plan costs. ``report`` is
+    called with the objective of every plan.
     """
     rule, half, linear = problem.rule, _half_gradient(problem), np.zeros(problem.shape)
     if plan is None:

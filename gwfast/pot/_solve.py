@@ -172,10 +172,14 @@ def solve(problem: Problem, method: str | None = None) -> Answer:
     )
     dubious = answer.advice or answer.status not in EXPECTED
     if dubious and problem.take("warn", True):
-        advice = f": {answer.advice}" if answer.advice else ""
-        message = f"Gromov-Wasserstein ended as {answer.status!r}{advice}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=outside())
+        warn_of(answer.status, answer.advice)
     return answer
+
+
+def warn_of(status, advice):
+    """Warn of a plan that should not be trusted as it is."""
+    message = f"Gromov-Wasserstein ended as {status!r}" + (advice and f": {advice}")
+    warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
 def solved(problem, *, method, epsilon, max_iter, tol, max_inner, inner_tol, report):

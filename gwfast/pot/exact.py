@@ -11,11 +11,11 @@ from ..problems.graphs import CostLike
 from ._conditional_gradient import exact, solve_exact
 from ._problem import LossFun, Plan, Problem
 from ._siblings import like, valued
-from .balanced import (
+from .entropic import (
     entropic_fused_gromov_wasserstein,
     entropic_gromov_wasserstein,
+    entropic_semirelaxed_gromov_wasserstein,
 )
-from .semirelaxed import entropic_semirelaxed_gromov_wasserstein
 
 __all__ = [
     "fused_gromov_wasserstein",
@@ -97,9 +97,6 @@ def gromov_wasserstein(
     return solve_exact(Problem(locals())).result(log)
 
 
-gromov_wasserstein2 = exact(valued(gromov_wasserstein, "gw_dist"))
-
-
 @exact
 @like(gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def fused_gromov_wasserstein(
@@ -125,9 +122,6 @@ def fused_gromov_wasserstein(
     `ot.gromov.fused_gromov_wasserstein`.
     """
     return solve_exact(Problem(locals())).result(log)
-
-
-fused_gromov_wasserstein2 = exact(valued(fused_gromov_wasserstein, "fgw_dist"))
 
 
 @exact
@@ -171,11 +165,6 @@ def semirelaxed_gromov_wasserstein(
     return solve_exact(Problem(locals(), marginals="semirelaxed")).result(log)
 
 
-semirelaxed_gromov_wasserstein2 = exact(
-    valued(semirelaxed_gromov_wasserstein, "srgw_dist")
-)
-
-
 @exact
 @like(semirelaxed_gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def semirelaxed_fused_gromov_wasserstein(
@@ -199,11 +188,6 @@ def semirelaxed_fused_gromov_wasserstein(
     `ot.gromov.semirelaxed_fused_gromov_wasserstein`.
     """
     return solve_exact(Problem(locals(), marginals="semirelaxed")).result(log)
-
-
-semirelaxed_fused_gromov_wasserstein2 = exact(
-    valued(semirelaxed_fused_gromov_wasserstein, "srfgw_dist")
-)
 
 
 @exact
@@ -260,11 +244,6 @@ def partial_gromov_wasserstein(
     return solve_exact(problem).result(log)
 
 
-partial_gromov_wasserstein2 = exact(
-    valued(partial_gromov_wasserstein, "partial_gw_dist", tol=1e-7, warn=False)
-)
-
-
 @exact
 @like(partial_gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def partial_fused_gromov_wasserstein(
@@ -293,6 +272,17 @@ def partial_fused_gromov_wasserstein(
     return solve_exact(problem).result(log)
 
 
+gromov_wasserstein2 = exact(valued(gromov_wasserstein, "gw_dist"))
+fused_gromov_wasserstein2 = exact(valued(fused_gromov_wasserstein, "fgw_dist"))
+semirelaxed_gromov_wasserstein2 = exact(
+    valued(semirelaxed_gromov_wasserstein, "srgw_dist")
+)
+semirelaxed_fused_gromov_wasserstein2 = exact(
+    valued(semirelaxed_fused_gromov_wasserstein, "srfgw_dist")
+)
+partial_gromov_wasserstein2 = exact(
+    valued(partial_gromov_wasserstein, "partial_gw_dist", tol=1e-7, warn=False)
+)
 partial_fused_gromov_wasserstein2 = exact(
     valued(partial_fused_gromov_wasserstein, "partial_fgw_dist", tol=1e-7, warn=False)
 )

@@ -22,7 +22,6 @@ from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD
 from ..quadratic.stopping import Limits
-from ..results.result import ConvergenceWarning
 from ..solvers.diagnosis import conclude
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
@@ -30,7 +29,7 @@ from ..solvers.starts import Given, Product
 from ..utils.callers import outside
 from ._problem import Plan, Problem
 from ._siblings import valued
-from ._solve import EXPECTED
+from ._solve import EXPECTED, MIN_TOL, warn_of
 from .arrays import as_number
 from .unified import LeftToPot
 
@@ -42,8 +41,8 @@ __all__ = [
 ARGUMENTS = {"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"}
 DIVERGENCES = ("kl", "l2")
 SOLVERS = ("sinkhorn", "sinkhorn_log", "mm", "lbfgsb")
-# Least tolerances that are asked of float64.
-MIN_TOL, MIN_INNER_TOL = 1e-300, 1e-12
+# The least tolerance of linear problems that is asked of float64.
+MIN_INNER_TOL = 1e-12
 # Totals that are one up to rounding, relatively.
 ROUNDING = 1e-12
 
@@ -130,9 +129,8 @@ def fused_unbalanced_gromov_wasserstein(
     >>> plan.argmax(axis=1)
     array([4, 3, 2, 1, 0])
     """
-    arguments = dict(locals())
     _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
-    return _Call(arguments).result(log)
+    return _Call(locals()).result(log)
 
 
 fused_unbalanced_gromov_wasserstein2 = valued(
@@ -240,8 +238,7 @@ class _Call:
         self._quadratic = value / share
         self.status = result.status
         if result.status not in EXPECTED:
-            text = f"Gromov-Wasserstein ended as {result.status!r}: {result.advice}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=outside())
+            warn_of(result.status, result.advice)
 
     def _look(self, step):
         """Keep the last plans; after every second, whether the first of two stays."""

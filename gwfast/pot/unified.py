@@ -190,7 +190,6 @@ def solve_gromov(
     >>> result.plan.argmax(axis=1), round(float(result.value), 6)
     (array([4, 3, 2, 1, 0]), 0.0)
     """
-    given = dict(locals())
     if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
     is_exact = reg is None or reg == 0
@@ -207,12 +206,10 @@ def solve_gromov(
     if max_iter is None:
         max_iter = MAX_ITER[marginals] if is_exact else 1000
     tol = TOLERANCES[marginals] if tol is None else tol
-    given |= {
+    given = locals() | {
         "M": None if alpha == 1 else M,
         "loss_fun": LOSS_FUN[loss.lower()],
         "method": "PGD" if method is None else method,
-        "max_iter": max_iter,
-        "tol": tol,
         "tol_abs": 0.0 if marginals == "partial" else tol,
     }
     problem = Problem(given, marginals=marginals, names=ARGUMENTS)
