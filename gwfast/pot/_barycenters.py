@@ -93,7 +93,8 @@ def _updates(spaces, given, solve, tolerances):
         if not given.get("fixed_structure"):
             C = spaces.mean_structure(plans, given["loss_fun"])
         if given["stop_criterion"] == "loss":
-            changes = (_relative_change(loss, former_loss),)
+            change = abs(loss - former_loss)
+            changes = (change / former_loss if former_loss != 0 else np.nan,)
         elif Y is None:
             changes = (_distance(C, former_C),)
         else:
@@ -197,10 +198,6 @@ def _named(name, xs, size):
 
 def _distance(x, y):
     return float(np.linalg.norm(x - y))
-
-
-def _relative_change(loss, former):
-    return abs(loss - former) / former if former != 0 else np.nan
 
 
 def _undefined(message):

@@ -83,7 +83,7 @@ class ExactAnswer(Answer):
 
 def solve_exact(given: Problem) -> ExactAnswer:
     """The `ExactAnswer` to a problem."""
-    total = float(given.p.sum(dtype=np.float64))
+    total = given.total
     limits = ExactLimits(
         max_outer=given.limit("max_iter", minimum=0),
         tol=0.0,

@@ -52,23 +52,24 @@ class Problem:
         self.C2 = self._matrix("C2", as_square)
         self.loss.check(self.C1, self.name("C1"))
         self.loss.check(self.C2, self.name("C2"))
-        shape = len(self.C1), len(self.C2)
-        self.M = self._matrix("M", as_matrix, shape=shape)
+        self.shape = len(self.C1), len(self.C2)
+        self.M = self._matrix("M", as_matrix, shape=self.shape)
         self.alpha = 1.0 if self.M is None else self._weight()
-        p, q = self._masses("p", shape[0]), self._masses("q", shape[1])
+        p, q = map(self._masses, "pq", self.shape)
         self.mass = None
         if marginals == "balanced":
             q = self._balanced(p, q)
         elif marginals == "partial":
             self.mass = self._partial_mass(p, q)
         self.p = p.astype(self.arrays.dtype, copy=False)
+        self.total = float(self.p.sum(dtype=np.float64))
         self.q = None
         if marginals != "semirelaxed":
             self.q = q.astype(self.arrays.dtype, copy=False)
         if has_name:
             self.G0 = named_plan(self, start, self.take("random_state", 0))
         else:
-            self.G0 = self._checked_start(shape)
+            self.G0 = self._checked_start()
 
     def name(self, name):
         """What messages call the argument `name`."""
@@ -133,8 +134,8 @@ class Problem:
             )
         return float(min(mass, smaller))
 
-    def _checked_start(self, shape):
-        start, name = self._matrix("G0", as_matrix, shape=shape), self.name("G0")
+    def _checked_start(self):
+        start, name = self._matrix("G0", as_matrix, shape=self.shape), self.name("G0")
         if start is None:
             return None
         if (start < 0).any():

@@ -160,16 +160,19 @@ def solve(problem: Problem, method: str | None = None) -> Answer:
         method = METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
     elif method is None:
         method = "ppa" if problem.marginals == "semirelaxed" else "pgd"
-    answer = solved(
-        problem,
-        method=method,
-        epsilon=problem.number("epsilon"),
-        max_iter=problem.limit("max_iter", minimum=0),
-        tol=problem.number("tol", zero=True),
+    epsilon, total = problem.number("epsilon"), problem.total
+    max_iter = problem.limit("max_iter", minimum=0)
+    inner_tol = problem.number("stopThr", 1e-9, zero=True) / total
+    limits = Limits(
+        max_outer=max_iter or 1,
         max_inner=problem.limit("numItermax", 1000),
-        inner_tol=problem.number("stopThr", 1e-9, zero=True),
-        report=table(every=10) if problem.take("verbose") else None,
+        tol=max(problem.number("tol", zero=True) / total, MIN_TOL),
+        # Ours is the sum of absolute errors; evenly spread it is that much larger.
+        marginal_tol=max(inner_tol * math.sqrt(min(problem.shape)) / 2, MIN_TOL),
+        rule=FrobeniusChange(),
     )
+    report = table(every=10) if problem.take("verbose") else None
+    answer = solved(problem, method, epsilon, limits if max_iter else None, report)
     dubious = answer.advice or answer.status not in EXPECTED
     if dubious and problem.take("warn", True):
         warn_of(answer.status, answer.advice)
@@ -182,14 +185,12 @@ def warn_of(status, advice):
     warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def solved(problem, *, method, epsilon, max_iter, tol, max_inner, inner_tol, report):
-    """The `Answer` with these numbers, which are in POT's conventions.
-
-    `tol` is the Frobenius norm of the change of the plan, `inner_tol` the norm of the
-    error of a marginal, and ``report(error)`` is called after each outer iteration.
+def solved(problem, method, epsilon, limits, report):
+    """The `Answer` for POT's `epsilon`, and limits of a problem of mass one; without
+    them it is the start. ``report(error)`` is called after each outer iteration.
     """
-    total, dtype = float(problem.p.sum(dtype=np.float64)), problem.arrays.dtype
-    few = len(problem.C1) * len(problem.C2) <= FEW_ENTRIES
+    total, dtype = problem.total, problem.arrays.dtype
+    few = math.prod(problem.shape) <= FEW_ENTRIES
     if method != "pgd" or (problem.marginals == "partial" and few):
         # Proximal steps shrink for long, and are lost in the rounding of float32; that
         # keeps partial plans from being seen to go round.
@@ -203,16 +204,21 @@ def solved(problem, *, method, epsilon, max_iter, tol, max_inner, inner_tol, rep
     if start is not None:
         start = start.astype(problem.arrays.dtype, copy=False)
         start = start if total == 1.0 else start / total
-    if max_iter < 1:
+
+    def callback(step):
+        if not math.isnan(step.moved):
+            report(total * step.moved)
+
+    if limits is None:
         found = _unsolved(quadratic, start, method)
     else:
         options = SolveOptions(
-            _limits(quadratic.shape, total, max_iter, tol, max_inner, inner_tol),
+            limits,
             Epsilon(epsilon / (2.0 * total)),
             method=method,
             dtype=dtype,
             tier="dense",
-            callback=report and _reporter(report, total),
+            callback=report and callback,
         )
         found = _solved(quadratic, start, options)
     return Answer(problem, epsilon, *found).scaled(total)
@@ -221,13 +227,12 @@ def solved(problem, *, method, epsilon, max_iter, tol, max_inner, inner_tol, rep
 def stated(problem, dtype, symmetric):
     """The `QuadraticProblem` of mass one for a `Problem`, with costs in that dtype."""
     costs = [C.astype(dtype, copy=False) for C in (problem.C1, problem.C2)]
-    total = float(problem.p.sum(dtype=np.float64))
-    linear_cost = problem.M
+    total, linear_cost = problem.total, problem.M
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
     p = problem.p.astype(np.float64) / total
     if problem.q is None:
-        q = as_marginal(None, "q", len(problem.C2))
+        q = as_marginal(None, "q", problem.shape[1])
     else:
         q = problem.q.astype(np.float64) / total
     mass = 1.0 if problem.mass is None else problem.mass / total
@@ -248,28 +253,6 @@ def stated(problem, dtype, symmetric):
         linear_cost=linear_cost,
         alpha=problem.alpha,
     )
-
-
-def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
-    """POT's, for a problem of mass one."""
-    return Limits(
-        max_outer=int(max_iter),
-        max_inner=int(max_inner),
-        tol=max(tol / total, MIN_TOL),
-        # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol / total * math.sqrt(min(shape)) / 2, MIN_TOL),
-        rule=FrobeniusChange(),
-    )
-
-
-def _reporter(report, total):
-    """A callback that reports changes of plans of that mass."""
-
-    def callback(step):
-        if not math.isnan(step.moved):
-            report(total * step.moved)
-
-    return callback
 
 
 def _unsolved(problem, start, method):
@@ -295,9 +278,8 @@ def _solved(problem, start, options):
             rows, cols = solution.marginals
             separable = _separable(problem, rows, cols)
             # POT's value of a plan without these marginals, at any rate.
-            weight = _weight(problem)
             bilinear = solution.stepped.update.bilinear
-            quad = separable + bilinear / weight if weight else 0.0
+            quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
             status, why = missed_rows(solution.linearization, rows, status)
             advice = why if why != status.advice else ""
         elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
@@ -307,14 +289,9 @@ def _solved(problem, start, options):
     return plan, quad, linear, separable, errors, status, advice
 
 
-def _weight(problem):
-    """Of the quadratic term."""
-    return 1.0 if problem.linear_cost is None else problem.alpha
-
-
 def quadratic_term(problem, objective, linear):
     """The quadratic term of an objective."""
-    weight = _weight(problem)
+    weight = problem.alpha
     return (objective - (1.0 - weight) * linear) / weight if weight else 0.0
 
 

@@ -26,7 +26,7 @@ def named_plan(problem, method, random_state):
     pots_choice(method, problem.name("G0"), STARTS + PARTITIONS)
     if method in PARTITIONS:
         return _partition_plan(problem, method, random_state)
-    p, shape = problem.p, (len(problem.C1), len(problem.C2))
+    p, shape = problem.p, problem.shape
     if method == "product":
         plan = np.outer(p, np.full(shape[1], 1 / shape[1]))
     elif method == "random_product":

@@ -92,7 +92,12 @@ def as_host(x, name):
 
 def _brought(x, name):
     """What is no plain array of NumPy, as one where its library can make it one."""
-    refuse_gradients(x, name)
+    if asks_for_gradients(x):
+        raise TypeError(
+            f"{name} asks for gradients (or is traced), which gwfast does not compute: "
+            "pass an array without, such as x.detach() in torch or "
+            "jax.lax.stop_gradient(x) outside of jit and grad"
+        )
     foreign = not isinstance(x, np.ndarray | np.generic)
     if foreign and hasattr(x, "__dlpack_device__"):
         try:
@@ -134,16 +139,6 @@ def asks_for_gradients(x):
         return torch.is_grad_enabled()
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.core.Tracer)
-
-
-def refuse_gradients(x, name):
-    """Raise a TypeError where gradients with respect to `x` are asked for."""
-    if asks_for_gradients(x):
-        raise TypeError(
-            f"{name} asks for gradients (or is traced), which gwfast does not compute: "
-            "pass an array without, such as x.detach() in torch or "
-            "jax.lax.stop_gradient(x) outside of jit and grad"
-        )
 
 
 def as_number(x, name, *, zero=False):

@@ -68,12 +68,13 @@ def call(name, given=GIVEN, *, entropy=0.1, mass=0.7, **options):
 
 
 class Spy:
-    """The solver, which notes the problems and the options that it is given."""
+    """The solver, which notes problems, and method, epsilon and limits of each."""
 
     def __init__(self, monkeypatch, **changes):
         self.calls, self.changes, self.solved = [], changes, _solve.solved
         monkeypatch.setattr(_solve, "solved", self)
 
-    def __call__(self, problem, **options):
-        self.calls.append((problem, options))
-        return dataclasses.replace(self.solved(problem, **options), **self.changes)
+    def __call__(self, problem, method, epsilon, limits, report):
+        self.calls.append((problem, method, epsilon, limits))
+        answer = self.solved(problem, method, epsilon, limits, report)
+        return dataclasses.replace(answer, **self.changes)

@@ -204,10 +204,11 @@ def test_options_reach_the_solver(name, monkeypatch):
     options = call(name, entropy=0.25, tol=1e-3, symmetric=False) | {limit(name): 7}
     inner = {"numItermax": 321, "stopThr": 1e-5} if name in BALANCED else {}
     ours(name)(**options, **inner)
-    ((problem, asked),) = spy.calls
-    assert (asked["epsilon"], asked["tol"], asked["max_iter"]) == (0.25, 1e-3, 7)
+    ((problem, _, epsilon, limits),) = spy.calls
+    assert (epsilon, limits.tol, limits.max_outer) == (0.25, pytest.approx(1e-3), 7)
     if name in BALANCED:
-        assert (asked["max_inner"], asked["inner_tol"]) == (321, 1e-5)
+        assert limits.max_inner == 321
+        assert limits.marginal_tol == pytest.approx(1e-5 * 1.5)  # half the root of 9
     assert problem.symmetric is False
     assert problem.alpha == (0.5 if "fused" in name else 1.0)
     assert problem.mass == (0.7 if name in PARTIAL else None)

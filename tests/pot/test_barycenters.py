@@ -182,13 +182,13 @@ def test_options_reach_the_solver(monkeypatch):
     options = {"symmetric": False, "solver": "PPA", "warmstartT": True, "max_iter": 2}
     options |= {"warmstart": True, "numItermax": 10, "stopThr": 1e-4, "warn": False}
     ours(PLAIN)(N, CS, epsilon=0.5, **options)
-    for problem, asked in spy.calls:
-        assert asked["method"] == "ppa"
-        assert (asked["max_inner"], asked["inner_tol"]) == (10, 1e-4)
-        assert (asked["epsilon"], asked["tol"]) == (0.5, 1e-4)
+    for problem, method, epsilon, limits in spy.calls:
+        assert (method, epsilon, limits.max_inner) == ("ppa", 0.5, 10)
+        assert limits.tol == pytest.approx(1e-4)
+        assert limits.marginal_tol > 1e-4
         assert problem.symmetric is False
     # The second time from the plans of the first.
-    started = [problem.G0 is not None for problem, _ in spy.calls]
+    started = [problem.G0 is not None for problem, *_ in spy.calls]
     assert started == [False] * 3 + [True] * 3
 
 

@@ -88,8 +88,8 @@ def test_solve_gromov_honours_the_tolerance(monkeypatch):
     spy = Spy(monkeypatch)
     gwfast.pot.solve_gromov(C1, C2, reg=0.1, tol=1e-3, max_iter=77)
     gwfast.pot.solve_gromov(C1, C2, reg=0.1)
-    asked = [(options["tol"], options["max_iter"]) for _, options in spy.calls]
-    assert asked == [(1e-3, 77), (1e-9, 1000)]
+    asked = [(limits.tol, limits.max_outer) for *_, limits in spy.calls]
+    assert asked == [(pytest.approx(1e-3), 77), (pytest.approx(1e-9), 1000)]
 
 
 def test_solve_gromov_refuses():
