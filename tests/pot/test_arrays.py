@@ -141,20 +141,12 @@ def test_what_only_numpy_reads_comes_back_as_numpy():
 
 
 def test_lists_go_with_the_others():
-    right = expected()[1]["T"]
-    plan = gwfast.pot.entropic_gromov_wasserstein(
-        C1.tolist(), C2.tolist(), P.tolist(), tuple(Q), epsilon=EPSILON
-    )
-    np.testing.assert_array_equal(plan, right)
-    plan = gwfast.pot.entropic_gromov_wasserstein(
-        Foreign(C1), C2.tolist(), P.tolist(), Q.tolist(), epsilon=EPSILON
-    )
+    solve = gwfast.pot.entropic_gromov_wasserstein
+    lists = C2.tolist(), P.tolist(), tuple(Q)
+    plan = solve(Foreign(C1), *lists, epsilon=EPSILON)
     assert type(plan) is Foreign
-    np.testing.assert_array_equal(plan.x, right)
-    plan = gwfast.pot.entropic_gromov_wasserstein(
-        C1.astype(np.float32), C2.astype(np.float32), P.tolist(), epsilon=EPSILON
-    )
-    assert plan.dtype == np.float32
+    np.testing.assert_array_equal(plan.x, expected()[1]["T"])
+    assert solve(C1.astype(np.float32), *lists).dtype == np.float32
 
 
 def test_libraries_do_not_mix():
@@ -164,12 +156,8 @@ def test_libraries_do_not_mix():
 
 def test_dtypes():
     solve = gwfast.pot.entropic_gromov_wasserstein
-    single = [x.astype(np.float32) for x in (C1, C2, P, Q)]
-    assert solve(*single, epsilon=EPSILON).dtype == np.float32
-    value = gwfast.pot.entropic_gromov_wasserstein2(*single, epsilon=EPSILON)
-    assert type(value) is np.float32
-    assert solve(*single[:2], epsilon=EPSILON).dtype == np.float32
-    assert solve(*single[:3], Q, epsilon=EPSILON).dtype == np.float64
+    single = [x.astype(np.float32) for x in (C1, C2, P)]
+    assert solve(*single, Q, epsilon=EPSILON).dtype == np.float64
     whole = [np.rint(5 * x).astype(np.int64) for x in (C1, C2)]
     plan = solve(*whole, epsilon=1.0)
     assert plan.dtype == np.float64
@@ -178,6 +166,18 @@ def test_dtypes():
     flipped = [x.astype(x.dtype.newbyteorder()) for x in (C1, C2, P, Q)]
     plan = solve(*flipped, epsilon=EPSILON)
     np.testing.assert_array_equal(plan, expected()[1]["T"])
+
+
+@pytest.mark.parametrize("name", ENTROPIC + EXACT)
+def test_float32_stays_and_lists_are_float64(name):
+    options = call(name, entropy=0.3) | {limit(name): 30}
+    arrays = {key: x for key, x in options.items() if isinstance(x, np.ndarray)}
+    right = ours(name)(**options)
+    single = ours(name)(**options | {k: x.astype("f4") for k, x in arrays.items()})
+    assert (right.dtype, single.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(single, right, atol=1e-6)
+    listed = ours(name)(**options | {k: x.tolist() for k, x in arrays.items()})
+    np.testing.assert_array_equal(listed, right)
 
 
 def test_sparse_and_masked_arrays():

@@ -8,7 +8,6 @@ from helpers.pot_calls import (
     C2,
     EXACT,
     G0,
-    GIVEN,
     P,
     Q,
     call,
@@ -128,17 +127,6 @@ def test_a_way_that_bends_down_is_gone_where_nothing_leads_down_at_first():
         loss, log = ours(name)(circle, circle, log=True)
         assert loss <= pots("gromov_wasserstein2")(circle, circle) + 1e-12
         assert loss < 0.5 * log["loss"][0]
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_dtypes_and_lists(name):
-    right = ours(name)(**call(name))
-    singles = {key: x.astype(np.float32) for key, x in GIVEN.items()}
-    single = ours(name)(**call(name, singles))
-    assert (right.dtype, single.dtype) == (np.float64, np.float32)
-    np.testing.assert_allclose(single, right, atol=1e-6)
-    listed = {key: x.tolist() if key != "m" else x for key, x in call(name).items()}
-    np.testing.assert_array_equal(ours(name)(**listed), right)
 
 
 def test_limits():
