@@ -16,8 +16,8 @@ RETURNS = """{value} : scalar
     As POT's, of its library, dtype and type (a 0-d array or not): without entropy, but
     for unbalanced problems.
 log : dict
-    If asked for, that of `{name}`,
-    and of functions that return one plan with it as "T"."""
+    If asked for, that of `{name}`;
+    where that returns one plan, this is in it as "T"."""
 PARTS = '\n    With the parts of the loss, "lin_loss" and "quad_loss".'
 COSTS_BETWEEN = ">>> M = np.abs(np.subtract.outer(x, x[::-1]))\n"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.marks import pairwise
+from helpers.marks import mostly_slow, pairwise
 from helpers.pot_calls import EXACT_BARYCENTERS, Spy, ours, pots
 from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
@@ -51,39 +51,33 @@ def same(found, expected, **tolerance):
         np.testing.assert_allclose(one, other, **tolerance)
 
 
-@pytest.mark.slow
-@pairwise(loss_fun=LOSSES, stop_criterion=CRITERIA, warmstartT=[False, True])
-def test_agrees_with_pot(loss_fun, stop_criterion, warmstartT, tight):
+@pairwise(
+    name=mostly_slow([PLAIN, "gromov_barycenters"], fast={"gromov_barycenters"}),
+    loss_fun=LOSSES,
+    stop_criterion=CRITERIA,
+    warmstartT=[False, True],
+)
+def test_agrees_with_pot(name, loss_fun, stop_criterion, warmstartT, tight):
+    exact = name != PLAIN
     options = {"stop_criterion": stop_criterion, "warmstartT": warmstartT} | GIVEN
-    options |= {"epsilon": 0.05, "max_iter": 20, "random_state": 3}
-    options |= {"loss_fun": loss_fun, "log": True}
-    theirs, their_log = pots(PLAIN)(**options)
-    found, log = ours(PLAIN)(**options)
-    np.testing.assert_allclose(found, theirs, atol=2e-4)
+    options |= {"max_iter": 20, "random_state": 3, "loss_fun": loss_fun, "log": True}
+    options |= {} if exact else {"epsilon": 0.05}
+    theirs, their_log = pots(name)(**options)
+    found, log = ours(name)(**options)
+    np.testing.assert_allclose(found, theirs, atol=1e-9 if exact else 2e-4)
     assert their_log.keys() == log.keys()
     steps = min(len(log["err"]), len(their_log["err"]))
-    errors, their_errors = log["err"][:steps], their_log["err"][:steps]
-    np.testing.assert_allclose(errors, their_errors, rtol=1e-3, atol=2e-4)
-    same(log["T"], their_log["T"], atol=1e-4)
+    assert not exact or len(log["err"]) == len(their_log["err"])
+    tolerance = {"atol": 1e-9} if exact else {"rtol": 1e-3, "atol": 2e-4}
+    np.testing.assert_allclose(
+        log["err"][:steps], their_log["err"][:steps], **tolerance
+    )
+    same(log["T"], their_log["T"], atol=1e-9 if exact else 1e-4)
     np.testing.assert_array_equal(log["p"], P)
     # What was returned is the best structure for the plans.
     np.testing.assert_allclose(found, structure(log["T"], loss_fun), rtol=1e-9)
     options["log"] = False
-    np.testing.assert_array_equal(ours(PLAIN)(**options), found)
-
-
-@pairwise(loss_fun=LOSSES, stop_criterion=CRITERIA, warmstartT=[False, True])
-def test_without_entropy_agrees_with_pot(loss_fun, stop_criterion, warmstartT):
-    options = {"stop_criterion": stop_criterion, "warmstartT": warmstartT} | GIVEN
-    options |= {"max_iter": 20, "random_state": 3, "loss_fun": loss_fun, "log": True}
-    theirs, their_log = pots("gromov_barycenters")(**options)
-    found, log = pot.gromov_barycenters(**options)
-    np.testing.assert_allclose(found, theirs, atol=1e-9)
-    assert their_log.keys() == log.keys()
-    np.testing.assert_allclose(log["err"], their_log["err"], atol=1e-9)
-    same(log["T"], their_log["T"], atol=1e-9)
-    options["log"] = False
-    np.testing.assert_array_equal(pot.gromov_barycenters(**options), found)
+    np.testing.assert_array_equal(ours(name)(**options), found)
 
 
 @pytest.mark.parametrize("warmstartT", [False, True])
