@@ -5,10 +5,9 @@ space, and the barycenter that suits these plans.
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from ..utils.validation import as_count, as_matrix, as_square, as_vector
@@ -21,17 +20,6 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
 
 
-class _Step(NamedTuple):
-    """A barycenter, and the update that has made it."""
-
-    C: NDArray[Any]
-    Y: NDArray[Any] | None
-    Ms: list[Any]  # costs between `Y` and the features of every space
-    plans: list[NDArray[Any]]  # from the barycenter before the update
-    loss: float  # of these plans
-    changes: tuple[float, ...]  # what the criterion compares with the tolerance
-
-
 def barycenter(given, solve, *, features="init_Y", **tolerances):
     """What POT returns, for the arguments of a call.
 
@@ -40,28 +28,56 @@ def barycenter(given, solve, *, features="init_Y", **tolerances):
     """
     _check(given, features)
     spaces = _Spaces(given, features)
-    back, fused = spaces.back, spaces.Y is not None
-    by_loss = given["stop_criterion"] == "loss"
-    changes, losses, iterates = [], [], []
-    for step in _updates(spaces, given, solve, tolerances):
-        changes.append(step.changes)
-        losses.append(step.loss)
+    tol, print_row = as_number(given["tol"], "tol", zero=True), table()
+    by_loss, fused = given["stop_criterion"] == "loss", spaces.Y is not None
+    C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
+    no_plans = plans = [None] * len(spaces.Cs)
+    # The plans are from the barycenter before an update, and so are the losses.
+    losses, changes, iterates = [1e15], [], []
+    for _ in range(as_limit(given["max_iter"], "max_iter")):
+        starts = plans if given["warmstartT"] else no_plans
+        problems = spaces.problems(C, Ms, starts, given | tolerances)
+        answers = [solve(problem) for problem in problems]
+        plans = [answer.plan for answer in answers]
+        losses.append(float(np.sum([answer.value for answer in answers])))
+        former_C, former_Y = C, Y
+        if fused and not given["fixed_features"]:
+            Y = spaces.mean_features(plans)
+            Ms = spaces.feature_costs(Y)
+        if not given.get("fixed_structure"):
+            C = spaces.mean_structure(plans, given["loss_fun"])
+        if by_loss:
+            former, change = losses[-2], abs(losses[-1] - losses[-2])
+            changes.append((change / former if former != 0 else np.nan,))
+        else:
+            pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
+            changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
         if given["log"] and fused and not by_loss:
-            iterates.append(list(map(back, step.plans)))
-    found = (back(step.Y), back(step.C)) if fused else (back(step.C),)
-    if not given["log"]:
-        return found if fused else found[0]
+            iterates.append(list(map(spaces.back, plans)))
+        if given["verbose"]:
+            print_row(*changes[-1])
+        # As in POT, nan stops too.
+        if not max(changes[-1]) > tol:
+            break
+    found = [spaces.back(x) for x in (Y, C) if x is not None]
+    if given["log"]:
+        lists = {"T": plans} | ({"Ms": Ms} if fused else {})
+        found.append(_log(spaces, lists, losses[1:], changes, iterates, by_loss))
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def _log(spaces, lists, losses, changes, iterates, by_loss):
+    """POT's log, which has these lists."""
     errors = list(zip(*changes, strict=True))
-    if not fused:
-        lists = {"err": errors[0]} | ({"loss": losses} if by_loss else {})
+    if spaces.Y is None:
+        lists |= {"err": errors[0]} | ({"loss": losses} if by_loss else {})
     elif by_loss:
-        lists = {"loss": losses, "err_rel_loss": errors[0]}
+        lists |= {"loss": losses, "err_rel_loss": errors[0]}
     else:
-        lists = {"err_feature": errors[1], "err_structure": errors[0]}
-    lists |= {"T": step.plans} | ({"Ms": step.Ms} if fused else {})
-    log = {name: list(map(back, x)) for name, x in lists.items()}
-    log["p"] = back(spaces.p)
-    return *found, log | ({"Ts_iter": iterates} if fused and not by_loss else {})
+        lists |= {"err_feature": errors[1], "err_structure": errors[0]}
+    log = {name: list(map(spaces.back, x)) for name, x in lists.items()}
+    log["p"] = spaces.back(spaces.p)
+    return log | ({"Ts_iter": iterates} if len(changes[0]) > 1 else {})
 
 
 def _check(given, features):
@@ -70,41 +86,6 @@ def _check(given, features):
     for fixed, name in (("fixed_structure", "init_C"), ("fixed_features", features)):
         if given.get(fixed) and given[name] is None:
             raise _undefined(f"{name} must be given where {fixed}=True")
-
-
-def _updates(spaces, given, solve, tolerances):
-    """Yield a `_Step` for every update of the barycenter."""
-    tol, print_row = as_number(given["tol"], "tol", zero=True), table()
-    C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
-    no_plans = [None] * len(spaces.Cs)
-    plans, loss = no_plans, 1e15
-    for _ in range(as_limit(given["max_iter"], "max_iter")):
-        former_C, former_Y, former_loss = C, Y, loss
-        starts = plans if given["warmstartT"] else no_plans
-        answers = [
-            solve(problem)
-            for problem in spaces.problems(C, Ms, starts, given | tolerances)
-        ]
-        plans = [answer.plan for answer in answers]
-        loss = float(np.sum([answer.value for answer in answers]))
-        if Y is not None and not given["fixed_features"]:
-            Y = spaces.mean_features(plans)
-            Ms = spaces.feature_costs(Y)
-        if not given.get("fixed_structure"):
-            C = spaces.mean_structure(plans, given["loss_fun"])
-        if given["stop_criterion"] == "loss":
-            change = abs(loss - former_loss)
-            changes = (change / former_loss if former_loss != 0 else np.nan,)
-        elif Y is None:
-            changes = (_distance(C, former_C),)
-        else:
-            changes = _distance(C, former_C), _distance(Y, former_Y)
-        if given["verbose"]:
-            print_row(*changes)
-        yield _Step(C, Y, Ms, plans, loss, changes)
-        # As in POT, nan stops too.
-        if not max(changes) > tol:
-            return
 
 
 class _Spaces:
@@ -194,10 +175,6 @@ def _named(name, xs, size):
         if isinstance(x, list | tuple):
             raise ValueError(f"{name}[{s}] must be an array, got a {type(x).__name__}")
     return {f"{name}[{s}]": x for s, x in enumerate(xs)}
-
-
-def _distance(x, y):
-    return float(np.linalg.norm(x - y))
 
 
 def _undefined(message):
