@@ -289,14 +289,14 @@ def test_torch_and_gradients(torch):
 def test_torch_of_other_kinds(torch):
     solve = gwfast.pot.entropic_gromov_wasserstein
     c1, c2 = torch.from_numpy(C1), torch.from_numpy(C2)
-    with pytest.raises(TypeError, match="C1 must be"):
-        solve(c1.to(torch.bfloat16), c2)
-    with pytest.raises(TypeError, match="C1 must be"):
-        solve(c1.to(torch.float16), c2)
-    with pytest.raises(TypeError, match="C1 must"):
-        solve(c1.to_sparse(), c2)
-    with pytest.raises(TypeError, match="C1 must be in the memory of the CPU"):
-        solve(c1.to("meta"), c2)
+    for wrong, message in (
+        (c1.to(torch.bfloat16), "C1 must be"),
+        (c1.to(torch.float16), "C1 must be"),
+        (c1.to_sparse(), "C1 must"),
+        (c1.to("meta"), "C1 must be in the memory of the CPU"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            solve(wrong, c2)
     with pytest.raises(ValueError, match=r"C1 \(torch\), C2 \(numpy\)"):
         solve(c1, C2)
     np.testing.assert_array_equal(
