@@ -12,14 +12,10 @@ beside this file.
 from typing import TYPE_CHECKING
 
 from . import patching
-from .balanced import *
-from .bapg import *
 from .barycenters import *
+from .entropic import *
 from .exact import *
-from .exact_barycenters import *
-from .partial import *
 from .patching import *
-from .semirelaxed import *
 from .unbalanced import *
 from .unified import *
 

@@ -15,9 +15,8 @@ import numpy as np
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
 from ._one_orientation import solve_one_orientation
-from ._problem import Answer
-from ._solve import Solved, quadratic_term, stated
-from .arrays import as_limit, as_number
+from ._problem import Problem
+from ._solve import Answer, quadratic_term, stated
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +54,7 @@ def exact(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExactSolved(Solved):
+class ExactAnswer(Answer):
     """With the losses of all plans on the way, the first and the last among them, and
     the potentials of the last linear problem and its value.
     """
@@ -63,27 +62,6 @@ class ExactSolved(Solved):
     losses: list
     potentials: tuple
     cost: float
-
-    def scaled(self, total, dtype):
-        made = super().scaled(total, dtype)
-        return dataclasses.replace(
-            made,
-            losses=[loss * total**2 for loss in self.losses],
-            potentials=tuple(total * x for x in self.potentials),
-            cost=self.cost * total**2,
-        )
-
-
-class ExactAnswer(Answer):
-    """A `Problem` solved without entropy."""
-
-    solved: ExactSolved
-
-    @property
-    def potentials(self) -> tuple[Any, Any]:
-        """Of the last linear problem."""
-        u, v = map(self.problem.arrays.back, self.solved.potentials)
-        return u, v
 
     @property
     def total(self) -> Any:
@@ -95,42 +73,30 @@ class ExactAnswer(Answer):
 
     def evidence(self) -> dict[str, Any]:
         back = self.problem.arrays.back
-        entries: dict[str, Any] = {"loss": list(map(back, self.solved.losses))}
+        entries: dict[str, Any] = {"loss": list(map(back, self.losses))}
         if self.problem.marginals != "balanced":
             return entries
-        u, v = self.potentials
-        entries |= {"u": u, "v": v, "cost": back(self.solved.cost)}
+        u, v = map(back, self.potentials)
+        entries |= {"u": u, "v": v, "cost": back(self.cost)}
         return entries | {"warning": None, "result_code": OPTIMAL}
 
 
-def solve_exact(
-    problem, *, max_iter, tol_rel, tol_abs=0.0, start=None, verbose=False, names=None
-):
-    """The `ExactAnswer` to a `Problem`; `start` goes before its `G0`.
-
-    `names` is what messages call the limits that have another name in the caller's
-    signature.
-    """
-    name = {"max_iter": "max_iter", "tol_rel": "tol_rel"} | (names or {})
-    limits = dict(
-        max_iter=as_limit(max_iter, name["max_iter"], minimum=0),
-        tol_rel=as_number(tol_rel, name["tol_rel"], zero=True),
-        tol_abs=as_number(tol_abs, "tol_abs", zero=True),
-    )
-    if start is None and problem.G0 is not None:
-        _check_start(problem)
-        start = problem.G0
-    report = _table() if verbose else None
-    solved = _solve(problem, start, report, **limits)
-    return ExactAnswer(problem, solved, 0.0)
-
-
-def _solve(given, start, report, max_iter, tol_rel, tol_abs):
-    """The `ExactSolved` of a `Problem`."""
-    total, problem = float(given.p.sum(dtype=np.float64)), _stated(given)
+def solve_exact(given: Problem) -> ExactAnswer:
+    """The `ExactAnswer` to a problem."""
+    total = given.total
     limits = ExactLimits(
-        max_outer=max_iter, tol=0.0, min_change=tol_abs / total**2, min_relative=tol_rel
+        max_outer=given.limit("max_iter", minimum=0),
+        tol=0.0,
+        min_relative=given.number("tol_rel", zero=True),
+        min_change=given.number("tol_abs", 0.0, zero=True) / total**2,
     )
+    if given.marginals != "semirelaxed" and given.G0 is not None:
+        _check_start(given)
+    start = None if given.G0 is None else given.G0 / total
+    report = _table() if given.take("verbose") else None
+    # Costs that the caller says are symmetric are looked at all the same.
+    looked = None if given.symmetric else given.symmetric
+    problem = stated(given, given.arrays.dtype, looked)
     losses, fused = [], given.M is not None
     one = given.symmetric and not (problem.x.symmetric and problem.y.symmetric)
     # Rounding may lead below, where there is nothing without costs between; POT's
@@ -138,11 +104,10 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
     least = -np.inf if one else 0.0
 
     def note(loss):
-        losses.append(loss if fused else max(loss, least))
+        losses.append((loss if fused else max(loss, least)) * total**2)
         if report is not None:
-            report(losses[-1] * total**2)
+            report(losses[-1])
 
-    start = None if start is None else start / total
     with single_threaded_blas():
         if one:
             solution = solve_one_orientation(problem, start, limits, note)
@@ -151,10 +116,16 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
             solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
             solution = solver.solve(start, limits, report=note)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
-    potentials = _potentials(problem, solution.potentials)
+    u, v = _potentials(problem, solution.potentials)
+    cost = sum(
+        float(x[masses > 0] @ masses[masses > 0])
+        for x, masses in ((u, problem.p), (v, problem.q))
+    )
     plan = solution.plan
     plan[plan < NOTHING * problem.mass] = 0.0
-    made = ExactSolved(
+    answer = ExactAnswer(
+        problem=given,
+        epsilon=0.0,
         plan=plan,
         quad=max(quadratic_term(problem, solution.gw_cost, linear), least),
         linear=linear,
@@ -163,33 +134,13 @@ def _solve(given, start, report, max_iter, tol_rel, tol_abs):
         status=solution.status,
         advice="",
         losses=losses,
-        potentials=potentials,
-        cost=sum(
-            float(x[masses > 0] @ masses[masses > 0])
-            for x, masses in zip(potentials, (problem.p, problem.q), strict=True)
-        ),
-    )
-    made = made.scaled(total, given.arrays.dtype)
+        potentials=(total * u, total * v),
+        cost=cost * total**2,
+    ).scaled(total)
     if given.marginals == "partial":
-        return dataclasses.replace(made, plan=_bounded(made.plan, given.p, given.q))
-    return made
-
-
-def _stated(given):
-    """The `QuadraticProblem` of a `Problem`."""
-    return stated(
-        given.C1,
-        given.C2,
-        given.p,
-        given.q,
-        loss=given.loss.name,
-        linear_cost=given.M,
-        alpha=given.alpha,
-        # Costs that the caller says are symmetric are looked at all the same.
-        symmetric=None if given.symmetric else given.symmetric,
-        marginals=given.marginals,
-        mass=given.mass,
-    )
+        bounded = _bounded(answer.plan, given.p, given.q)
+        return dataclasses.replace(answer, plan=bounded)
+    return answer
 
 
 def _bounded(plan, p, q):
@@ -217,8 +168,6 @@ def _potentials(problem, potentials):
 
 def _check_start(problem):
     """Refuse a plan without these marginals, which no step would give it."""
-    if problem.marginals == "semirelaxed":
-        return  # checked already
     absolute, relative = START_ERROR[problem.arrays.dtype.name]
     for name, axis in (("p", 1), ("q", 0)):
         masses = getattr(problem, name)

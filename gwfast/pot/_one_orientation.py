@@ -12,19 +12,11 @@ from ..results.status import Status
 
 
 def solve_one_orientation(problem, plan, limits, report):
-    """The `ExactSolution` that POT ends at.
+    """The `ExactSolution` that POT ends at, from a plan, the product plan for None.
 
     Its objective is POT's too: that of the start, plus what the line search expects of
-    every step, which for such costs is not what the last plan costs.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    plan : (n, m) ndarray or None
-        None is the product plan.
-    limits : ExactLimits
-    report : callable
-        Called with the objective of every plan.
+    every step, which for such costs is not what the last plan costs. ``report`` is
+    called with the objective of every plan.
     """
     rule, half, linear = problem.rule, _half_gradient(problem), np.zeros(problem.shape)
     if plan is None:
@@ -67,9 +59,8 @@ def _half_gradient(problem):
     """Half of POT's gradient, a linear function of a plan."""
     loss, costs = LOSSES[problem.loss], (problem.x.matrix, problem.y.matrix)
     x, y = (cost.astype(np.float64) for cost in costs)
-    weight = 1.0 if problem.linear_cost is None else problem.alpha
-    f1, f2, h1, h2 = weight * loss.f1(x), weight * loss.f2(y), loss.h1(x), loss.h2(y)
-    h1 = weight * h1
+    f1, f2 = problem.alpha * loss.f1(x), problem.alpha * loss.f2(y)
+    h1, h2 = problem.alpha * loss.h1(x), loss.h2(y)
 
     def half(plan):
         rows, cols = plan.sum(axis=1), plan.sum(axis=0)

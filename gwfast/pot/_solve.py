@@ -3,7 +3,10 @@
 """
 
 import dataclasses
+import itertools
 import math
+import warnings
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +19,40 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import linearize
 from ..quadratic.methods import BAPG, as_method
 from ..quadratic.stopping import LOOK_EVERY, Limits, RelativeChange
+from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..solvers.diagnosis import missed_rows
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
+from ..utils.callers import outside
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
+from ._problem import Plan, Problem
+from .arrays import pots_choice
 
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
 # no longer quite the solution of its last linear problem.
 MAX_MARGINAL_ERROR = 1e-6
+# Entries of a partial plan up to which float64 takes as long as float32.
+FEW_ENTRIES = 100_000
+METHOD_OF_POT = {"PGD": "pgd", "PPA": "ppa"}
+# What logs call the loss; an f before "gw" says that costs between spaces are in it.
+VALUES = {
+    "balanced": "gw_dist",
+    "semirelaxed": "srgw_dist",
+    "partial": "partial_gw_dist",
+}
+# The status of plans that need no warning: POT's users limit iterations on purpose, and
+# its default tolerances are beyond float32.
+EXPECTED = (
+    Status.CONVERGED,
+    Status.MAX_OUTER,
+    Status.PRECISION,
+    Status.STOPPED,
+)
 
 
 class FrobeniusChange(RelativeChange):
@@ -64,149 +88,176 @@ class FrobeniusChange(RelativeChange):
 
 
 @dataclasses.dataclass(frozen=True)
-class Solved:
-    """A plan and what it costs, in POT's conventions; status and advice as in
-    `GWResult`.
+class Answer:
+    """What the plan for a `Problem` is and costs, in POT's conventions; status and
+    advice as in `GWResult`.
     """
 
+    problem: Problem
+    epsilon: float
     plan: np.ndarray
     quad: float  # the Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``
-    linear: float  # ``<linear_cost, T>``
+    linear: float  # ``<M, T>``
     separable: float  # ``sum(constC * T)``; NaN where no one asked
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     status: Status
     advice: str
 
-    def scaled(self, total, dtype):
-        """The same of masses with that total, the plan in that dtype."""
+    @property
+    def lin_loss(self) -> float:
+        """The weighted term of the costs between the two spaces."""
+        return (1 - self.problem.alpha) * self.linear
+
+    @property
+    def quad_loss(self) -> float:
+        """The weighted term of the structures."""
+        return self.problem.alpha * self.quad
+
+    @property
+    def value(self) -> float:
+        """The loss."""
+        return self.lin_loss + self.quad_loss
+
+    @property
+    def total(self) -> Any:
+        """The loss, as POT returns it."""
+        return self.problem.arrays.back(self.value)
+
+    def scaled(self, total):
+        """The same of masses with that total, the plan in the dtype of the problem."""
         plan = self.plan * total if total != 1.0 else self.plan
         return dataclasses.replace(
             self,
-            plan=plan.astype(dtype, copy=False),
+            plan=plan.astype(self.problem.arrays.dtype, copy=False),
             quad=float(self.quad) * total**2,
             linear=float(self.linear) * total**2,
             separable=float(self.separable) * total**2,
             errors=[error * total for error in self.errors],
         )
 
+    def evidence(self) -> dict[str, Any]:
+        """What logs have of the way to the plan."""
+        return {"err": list(map(self.problem.arrays.back, self.errors))}
 
-# Entries of a partial plan up to which float64 takes as long as float32.
-FEW_ENTRIES = 100_000
-
-
-def solve(
-    cost_x,
-    cost_y,
-    p,
-    q,
-    *,
-    epsilon,
-    loss="square",
-    linear_cost=None,
-    alpha=1.0,
-    symmetric=None,
-    start=None,
-    method="pgd",
-    marginals="balanced",
-    mass=None,
-    marginal_loss=True,
-    max_iter=1000,
-    tol=1e-9,
-    max_inner=1000,
-    inner_tol=1e-9,
-    report=None,
-):
-    """Solve a problem as POT states it; all arrays of one float dtype.
-
-    `start` is taken as it is, None is the product plan. `tol` is the Frobenius norm of
-    the change of the plan, `inner_tol` the norm of the error of a marginal.
-    `marginal_loss` says whether ``method="bapg"`` sees the terms of the marginals, and
-    ``report(error)`` is called after each outer iteration.
-    """
-    asked, total = cost_x.dtype, float(p.sum(dtype=np.float64))
-    few = len(cost_x) * len(cost_y) <= FEW_ENTRIES
-    if asked == np.float32 and (method != "pgd" or (marginals == "partial" and few)):
-        # Proximal steps shrink for long, and are lost in the rounding of float32; that
-        # keeps partial plans from being seen to go round.
-        cost_x, cost_y = cost_x.astype(np.float64), cost_y.astype(np.float64)
-    problem = stated(
-        cost_x,
-        cost_y,
-        p,
-        q,
-        loss=loss,
-        linear_cost=linear_cost,
-        alpha=alpha,
-        symmetric=symmetric,
-        marginals=marginals,
-        mass=mass,
-    )
-    method = as_method(method, problem, as_precision(cost_x.dtype))
-    if method is BAPG:
-        method = dataclasses.replace(BAPG, marginal_terms=marginal_loss)
-    start = start if start is None or total == 1.0 else start / total
-    if max_iter < 1:
-        found = _unsolved(problem, start, method)
-    else:
-        options = SolveOptions(
-            _limits(problem.shape, total, max_iter, tol, max_inner, inner_tol),
-            Epsilon(epsilon / (2.0 * total)),
-            method=method,
-            dtype=cost_x.dtype,
-            tier="dense",
-            callback=report and _reporter(report, total),
-        )
-        found = _solved(problem, start, options)
-    return found.scaled(total, asked)
+    def result(self, log: bool) -> Plan:
+        """The plan, or with `log` the plan and POT's log."""
+        problem, back, plan = self.problem, self.problem.arrays.back, self.plan
+        if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
+            plan = plan.copy()
+        if not log:
+            return back(plan)
+        name = VALUES[problem.marginals]
+        name = name if problem.M is None else name.replace("gw", "fgw")
+        entries = self.evidence() | {name: self.total}
+        if problem.M is not None:
+            entries["lin_loss"] = back(self.lin_loss)
+            entries["quad_loss"] = back(self.quad_loss)
+        if not problem.take("marginal_loss", True):
+            entries["loss"] = back(self.value - problem.alpha * self.separable)
+        entries["status"] = self.status
+        return back(plan), entries
 
 
-def stated(
-    cost_x, cost_y, p, q, *, loss, linear_cost, alpha, symmetric, marginals, mass
-):
-    """A `QuadraticProblem` of mass one."""
-    total = float(p.sum(dtype=np.float64))
-    if linear_cost is not None and total != 1.0:
-        linear_cost = linear_cost / total
-    p = p.astype(np.float64) / total
-    if q is None:
-        q = as_marginal(None, "q", len(cost_y))
-    else:
-        q = q.astype(np.float64) / total
-    mass = 1.0 if mass is None else float(mass) / total
-    if symmetric:
-        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
-        # solver takes rows and columns for the same, and reads what is in order.
-        cost_x, cost_y = map(np.ascontiguousarray, (cost_x, cost_y))
-    return QuadraticProblem.from_checked(
-        DenseCost.from_checked(cost_x, "C1", symmetric=symmetric),
-        DenseCost.from_checked(cost_y, "C2", symmetric=symmetric),
-        RULES[marginals](p, q, mass),
-        loss=loss,
-        linear_cost=linear_cost,
-        alpha=alpha,
-    )
-
-
-def _limits(shape, total, max_iter, tol, max_inner, inner_tol):
-    """POT's, for a problem of mass one."""
-    return Limits(
-        max_outer=int(max_iter),
-        max_inner=int(max_inner),
-        tol=max(tol / total, MIN_TOL),
+def solve(problem: Problem, method: str | None = None) -> Answer:
+    """The `Answer` with entropy, by the method that POT has for the marginals."""
+    if method is None and problem.marginals == "balanced":
+        name, solver = problem.name("solver"), problem.take("solver", "PGD")
+        method = METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
+    elif method is None:
+        method = "ppa" if problem.marginals == "semirelaxed" else "pgd"
+    epsilon, total = problem.number("epsilon"), problem.total
+    max_iter = problem.limit("max_iter", minimum=0)
+    inner_tol = problem.number("stopThr", 1e-9, zero=True) / total
+    limits = Limits(
+        max_outer=max_iter or 1,
+        max_inner=problem.limit("numItermax", 1000),
+        tol=max(problem.number("tol", zero=True) / total, MIN_TOL),
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol / total * math.sqrt(min(shape)) / 2, MIN_TOL),
+        marginal_tol=max(inner_tol * math.sqrt(min(problem.shape)) / 2, MIN_TOL),
         rule=FrobeniusChange(),
     )
+    report = table(every=10) if problem.take("verbose") else None
+    answer = solved(problem, method, epsilon, limits if max_iter else None, report)
+    dubious = answer.advice or answer.status not in EXPECTED
+    if dubious and problem.take("warn", True):
+        warn_of(answer.status, answer.advice)
+    return answer
 
 
-def _reporter(report, total):
-    """A callback that reports changes of plans of that mass."""
+def warn_of(status, advice):
+    """Warn of a plan that should not be trusted as it is."""
+    message = f"Gromov-Wasserstein ended as {status!r}" + (advice and f": {advice}")
+    warnings.warn(message, ConvergenceWarning, stacklevel=outside())
+
+
+def solved(problem, method, epsilon, limits, report):
+    """The `Answer` for POT's `epsilon`, and limits of a problem of mass one; without
+    them it is the start. ``report(error)`` is called after each outer iteration.
+    """
+    total, dtype = problem.total, problem.arrays.dtype
+    few = math.prod(problem.shape) <= FEW_ENTRIES
+    if method != "pgd" or (problem.marginals == "partial" and few):
+        # Proximal steps shrink for long, and are lost in the rounding of float32; that
+        # keeps partial plans from being seen to go round.
+        dtype = np.dtype(np.float64)
+    quadratic = stated(problem, dtype, problem.symmetric)
+    method = as_method(method, quadratic, as_precision(dtype))
+    if method is BAPG:
+        terms = bool(problem.take("marginal_loss", True))
+        method = dataclasses.replace(BAPG, marginal_terms=terms)
+    start = problem.G0
+    if start is not None:
+        start = start.astype(problem.arrays.dtype, copy=False)
+        start = start if total == 1.0 else start / total
 
     def callback(step):
         if not math.isnan(step.moved):
             report(total * step.moved)
 
-    return callback
+    if limits is None:
+        found = _unsolved(quadratic, start, method)
+    else:
+        options = SolveOptions(
+            limits,
+            Epsilon(epsilon / (2.0 * total)),
+            method=method,
+            dtype=dtype,
+            tier="dense",
+            callback=report and callback,
+        )
+        found = _solved(quadratic, start, options)
+    return Answer(problem, epsilon, *found).scaled(total)
+
+
+def stated(problem, dtype, symmetric):
+    """The `QuadraticProblem` of mass one for a `Problem`, with costs in that dtype."""
+    costs = [C.astype(dtype, copy=False) for C in (problem.C1, problem.C2)]
+    total, linear_cost = problem.total, problem.M
+    if linear_cost is not None and total != 1.0:
+        linear_cost = linear_cost / total
+    p = problem.p.astype(np.float64) / total
+    if problem.q is None:
+        q = as_marginal(None, "q", problem.shape[1])
+    else:
+        q = problem.q.astype(np.float64) / total
+    mass = 1.0 if problem.mass is None else problem.mass / total
+    if symmetric:
+        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
+        # solver takes rows and columns for the same, and reads what is in order.
+        costs = map(np.ascontiguousarray, costs)
+    x, y = (
+        DenseCost.from_checked(C, problem.name(name), symmetric=symmetric)
+        for C, name in zip(costs, ("C1", "C2"), strict=True)
+    )
+    rule = RULES[problem.marginals](p, q, mass)
+    return QuadraticProblem.from_checked(
+        x,
+        y,
+        rule,
+        loss=problem.loss.name,
+        linear_cost=linear_cost,
+        alpha=problem.alpha,
+    )
 
 
 def _unsolved(problem, start, method):
@@ -218,7 +269,7 @@ def _unsolved(problem, start, method):
     quad, linear = _value_of(plan, linearization)
     marginals = plan.sum(axis=1), plan.sum(axis=0)
     separable = _separable(problem, *marginals)
-    return Solved(plan, quad, linear, separable, [], Status.MAX_OUTER, "")
+    return plan, quad, linear, separable, [], Status.MAX_OUTER, ""
 
 
 def _solved(problem, start, options):
@@ -232,26 +283,20 @@ def _solved(problem, start, options):
             rows, cols = solution.marginals
             separable = _separable(problem, rows, cols)
             # POT's value of a plan without these marginals, at any rate.
-            weight = _weight(problem)
             bilinear = solution.stepped.update.bilinear
-            quad = separable + bilinear / weight if weight else 0.0
+            quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
             status, why = missed_rows(solution.linearization, rows, status)
             advice = why if why != status.advice else ""
         elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
             plan = rounded(plan, problem.p, problem.q)
             quad, linear = _value_of(plan, solution.linearization)
     errors = [moved for moved in solution.moves if not math.isnan(moved)]
-    return Solved(plan, quad, linear, separable, errors, status, advice)
-
-
-def _weight(problem):
-    """Of the quadratic term."""
-    return 1.0 if problem.linear_cost is None else problem.alpha
+    return plan, quad, linear, separable, errors, status, advice
 
 
 def quadratic_term(problem, objective, linear):
     """The quadratic term of an objective."""
-    weight = _weight(problem)
+    weight = problem.alpha
     return (objective - (1.0 - weight) * linear) / weight if weight else 0.0
 
 
@@ -285,3 +330,21 @@ def rounded(plan, p, q):
     if missing > 0:
         plan += np.outer(rows, cols / missing).astype(plan.dtype)
     return plan
+
+
+def table(every=1):
+    """A function that prints POT's table of errors: every `every`-th time it is called,
+    those it is called with.
+    """
+    rows = itertools.count()
+
+    def add(*errors):
+        row = next(rows)
+        if row % every:
+            return
+        if row % 200 == 0:
+            print(f"{'It.':5s}|{'Err':12s}\n" + "-" * 19)
+        for error in errors:
+            print(f"{row:5d}|{error:8e}|")
+
+    return add

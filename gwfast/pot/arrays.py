@@ -92,7 +92,12 @@ def as_host(x, name):
 
 def _brought(x, name):
     """What is no plain array of NumPy, as one where its library can make it one."""
-    refuse_gradients(x, name)
+    if asks_for_gradients(x):
+        raise TypeError(
+            f"{name} asks for gradients (or is traced), which gwfast does not compute: "
+            "pass an array without, such as x.detach() in torch or "
+            "jax.lax.stop_gradient(x) outside of jit and grad"
+        )
     foreign = not isinstance(x, np.ndarray | np.generic)
     if foreign and hasattr(x, "__dlpack_device__"):
         try:
@@ -136,16 +141,6 @@ def asks_for_gradients(x):
     return jax is not None and isinstance(x, jax.core.Tracer)
 
 
-def refuse_gradients(x, name):
-    """Raise a TypeError where gradients with respect to `x` are asked for."""
-    if asks_for_gradients(x):
-        raise TypeError(
-            f"{name} asks for gradients (or is traced), which gwfast does not compute: "
-            "pass an array without, such as x.detach() in torch or "
-            "jax.lax.stop_gradient(x) outside of jit and grad"
-        )
-
-
 def as_number(x, name, *, zero=False):
     """A positive (or zero, if asked) float, from a number or an array of one."""
     if getattr(x, "ndim", None) == 0 and not isinstance(x, np.generic):
@@ -159,3 +154,10 @@ def as_limit(x, name, minimum=1):
     if x < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {x:g}")
     return min(int(x), NO_LIMIT)
+
+
+def pots_choice(x, name, choices):
+    """`x` if it is among `choices`; else an error in POT's words."""
+    if not isinstance(x, str) or x not in choices:
+        raise ValueError(f"Unknown {name}={x!r}: use one of {sorted(choices)}")
+    return x

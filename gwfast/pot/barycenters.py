@@ -1,4 +1,4 @@
-"""Barycenters of spaces with entropy, called as in POT."""
+"""Barycenters of spaces, called as in POT, with entropy and without."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
-from ._barycenters import (
-    Rules,
-    Spaces,
-    StopCriterion,
-    structure,
-    structure_and_features,
-)
-from ._problem import Answer, LossFun, Plan, Problem, Solver, method_of
+from ._barycenters import StopCriterion, barycenter
+from ._conditional_gradient import exact, solve_exact
+from ._problem import LossFun, Plan, Solver
+from ._siblings import like
+from ._solve import solve
+from .entropic import entropic_gromov_wasserstein
+from .exact import gromov_wasserstein
 
-__all__ = ["entropic_fused_gromov_barycenters", "entropic_gromov_barycenters"]
-# Change of a plan (Frobenius norm) at which its outer iterations stop; POT's.
-PLAN_TOL = 1e-4
+__all__ = [
+    "entropic_fused_gromov_barycenters",
+    "entropic_gromov_barycenters",
+    "fgw_barycenters",
+    "gromov_barycenters",
+]
+# Change of a plan (Frobenius norm) at which its outer iterations stop, and relative
+# change of its loss without entropy; POT's.
+PLAN_TOL, EXACT_PLAN_TOL = 1e-4, 1e-5
 
 
+@like(entropic_gromov_wasserstein)
 def entropic_gromov_barycenters(
     N: int,
     Cs: Sequence[CostLike],
@@ -72,9 +78,6 @@ def entropic_gromov_barycenters(
         By default distances of random points.
     random_state : int, RandomState or None, default=None
         POT's random numbers.
-    loss_fun, epsilon, symmetric, verbose, log, solver, warmstart, numItermax, \
-stopThr, warn
-        See `entropic_gromov_wasserstein`.
 
     Returns
     -------
@@ -84,23 +87,14 @@ stopThr, warn
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
     >>> center = pot.entropic_gromov_barycenters(4, [C1, C2], epsilon=0.5, max_iter=20)
     >>> center.shape
     (4, 4)
     """
-    solve = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
-    data = dict(loss_fun=loss_fun, symmetric=symmetric)
-    rules = Rules(solve, data, stop_criterion, max_iter, tol, warmstartT, verbose)
-    rules.check(init_C, None)
-    spaces = Spaces(N, Cs, ps, p, lambdas, init_C, random_state)
-    return structure(spaces, rules, log)
+    return barycenter(locals(), solve, tol=PLAN_TOL)
 
 
+@like(entropic_gromov_barycenters)
 def entropic_fused_gromov_barycenters(
     N: int,
     Ys: Sequence[ArrayLike],
@@ -147,10 +141,6 @@ def entropic_fused_gromov_barycenters(
         Zeros by default.
     fixed_structure, fixed_features : bool, default=False
         Whether `init_C`, or `init_Y`, stays as it is.
-    N, Cs, ps, p, lambdas, loss_fun, epsilon, symmetric, max_iter, stop_criterion, \
-warmstartT, verbose, log, init_C, random_state, solver, warmstart, numItermax, \
-stopThr, warn
-        See `entropic_gromov_barycenters`.
 
     Returns
     -------
@@ -163,40 +153,95 @@ stopThr, warn
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
     >>> features, structure = pot.entropic_fused_gromov_barycenters(
     ...     4, [x[:, None], x[::-1, None]], [C1, C2], epsilon=0.5, max_iter=20
     ... )
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    solve = _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn)
-    data = dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha)
-    limits = stop_criterion, max_iter, tol, warmstartT, verbose
-    rules = Rules(solve, data, *limits, fixed_structure, fixed_features)
-    rules.check(init_C, init_Y)
-    spaces = Spaces(N, Cs, ps, p, lambdas, init_C, random_state, Ys, init_Y)
-    return structure_and_features(spaces, rules, log)
+    return barycenter(locals(), solve, tol=PLAN_TOL)
 
 
-def _solver(epsilon, max_iter, verbose, solver, numItermax, stopThr, warn):
-    """What solves a `Problem` with these options."""
-    options = {
-        "method": method_of(solver),
-        "epsilon": epsilon,
-        "max_iter": max_iter,
-        "tol": PLAN_TOL,
-        "verbose": verbose,
-        "max_inner": numItermax,
-        "inner_tol": stopThr,
-        "warn": warn,
-    }
+@exact
+@like(entropic_gromov_barycenters, gromov_wasserstein)
+def gromov_barycenters(
+    N: int,
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    p: ArrayLike | None = None,
+    lambdas: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True,
+    armijo: bool = False,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    *,
+    numItermaxEmd: float = 100_000,
+) -> Plan:
+    """Gromov-Wasserstein barycenter without entropy, as `ot.gromov.gromov_barycenters`.
 
-    def solve(problem: Problem) -> Answer:
-        return problem.solve(**options)
+    Parameters
+    ----------
+    verbose : bool, default=False
+        Print the change of every update, and the losses of the iterations for plans.
 
-    return solve
+    Examples
+    --------
+    >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
+    (4, 4)
+    """
+    return barycenter(locals(), solve_exact, tol_rel=EXACT_PLAN_TOL)
+
+
+@exact
+@like(entropic_fused_gromov_barycenters, gromov_barycenters)
+def fgw_barycenters(
+    N: int,
+    Ys: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    lambdas: ArrayLike | None = None,
+    alpha: float = 0.5,
+    fixed_structure: bool = False,
+    fixed_features: bool = False,
+    p: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    armijo: bool = False,
+    symmetric: bool | None = True,
+    max_iter: float = 100,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    init_X: ArrayLike | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    *,
+    numItermaxEmd: float = 100_000,
+) -> tuple[Any, ...]:
+    """Fused Gromov-Wasserstein barycenter without entropy, as
+    `ot.gromov.fgw_barycenters`.
+
+    Parameters
+    ----------
+    init_X : array-like of shape (N, d), optional
+        Features to start from, zeros by default.
+    fixed_structure, fixed_features : bool, default=False
+        Whether `init_C`, or `init_X`, stays as it is.
+
+    Examples
+    --------
+    >>> features, structure = pot.fgw_barycenters(
+    ...     4, [x[:, None], x[::-1, None]], [C1, C2], max_iter=20
+    ... )
+    >>> features.shape, structure.shape
+    ((4, 1), (4, 4))
+    """
+    return barycenter(locals(), solve_exact, features="init_X", tol_rel=EXACT_PLAN_TOL)

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import itertools
 import sys
 import threading
 import types
@@ -12,32 +13,12 @@ import warnings
 from collections.abc import Iterator
 
 from ..utils.callers import outside
-from . import (
-    balanced,
-    bapg,
-    barycenters,
-    exact,
-    exact_barycenters,
-    partial,
-    semirelaxed,
-    unbalanced,
-    unified,
-)
+from . import barycenters, entropic, exact, unbalanced, unified
 from .arrays import asks_for_gradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
-FAMILIES = (
-    balanced,
-    bapg,
-    barycenters,
-    exact,
-    exact_barycenters,
-    partial,
-    semirelaxed,
-    unbalanced,
-    unified,
-)
+FAMILIES = (barycenters, entropic, exact, unbalanced, unified)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
@@ -61,7 +42,7 @@ def _twin(own):
 
     @functools.wraps(own)
     def twin(*args, **kwargs):
-        pots, given, keywords = originals.get(name), args, kwargs
+        pots, keywords = originals.get(name), kwargs
         if pots is None:
             return own(*args, **kwargs)
         if any(map(_asks_for_gradients, [*args, *kwargs.values()])):
@@ -80,7 +61,7 @@ def _twin(own):
         else:
             _swap.count(name)
             return found
-        return pots(*given, **keywords)
+        return pots(*args, **keywords)
 
     twin.__module__ = __name__
     return twin
@@ -122,43 +103,35 @@ class _Swap:
     """
 
     def __init__(self):
-        self._lock, self._asked, self._contexts = threading.RLock(), False, 0
-        self._counts, self.calls = [], _Calls()
+        self._lock, self._asked, self._contexts = threading.RLock(), False, []
+        self.calls = _Calls()
 
     def count(self, name):
         """Note a call that is served here."""
         with self._lock:
-            for calls in (self.calls, *self._counts):
+            for calls in (self.calls, *self._contexts):
                 calls[name] += 1
 
-    @contextlib.contextmanager
-    def counted(self):
-        """A context that has the calls served during it."""
-        calls = _Calls()
-        self._counts.append(calls)
-        try:
-            yield calls
-        finally:
-            # By identity: counts may be equal.
-            self._counts[:] = [one for one in self._counts if one is not calls]
-
-    def change(self, *, asked=None, contexts=0):
-        """Note what `patch` and so many more contexts want, and swap accordingly."""
+    def change(self, *, asked=None, begins=None, ends=None):
+        """Note what `patch` wants, and the calls of a context that begins or ends; and
+        swap accordingly.
+        """
         with self._lock:
-            found = {}
-            if not originals and (asked or contexts > 0):
+            asked = self._asked if asked is None else asked
+            # By identity: calls may be equal.
+            contexts = [one for one in self._contexts if one is not ends]
+            contexts += [] if begins is None else [begins]
+            wanted = asked or contexts
+            if wanted and not originals:
                 found = _pots_functions()
                 _compare_version()
-            self._asked = self._asked if asked is None else asked
-            self._contexts += contexts
-            wanted = self._asked or self._contexts > 0
-            if wanted and not originals:
                 self.calls = _Calls()
                 originals.update(found)
-                _replace({own: getattr(twins, name) for name, own in originals.items()})
+                _replace({own: getattr(twins, name) for name, own in found.items()})
             elif originals and not wanted:
                 _replace({getattr(twins, name): own for name, own in originals.items()})
                 originals.clear()
+            self._asked, self._contexts = asked, contexts
 
 
 _swap = _Swap()
@@ -247,9 +220,7 @@ def patched() -> Iterator[collections.Counter[str]]:
     It makes the same answers come faster, not better: like POT's, these functions
     descend once, from `G0` or the product of the masses, and where that leads to a poor
     optimum so does this. Only the native `gwfast.gromov_wasserstein` searches among
-    starts. On the 177 cells of scGEM with graphs of 5 neighbors, say, patched calls
-    give .107 of the cells their own type, as POT does, and the native one .542; where
-    a result looks wrong, try that before other settings.
+    starts; where a result looks wrong, try that before other settings.
 
     Raises
     ------
@@ -265,12 +236,12 @@ def patched() -> Iterator[collections.Counter[str]]:
     >>> plan.shape, calls
     ((3, 3), entropic_gromov_wasserstein 1)
     """
-    _swap.change(contexts=1)
+    calls = _Calls()
+    _swap.change(begins=calls)
     try:
-        with _swap.counted() as calls:
-            yield calls
+        yield calls
     finally:
-        _swap.change(contexts=-1)
+        _swap.change(ends=calls)
 
 
 def _pots_functions():
@@ -280,12 +251,8 @@ def _pots_functions():
     except ImportError as error:
         message = "swapping POT's functions needs POT: pip install POT"
         raise ImportError(message) from error
-    return {
-        name: getattr(home, name)
-        for home in homes
-        for name in NAMES
-        if hasattr(home, name)
-    }
+    pairs = itertools.product(homes, NAMES)
+    return {name: getattr(home, name) for home, name in pairs if hasattr(home, name)}
 
 
 def _compare_version():

@@ -22,14 +22,15 @@ from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD
 from ..quadratic.stopping import Limits
-from ..results.result import ConvergenceWarning
 from ..solvers.diagnosis import conclude
 from ..solvers.options import SolveOptions
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
 from ..utils.callers import outside
-from ._problem import EXPECTED, Plan, Problem
-from .arrays import as_limit, as_number
+from ._problem import Plan, Problem
+from ._siblings import valued
+from ._solve import EXPECTED, MIN_TOL, warn_of
+from .arrays import as_number
 from .unified import LeftToPot
 
 __all__ = [
@@ -40,8 +41,8 @@ __all__ = [
 ARGUMENTS = {"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"}
 DIVERGENCES = ("kl", "l2")
 SOLVERS = ("sinkhorn", "sinkhorn_log", "mm", "lbfgsb")
-# Least tolerances that are asked of float64.
-MIN_TOL, MIN_INNER_TOL = 1e-300, 1e-12
+# The least tolerance of linear problems that is asked of float64.
+MIN_INNER_TOL = 1e-12
 # Totals that are one up to rounding, relatively.
 ROUNDING = 1e-12
 
@@ -66,7 +67,7 @@ def fused_unbalanced_gromov_wasserstein(
     log: bool = False,
     verbose: bool = False,
 ) -> tuple[Plan, ...]:
-    """Two entropic fused unbalanced Gromov-Wasserstein plans, as
+    """Entropic fused unbalanced Gromov-Wasserstein plans, as
     `ot.gromov.fused_unbalanced_gromov_wasserstein` with a positive `epsilon`.
 
     Parameters
@@ -128,88 +129,36 @@ def fused_unbalanced_gromov_wasserstein(
     >>> plan.argmax(axis=1)
     array([4, 3, 2, 1, 0])
     """
-    arguments = dict(locals())
     _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
-    return _Call(arguments).result(log)
+    return _Call(locals()).result(log)
 
 
-def fused_unbalanced_gromov_wasserstein2(
-    Cx: CostLike,
-    Cy: CostLike,
-    wx: ArrayLike | None = None,
-    wy: ArrayLike | None = None,
-    reg_marginals: float | tuple[float, float] = 10,
-    epsilon: float = 0,
-    divergence: Literal["kl", "l2"] = "kl",
-    unbalanced_solver: str = "mm",
-    alpha: float = 0,
-    M: ArrayLike | None = None,
-    init_duals: Any | None = None,
-    init_pi: ArrayLike | None = None,
-    max_iter: float = 100,
-    tol: float = 1e-7,
-    max_iter_ot: float = 500,
-    tol_ot: float = 1e-7,
-    log: bool = False,
-    verbose: bool = False,
-) -> float | Any:
-    """Entropic fused unbalanced Gromov-Wasserstein cost, as
-    `ot.gromov.fused_unbalanced_gromov_wasserstein2` with a positive `epsilon`.
-
-    Parameters are those of `fused_unbalanced_gromov_wasserstein`.
-
-    Returns
-    -------
-    fugw_cost : scalar
-        Of the library and dtype of the input; as in POT NumPy's float32 gives float64.
-    log : dict
-        If asked for, that of `fused_unbalanced_gromov_wasserstein`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
-    >>> loss = pot.fused_unbalanced_gromov_wasserstein2(
-    ...     C1, C2, reg_marginals=5, epsilon=0.5
-    ... )
-    >>> round(float(loss), 6) >= 0
-    True
-    """
-    arguments = dict(locals())
-    _check_kind(epsilon, divergence, unbalanced_solver, reg_marginals)
-    entries = _Call(arguments).result(True)[2]
-    return (entries["fugw_cost"], entries) if log else entries["fugw_cost"]
+fused_unbalanced_gromov_wasserstein2 = valued(
+    fused_unbalanced_gromov_wasserstein, "fugw_cost"
+)
 
 
 def _check_kind(epsilon, divergence, solver, reg_marginals):
     """Raise an error where a problem is none of gwfast's."""
-    why = _why_not(epsilon, divergence, solver, reg_marginals)
-    if why is not None:
-        raise LeftToPot(
-            f"{why} is none of gwfast's problems: it solves those with a positive "
-            "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
-            "swapped (gwfast.pot.patch()), they leave others to POT"
-        )
-
-
-def _why_not(epsilon, divergence, solver, reg_marginals):
-    """None, or why a problem is none of gwfast's."""
-    if divergence not in DIVERGENCES or solver not in SOLVERS:
-        # In the words of POT, and its type of error.
-        known = divergence in DIVERGENCES
-        name = "unbalanced_solver" if known else "divergence"
-        came, choices = (solver, SOLVERS) if known else (divergence, DIVERGENCES)
-        raise NotImplementedError(f"{name} must be one of {choices}, got {came!r}")
+    for name, came, choices in (
+        ("divergence", divergence, DIVERGENCES),
+        ("unbalanced_solver", solver, SOLVERS),
+    ):
+        if came not in choices:  # in the words of POT, and its type of error
+            raise NotImplementedError(f"{name} must be one of {choices}, got {came!r}")
     if not np.all(np.asarray(epsilon) > 0):
-        return f"epsilon={epsilon}"
-    if divergence == "l2" and not solver.startswith("sinkhorn"):
-        return "divergence='l2'"
-    if np.any(np.asarray(reg_marginals) == 0):
-        return f"reg_marginals={reg_marginals}"
-    return None
+        why = f"epsilon={epsilon}"
+    elif divergence == "l2" and not solver.startswith("sinkhorn"):
+        why = "divergence='l2'"
+    elif np.any(np.asarray(reg_marginals) == 0):
+        why = f"reg_marginals={reg_marginals}"
+    else:
+        return
+    raise LeftToPot(
+        f"{why} is none of gwfast's problems: it solves those with a positive "
+        "epsilon and reg_marginals and divergence='kl'. While POT's functions are "
+        "swapped (gwfast.pot.patch()), they leave others to POT"
+    )
 
 
 def _first(pair):
@@ -221,7 +170,7 @@ class _Call:
     """One call: the problem, its two plans and what they cost."""
 
     def __init__(self, given):
-        self._given, names = given, {own: given[a] for own, a in ARGUMENTS.items()}
+        self._given = given
         M, alpha = given["M"], as_number(_first(given["alpha"]), "alpha", zero=True)
         if given["divergence"] == "l2":
             warnings.warn(
@@ -231,12 +180,7 @@ class _Call:
         if M is None and alpha > 0:
             warnings.warn(f"alpha={alpha} without M counts as 0", stacklevel=outside())
         self._data = Problem(
-            **names,
-            M=M,
-            loss_fun="square_loss",
-            symmetric=None,
-            marginals="unbalanced",
-            names=ARGUMENTS,
+            given | {"alpha": 1.0}, marginals="unbalanced", names=ARGUMENTS
         )
         self._alpha = 0.0 if M is None else alpha
         reg_marginals = given["reg_marginals"]
@@ -251,7 +195,7 @@ class _Call:
         self._solve()
 
     def _solve(self):
-        given, data = self._given, self._data
+        data = self._data
         # The weight of the quadratic term is one in POT, and here at most one.
         share = 1.0 / (1.0 + self._alpha)
         rho = tuple(share * one for one in self._rho)
@@ -262,11 +206,11 @@ class _Call:
             linear_cost=None if self._alpha == 0 else data.M.astype(np.float64),
             alpha=share,
         )
-        self._tol = as_number(given["tol"], "tol", zero=True)
-        inner_tol = as_number(given["tol_ot"], "tol_ot", zero=True)
+        self._tol = data.number("tol", zero=True)
+        inner_tol = data.number("tol_ot", zero=True)
         limits = Limits(
-            2 * as_limit(given["max_iter"], "max_iter"),
-            as_limit(given["max_iter_ot"], "max_iter_ot"),
+            2 * data.limit("max_iter"),
+            data.limit("max_iter_ot"),
             MIN_TOL,
             max(inner_tol, MIN_INNER_TOL),
         )
@@ -294,8 +238,7 @@ class _Call:
         self._quadratic = value / share
         self.status = result.status
         if result.status not in EXPECTED:
-            text = f"Gromov-Wasserstein ended as {result.status!r}: {result.advice}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=outside())
+            warn_of(result.status, result.advice)
 
     def _look(self, step):
         """Keep the last plans; after every second, whether the first of two stays."""

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from ..problems.graphs import CostLike
 from ..utils.callers import outside
 from ._conditional_gradient import solve_exact
-from ._problem import Problem, Solver, method_of
-from .semirelaxed import semirelaxed_problem, solve_semirelaxed
+from ._problem import Problem, Solver
+from ._solve import solve
 
 __all__ = ["OTResult", "solve_gromov"]
 # POT's own functions by name, while `patching` has swapped them; else empty.
@@ -28,10 +28,10 @@ ARGUMENTS = {
     "G0": "plan_init",
     "epsilon": "reg",
     "m": "unbalanced",
+    "solver": "method",
+    "tol_rel": "tol",
 }
 LOSS_FUN = {"l2": "square_loss", "kl": "kl_loss"}
-# Of those functions without entropy.
-LIMITS = {"max_iter": "max_iter", "tol_rel": "tol"}
 # Change of the plan (Frobenius norm), without entropy of the loss, at which outer
 # iterations stop, if not given; and how many there may be without entropy.
 TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
@@ -203,54 +203,17 @@ def solve_gromov(
         )
     if not is_exact and reg_type.lower() != "entropy":
         raise NotImplementedError(f"reg_type must be 'entropy', got {reg_type!r}")
-    fused = M is not None and alpha != 1
-    data = dict(
-        C1=Ca,
-        C2=Cb,
-        p=a,
-        M=M if fused else None,
-        alpha=alpha,
-        loss_fun=LOSS_FUN[loss.lower()],
-        symmetric=symmetric,
-        names=ARGUMENTS,
-    )
     if max_iter is None:
         max_iter = MAX_ITER[marginals] if is_exact else 1000
-    options = dict(
-        max_iter=max_iter,
-        tol=TOLERANCES[marginals] if tol is None else tol,
-        verbose=verbose,
-    )
-    if marginals != "semirelaxed":
-        data |= dict(q=b, marginals=marginals)
-    if marginals == "partial":
-        data["mass"] = unbalanced
-    if is_exact:
-        answer = _exact(data, plan_init, **options)
-        return _result(answer, zero_linear=alpha == 1 and marginals != "partial")
-    answer = _entropic(data, plan_init, method, epsilon=reg, **options)
-    return _result(answer, zero_linear=marginals != "partial")
-
-
-def _entropic(data, start, method, **options):
-    """The `Answer` with entropy."""
-    if "marginals" not in data:
-        return solve_semirelaxed(data, start, 0, **options)
-    if data["marginals"] == "balanced":
-        options["method"] = method_of("PGD" if method is None else method, "method")
-    return Problem(**data, G0=start).solve(**options)
-
-
-def _exact(data, start, max_iter, tol, verbose):
-    """The `Answer` without entropy."""
-    marginals = data.get("marginals", "semirelaxed")
-    if marginals == "semirelaxed":
-        problem, start = semirelaxed_problem(data, start, 0)
-    else:
-        problem, start = Problem(**data, G0=start), None
-    tol_abs = 0.0 if marginals == "partial" else tol
-    limits = dict(max_iter=max_iter, tol_rel=tol, tol_abs=tol_abs, names=LIMITS)
-    return solve_exact(problem, start=start, verbose=verbose, **limits)
+    tol = TOLERANCES[marginals] if tol is None else tol
+    given = locals() | {
+        "M": None if alpha == 1 else M,
+        "loss_fun": LOSS_FUN[loss.lower()],
+        "method": "PGD" if method is None else method,
+        "tol_abs": 0.0 if marginals == "partial" else tol,
+    }
+    problem = Problem(given, marginals=marginals, names=ARGUMENTS)
+    return _result((solve_exact if is_exact else solve)(problem), alpha)
 
 
 def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):
@@ -274,20 +237,20 @@ def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):
     )
 
 
-def _result(answer, zero_linear):
-    """What is returned; `zero_linear` says that no linear value is 0, not None."""
+def _result(answer, alpha):
+    """What is returned."""
     plan, log = answer.result(log=True)
     log["T"] = plan
     problem, back, linear = answer.problem, answer.problem.arrays.back, None
-    value, quadratic, potentials = answer.total, back(answer.quadratic), None
+    value, quadratic, potentials = answer.total, back(answer.quad_loss), None
     if answer.epsilon:
-        T = answer.solved.plan.astype(np.float64)
+        T = answer.plan.astype(np.float64)
         value = back(answer.value + answer.epsilon * (T * np.log(T + 1e-16)).sum())
     elif problem.M is None:
         quadratic = value
     if problem.M is not None:
-        linear = back(answer.linear)
-    elif zero_linear:
+        linear = back(answer.lin_loss)
+    elif problem.marginals != "partial" and (answer.epsilon or alpha == 1):
         linear = 0
     if "u" in log:
         potentials = log["u"], log["v"]
@@ -296,7 +259,7 @@ def _result(answer, zero_linear):
         value=value,
         value_linear=linear,
         value_quad=quadratic,
-        status=answer.solved.status,
+        status=answer.status,
         log=log,
         potentials=potentials,
     )

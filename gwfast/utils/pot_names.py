@@ -67,12 +67,8 @@ def knows_pot_names(
     """A decorator of functions that says what POT's argument is called here, in a
     TypeError, where one is passed that the function does not have.
 
-    Parameters
-    ----------
-    names : mapping
-        By POT's names. Those are left to Python whose name here the function lacks.
-    **renamed : str
-        Names that differ from those in `names`.
+    Names in `renamed` go before those in `names`; Python says what is wrong with those
+    whose name here the function lacks.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

@@ -5,9 +5,14 @@ import dataclasses
 import pytest
 from helpers.pot_spaces import spaces
 
-from gwfast.pot import _problem
+import gwfast.pot
+from gwfast.pot import _solve
 
 C1, C2, M, P, Q, G0 = spaces()
+# Uneven masses and a start that is not their product.
+GIVEN = {"C1": C1, "C2": C2, "M": M, "p": P, "q": Q, "G0": G0}
+# Without them.
+PLAIN = {"C1": C1, "C2": C2, "M": M}
 BALANCED = ("entropic_gromov_wasserstein", "entropic_fused_gromov_wasserstein")
 BAPG = ("BAPG_gromov_wasserstein", "BAPG_fused_gromov_wasserstein")
 SEMIRELAXED = (
@@ -18,17 +23,13 @@ PARTIAL = (
     "entropic_partial_gromov_wasserstein",
     "entropic_partial_fused_gromov_wasserstein",
 )
-# Without entropy.
+ENTROPIC = BALANCED + BAPG + SEMIRELAXED + PARTIAL
 EXACT = tuple(
     f"{kind}{fused}gromov_wasserstein"
     for kind in ("", "semirelaxed_", "partial_")
     for fused in ("", "fused_")
 )
 EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
-ONES = BALANCED + BAPG + SEMIRELAXED + PARTIAL
-# What each of them calls its value in the log.
-KINDS = ("gw", "fgw", "gw", "fgw", "srgw", "srfgw", "partial_gw", "partial_fgw")
-VALUES = {name: f"{kind}_dist" for name, kind in zip(ONES, KINDS, strict=True)}
 
 
 def pots(name):
@@ -37,34 +38,43 @@ def pots(name):
     return getattr(ot.gromov, name, None) or getattr(ot, name)
 
 
-def arguments(name, *, symmetric=True, given=True):
-    """Arrays of a call, with marginals and a start where they are to be given."""
-    c1, c2, m, p, q, g0 = spaces(symmetric=symmetric)
-    arrays = (m, c1, c2) if "fused" in name else (c1, c2)
-    options = {}
-    if given:
-        options |= {"p": p, "G0": g0}
-        if name not in SEMIRELAXED:
-            options["q"] = q
-    if name in PARTIAL:
-        # POT takes a second for twenty of them.
-        options |= {"m": 0.7, "numItermax": 11}
-        if given:
-            options["G0"] = 0.7 * g0
-    return arrays, options
+def ours(name):
+    return getattr(gwfast.pot, name)
 
 
-def regularized(name, epsilon):
-    return {"reg" if name in PARTIAL else "epsilon": epsilon}
+def value(name):
+    """What the log of that function calls the loss."""
+    kind = "sr" if "semirelaxed" in name else "partial_" if "partial" in name else ""
+    return f"{kind}{'f' if 'fused' in name else ''}gw_dist"
+
+
+def limit(name):
+    """What that function calls the limit of outer iterations."""
+    return "numItermax" if "partial" in name else "max_iter"
+
+
+def call(name, given=GIVEN, *, entropy=0.1, mass=0.7, **options):
+    """Arguments by their names, of which `given` has the arrays."""
+    lacks = () if "fused" in name else ("M",)
+    lacks += ("q",) if "semirelaxed" in name else ()
+    made = {key: x for key, x in given.items() if key not in lacks}
+    if name not in EXACT:
+        made["reg" if "partial" in name else "epsilon"] = entropy
+    if "partial" in name:
+        made["m"] = mass
+        if "G0" in made:
+            made["G0"] = mass / made["p"].sum() * made["G0"]
+    return made | options
 
 
 class Spy:
-    """The solver, which notes what it is asked."""
+    """The solver, which notes problems, and method, epsilon and limits of each."""
 
     def __init__(self, monkeypatch, **changes):
-        self.calls, self.changes, self.solve = [], changes, _problem.solve
-        monkeypatch.setattr(_problem, "solve", self)
+        self.calls, self.changes, self.solved = [], changes, _solve.solved
+        monkeypatch.setattr(_solve, "solved", self)
 
-    def __call__(self, *arrays, **options):
-        self.calls.append((arrays, options))
-        return dataclasses.replace(self.solve(*arrays, **options), **self.changes)
+    def __call__(self, problem, method, epsilon, limits, report):
+        self.calls.append((problem, method, epsilon, limits))
+        answer = self.solved(problem, method, epsilon, limits, report)
+        return dataclasses.replace(answer, **self.changes)

@@ -4,13 +4,26 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.pot_calls import EXACT, EXACT_BARYCENTERS, pots
-from helpers.pot_spaces import spaces
+from helpers.pot_calls import (
+    C1,
+    C2,
+    ENTROPIC,
+    EXACT,
+    EXACT_BARYCENTERS,
+    GIVEN,
+    M,
+    P,
+    Q,
+    Spy,
+    call,
+    limit,
+    ours,
+    pots,
+)
 
 import gwfast.pot
 from gwfast.pot import patching
 
-C1, C2, M, P, Q, G0 = spaces()
 EPSILON = 0.2
 # Keys of logs that have no array.
 WORDS = ("status", "warning", "result_code", "backend")
@@ -55,24 +68,16 @@ class OnDevice(Foreign):
         raise AssertionError("copied from the device")
 
 
-class Pinned(Foreign):
-    """Memory of the CPU that a GPU shares; exported as the CPU's."""
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
 class Old(Foreign):
     """A library from before the standard said how to make an array on a device."""
 
+    class OldLibrary:
+        @staticmethod
+        def asarray(x):
+            return Old(x)
+
     def __array_namespace__(self):
-        return OldLibrary
-
-
-class OldLibrary:
-    @staticmethod
-    def asarray(x):
-        return Old(x)
+        return self.OldLibrary
 
 
 class Convertible:
@@ -112,29 +117,17 @@ def test_arrays_of_a_library_come_back_as_such(kind, dtype):
 
 
 def test_input_is_not_copied(monkeypatch):
-    from gwfast.pot import _problem
-
-    solve, seen = _problem.solve, []
-
-    def spy(*arrays, **options):
-        seen.extend(arrays)
-        return solve(*arrays, **options)
-
-    monkeypatch.setattr(_problem, "solve", spy)
+    spy = Spy(monkeypatch)
     gwfast.pot.entropic_gromov_wasserstein(Foreign(C1), Foreign(C2), epsilon=EPSILON)
-    assert np.shares_memory(seen[0], C1)
-    assert np.shares_memory(seen[1], C2)
+    problem = spy.calls[0][0]
+    assert np.shares_memory(problem.C1, C1)
+    assert np.shares_memory(problem.C2, C2)
 
 
 @pytest.mark.parametrize("wrong", ["C1", "C2", "p", "q", "G0", "M"])
 def test_arrays_on_a_device(wrong):
-    arrays = {"M": M, "C1": C1, "C2": C2, "p": P, "q": Q, "G0": G0}
-    arrays = {
-        name: (OnDevice(x, "cuda:0") if name == wrong else Foreign(x))
-        for name, x in arrays.items()
-    }
-    for x in arrays.values():
-        x.__class__.__module__ = __name__
+    arrays = {name: Foreign(x) for name, x in GIVEN.items()}
+    arrays[wrong] = OnDevice(GIVEN[wrong], "cuda:0")
     with pytest.raises(TypeError, match=rf"{wrong} must be in the memory.*cuda:0"):
         gwfast.pot.entropic_fused_gromov_wasserstein(**arrays)
 
@@ -148,20 +141,12 @@ def test_what_only_numpy_reads_comes_back_as_numpy():
 
 
 def test_lists_go_with_the_others():
-    right = expected()[1]["T"]
-    plan = gwfast.pot.entropic_gromov_wasserstein(
-        C1.tolist(), C2.tolist(), P.tolist(), tuple(Q), epsilon=EPSILON
-    )
-    np.testing.assert_array_equal(plan, right)
-    plan = gwfast.pot.entropic_gromov_wasserstein(
-        Foreign(C1), C2.tolist(), P.tolist(), Q.tolist(), epsilon=EPSILON
-    )
+    solve = gwfast.pot.entropic_gromov_wasserstein
+    lists = C2.tolist(), P.tolist(), tuple(Q)
+    plan = solve(Foreign(C1), *lists, epsilon=EPSILON)
     assert type(plan) is Foreign
-    np.testing.assert_array_equal(plan.x, right)
-    plan = gwfast.pot.entropic_gromov_wasserstein(
-        C1.astype(np.float32), C2.astype(np.float32), P.tolist(), epsilon=EPSILON
-    )
-    assert plan.dtype == np.float32
+    np.testing.assert_array_equal(plan.x, expected()[1]["T"])
+    assert solve(C1.astype(np.float32), *lists).dtype == np.float32
 
 
 def test_libraries_do_not_mix():
@@ -171,12 +156,8 @@ def test_libraries_do_not_mix():
 
 def test_dtypes():
     solve = gwfast.pot.entropic_gromov_wasserstein
-    single = [x.astype(np.float32) for x in (C1, C2, P, Q)]
-    assert solve(*single, epsilon=EPSILON).dtype == np.float32
-    value = gwfast.pot.entropic_gromov_wasserstein2(*single, epsilon=EPSILON)
-    assert type(value) is np.float32
-    assert solve(*single[:2], epsilon=EPSILON).dtype == np.float32
-    assert solve(*single[:3], Q, epsilon=EPSILON).dtype == np.float64
+    single = [x.astype(np.float32) for x in (C1, C2, P)]
+    assert solve(*single, Q, epsilon=EPSILON).dtype == np.float64
     whole = [np.rint(5 * x).astype(np.int64) for x in (C1, C2)]
     plan = solve(*whole, epsilon=1.0)
     assert plan.dtype == np.float64
@@ -185,6 +166,18 @@ def test_dtypes():
     flipped = [x.astype(x.dtype.newbyteorder()) for x in (C1, C2, P, Q)]
     plan = solve(*flipped, epsilon=EPSILON)
     np.testing.assert_array_equal(plan, expected()[1]["T"])
+
+
+@pytest.mark.parametrize("name", ENTROPIC + EXACT)
+def test_float32_stays_and_lists_are_float64(name):
+    options = call(name, entropy=0.3) | {limit(name): 30}
+    arrays = {key: x for key, x in options.items() if isinstance(x, np.ndarray)}
+    right = ours(name)(**options)
+    single = ours(name)(**options | {k: x.astype("f4") for k, x in arrays.items()})
+    assert (right.dtype, single.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(single, right, atol=1e-6)
+    listed = ours(name)(**options | {k: x.tolist() for k, x in arrays.items()})
+    np.testing.assert_array_equal(listed, right)
 
 
 def test_sparse_and_masked_arrays():
@@ -210,22 +203,15 @@ def test_a_tracer_of_jax(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")  # of few iterations
-@pytest.mark.parametrize("name", [name for name in patching.NAMES if name[-1] == "2"])
+@pytest.mark.parametrize("name", ENTROPIC + EXACT)
 def test_values_are_of_pots_type(name):
     """Of NumPy arrays: a 0-d array where POT has one, and its dtype."""
-    options = {"numItermax" if "partial" in name else "max_iter": 3}
-    if name.removesuffix("2") not in EXACT:
-        options["reg" if "partial" in name else "epsilon"] = 0.3
     for dtype in (np.float32, np.float64):
-        c1, c2, m, p = (x.astype(dtype) for x in (C1, C2, M, P))
-        arrays = (m, c1, c2, p) if "fused_g" in name else (c1, c2, p)
-        found, expected = (f(*arrays, **options) for f in (ours(name), pots(name)))
+        arrays = {key: x.astype(dtype) for key, x in GIVEN.items() if key != "G0"}
+        options = call(name, arrays, entropy=0.3) | {limit(name): 3}
+        found, expected = (of(f"{name}2")(**options) for of in (ours, pots))
         assert type(found) is type(expected)
         assert (found.dtype, np.ndim(found)) == (expected.dtype, np.ndim(expected))
-
-
-def ours(name):
-    return getattr(gwfast.pot, name)
 
 
 @pytest.fixture
@@ -238,25 +224,26 @@ def torch():
 def test_torch_everywhere(torch, name, dtype):
     """Every array and every number of what comes back is a tensor of that dtype."""
     dtype = getattr(torch, dtype)
-    m, c1, c2, p, q = (torch.from_numpy(x).to(dtype) for x in (M, C1, C2, P, Q))
-    exact = name.removesuffix("2") in EXACT or name in EXACT_BARYCENTERS
-    options = {"reg" if "partial" in name or "solve" in name else "epsilon": 0.3}
-    options, tol = ({}, "tol_rel") if exact else (options, "tol")
-    if "partial" in name:
-        tol = "tol"
+    arrays = {"M": M, "C1": C1, "C2": C2, "p": P, "q": Q}
+    tensors = {key: torch.from_numpy(x).to(dtype) for key, x in arrays.items()}
+    m, c1, c2, p, q = tensors.values()
+    one = name.removesuffix("2")
     if "barycenters" in name:
-        fused = "f" in name.partition("gromov")[0]
-        arrays = ([m[:, :2], m[:9, :2]],) if fused else ()
-        arrays = (6, *arrays, [c1, c2], [p, q])
-        options |= {"log": True, "random_state": 0, "max_iter": 2, "tol": 1e-3}
+        options = {"N": 6, "Cs": [c1, c2], "ps": [p, q], "tol": 1e-3, "max_iter": 2}
+        options |= {"log": True, "random_state": 0}
+        if "f" in name.partition("gromov")[0]:
+            options["Ys"] = [m[:, :2], m[:9, :2]]
+        if name not in EXACT_BARYCENTERS:
+            options["epsilon"] = 0.3
     elif name == "solve_gromov":
-        arrays, options = (c1, c2, m, p, q), options | {"tol": 1e-4}
+        options = {"Ca": c1, "Cb": c2, "M": m, "a": p, "b": q, "reg": 0.3, "tol": 1e-4}
     elif "unbalanced" in name:
-        arrays, options = (c1, c2, p, q), options | {"log": True, "M": m, "alpha": 1.0}
+        options = {"Cx": c1, "Cy": c2, "wx": p, "wy": q, "M": m, "alpha": 1.0}
+        options |= {"log": True, "epsilon": 0.3}
     else:
-        arrays = (m, c1, c2, p) if "fused" in name else (c1, c2, p)
-        options |= {"log": True, tol: 1e-4}
-    found = getattr(gwfast.pot, name)(*arrays, **options)
+        tol = "tol_rel" if one in EXACT and "partial" not in one else "tol"
+        options = call(one, tensors, entropy=0.3, log=True) | {tol: 1e-4}
+    found = ours(name)(**options)
     if name == "solve_gromov":
         found = [found.plan, found.value, found.value_linear, found.value_quad]
 
@@ -302,14 +289,14 @@ def test_torch_and_gradients(torch):
 def test_torch_of_other_kinds(torch):
     solve = gwfast.pot.entropic_gromov_wasserstein
     c1, c2 = torch.from_numpy(C1), torch.from_numpy(C2)
-    with pytest.raises(TypeError, match="C1 must be"):
-        solve(c1.to(torch.bfloat16), c2)
-    with pytest.raises(TypeError, match="C1 must be"):
-        solve(c1.to(torch.float16), c2)
-    with pytest.raises(TypeError, match="C1 must"):
-        solve(c1.to_sparse(), c2)
-    with pytest.raises(TypeError, match="C1 must be in the memory of the CPU"):
-        solve(c1.to("meta"), c2)
+    for wrong, message in (
+        (c1.to(torch.bfloat16), "C1 must be"),
+        (c1.to(torch.float16), "C1 must be"),
+        (c1.to_sparse(), "C1 must"),
+        (c1.to("meta"), "C1 must be in the memory of the CPU"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            solve(wrong, c2)
     with pytest.raises(ValueError, match=r"C1 \(torch\), C2 \(numpy\)"):
         solve(c1, C2)
     np.testing.assert_array_equal(

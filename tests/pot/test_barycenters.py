@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from helpers.marks import mostly_slow, pairwise
+from helpers.pot_calls import EXACT_BARYCENTERS, Spy, ours, pots
 from helpers.pot_spaces import costs, weights
+from scipy.spatial.distance import cdist
 
-import gwfast.pot
-from gwfast.pot import _problem, barycenters
+from gwfast import pot
+from gwfast.pot import barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -15,7 +18,10 @@ P = weights(N, 3)
 LAMBDAS = [0.5, 0.2, 0.3]
 INIT_C = costs(N, 4)
 INIT_Y = np.random.default_rng(4).normal(size=(N, 2))
+PLAIN, FUSED = "entropic_gromov_barycenters", "entropic_fused_gromov_barycenters"
+CRITERIA = ["barycenter", "loss"]
 LOSSES = ["square_loss", "kl_loss"]
+GIVEN = {"N": N, "Cs": CS, "ps": PS, "p": P, "lambdas": LAMBDAS}
 
 
 @pytest.fixture
@@ -26,55 +32,52 @@ def tight(monkeypatch):
     monkeypatch.setattr(barycenters, "PLAN_TOL", 1e-8)
 
 
-def pots(name):
-    return getattr(pytest.importorskip("ot").gromov, name)
-
-
-def structure(plans, loss_fun, p=P, lambdas=LAMBDAS):
+def structure(plans, loss_fun):
     """Proposition 3 of Peyré, Cuturi and Solomon (ICML 2016)."""
     mean = 0
-    for weight, T, C in zip(lambdas, plans, CS, strict=True):
+    for weight, T, C in zip(LAMBDAS, plans, CS, strict=True):
         mean = mean + weight * T @ (C if loss_fun == "square_loss" else np.log(C)) @ T.T
-    mean = mean / (p[:, None] * p[None, :])
+    mean = mean / (P[:, None] * P[None, :])
     return mean if loss_fun == "square_loss" else np.exp(mean)
 
 
-def features(plans, p=P, lambdas=LAMBDAS):
-    means = (w * T @ Y for w, T, Y in zip(lambdas, plans, YS, strict=True))
-    return sum(means) / p[:, None]
+def features(plans):
+    means = (w * T @ Y for w, T, Y in zip(LAMBDAS, plans, YS, strict=True))
+    return sum(means) / P[:, None]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("warmstartT", [False, True])
-@pytest.mark.parametrize("stop_criterion", ["barycenter", "loss"])
-@pytest.mark.parametrize("loss_fun", LOSSES)
-def test_agrees_with_pot(loss_fun, stop_criterion, warmstartT, tight):
-    options = {
-        "epsilon": 0.05,
-        "max_iter": 20,
-        "stop_criterion": stop_criterion,
-        "warmstartT": warmstartT,
-        "random_state": 3,
-        "log": True,
-    }
-    arguments = N, CS, PS, P, LAMBDAS, loss_fun
-    theirs, their_log = pots("entropic_gromov_barycenters")(*arguments, **options)
-    ours, our_log = gwfast.pot.entropic_gromov_barycenters(*arguments, **options)
-    np.testing.assert_allclose(ours, theirs, atol=2e-4)
-    assert their_log.keys() == our_log.keys()
-    steps = min(len(our_log["err"]), len(their_log["err"]))
+def same(found, expected, **tolerance):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, **tolerance)
+
+
+@pairwise(
+    name=mostly_slow([PLAIN, "gromov_barycenters"], fast={"gromov_barycenters"}),
+    loss_fun=LOSSES,
+    stop_criterion=CRITERIA,
+    warmstartT=[False, True],
+)
+def test_agrees_with_pot(name, loss_fun, stop_criterion, warmstartT, tight):
+    exact = name != PLAIN
+    options = {"stop_criterion": stop_criterion, "warmstartT": warmstartT} | GIVEN
+    options |= {"max_iter": 20, "random_state": 3, "loss_fun": loss_fun, "log": True}
+    options |= {} if exact else {"epsilon": 0.05}
+    theirs, their_log = pots(name)(**options)
+    found, log = ours(name)(**options)
+    np.testing.assert_allclose(found, theirs, atol=1e-9 if exact else 2e-4)
+    assert their_log.keys() == log.keys()
+    steps = min(len(log["err"]), len(their_log["err"]))
+    assert not exact or len(log["err"]) == len(their_log["err"])
+    tolerance = {"atol": 1e-9} if exact else {"rtol": 1e-3, "atol": 2e-4}
     np.testing.assert_allclose(
-        our_log["err"][:steps], their_log["err"][:steps], rtol=1e-3, atol=2e-4
+        log["err"][:steps], their_log["err"][:steps], **tolerance
     )
-    for T, other in zip(our_log["T"], their_log["T"], strict=True):
-        np.testing.assert_allclose(T, other, atol=1e-4)
-    np.testing.assert_array_equal(our_log["p"], P)
+    same(log["T"], their_log["T"], atol=1e-9 if exact else 1e-4)
+    np.testing.assert_array_equal(log["p"], P)
     # What was returned is the best structure for the plans.
-    np.testing.assert_allclose(ours, structure(our_log["T"], loss_fun), rtol=1e-9)
+    np.testing.assert_allclose(found, structure(log["T"], loss_fun), rtol=1e-9)
     options["log"] = False
-    np.testing.assert_array_equal(
-        gwfast.pot.entropic_gromov_barycenters(*arguments, **options), ours
-    )
+    np.testing.assert_array_equal(ours(name)(**options), found)
 
 
 @pytest.mark.parametrize("warmstartT", [False, True])
@@ -82,38 +85,39 @@ def test_agrees_with_pot(loss_fun, stop_criterion, warmstartT, tight):
 def test_fused_agrees_with_pot_but_for_the_features_it_returns(
     loss_fun, warmstartT, tight
 ):
-    ot = pytest.importorskip("ot")
-    options = {
-        "epsilon": 0.5,
-        "max_iter": 12,
-        "tol": 0.0,
-        "warn": False,
-        "stop_criterion": "loss",
-        "warmstartT": warmstartT,
-        "init_C": INIT_C,
-        "init_Y": INIT_Y,
-        "log": True,
-    }
-    arguments = N, YS, CS, PS, P, LAMBDAS, loss_fun
-    Y, C, log = gwfast.pot.entropic_fused_gromov_barycenters(*arguments, **options)
-    their_Y, their_C, their_log = pots("entropic_fused_gromov_barycenters")(
-        *arguments, **options
-    )
+    options = {"epsilon": 0.5, "max_iter": 12, "tol": 0.0, "warn": False} | GIVEN
+    options |= {"stop_criterion": "loss", "warmstartT": warmstartT, "log": True}
+    options |= {"init_C": INIT_C, "init_Y": INIT_Y, "Ys": YS, "loss_fun": loss_fun}
+    Y, C, log = ours(FUSED)(**options)
+    their_Y, their_C, their_log = pots(FUSED)(**options)
     np.testing.assert_allclose(C, their_C, atol=2e-4)
     assert their_log.keys() == log.keys()
     assert log["loss"][-1] == pytest.approx(their_log["loss"][-1], rel=1e-3)
-    for ours, theirs in zip(log["Ms"], their_log["Ms"], strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-2, atol=2e-3)
+    same(log["Ms"], their_log["Ms"], rtol=1e-2, atol=2e-3)
     # POT's Ms are of the features that it should have returned.
     np.testing.assert_array_equal(their_Y, INIT_Y)
     np.testing.assert_allclose(Y, features(log["T"]), rtol=1e-9)
-    for M, Y_s in zip(log["Ms"], YS, strict=True):
-        np.testing.assert_allclose(M, ot.dist(Y, Y_s), atol=1e-12)
+    same(log["Ms"], [cdist(Y, Y_s, "sqeuclidean") for Y_s in YS], atol=1e-12)
+
+
+@pytest.mark.parametrize("stop_criterion", CRITERIA)
+@pytest.mark.parametrize("loss_fun", LOSSES)
+def test_fused_without_entropy_agrees_with_pot(loss_fun, stop_criterion):
+    options = {"stop_criterion": stop_criterion, "max_iter": 4, "tol": 0.0} | GIVEN
+    options |= {"init_C": INIT_C, "init_X": INIT_Y, "Ys": YS, "loss_fun": loss_fun}
+    options |= {"alpha": 0.7, "log": True}
+    X, C, log = pot.fgw_barycenters(**options)
+    *theirs, their_log = pots("fgw_barycenters")(**options)
+    same((X, C), theirs, atol=1e-9)
+    assert their_log.keys() == log.keys()
+    same(log["Ms"], their_log["Ms"], atol=1e-8)
+    options["log"] = False
+    np.testing.assert_array_equal(pot.fgw_barycenters(**options)[0], X)
 
 
 def test_fused_goes_on_until_both_stand_still():
-    Y, C, log = gwfast.pot.entropic_fused_gromov_barycenters(
-        N, YS, CS, PS, P, LAMBDAS, epsilon=0.3, tol=1e-3, random_state=0, log=True
+    Y, C, log = ours(FUSED)(
+        **GIVEN, Ys=YS, epsilon=0.3, tol=1e-3, random_state=0, log=True
     )
     errors = np.array([log["err_feature"], log["err_structure"]])
     assert errors.shape[1] > 2
@@ -129,96 +133,62 @@ def test_fused_goes_on_until_both_stand_still():
     assert log["err_feature"][0] == pytest.approx(np.linalg.norm(first))
 
 
+@pytest.mark.parametrize("name", [FUSED, "fgw_barycenters"])
 @pytest.mark.parametrize("fixed", ["structure", "features", "both"])
-def test_fixed_parts_stay(fixed):
-    options = {
-        "fixed_structure": fixed != "features",
-        "fixed_features": fixed != "structure",
-    }
-    Y, C, log = gwfast.pot.entropic_fused_gromov_barycenters(
-        *(N, YS, CS, PS, P, LAMBDAS),
-        epsilon=0.3,
-        tol=1e-3,
-        init_C=INIT_C,
-        init_Y=INIT_Y,
-        log=True,
-        **options,
+def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
+    options = {"init_C": INIT_C, "tol": 1e-3, "log": True, "Ys": YS} | GIVEN
+    options |= (
+        {"init_Y": INIT_Y, "epsilon": 0.3} if name == FUSED else {"init_X": INIT_Y}
     )
-    # POT stops after one step, as nothing moved in what is fixed.
+    for part in ("structure", "features"):
+        options[f"fixed_{part}"] = fixed in (part, "both")
+    Y, C, log = ours(name)(**options)
+    # POT with entropy stops after one step, as nothing moved in what is fixed.
     if fixed == "both":
         assert log["err_feature"] == log["err_structure"] == [0.0]
     else:
-        assert len(log["err_feature"]) > 1
-    if fixed != "features":
-        np.testing.assert_array_equal(C, INIT_C)
-    else:
-        np.testing.assert_allclose(C, structure(log["T"], "square_loss"))
-    if fixed != "structure":
-        np.testing.assert_array_equal(Y, INIT_Y)
-    else:
-        np.testing.assert_allclose(Y, features(log["T"]))
+        moved = log["err_feature" if fixed == "structure" else "err_structure"]
+        assert len(moved) > 1
+        assert moved[-1] <= 1e-3
+    expected_C = structure(log["T"], "square_loss") if fixed == "features" else INIT_C
+    expected_Y = features(log["T"]) if fixed == "structure" else INIT_Y
+    same((C, Y), (expected_C, expected_Y), rtol=1e-7)
 
 
 @pytest.mark.parametrize("seed", [5, np.random.RandomState(5), None])
 def test_random_starts_are_pots(seed, monkeypatch):
-    from scipy.spatial.distance import cdist
-
     if seed is None:
         monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(5))
-    solve, seen = _problem.solve, []
-
-    def spy(*arrays, **options):
-        seen.append(arrays[0])
-        return solve(*arrays, **options)
-
-    monkeypatch.setattr(_problem, "solve", spy)
+    spy = Spy(monkeypatch)
     points = np.random.RandomState(5).randn(N, 2)
     expected = cdist(points, points, "sqeuclidean")
-    options = {"epsilon": 5.0, "max_iter": 1, "warn": False}
+    options = {"epsilon": 5.0, "max_iter": 1, "warn": False, "random_state": seed}
     if isinstance(seed, np.random.RandomState):
-        gwfast.pot.entropic_fused_gromov_barycenters(
-            N, YS, CS, random_state=seed, **options
-        )
+        ours(FUSED)(N, YS, CS, **options)
     else:
-        gwfast.pot.entropic_gromov_barycenters(N, CS, random_state=seed, **options)
+        ours(PLAIN)(N, CS, **options)
         expected /= expected.max()
-    np.testing.assert_allclose(seen[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(spy.calls[0][0].C1, expected, rtol=1e-12)
 
 
 def test_options_reach_the_solver(monkeypatch):
-    solve, seen = _problem.solve, []
-
-    def spy(*arrays, **options):
-        seen.append(options)
-        return solve(*arrays, **options)
-
-    monkeypatch.setattr(_problem, "solve", spy)
-    gwfast.pot.entropic_gromov_barycenters(
-        *(N, CS),
-        epsilon=0.5,
-        symmetric=False,
-        max_iter=2,
-        solver="PPA",
-        warmstartT=True,
-        warmstart=True,
-        numItermax=10,
-        stopThr=1e-4,
-        warn=False,
-    )
-    assert len(seen) == 2 * len(CS)
-    for options in seen:
-        assert options["method"] == "ppa"
-        assert (options["max_inner"], options["inner_tol"]) == (10, 1e-4)
-        assert options["symmetric"] is False
-        assert (options["epsilon"], options["tol"]) == (0.5, 1e-4)
+    spy = Spy(monkeypatch)
+    options = {"symmetric": False, "solver": "PPA", "warmstartT": True, "max_iter": 2}
+    options |= {"warmstart": True, "numItermax": 10, "stopThr": 1e-4, "warn": False}
+    ours(PLAIN)(N, CS, epsilon=0.5, **options)
+    for problem, method, epsilon, limits in spy.calls:
+        assert (method, epsilon, limits.max_inner) == ("ppa", 0.5, 10)
+        assert limits.tol == pytest.approx(1e-4)
+        assert limits.marginal_tol > 1e-4
+        assert problem.symmetric is False
     # The second time from the plans of the first.
-    assert [options["start"] is None for options in seen] == [True] * 3 + [False] * 3
+    started = [problem.G0 is not None for problem, *_ in spy.calls]
+    assert started == [False] * 3 + [True] * 3
 
 
 def test_table(capsys):
-    gwfast.pot.entropic_gromov_barycenters(
-        N, CS[:1], epsilon=0.3, max_iter=3, tol=0.0, random_state=0, verbose=True
-    )
+    options = {"max_iter": 3, "tol": 0.0, "random_state": 0, "verbose": True}
+    ours(PLAIN)(N, CS[:1], epsilon=0.3, **options)
     lines = capsys.readouterr().out.splitlines()
     # One row an update, after the tables of the plans.
     for row in range(3):
@@ -226,62 +196,80 @@ def test_table(capsys):
     assert lines[0] == "It.  |Err         "
 
 
-@pytest.mark.slow
-def test_a_barycenter_of_one_space_is_that_space():
-    """Permuted, where there is next to no entropy and room for every point."""
+# Permuted, where there is next to no entropy and room for every point.
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        pytest.param(PLAIN, {"epsilon": 2e-4, "warn": False}, marks=pytest.mark.slow),
+        ("gromov_barycenters", {}),
+    ],
+)
+def test_a_barycenter_of_one_space_is_that_space(name, options):
     C = CS[1]
     order = np.random.default_rng(0).permutation(len(C))
-    found, log = gwfast.pot.entropic_gromov_barycenters(
-        len(C), [C], epsilon=2e-4, init_C=C[np.ix_(order, order)], max_iter=30,
-        log=True, warn=False,
-    )  # fmt: skip
-    inverse = np.argsort(order)
-    np.testing.assert_allclose(found[np.ix_(inverse, inverse)], C, atol=0.02)
-    np.testing.assert_array_equal(log["T"][0].argmax(axis=1), order)
+    found, log = ours(name)(
+        7, [C], init_C=C[np.ix_(order, order)], max_iter=30, log=True, **options
+    )
+    matched = log["T"][0].argmax(axis=1)
+    tolerance = {"atol": 0.02 if name == PLAIN else 1e-12}
+    np.testing.assert_allclose(found, C[np.ix_(matched, matched)], **tolerance)
+    if name == PLAIN:
+        np.testing.assert_array_equal(matched, order)
+    else:
+        assert log["err"][-1] <= 1e-9
 
 
-def test_errors():
-    plain = gwfast.pot.entropic_gromov_barycenters
-    fused = gwfast.pot.entropic_fused_gromov_barycenters
-    with pytest.raises(ValueError, match="loss_fun='weird'"):
-        plain(N, CS, loss_fun="weird")
-    with pytest.raises(ValueError, match="stop_criterion='never'"):
-        plain(N, CS, stop_criterion="never")
-    with pytest.raises(ValueError, match=r"Cs\[0\] must be an array, got a list"):
-        plain(N, [CS[0].tolist()])
-    with pytest.raises(ValueError, match=r"ps\[1\] must be an array, got a list"):
-        fused(N, YS, CS, [PS[0], PS[1].tolist(), PS[2]])
-    with pytest.raises(ValueError, match=r"Cs\[1\] must be square"):
-        plain(N, [CS[0], CS[1][1:]])
-    with pytest.raises(ValueError, match=r"ps must have as many arrays as Cs, 3"):
-        plain(N, CS, PS[:2])
-    with pytest.raises(ValueError, match=r"ps\[2\] must have shape \(8,\)"):
-        plain(N, CS, [*PS[:2], PS[1]])
-    with pytest.raises(ValueError, match=r"Ys\[1\] must have shape \(7, 2\)"):
-        fused(N, [YS[0], YS[0], YS[2]], CS)
-    with pytest.raises(ValueError, match=r"init_C must have shape \(5, 5\)"):
-        plain(N, CS, init_C=CS[0])
-    with pytest.raises(ValueError, match=r"init_Y must have shape \(5, 2\)"):
-        fused(N, YS, CS, init_Y=YS[0])
-    with pytest.raises(ValueError, match=r"lambdas must have shape \(3,\)"):
-        plain(N, CS, lambdas=[1.0])
-    with pytest.raises(ValueError, match="p must be positive"):
-        plain(2, CS, p=np.array([0.0, 1.0]))
-    with pytest.raises(ValueError, match="N must be at least 1"):
-        plain(0, CS)
-    with pytest.raises(ValueError, match="Cs must not be empty"):
-        plain(N, [])
-    with pytest.raises(ValueError, match="solver='EMD'"):
-        plain(N, CS, solver="EMD")
-    with pytest.raises(TypeError, match="init_Cb"):
-        plain(N, CS, init_Cb=INIT_C)
-    for fixed, missing in (("structure", "init_C"), ("features", "init_Y")):
-        options = {f"fixed_{fixed}": True}
-        with pytest.raises(ValueError, match=f"{missing} must be given"):
-            fused(N, YS, CS, **options)
+BAD = [
+    ({"loss_fun": "weird"}, "loss_fun='weird'"),
+    ({"stop_criterion": "never"}, "stop_criterion='never'"),
+    ({"Cs": [CS[0].tolist(), *CS[1:]]}, r"Cs\[0\] must be an array, got a list"),
+    ({"Cs": [CS[0], CS[1][1:], CS[2]]}, r"Cs\[1\] must be square"),
+    ({"Cs": []}, "Cs must not be empty"),
+    ({"ps": PS[:2]}, r"ps must have as many arrays as Cs, 3"),
+    ({"ps": [*PS[:2], PS[1]]}, r"ps\[2\] must have shape \(8,\)"),
+    ({"ps": [PS[0], [0.5], PS[2]]}, r"ps\[1\] must be an array, got a list"),
+    ({"init_C": CS[0]}, r"init_C must have shape \(5, 5\)"),
+    ({"lambdas": [1.0]}, r"lambdas must have shape \(3,\)"),
+    ({"p": np.array([0.0, 1.0]), "N": 2}, "p must be positive"),
+    ({"N": 0}, "N must be at least 1"),
+]
+BAD_FUSED = [
+    ({"Ys": [YS[0], YS[0], YS[2]]}, r"Ys\[1\] must have shape \(7, 2\)"),
+    ({"fixed_structure": True}, "init_C must be given"),
+]
+
+
+@pytest.mark.parametrize("name", [PLAIN, FUSED, *EXACT_BARYCENTERS])
+def test_errors(name):
+    options, cases = {"N": N, "Cs": CS}, list(BAD)
+    if "f" in name.partition("gromov")[0]:
+        options["Ys"] = YS
+        init = "init_X" if name == "fgw_barycenters" else "init_Y"
+        cases += [*BAD_FUSED, ({init: YS[0]}, rf"{init} must have shape \(5, 2\)")]
+        cases += [({"fixed_features": True}, f"{init} must be given")]
+    if name in EXACT_BARYCENTERS:
+        other = PLAIN if name == "gromov_barycenters" else FUSED
+        with pytest.raises(TypeError, match=rf"epsilon.* use {other}\(\)"):
+            ours(name)(**options, epsilon=0.1)
+    else:
+        cases += [({"solver": "EMD"}, "solver='EMD'")]
+    for bad, message in cases:
+        with pytest.raises(ValueError, match=message):
+            ours(name)(**options | bad)
 
 
 def test_errors_are_pots():
     ot = pytest.importorskip("ot")
     with pytest.raises(ot.utils.UndefinedParameter, match="init_C"):
-        gwfast.pot.entropic_fused_gromov_barycenters(N, YS, CS, fixed_structure=True)
+        ours(FUSED)(N, YS, CS, fixed_structure=True)
+
+
+def test_semirelaxed_barycenters_of_pot_run_on_ours():
+    """There is no twin of them; under `patch` their plans are ours."""
+    options = {"max_iter": 5, "random_state": 0, "init_C": INIT_C}
+    function = pots("semirelaxed_gromov_barycenters")
+    with np.errstate(divide="ignore"):  # by masses that are zero
+        theirs = function(N, CS, PS, **options)
+        with pot.patched():
+            found = function(N, CS, PS, **options)
+    np.testing.assert_allclose(found, theirs, atol=1e-7)

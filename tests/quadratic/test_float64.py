@@ -10,6 +10,7 @@ from helpers.problems import cloud, distances, gw_objective, masses, random_cost
 
 import gwfast
 from gwfast import PointCloud
+from gwfast.pot._problem import Problem
 from gwfast.pot._solve import rounded
 from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
@@ -264,15 +265,21 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
     mass = 0.5 if marginals == "partial" else None
 
     def solved(total):
-        weights = total * p, None if marginals == "semirelaxed" else total * q
-        kind = dict(marginals=marginals, method=method, mass=mass and total * mass)
-        if fused:  # the linear term is of first degree
-            kind |= dict(linear_cost=total * between, alpha=0.6)
-        limits, told = dict(max_iter=40, max_inner=20_000, tol=1e-9 * total), []
-        kind |= dict(epsilon=0.4 * total, report=told.append)
-        made = solve_for_pot(cost_x, cost_y, *weights, **kind, **limits)
-        assert told == made.errors
-        return made
+        given = dict(
+            C1=cost_x,
+            C2=cost_y,
+            p=total * p,
+            q=total * q,
+            epsilon=0.4 * total,
+            m=mass and total * mass,
+            # The linear term is of first degree.
+            M=total * between if fused else None,
+            alpha=0.6,
+            max_iter=40,
+            numItermax=20_000,
+            tol=1e-9 * total,
+        )
+        return solve_for_pot(Problem(given, marginals=marginals), method)
 
     one, other = solved(1.0), solved(total)
     np.testing.assert_allclose(other.plan, total * one.plan, atol=1e-8 * total)
@@ -292,10 +299,17 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
 def test_a_start_of_other_mass_is_scaled():
     cost_x, cost_y, p, q = problem(12, 9)
     start = 4 * twins.balanced(np.random.default_rng(19).random((12, 9)), p, q)
-    solved = solve_for_pot(
-        cost_x, cost_y, 4 * p, 4 * q, epsilon=0.8, start=start, max_iter=1,
-        inner_tol=1e-12,
-    )  # fmt: skip
+    given = dict(C1=cost_x, C2=cost_y, p=4 * p, q=4 * q, G0=start, epsilon=0.8)
+    solved = solve_for_pot(Problem(given | dict(max_iter=1, tol=1e-9, stopThr=1e-12)))
     expected = twins.step(start / 4, cost_x, cost_y, p, q, epsilon=0.1)
     assert np.abs(solved.plan / 4 - expected).sum() < 1e-8
     assert solved.errors[0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
+
+
+def test_every_tenth_error_is_printed(capsys):
+    cost_x, cost_y, p, q = problem(12, 9)
+    given = dict(C1=cost_x, C2=cost_y, p=p, q=q, epsilon=0.4, verbose=True)
+    solved = solve_for_pot(Problem(given | dict(max_iter=1000, tol=1e-9)))
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(solved.errors)][::10]
+    assert solved.errors[-1] <= 1e-9
