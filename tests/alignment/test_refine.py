@@ -152,7 +152,7 @@ def test_inverted_softmax_does_not_overflow():
 
 @pytest.fixture(scope="module")
 def noisy():
-    x, y, where = rotated_pair(600, 12, 23, noise=0.25)
+    x, y, where = rotated_pair(250, 12, 23, noise=0.25)
     return gwfast.align(x, y, n_words=100, normalize=("unit",)), where
 
 

@@ -332,7 +332,7 @@ def test_real_words(shared_data):
         for name in ("es", "en")
     )
     result = _align(source, target)
-    for fold in ("", ".5000-6500"):
+    for fold in (".0-5000", ".5000-6500"):
         path = shared_data / "muse" / f"es-en{fold}.txt"
         lines = path.read_text(encoding="utf-8").splitlines()
         dictionary = read_dictionary(path, format="muse")
