@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
 
 from gwfast.words import EmbeddingsFileError, read_embeddings
@@ -65,26 +66,30 @@ def test_taken_instead_of_the_file(tmp_path, parsed, name):
     check(read_embeddings(tmp_path / f"{name}.npz"), words, vectors)
 
 
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("errors", ["replace", "skip"])
-@pytest.mark.parametrize("made_with", [None, 1, 3, 5, 7, 8, 9, 50])
-@pytest.mark.parametrize("max_words", [None, 1, 2, 3, 4, 5, 6, 7, 8, 9, 50])
+@pairwise(
+    lower=[False, True],
+    errors=["replace", "skip"],
+    made_with=[None, 1, 3, 5, 7, 8, 9, 50],
+)
 def test_like_the_file_for_any_number_of_words(
-    tmp_path, parsed, lower, errors, made_with, max_words
+    tmp_path, parsed, lower, errors, made_with
 ):
     path = with_broken_words(tmp_path / "v.vec")
+    cached = tmp_path / "v.vec.npz"
     options = {"lower": lower, "errors": errors}
     made = read_embeddings(path, max_words=made_with, cache=True, **options)
     same(made, read_embeddings(path, max_words=made_with, **options))
-    expected = read_embeddings(path, max_words=max_words, **options)
-    parsed.clear()
-    found = read_embeddings(path, max_words=max_words, cache=True, **options)
-    same(found, expected)
     whole = made_with is None or len(made) < made_with
-    assert bool(parsed) == (not whole and (max_words is None or max_words > made_with))
-    parsed.clear()
-    same(read_embeddings(path, max_words=max_words, cache=True, **options), expected)
-    assert not parsed
+    content = cached.read_bytes()
+    for max_words in (None, *range(1, 10), 50):
+        write(cached, content)
+        expected = read_embeddings(path, max_words=max_words, **options)
+        goes_far_enough = whole or (max_words is not None and max_words <= made_with)
+        for is_parsed in (not goes_far_enough, False):
+            parsed.clear()
+            found = read_embeddings(path, max_words=max_words, cache=True, **options)
+            same(found, expected)
+            assert bool(parsed) == is_parsed
 
 
 def test_other_options_are_another_reading(tmp_path, parsed):
