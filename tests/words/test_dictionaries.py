@@ -19,24 +19,12 @@ from gwfast.words import (
     write_dictionary,
 )
 
+PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
+
 
 def write(path, content):
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "casa house\ncasa home\nperro dog\n",
-        "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog",
-        "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n",
-    ],
-)
-def test_layouts(tmp_path, content):
-    pairs = read_dictionary(write(tmp_path / "d.txt", content))
-    assert pairs == {"casa": {"house", "home"}, "perro": {"dog"}}
-    assert list(pairs) == ["casa", "perro"]
 
 
 def test_spaces_inside_entries(tmp_path):
@@ -47,32 +35,11 @@ def test_spaces_inside_entries(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, line, message",
-    [
-        ("", None, "got an empty file"),
-        ("\n \n", None, "got an empty file"),
-        ("a b\nc\n", 2, "expected 'source target', got 'c'"),
-        ("a b\n\nc d e\n", 3, "expected 'source target', got 'c d e'"),
-        ("a\tb\tc\n", 1, "expected 'source target'"),
-        ("a\t\n", 1, "expected 'source target'"),
-        (b"a b\nc \xff\n", 2, "expected UTF-8, got byte 0xff"),
-    ],
-)
-def test_malformed_dictionary(tmp_path, content, line, message):
-    path = write(tmp_path / "d.txt", content)
-    with pytest.raises(DictionaryFileError) as caught:
-        read_dictionary(path)
-    where = f"{path}: " if line is None else f"{path}:{line}: "
-    assert str(caught.value).startswith(where)
-    assert message in str(caught.value)
-
-
-PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
-
-
-@pytest.mark.parametrize(
     "format, content",
     [
+        ("auto", "casa house\ncasa home\nperro dog\n"),
+        ("auto", "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog"),
+        ("auto", "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n"),
         ("muse", "casa house\ncasa home\nperro\tdog\ncasa house\n"),
         ("dinu", "casa house\r\n\r\ncasa home\r\nperro dog"),
         ("xling", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n"),
@@ -81,8 +48,8 @@ PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
     ],
 )
 def test_formats(tmp_path, format, content):
-    path = write(tmp_path / "d", content)
-    assert read_dictionary(path, format=format) == PAIRS
+    pairs = read_dictionary(write(tmp_path / "d", content), format=format)
+    assert pairs == PAIRS and list(pairs) == ["casa", "perro"]
 
 
 def test_formats_differ(tmp_path):
@@ -128,6 +95,12 @@ def test_lower_case(tmp_path):
 @pytest.mark.parametrize(
     "format, content, message",
     [
+        ("auto", "", ": expected words, got an empty file"),
+        ("auto", "\n \n", ": expected words, got an empty file"),
+        ("auto", "a b\n\nc d e\n", ":3: expected 'source target', got 'c d e'"),
+        ("auto", "a\tb\tc\n", ":1: expected 'source target'"),
+        ("auto", "a\t\n", ":1: expected 'source target'"),
+        ("auto", b"a b\nc \xff\n", ":2: expected UTF-8, got byte 0xff"),
         ("muse", "a b\nc\n", ":2: expected 'source target', got 'c'"),
         ("dinu", "a b c\n", ":1: expected 'source target', got 'a b c'"),
         ("xling", "a\tb\nc d\n", ":2: expected 'source<tab>target', got 'c d'"),
@@ -136,18 +109,19 @@ def test_lower_case(tmp_path):
         ("zhang", "a\n\nb\n", ": expected pairs of words, got none"),
     ],
 )
-def test_malformed_by_format(tmp_path, format, content, message):
+def test_malformed_lists(tmp_path, format, content, message):
     path = write(tmp_path / "d", content)
     with pytest.raises(DictionaryFileError) as caught:
         read_dictionary(path, format=format)
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-def test_unknown_format(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"format must be one of \['auto', .*got 'csv'"
-    ):
+def test_no_such_format_or_file(tmp_path):
+    with pytest.raises(ValueError, match=r"format must be one of \['auto', .*got 'cs"):
         read_dictionary(tmp_path / "none", format="csv")
+    for reader in (read_dictionary, read_counts):
+        with pytest.raises(FileNotFoundError, match="none"):
+            reader(tmp_path / "none")
 
 
 def test_compressed(tmp_path):
@@ -218,12 +192,6 @@ def test_nothing_unreadable_is_written(tmp_path, dictionary, error, message):
     assert path.read_text() == "former\tcontent\n"
 
 
-def test_missing_file(tmp_path):
-    for reader in (read_dictionary, read_counts):
-        with pytest.raises(FileNotFoundError, match="none"):
-            reader(tmp_path / "none")
-
-
 def test_invert_and_merge():
     forward = {"a": {"x", "y"}, "b": {"x"}}
     backward = {"y": {"a", "c"}}
@@ -248,11 +216,8 @@ def test_malformed_counts(tmp_path, line):
     with pytest.raises(EmbeddingsFileError, match="expected 'word count'") as caught:
         read_counts(path)
     assert str(caught.value).startswith(f"{path}:2:")
-
-
-def test_empty_counts(tmp_path):
     with pytest.raises(EmbeddingsFileError, match="empty file"):
-        read_counts(write(tmp_path / "f", ""))
+        read_counts(write(path, ""))
 
 
 def test_sample():
