@@ -322,7 +322,14 @@ def _write(found, adata_x, adata_y, labels, given, key, how):
     """Into the AnnData objects among the two; `how` it came about."""
     if is_anndata(adata_x):
         adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
-        adata_x.uns[key] = _facts(found) | how
+        adata_x.uns[key] = how | {
+            "n_neighbors": found.n_neighbors,
+            "gw_cost": float(found.gw.gw_cost),
+            "epsilon": float(found.gw.epsilon),
+            "status": str(found.gw.status),
+            "marginals": found.gw.marginals,
+            "version": __version__,
+        }
         if given is not None:
             transferred = found.transfer_labels(given)
             made = _as_column(transferred.labels, adata_y.obs[labels])
@@ -330,18 +337,6 @@ def _write(found, adata_x, adata_y, labels, given, key, how):
             adata_x.obs[f"{key}_{labels}_share"] = transferred.shares
     if is_anndata(adata_y):
         adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)
-
-
-def _facts(found):
-    gw = found.gw
-    return {
-        "n_neighbors": found.n_neighbors,
-        "gw_cost": float(gw.gw_cost),
-        "epsilon": float(gw.epsilon),
-        "status": str(gw.status),
-        "marginals": gw.marginals,
-        "version": __version__,
-    }
 
 
 def _as_column(labels, column):

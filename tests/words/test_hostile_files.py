@@ -269,7 +269,7 @@ def test_no_memory_names_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr("gwfast.words.files.reading.read_text", none)
     with pytest.raises(MemoryError, match=re.escape(f"{path}: cannot be read")):
         read_embeddings(path)
-    monkeypatch.setattr("gwfast.words.dictionaries.lines_of", none)
+    monkeypatch.setattr("gwfast.words.files.source.Source.lines", none)
     with pytest.raises(MemoryError, match=re.escape(f"{path}: cannot be read")):
         read_dictionary(path)
 

@@ -12,14 +12,10 @@ from .arrays import readable
 from .pickles import Array, Inert, load
 from .source import Source
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+# How pickles begin; no text does.
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The last two are older versions'.
 _WORDS = ("index_to_key", "index2word", "index2entity")
-
-
-def is_saved(head):
-    """Whether a file that begins so is a pickle; no text begins with that byte."""
-    return _PICKLE.match(head) is not None
 
 
 def read_saved(source, options):

@@ -82,19 +82,10 @@ _FUNCTIONS = {
 
 
 def load(data, budget):
-    """The object that a pickle describes: made of dicts, lists (also for sets), tuples,
-    texts, bytes, numbers, `Array` and `Inert`.
-
-    Parameters
-    ----------
-    data : bytes or mmap
-    budget : int
-        Bytes that texts may be turned into, all together.
-
-    Raises
-    ------
-    Exception
-        Of any kind, where the pickle is damaged.
+    """The object that a pickle, as bytes or a mapped file, describes: made of dicts,
+    lists (also for sets), tuples, texts, bytes, numbers, `Array` and `Inert`. Texts may
+    be turned into as many bytes as `budget`, all together. Where the pickle is damaged
+    there are exceptions of any kind.
     """
     machine = _Machine(budget)
     stream = io.BytesIO(data) if isinstance(data, bytes) else data

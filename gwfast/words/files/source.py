@@ -104,6 +104,25 @@ class Source:
                 # Who reads on gets there again.
         return b"".join(pieces)
 
+    def lines(self, kind=EmbeddingsFileError):
+        """Numbers and bytes of the lines, without a byte order mark and line ends; an
+        error of a `kind` names the line where there is damage, or too much."""
+        number = 1
+        try:
+            with self.open() as stream:
+                while line := stream.readline(LINE_BYTES + 1):
+                    if len(line) > LINE_BYTES:
+                        raise long_line()
+                    if number > self.budget // LEAST_ROW_BYTES + 1:
+                        raise refuse_more(self.budget)
+                    line = line.rstrip(b"\r\n")
+                    yield number, line.removeprefix(BYTE_ORDER_MARK * (number == 1))
+                    number += 1
+        except self.damaged as error:
+            raise self.damage(number, error, kind) from error
+        except ValueError as error:
+            raise kind(self.path, number, str(error)) from None
+
 
 class _Limited(io.RawIOBase):
     """The bytes of a stream, as far as a budget goes."""
@@ -125,19 +144,6 @@ class _Limited(io.RawIOBase):
     def close(self):
         self.stream.close()
         super().close()
-
-
-def lines_of(stream, budget):
-    """Lines of bytes, as iteration gives them; a ValueError for one that is too long to
-    be any, and for more lines than the budget allows."""
-    for _ in range(budget // LEAST_ROW_BYTES + 1):
-        line = stream.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES:
-            raise long_line()
-        if not line:
-            return
-        yield line
-    raise refuse_more(budget)
 
 
 def long_line():
