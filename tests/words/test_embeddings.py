@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
+from helpers.vector_files import (
+    WORDS,
+    binary_of,
+    check,
+    points,
+    text_of,
+    write,
+    write_as,
+)
 
 from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings
 
@@ -74,33 +82,14 @@ def test_beginnings_and_ends_of_text(tmp_path, content):
     check(read_embeddings(path), "ab", [[1, 2], [3, 4]])
 
 
-def write_all_formats(folder, words, vectors):
-    np.savez(folder / "v.npz", words=np.array(words), vectors=vectors)
-    np.save(folder / "v.npy", vectors)
-    write(folder / "v.words", "\n".join(words).encode())
-    write(folder / "v.vec", text_of(words, vectors))
-    write(folder / "v.bin", binary_of(words, vectors))
-
-
 @pytest.mark.parametrize("name", ["v.npz", "v.npy", "v.vec", "v.bin"])
 def test_first_of_duplicates_is_kept(tmp_path, name):
     vectors = points(6, 3)
-    write_all_formats(tmp_path, ["a", "b", "a", "c", "b", "a"], vectors)
-    embeddings = read_embeddings(tmp_path / name)
-    check(embeddings, ["a", "b", "c"], vectors[[0, 1, 3]])
-    assert embeddings.n_duplicates == 3
-    embeddings = read_embeddings(tmp_path / name, max_words=2)
-    check(embeddings, ["a", "b"], vectors[:2])
-    assert embeddings.n_duplicates == 0
-
-
-@pytest.mark.parametrize("name", ["v.npz", "v.npy", "v.vec", "v.bin"])
-def test_max_words(tmp_path, name):
-    vectors = points(5, 3)
-    write_all_formats(tmp_path, list("abcde"), vectors)
-    for max_words in (1, 4, 5, 99):
-        embeddings = read_embeddings(tmp_path / name, max_words=max_words)
-        check(embeddings, "abcde"[:max_words], vectors[:max_words])
+    path = write_as(tmp_path / name, "abacba", vectors)
+    for max_words, n_duplicates in ((None, 3), (1, 0), (2, 0), (3, 1), (4, 3), (99, 3)):
+        embeddings = read_embeddings(path, max_words=max_words)
+        check(embeddings, "abc"[:max_words], vectors[[0, 1, 3]][:max_words])
+        assert embeddings.n_duplicates == n_duplicates
 
 
 def test_max_words_leaves_the_rest_unread(tmp_path):

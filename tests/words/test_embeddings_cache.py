@@ -5,7 +5,15 @@ import os
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
+from helpers.vector_files import (
+    WORDS,
+    binary_of,
+    check,
+    points,
+    text_of,
+    write,
+    write_as,
+)
 
 from gwfast.words import EmbeddingsFileError, read_embeddings
 
@@ -36,12 +44,7 @@ def same(a, b):
 
 
 def with_broken_words(path):
-    vectors = points(len(BROKEN), 4)
-    text = text_of([f"<{i}>" for i in range(len(BROKEN))], vectors)
-    for i, word in enumerate(BROKEN):
-        word = word if isinstance(word, bytes) else word.encode()
-        text = text.replace(b"<%d>" % i, word, 1)
-    return write(path, text)
+    return write_as(path, BROKEN, points(len(BROKEN), 4))
 
 
 def test_never_written_unasked(tmp_path):
@@ -221,11 +224,7 @@ def test_a_word_that_the_cache_cannot_hold(tmp_path):
 @pytest.mark.parametrize("name", ["v.npz", "v.npy"])
 def test_files_of_numpy_need_none(tmp_path, name):
     vectors = points(2, 3)
-    if name == "v.npz":
-        np.savez(tmp_path / name, words=np.array(["a", "b"]), vectors=vectors)
-    else:
-        np.save(tmp_path / name, vectors)
-        write(tmp_path / "v.words", b"a\nb\n")
+    path = write_as(tmp_path / name, "ab", vectors)
     before = sorted(os.listdir(tmp_path))
-    check(read_embeddings(tmp_path / name, cache=True), "ab", vectors)
+    check(read_embeddings(path, cache=True), "ab", vectors)
     assert sorted(os.listdir(tmp_path)) == before

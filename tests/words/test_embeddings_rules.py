@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from helpers.vector_files import binary_of, check, points, text_of, write
+from helpers.vector_files import binary_of, check, points, text_of, write, write_as
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -181,24 +181,6 @@ def test_lower(tmp_path, name):
         check(found, words, vectors[rows])
         read = len(CASED) if max_words in (None, 50) else rows[-1] + 1
         assert found.n_duplicates == read - len(rows)
-
-
-def write_as(path, words, vectors):
-    """Words are str, or bytes as they are to be in the file."""
-    words = [word.encode() if isinstance(word, str) else word for word in words]
-    if path.suffix == ".npz":
-        np.savez(path, words=np.array(words), vectors=vectors)
-    elif path.suffix == ".npy":
-        np.save(path, vectors)
-        write(path.with_suffix(".words"), b"\n".join(words))
-    else:
-        made = binary_of if path.suffix == ".bin" else text_of
-        heads = {f"\0{i}\0": word for i, word in enumerate(words)}
-        content = made(list(heads), vectors)
-        for head, word in heads.items():
-            content = content.replace(head.encode(), word, 1)
-        write(path, content)
-    return path
 
 
 # --- Words that are not UTF-8 ---------------------------------------------------------
