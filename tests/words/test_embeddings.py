@@ -193,14 +193,18 @@ def test_malformed_word_list(tmp_path):
         read_embeddings(tmp_path / "v.npy")
 
 
-def test_bad_arguments(tmp_path):
+@pytest.mark.parametrize("options, error, message", [
+    ({"max_words": 0}, ValueError, "max_words must be at least 1, got 0"),
+    ({"max_words": 2.0}, TypeError, "max_words must be an integer, got float"),
+    ({"words": "v.vec"}, ValueError, r"words is for \.npy files only"),
+    ({"errors": "ignore"}, ValueError, "strict, replace, skip, got 'ignore'"),
+])  # fmt: skip
+def test_bad_arguments(tmp_path, options, error, message):
     path = write(tmp_path / "v.vec", b"a 1 2\n")
+    with pytest.raises(error, match=message):
+        read_embeddings(path, **options)
     with pytest.raises(FileNotFoundError, match=r"none\.vec"):
         read_embeddings(tmp_path / "none.vec")
-    with pytest.raises(ValueError, match="max_words must be at least 1, got 0"):
-        read_embeddings(path, max_words=0)
-    with pytest.raises(ValueError, match=r"words is for \.npy files only"):
-        read_embeddings(path, words=path)
 
 
 def test_with_counts():
