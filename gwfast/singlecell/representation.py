@@ -140,27 +140,17 @@ def principal_components(
         dense = made.toarray() if sparse.issparse(made) else made
         left, values, right = np.linalg.svd(dense - means, full_matrices=False)
     else:
+        table, ones, row = map(
+            linalg.aslinearoperator, (made, np.ones((n, 1)), means[None])
+        )
         left, values, right = linalg.svds(
-            _centered(made, means), k=k, v0=np.ones(min(n, d)), solver="arpack"
+            table - ones @ row, k=k, v0=np.ones(min(n, d)), solver="arpack"
         )
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
     left, values, right = left[:, :k], values[:k], right[:k]
     signs = np.sign(right[np.arange(k), np.abs(right).argmax(axis=1)])
     return left * (values * signs)
-
-
-def _centered(table, means):
-    """The table less the means of its columns, as an operator."""
-    n, d = table.shape
-    return linalg.LinearOperator(
-        (n, d),
-        matvec=lambda v: table @ v.ravel() - means @ v.ravel(),
-        rmatvec=lambda u: table.T @ u.ravel() - means * u.sum(),
-        matmat=lambda v: table @ v - means @ v,
-        rmatmat=lambda u: table.T @ u - np.outer(means, u.sum(axis=0)),
-        dtype=np.float64,
-    )
 
 
 def _dense(table, name):
