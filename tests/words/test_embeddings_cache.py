@@ -17,7 +17,13 @@ from helpers.vector_files import (
 
 from gwfast.words import EmbeddingsFileError, read_embeddings
 
+VECTORS = points(3, 3)
 BROKEN = ["A", "a", "b", b"\xff", "A", "c", b"\xfe", "b", "d", "e", "D", "f"]
+
+
+@pytest.fixture
+def abc(tmp_path):
+    return write(tmp_path / "v.vec", text_of("abc", VECTORS))
 
 
 @pytest.fixture
@@ -47,9 +53,8 @@ def with_broken_words(path):
     return write_as(path, BROKEN, points(len(BROKEN), 4))
 
 
-def test_never_written_unasked(tmp_path):
-    path = write(tmp_path / "v.vec", text_of(WORDS, points(len(WORDS), 3)))
-    read_embeddings(path)
+def test_never_written_unasked(tmp_path, abc):
+    read_embeddings(abc)
     assert os.listdir(tmp_path) == ["v.vec"]
 
 
@@ -153,22 +158,18 @@ def test_a_damaged_cache_is_replaced(tmp_path, parsed):
 
 
 @pytest.mark.parametrize("content", [b"", b"a 1 2\n", b"PK\x03\x04nothing", None])
-def test_a_file_of_another_make_is_left_alone(tmp_path, content):
-    vectors = points(3, 3)
-    path = write(tmp_path / "v.vec", text_of("abc", vectors))
+def test_a_file_of_another_make_is_left_alone(tmp_path, abc, content):
     other = tmp_path / "v.vec.npz"
     if content is None:
         np.savez(other, words=np.array(["x"]), vectors=np.ones((1, 1)))
         content = other.read_bytes()
     write(other, content)
-    check(read_embeddings(path, cache=True), "abc", vectors)
+    check(read_embeddings(abc, cache=True), "abc", VECTORS)
     assert other.read_bytes() == content
     assert sorted(os.listdir(tmp_path)) == ["v.vec", "v.vec.npz"]
 
 
-def test_a_note_of_another_make_is_no_harm(tmp_path):
-    vectors = points(3, 3)
-    path = write(tmp_path / "v.vec", text_of("abc", vectors))
+def test_a_note_of_another_make_is_no_harm(tmp_path, abc):
     for note in (np.array("[]"), np.array("{}"), np.array("{"), np.arange(3)):
         np.savez(
             tmp_path / "v.vec.npz",
@@ -178,22 +179,20 @@ def test_a_note_of_another_make_is_no_harm(tmp_path):
             duplicates=np.array([], int),
             undecodable=np.array([], int),
         )
-        check(read_embeddings(path, cache=True), "abc", vectors)
+        check(read_embeddings(abc, cache=True), "abc", VECTORS)
 
 
-def test_no_place_for_a_cache(tmp_path, monkeypatch):
-    vectors = points(3, 3)
-    path = write(tmp_path / "v.vec", text_of("abc", vectors))
+def test_no_place_for_a_cache(tmp_path, abc, monkeypatch):
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
-        check(read_embeddings(path, cache=True), "abc", vectors)
+        check(read_embeddings(abc, cache=True), "abc", VECTORS)
     assert os.listdir(tmp_path) == ["v.vec"]
     (tmp_path / "v.vec.npz").mkdir()
-    check(read_embeddings(path, cache=True), "abc", vectors)
+    check(read_embeddings(abc, cache=True), "abc", VECTORS)
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_cached(tmp_path, monkeypatch):
