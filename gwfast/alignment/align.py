@@ -6,7 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, SolveOptions
 from ..utils.callers import outside
-from ..utils.deadline import NEVER, Deadline
+from ..utils.deadline import Deadline
 from ..utils.progress import log
 from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
@@ -35,9 +35,6 @@ from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
 from .retrieval import METHODS, Retrieval, nearest_neighbors
 from .spaces import AlignedSpaces
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 # How `translate` ranks targets by the plan, or by what it does to points.
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
@@ -98,11 +95,6 @@ class AlignmentResult(AlignedSpaces):
         (n_words,) int64 ndarray
         """
         return self.gw.coupling.topk(1).indices[:, 0]
-
-    def refine(
-        self, refinement: Refinement | int | None = None, *, progress: Progress = False
-    ) -> Self:
-        return self._refined(refinement, progress, NEVER)
 
     def _refined(self, refinement, progress, deadline):
         began = time.perf_counter()
@@ -296,25 +288,15 @@ def align(
         callback=callback,
         progress=progress,
     )
-    gw, before = _solved(_warned_of(problem), options)
-    result = _result(source, target, gw, resolve_n_threads(n_threads), began - before)
-    result = result if refine is None else result._refined(refine, progress, deadline)
-    return _logged(result)
+    _warn_of_masses(problem)
+    result = _result(source, target, problem, options, began)
+    if refine is not None:
+        result = result._refined(refine, progress, deadline)
+    log.info("aligned in %.2f s: %r", result.seconds, result)
+    return result
 
 
-def _solved(problem, options):
-    """The `GWResult`, and the seconds of earlier calls, from whose checkpoint it went
-    on.
-    """
-    began = time.perf_counter()
-    gw = solve(problem, options)
-    before = max(0.0, gw.seconds - (time.perf_counter() - began))
-    warn_of(gw, options.limits)
-    return gw, before
-
-
-def _warned_of(problem):
-    """The problem, with a warning where its masses are very uneven."""
+def _warn_of_masses(problem):
     for name, masses in (("p", problem.p), ("q", problem.q)):
         even = float(np.exp(mass_entropy(masses)))
         if even < MIN_EVENNESS * len(masses):
@@ -326,12 +308,6 @@ def _warned_of(problem):
                 stacklevel=outside(),
             )
             break
-    return problem
-
-
-def _logged(result):
-    log.info("aligned in %.2f s: %r", result.seconds, result)
-    return result
 
 
 def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
@@ -349,9 +325,14 @@ def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
     return zip(sides, clouds, strict=True)
 
 
-def _result(source, target, gw, n_threads, began):
-    """With the maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
-    n, m = gw.coupling.shape
+def _result(source, target, problem, options, began):
+    """The solution with the maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
+    solving = time.perf_counter()
+    gw = solve(problem, options)
+    # Seconds of earlier calls, from whose checkpoint it went on.
+    began -= max(0.0, gw.seconds - (time.perf_counter() - solving))
+    warn_of(gw, options.limits)
+    (n, m), n_threads = gw.coupling.shape, resolve_n_threads(options.n_threads)
     correlation = np.empty((source.rows.shape[1], target.rows.shape[1]))
     moved = gw.coupling.apply(target.rows[:m])
     with single_threaded_blas():

@@ -66,10 +66,10 @@ class EachSpace(TransformerMixin, BaseEstimator):
         self
         """
         if not isinstance(X, TwoSpaces):
-            came = type(X).__name__
-            raise TypeError(f"X must be TwoSpaces(x, y), got {came}")
-        self.source_ = clone(self.transformer).fit(X.x)
-        self.target_ = clone(self.transformer).fit(X.y)
+            raise TypeError(f"X must be TwoSpaces(x, y), got {type(X).__name__}")
+        self.source_, self.target_ = (
+            clone(self.transformer).fit(space) for space in (X.x, X.y)
+        )
         return self
 
     def transform(self, X: TwoSpaces | ArrayLike) -> Any:
@@ -90,9 +90,5 @@ class EachSpace(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, msg="this %(name)s is not fitted: call fit(X) first")
         if isinstance(X, TwoSpaces):
-            spaces = self.source_.transform(X.x), self.target_.transform(X.y)
-            return TwoSpaces(*spaces)
+            return TwoSpaces(self.source_.transform(X.x), self.target_.transform(X.y))
         return self.source_.transform(X)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "target_")

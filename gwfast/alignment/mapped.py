@@ -121,13 +121,25 @@ class MappedSpaces:
 
         Notes
         -----
-        The content is that of ``.npz`` files, without pickles:
-        ``gwfast_alignment`` (the format, 2), ``mapping``, ``target_mapping`` where the
-        target is mapped as well, ``source_steps`` and ``target_steps`` (of
-        `normalize`), ``source_means`` and ``target_means`` (a row for each "center"),
-        ``source_rows`` and ``target_rows``, ``n_words``, ``refinement`` (a row for each
-        `RefineStep`), and of words ``source_words`` (UTF-8, one after the other) and
-        ``source_word_ends``, and the same of the target.
+        The file is an archive as ``numpy.load`` reads it (``.npz``), of arrays of
+        numbers and text, without pickles:
+
+        - ``gwfast_alignment``: the format, a whole number, 2 here;
+        - ``mapping`` (d, d'), and where the target is mapped as well
+          ``target_mapping`` (d', d'), float32;
+        - ``source_steps``, and so on of the target as well: "unit" and "center" in the
+          order in which they are applied, and ``source_means``: a row for each
+          "center", float64;
+        - ``source_rows``: all rows, normalized, float32;
+        - ``source_words``: UTF-8, one word after the other, as uint8, and
+          ``source_word_ends``: where in it each of them ends, int64;
+        - ``n_words``: rows of each side that took part;
+        - ``refinement``: a row for each `RefineStep`;
+        - ``normalize``: ``source_steps``, for the first readers of such files.
+
+        New vectors of the source are mapped by hand as follows: "unit" divides each row
+        by its length, each "center" subtracts the next row of ``source_means``, and the
+        result is multiplied by ``mapping``; those of the target in the same way.
         """
         names = [field.name for field in dataclasses.fields(MappedSpaces)]
         parts = {name: getattr(self, name) for name in names}

@@ -1,30 +1,4 @@
-"""The file of a saved alignment.
-
-It is an archive as ``numpy.load`` reads it (``.npz``), of arrays of numbers and text,
-without pickles:
-
-- ``gwfast_alignment``: the format, a whole number, 2 here;
-- ``mapping`` (d, d'), and where the target is mapped as well ``target_mapping``
-  (d', d'), float32;
-- for each side ("source" is here for either) ``source_steps``: "unit" and "center" in
-  the order in which they are applied, and ``source_means``: a row for each "center",
-  float64;
-- ``source_rows`` and ``target_rows``: all rows, normalized, float32; neither is there
-  in a file of the maps alone;
-- where rows have words, ``source_words`` and ``target_words``: UTF-8, one word after
-  the other, as uint8, and ``source_word_ends`` and ``target_word_ends``: where in it
-  each of them ends, int64;
-- ``n_words``: rows of each side that took part;
-- ``refinement``: a row for each `RefineStep`.
-
-New vectors `x` of the source are mapped by hand as follows: "unit" divides each row by
-its length, each "center" subtracts the next row of ``source_means``, and the result is
-multiplied by ``mapping``. Vectors of the target are mapped in the same way with
-``target_means`` and, if there is one, ``target_mapping``.
-
-There is ``normalize`` as well, which is ``source_steps`` under the name that it had in
-files without ``gwfast_alignment``.
-"""
+"""The file of a saved alignment, as `AlignedSpaces.save` tells of it."""
 
 from __future__ import annotations
 

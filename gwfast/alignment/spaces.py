@@ -170,14 +170,34 @@ class AlignedSpaces(MappedSpaces):
         )
 
     def _as_rows(self, rows: ArrayLike | None, n: int, method: str) -> IntArray:
-        """Numbers of some of the first `n` rows, which may be given as words."""
-        if self.words is None or np.asarray(rows).dtype.kind != "U":
-            return as_rows(rows, n, method)
-        numbers, asked = self._row_of_word, np.atleast_1d(np.asarray(rows)).tolist()
-        for word in asked:
-            if word not in numbers:
-                raise ValueError(f"rows must be words of the source, got {word!r}")
-        return as_rows([numbers[word] for word in asked], n, method)
+        """Numbers of some of the first `n` rows, which may be given as words; None is
+        all. The `method` is for messages."""
+        if rows is None:
+            return np.arange(n)
+        if self.words is not None and np.asarray(rows).dtype.kind == "U":
+            asked = np.atleast_1d(np.asarray(rows)).tolist()
+            for word in asked:
+                if word not in self._row_of_word:
+                    raise ValueError(f"rows must be words of the source, got {word!r}")
+            rows = [self._row_of_word[word] for word in asked]
+        try:
+            rows = np.atleast_1d(as_array(rows, "rows"))
+        except TypeError as error:
+            raise TypeError(
+                f"{error}; that of a word is words.index(word), or see with_words"
+            ) from None
+        if rows.size == 0:
+            raise ValueError("rows must not be empty")
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise TypeError(
+                f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}"
+            )
+        if rows.min() < 0 or rows.max() >= n:
+            raise ValueError(
+                f"rows must be some of 0 to {n - 1} for method={method!r}, "
+                f"got {rows.min()} to {rows.max()}"
+            )
+        return rows
 
     @functools.cached_property
     def _row_of_word(self) -> dict[str, int]:
@@ -260,27 +280,3 @@ def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSp
     """
     n_threads = resolve_n_threads(n_threads)
     return AlignedSpaces(**read_alignment(path), n_threads=n_threads)
-
-
-def as_rows(rows: ArrayLike | None, n: int, method: str) -> IntArray:
-    """Numbers of some of `n` rows, None of all; `method` is for messages."""
-    if rows is None:
-        return np.arange(n)
-    try:
-        rows = np.atleast_1d(as_array(rows, "rows"))
-    except TypeError as error:
-        raise TypeError(
-            f"{error}; that of a word is words.index(word), or see with_words"
-        ) from None
-    if rows.size == 0:
-        raise ValueError("rows must not be empty")
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        raise TypeError(
-            f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}"
-        )
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(
-            f"rows must be some of 0 to {n - 1} for method={method!r}, "
-            f"got {rows.min()} to {rows.max()}"
-        )
-    return rows

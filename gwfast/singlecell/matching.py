@@ -252,9 +252,8 @@ def align(
     """
     deadline = Deadline.after(time_limit)
     rep_x, rep_y = use_rep if isinstance(use_rep, tuple) else (use_rep, use_rep)
-    found_x = representation(adata_x, rep_x, n_components, "adata_x")
-    found_y = representation(adata_y, rep_y, n_components, "adata_y")
-    x, y = found_x.points, found_y.points
+    x, name_x = representation(adata_x, rep_x, n_components, "adata_x")
+    y, name_y = representation(adata_y, rep_y, n_components, "adata_y")
     given = _labels(adata_y, labels)
     numbers = _numbers(n_neighbors, min(len(x), len(y)))
     options = SolveOptions(
@@ -284,7 +283,7 @@ def align(
     found = dataclasses.replace(best, tried=tuple(tried))
     if inplace:
         how: dict[str, Any] = {"metric": metric, "seed": seed}
-        how |= {"representation_x": found_x.name, "representation_y": found_y.name}
+        how |= {"representation_x": name_x, "representation_y": name_y}
         _write(found, adata_x, adata_y, labels, given, key_added, how)
     return found
 
@@ -322,34 +321,23 @@ def _write(found, adata_x, adata_y, labels, given, key, how):
     """Into the AnnData objects among the two; `how` it came about."""
     if is_anndata(adata_x):
         adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
-        adata_x.uns[key] = _facts(found) | how
+        adata_x.uns[key] = how | {
+            "n_neighbors": found.n_neighbors,
+            "gw_cost": float(found.gw.gw_cost),
+            "epsilon": float(found.gw.epsilon),
+            "status": str(found.gw.status),
+            "marginals": found.gw.marginals,
+            "version": __version__,
+        }
         if given is not None:
             transferred = found.transfer_labels(given)
-            made = _as_column(transferred.labels, adata_y.obs[labels])
+            made, column = transferred.labels, adata_y.obs[labels]
+            if hasattr(column, "cat"):
+                import pandas as pd
+
+                # Categories keep their order, also those that no cell has got.
+                made = pd.Categorical(made, dtype=column.dtype)
             adata_x.obs[f"{key}_{labels}"] = made
             adata_x.obs[f"{key}_{labels}_share"] = transferred.shares
     if is_anndata(adata_y):
         adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)
-
-
-def _facts(found):
-    gw = found.gw
-    return {
-        "n_neighbors": found.n_neighbors,
-        "gw_cost": float(gw.gw_cost),
-        "epsilon": float(gw.epsilon),
-        "status": str(gw.status),
-        "marginals": gw.marginals,
-        "version": __version__,
-    }
-
-
-def _as_column(labels, column):
-    """Labels as the column that they are from has them: categories stay what they are
-    and in their order, also those that no cell has got.
-    """
-    if not hasattr(column, "cat"):
-        return labels
-    import pandas as pd
-
-    return pd.Categorical(labels, dtype=column.dtype)

@@ -5,7 +5,7 @@ components.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,13 +29,6 @@ FEW_COLUMNS, N_COMPONENTS = 30, 30
 MAX_LENGTHS, MIN_COLUMNS = 4.0, 5
 
 
-class Representation(NamedTuple):
-    """What cells are compared by: (n, d) float64 coordinates, and their name."""
-
-    points: Float64Array
-    name: str
-
-
 def is_anndata(cells: Any) -> bool:
     """Whether this is an AnnData object, or looks like one."""
     return all(hasattr(cells, name) for name in ("X", "obs", "obsm", "uns"))
@@ -43,9 +36,9 @@ def is_anndata(cells: Any) -> bool:
 
 def representation(
     cells: Any, use_rep: str | None, n_components: NComponents, name: str
-) -> Representation:
-    """What to compare cells by, see `align`; warns of rows that should be normalized
-    first.
+) -> tuple[Float64Array, str]:
+    """Coordinates to compare cells by, see `align`, and what they are called; warns of
+    rows that should be normalized first.
     """
     if isinstance(n_components, str):
         one_of(n_components, "n_components", ("auto",))
@@ -77,12 +70,12 @@ def representation(
         few = np.ndim(table) == 2 and np.shape(table)[1] <= FEW_COLUMNS
         n_components = None if few else N_COMPONENTS
     if use_rep is not None or n_components is None:
-        made = Representation(_dense(table, name), use_rep or "X")
+        points, called = _dense(table, name), use_rep or "X"
     else:
         points = principal_components(table, n_components, name=name)
-        made = Representation(points, "principal components")
+        called = "principal components"
     _warn_of_lengths(table, name)
-    return made
+    return points, called
 
 
 def _warn_of_lengths(table, name):
@@ -147,27 +140,17 @@ def principal_components(
         dense = made.toarray() if sparse.issparse(made) else made
         left, values, right = np.linalg.svd(dense - means, full_matrices=False)
     else:
+        table, ones, row = map(
+            linalg.aslinearoperator, (made, np.ones((n, 1)), means[None])
+        )
         left, values, right = linalg.svds(
-            _centered(made, means), k=k, v0=np.ones(min(n, d)), solver="arpack"
+            table - ones @ row, k=k, v0=np.ones(min(n, d)), solver="arpack"
         )
         order = np.argsort(-values)
         left, values, right = left[:, order], values[order], right[order]
     left, values, right = left[:, :k], values[:k], right[:k]
     signs = np.sign(right[np.arange(k), np.abs(right).argmax(axis=1)])
     return left * (values * signs)
-
-
-def _centered(table, means):
-    """The table less the means of its columns, as an operator."""
-    n, d = table.shape
-    return linalg.LinearOperator(
-        (n, d),
-        matvec=lambda v: table @ v.ravel() - means @ v.ravel(),
-        rmatvec=lambda u: table.T @ u.ravel() - means * u.sum(),
-        matmat=lambda v: table @ v - means @ v,
-        rmatmat=lambda u: table.T @ u - np.outer(means, u.sum(axis=0)),
-        dtype=np.float64,
-    )
 
 
 def _dense(table, name):

@@ -12,7 +12,7 @@ from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import as_translations, one_of
 from .embeddings import EmbeddingsFileError
-from .files.source import Source, lines_of
+from .files.source import Source
 
 # str.split() would also cut at the no-break spaces that words contain.
 _SPACES = re.compile("[ \t]+")
@@ -284,28 +284,18 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
     return merged
 
 
-def _read_lines(
-    path: PathLike, max_bytes: int | None = None
-) -> Iterator[tuple[int, str]]:
+def _read_lines(path: PathLike, max_bytes: int | None) -> Iterator[tuple[int, str]]:
     """Numbers and text of the lines that are not blank; at least one."""
-    path, empty, number = Path(os.fsdecode(path)), True, 0
-    source = Source.of(path, max_bytes)
+    path, empty = Path(os.fsdecode(path)), True
     try:
-        with source.open() as stream:
-            for number, raw in enumerate(lines_of(stream, source.budget), 1):
-                encoding = "utf-8-sig" if number == 1 else "utf-8"
-                line = raw.decode(encoding).strip(" \r\n")
-                if line.strip("\t"):
-                    empty = False
-                    yield number, line
-    except source.damaged as error:
-        raise source.damage(number + 1, error, DictionaryFileError) from error
+        for number, raw in Source.of(path, max_bytes).lines(DictionaryFileError):
+            line = raw.decode("utf-8").strip(" \r\n")
+            if line.strip("\t"):
+                empty = False
+                yield number, line
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        message = f"expected UTF-8, got byte {byte:#04x}"
+        message = f"expected UTF-8, got byte {error.object[error.start]:#04x}"
         raise DictionaryFileError(path, number, message) from None
-    except ValueError as error:  # more than there may be
-        raise DictionaryFileError(path, number + 1, str(error)) from None
     except MemoryError as error:
         reason = str(error) or "out of memory"
         raise MemoryError(f"{path}: cannot be read: {reason}") from error

@@ -32,6 +32,24 @@ def write(path, content):
     return path
 
 
+def write_as(path, words, vectors):
+    """A file of any format; words are str, or bytes as they are to be in it."""
+    words = [word.encode() if isinstance(word, str) else word for word in words]
+    if path.suffix == ".npz":
+        np.savez(path, words=np.array(words), vectors=vectors)
+    elif path.suffix == ".npy":
+        np.save(path, vectors)
+        write(path.with_suffix(".words"), b"\n".join(words))
+    else:
+        made = binary_of if path.suffix == ".bin" else text_of
+        heads = {f"\0{i}\0": word for i, word in enumerate(words)}
+        content = made(list(heads), vectors)
+        for head, word in heads.items():
+            content = content.replace(head.encode(), word, 1)
+        write(path, content)
+    return path
+
+
 def write_vectors(path, words, vectors):
     write(path, text_of(words, vectors))
 

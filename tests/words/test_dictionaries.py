@@ -19,116 +19,65 @@ from gwfast.words import (
     write_dictionary,
 )
 
+PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
+
 
 def write(path, content):
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "casa house\ncasa home\nperro dog\n",
-        "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog",
-        "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n",
-    ],
-)
-def test_layouts(tmp_path, content):
-    pairs = read_dictionary(write(tmp_path / "d.txt", content))
-    assert pairs == {"casa": {"house", "home"}, "perro": {"dog"}}
-    assert list(pairs) == ["casa", "perro"]
-
-
-def test_spaces_inside_entries(tmp_path):
-    pairs = read_dictionary(write(tmp_path / "d.tsv", "sin embargo\thowever\n"))
-    assert pairs == {"sin embargo": {"however"}}
-    pairs = read_dictionary(write(tmp_path / "d.txt", "1\xa0000 1,000\n"))
-    assert pairs == {"1\xa0000": {"1,000"}}
-
-
-@pytest.mark.parametrize(
-    "content, line, message",
-    [
-        ("", None, "got an empty file"),
-        ("\n \n", None, "got an empty file"),
-        ("a b\nc\n", 2, "expected 'source target', got 'c'"),
-        ("a b\n\nc d e\n", 3, "expected 'source target', got 'c d e'"),
-        ("a\tb\tc\n", 1, "expected 'source target'"),
-        ("a\t\n", 1, "expected 'source target'"),
-        (b"a b\nc \xff\n", 2, "expected UTF-8, got byte 0xff"),
-    ],
-)
-def test_malformed_dictionary(tmp_path, content, line, message):
-    path = write(tmp_path / "d.txt", content)
-    with pytest.raises(DictionaryFileError) as caught:
-        read_dictionary(path)
-    where = f"{path}: " if line is None else f"{path}:{line}: "
-    assert str(caught.value).startswith(where)
-    assert message in str(caught.value)
-
-
-PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
-
-
-@pytest.mark.parametrize(
-    "format, content",
-    [
-        ("muse", "casa house\ncasa home\nperro\tdog\ncasa house\n"),
-        ("dinu", "casa house\r\n\r\ncasa home\r\nperro dog"),
-        ("xling", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n"),
-        ("zhang", "casa\thouse home\nperro\tdog\n"),
-        ("zhang", "casa house\nsol\nperro dog\n\ncasa home\nmar\t\n"),
-    ],
-)
+@pytest.mark.parametrize("format, content", [
+    ("auto", "casa house\ncasa home\nperro dog\n"),
+    ("auto", "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog"),
+    ("auto", "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n"),
+    ("muse", "casa house\ncasa home\nperro\tdog\ncasa house\n"),
+    ("dinu", "casa house\r\n\r\ncasa home\r\nperro dog"),
+    ("xling", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n"),
+    ("zhang", "casa\thouse home\nperro\tdog\n"),
+    ("zhang", "casa house\nsol\nperro dog\n\ncasa home\nmar\t\n"),
+])  # fmt: skip
 def test_formats(tmp_path, format, content):
-    path = write(tmp_path / "d", content)
-    assert read_dictionary(path, format=format) == PAIRS
+    pairs = read_dictionary(write(tmp_path / "d", content), format=format)
+    assert pairs == PAIRS and list(pairs) == ["casa", "perro"]
 
 
-def test_formats_differ(tmp_path):
-    """The same line is one thing or another, and "auto" goes by tabs and names."""
-    path = write(tmp_path / "d.txt", "sin embargo\thow ever\n")
-    assert read_dictionary(path, format="xling") == {"sin embargo": {"how ever"}}
-    zhang = {"sin": {"embargo", "how", "ever"}}
-    assert read_dictionary(path, format="zhang") == zhang
-    assert read_dictionary(path) == {"sin embargo": {"how ever"}}
-    with pytest.raises(
-        DictionaryFileError, match=r"d\.txt:1: expected 'source target'"
-    ):
-        read_dictionary(path, format="muse")
-    for name in ("all.es-en.lex", "all.es-en.lex.gz"):
-        assert read_dictionary(path.rename(tmp_path / name)) == zhang
-        path = tmp_path / name
+# One line that is one thing or another: "auto" goes by tabs and names.
+LINE, FIELDS = "sin embargo\thow ever\n", {"sin embargo": {"how ever"}}
+PARTS = {"sin": {"embargo", "how", "ever"}}
+SEVERAL, CASED = "sol sun star\nsol day\n", "Casa House\ncasa home\n"
 
 
-def test_first_translation_of_a_line(tmp_path):
-    path = write(tmp_path / "d.lex", "casa house home\ncasa dwelling abode\nsol sun\n")
-    assert read_dictionary(path, first_only=True) == {
-        "casa": {"house", "dwelling"},
-        "sol": {"sun"},
-    }
-    # Where lines have one translation it changes nothing.
-    path = write(tmp_path / "d.txt", "casa house\ncasa home\nperro dog\n")
-    assert read_dictionary(path, first_only=True) == PAIRS
-
-
-def test_lower_case(tmp_path):
-    path = write(tmp_path / "d", "Casa House\ncasa home\nÉxito Success\n")
-    assert read_dictionary(path) == {
-        "Casa": {"House"},
-        "casa": {"home"},
-        "Éxito": {"Success"},
-    }
-    assert read_dictionary(path, lower=True) == {
-        "casa": {"house", "home"},
-        "éxito": {"success"},
-    }
+@pytest.mark.parametrize("name, content, options, expected", [
+    ("d.txt", LINE, {}, FIELDS),
+    ("d.txt", LINE, {"format": "xling"}, FIELDS),
+    ("d.txt", LINE, {"format": "zhang"}, PARTS),
+    ("all.es-en.lex", LINE, {}, PARTS),
+    ("all.es-en.lex.gz", LINE, {}, PARTS),
+    ("d.txt", "1\xa0000 1,000\n", {}, {"1\xa0000": {"1,000"}}),
+    ("d.lex", SEVERAL, {}, {"sol": {"sun", "star", "day"}}),
+    ("d.lex", SEVERAL, {"first_only": True}, {"sol": {"sun", "day"}}),
+    ("d.txt", "sol sun\nsol day\n", {"first_only": True}, {"sol": {"sun", "day"}}),
+    ("d.txt", CASED, {}, {"Casa": {"House"}, "casa": {"home"}}),
+    ("d.txt", CASED, {"lower": True}, {"casa": {"house", "home"}}),
+    ("d.txt", "Éxito A\n", {"lower": True}, {"éxito": {"a"}}),
+])  # fmt: skip
+def test_names_and_options(tmp_path, name, content, options, expected):
+    path = write(tmp_path / name, content)
+    assert read_dictionary(path, **options) == expected
 
 
 @pytest.mark.parametrize(
     "format, content, message",
     [
+        ("auto", "", ": expected words, got an empty file"),
+        ("auto", "\n \n", ": expected words, got an empty file"),
+        ("auto", "a b\n\nc d e\n", ":3: expected 'source target', got 'c d e'"),
+        ("auto", "a\tb\tc\n", ":1: expected 'source target'"),
+        ("auto", "a\t\n", ":1: expected 'source target'"),
+        ("auto", b"a b\nc \xff\n", ":2: expected UTF-8, got byte 0xff"),
         ("muse", "a b\nc\n", ":2: expected 'source target', got 'c'"),
+        ("muse", LINE, ":1: expected 'source target', got 'sin embargo\\thow ever'"),
         ("dinu", "a b c\n", ":1: expected 'source target', got 'a b c'"),
         ("xling", "a\tb\nc d\n", ":2: expected 'source<tab>target', got 'c d'"),
         ("xling", "a\tb\n\tc\n", r":2: expected 'source<tab>target', got '\tc'"),
@@ -136,18 +85,19 @@ def test_lower_case(tmp_path):
         ("zhang", "a\n\nb\n", ": expected pairs of words, got none"),
     ],
 )
-def test_malformed_by_format(tmp_path, format, content, message):
+def test_malformed_lists(tmp_path, format, content, message):
     path = write(tmp_path / "d", content)
     with pytest.raises(DictionaryFileError) as caught:
         read_dictionary(path, format=format)
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-def test_unknown_format(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"format must be one of \['auto', .*got 'csv'"
-    ):
+def test_no_such_format_or_file(tmp_path):
+    with pytest.raises(ValueError, match=r"format must be one of \['auto', .*got 'cs"):
         read_dictionary(tmp_path / "none", format="csv")
+    for reader in (read_dictionary, read_counts):
+        with pytest.raises(FileNotFoundError, match="none"):
+            reader(tmp_path / "none")
 
 
 def test_compressed(tmp_path):
@@ -218,12 +168,6 @@ def test_nothing_unreadable_is_written(tmp_path, dictionary, error, message):
     assert path.read_text() == "former\tcontent\n"
 
 
-def test_missing_file(tmp_path):
-    for reader in (read_dictionary, read_counts):
-        with pytest.raises(FileNotFoundError, match="none"):
-            reader(tmp_path / "none")
-
-
 def test_invert_and_merge():
     forward = {"a": {"x", "y"}, "b": {"x"}}
     backward = {"y": {"a", "c"}}
@@ -248,11 +192,8 @@ def test_malformed_counts(tmp_path, line):
     with pytest.raises(EmbeddingsFileError, match="expected 'word count'") as caught:
         read_counts(path)
     assert str(caught.value).startswith(f"{path}:2:")
-
-
-def test_empty_counts(tmp_path):
     with pytest.raises(EmbeddingsFileError, match="empty file"):
-        read_counts(write(tmp_path / "f", ""))
+        read_counts(write(path, ""))
 
 
 def test_sample():

@@ -4,11 +4,26 @@ import os
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, binary_of, check, points, text_of, write
+from helpers.marks import pairwise
+from helpers.vector_files import (
+    WORDS,
+    binary_of,
+    check,
+    points,
+    text_of,
+    write,
+    write_as,
+)
 
 from gwfast.words import EmbeddingsFileError, read_embeddings
 
+VECTORS = points(3, 3)
 BROKEN = ["A", "a", "b", b"\xff", "A", "c", b"\xfe", "b", "d", "e", "D", "f"]
+
+
+@pytest.fixture
+def abc(tmp_path):
+    return write(tmp_path / "v.vec", text_of("abc", VECTORS))
 
 
 @pytest.fixture
@@ -35,17 +50,11 @@ def same(a, b):
 
 
 def with_broken_words(path):
-    vectors = points(len(BROKEN), 4)
-    text = text_of([f"<{i}>" for i in range(len(BROKEN))], vectors)
-    for i, word in enumerate(BROKEN):
-        word = word if isinstance(word, bytes) else word.encode()
-        text = text.replace(b"<%d>" % i, word, 1)
-    return write(path, text)
+    return write_as(path, BROKEN, points(len(BROKEN), 4))
 
 
-def test_never_written_unasked(tmp_path):
-    path = write(tmp_path / "v.vec", text_of(WORDS, points(len(WORDS), 3)))
-    read_embeddings(path)
+def test_never_written_unasked(tmp_path, abc):
+    read_embeddings(abc)
     assert os.listdir(tmp_path) == ["v.vec"]
 
 
@@ -65,26 +74,30 @@ def test_taken_instead_of_the_file(tmp_path, parsed, name):
     check(read_embeddings(tmp_path / f"{name}.npz"), words, vectors)
 
 
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("errors", ["replace", "skip"])
-@pytest.mark.parametrize("made_with", [None, 1, 3, 5, 7, 8, 9, 50])
-@pytest.mark.parametrize("max_words", [None, 1, 2, 3, 4, 5, 6, 7, 8, 9, 50])
+@pairwise(
+    lower=[False, True],
+    errors=["replace", "skip"],
+    made_with=[None, 1, 3, 5, 7, 8, 9, 50],
+)
 def test_like_the_file_for_any_number_of_words(
-    tmp_path, parsed, lower, errors, made_with, max_words
+    tmp_path, parsed, lower, errors, made_with
 ):
     path = with_broken_words(tmp_path / "v.vec")
+    cached = tmp_path / "v.vec.npz"
     options = {"lower": lower, "errors": errors}
     made = read_embeddings(path, max_words=made_with, cache=True, **options)
     same(made, read_embeddings(path, max_words=made_with, **options))
-    expected = read_embeddings(path, max_words=max_words, **options)
-    parsed.clear()
-    found = read_embeddings(path, max_words=max_words, cache=True, **options)
-    same(found, expected)
     whole = made_with is None or len(made) < made_with
-    assert bool(parsed) == (not whole and (max_words is None or max_words > made_with))
-    parsed.clear()
-    same(read_embeddings(path, max_words=max_words, cache=True, **options), expected)
-    assert not parsed
+    content = cached.read_bytes()
+    for max_words in (None, *range(1, 10), 50):
+        write(cached, content)
+        expected = read_embeddings(path, max_words=max_words, **options)
+        goes_far_enough = whole or (max_words is not None and max_words <= made_with)
+        for is_parsed in (not goes_far_enough, False):
+            parsed.clear()
+            found = read_embeddings(path, max_words=max_words, cache=True, **options)
+            same(found, expected)
+            assert bool(parsed) == is_parsed
 
 
 def test_other_options_are_another_reading(tmp_path, parsed):
@@ -145,22 +158,18 @@ def test_a_damaged_cache_is_replaced(tmp_path, parsed):
 
 
 @pytest.mark.parametrize("content", [b"", b"a 1 2\n", b"PK\x03\x04nothing", None])
-def test_a_file_of_another_make_is_left_alone(tmp_path, content):
-    vectors = points(3, 3)
-    path = write(tmp_path / "v.vec", text_of("abc", vectors))
+def test_a_file_of_another_make_is_left_alone(tmp_path, abc, content):
     other = tmp_path / "v.vec.npz"
     if content is None:
         np.savez(other, words=np.array(["x"]), vectors=np.ones((1, 1)))
         content = other.read_bytes()
     write(other, content)
-    check(read_embeddings(path, cache=True), "abc", vectors)
+    check(read_embeddings(abc, cache=True), "abc", VECTORS)
     assert other.read_bytes() == content
     assert sorted(os.listdir(tmp_path)) == ["v.vec", "v.vec.npz"]
 
 
-def test_a_note_of_another_make_is_no_harm(tmp_path):
-    vectors = points(3, 3)
-    path = write(tmp_path / "v.vec", text_of("abc", vectors))
+def test_a_note_of_another_make_is_no_harm(tmp_path, abc):
     for note in (np.array("[]"), np.array("{}"), np.array("{"), np.arange(3)):
         np.savez(
             tmp_path / "v.vec.npz",
@@ -170,22 +179,20 @@ def test_a_note_of_another_make_is_no_harm(tmp_path):
             duplicates=np.array([], int),
             undecodable=np.array([], int),
         )
-        check(read_embeddings(path, cache=True), "abc", vectors)
+        check(read_embeddings(abc, cache=True), "abc", VECTORS)
 
 
-def test_no_place_for_a_cache(tmp_path, monkeypatch):
-    vectors = points(3, 3)
-    path = write(tmp_path / "v.vec", text_of("abc", vectors))
+def test_no_place_for_a_cache(tmp_path, abc, monkeypatch):
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
-        check(read_embeddings(path, cache=True), "abc", vectors)
+        check(read_embeddings(abc, cache=True), "abc", VECTORS)
     assert os.listdir(tmp_path) == ["v.vec"]
     (tmp_path / "v.vec.npz").mkdir()
-    check(read_embeddings(path, cache=True), "abc", vectors)
+    check(read_embeddings(abc, cache=True), "abc", VECTORS)
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_cached(tmp_path, monkeypatch):
@@ -216,11 +223,7 @@ def test_a_word_that_the_cache_cannot_hold(tmp_path):
 @pytest.mark.parametrize("name", ["v.npz", "v.npy"])
 def test_files_of_numpy_need_none(tmp_path, name):
     vectors = points(2, 3)
-    if name == "v.npz":
-        np.savez(tmp_path / name, words=np.array(["a", "b"]), vectors=vectors)
-    else:
-        np.save(tmp_path / name, vectors)
-        write(tmp_path / "v.words", b"a\nb\n")
+    path = write_as(tmp_path / name, "ab", vectors)
     before = sorted(os.listdir(tmp_path))
-    check(read_embeddings(tmp_path / name, cache=True), "ab", vectors)
+    check(read_embeddings(path, cache=True), "ab", vectors)
     assert sorted(os.listdir(tmp_path)) == before

@@ -9,6 +9,7 @@ import types
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.vector_files import WORDS, check, points, write
 
 from gwfast.words import (
@@ -36,16 +37,13 @@ def shapes_of(words, vectors):
     }
 
 
-KINDS = list(shapes_of(["a"], np.ones((1, 1))))
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_words", [None, 1, 4, 99])
-def test_as_embeddings(kind, max_words):
+def test_as_embeddings(max_words):
     vectors = points(len(WORDS), 5)
-    found = as_embeddings(shapes_of(WORDS, vectors)[kind], max_words=max_words)
-    check(found, WORDS[:max_words], vectors[:max_words])
-    assert found.n_duplicates == found.n_undecodable == 0
+    for made in shapes_of(WORDS, vectors).values():
+        found = as_embeddings(made, max_words=max_words)
+        check(found, WORDS[:max_words], vectors[:max_words])
+        assert found.n_duplicates == found.n_undecodable == 0
 
 
 def test_what_needs_no_change_is_shared():
@@ -67,12 +65,10 @@ def test_embeddings_keep_their_counts():
 
 def test_duplicates():
     vectors = points(5, 3)
-    found = as_embeddings((["a", "b", "a", "c", "b"], vectors))
-    check(found, "abc", vectors[[0, 1, 3]])
-    assert found.n_duplicates == 2
-    found = as_embeddings((["a", "b", "a", "c", "b"], vectors), max_words=3)
-    check(found, "abc", vectors[[0, 1, 3]])
-    assert found.n_duplicates == 1
+    for max_words, n_duplicates in ((None, 2), (3, 1)):
+        found = as_embeddings((list("abacb"), vectors), max_words=max_words)
+        check(found, "abc", vectors[[0, 1, 3]])
+        assert found.n_duplicates == n_duplicates
 
 
 @pytest.mark.parametrize("obj, error, message", [
@@ -100,11 +96,8 @@ def test_duplicates():
 def test_what_is_no_embeddings(obj, error, message):
     with pytest.raises(error, match=message):
         as_embeddings(obj)
-
-
-def test_max_words_is_checked():
     with pytest.raises(ValueError, match="max_words must be at least 1, got 0"):
-        as_embeddings((["a"], [[1]]), max_words=0)
+        as_embeddings(obj, max_words=0)
 
 
 # --- gensim ---------------------------------------------------------------------------
@@ -132,9 +125,11 @@ def test_gensim_objects(gensim):
     check(found, model.wv.index_to_key, model.wv.vectors)
 
 
-@pytest.mark.parametrize("name", ["v.kv", "v", "v.vec", "v.bin", "v.gz", "v.kv.bz2"])
-@pytest.mark.parametrize("sep_limit", [1, 10**9])
-@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pairwise(
+    name=["v.kv", "v", "v.vec", "v.bin", "v.gz", "v.kv.bz2"],
+    sep_limit=[1, 10**9],
+    protocol=[2, 4, 5],
+)
 def test_gensim_file(gensim, tmp_path, name, sep_limit, protocol):
     """With vectors within, and beside."""
     vectors = points(len(WORDS), 5)
@@ -225,9 +220,11 @@ class Saved:
         self.__dict__.update(attributes)
 
 
-@pytest.mark.parametrize("name", ["index_to_key", "index2word", "index2entity"])
-@pytest.mark.parametrize("model", [False, True])
-@pytest.mark.parametrize("beside", [False, True])
+@pairwise(
+    name=["index_to_key", "index2word", "index2entity"],
+    model=[False, True],
+    beside=[False, True],
+)
 def test_files_of_older_versions(tmp_path, name, model, beside):
     vectors = points(len(WORDS), 4)
     saved = Saved(**{name: list(WORDS)}, vocab={"casa": Saved(count=3)})
@@ -241,9 +238,11 @@ def test_files_of_older_versions(tmp_path, name, model, beside):
     check(read_embeddings(path), WORDS, vectors)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "<f4", ">f4", "f8", "i2", "u1"])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pairwise(
+    dtype=["f2", "<f4", ">f4", "f8", "i2", "u1"],
+    order=["C", "F"],
+    protocol=[2, 3, 4, 5],
+)
 def test_arrays_in_pickles(tmp_path, dtype, order, protocol):
     vectors = (30 * np.abs(points(len(WORDS), 4))).astype(dtype, order)
     saved = Saved(
@@ -259,18 +258,17 @@ def test_arrays_in_pickles(tmp_path, dtype, order, protocol):
     check(read_embeddings(path), WORDS, vectors.astype(np.float32))
 
 
-def test_words_that_are_none(tmp_path):
-    saved = Saved(index_to_key=[1, 2], vectors=points(2, 3))
-    path = write(tmp_path / "v.kv", pickle.dumps(saved))
-    with pytest.raises(EmbeddingsFileError, match="expected words, got 1"):
-        read_embeddings(path)
-
-
-@pytest.mark.parametrize("content", [7, ["a"], {"vectors": 1}, np.ones((2, 2)), None])
-def test_other_pickles(tmp_path, content):
-    path = write(tmp_path / "v.kv", pickle.dumps(content))
-    with pytest.raises(EmbeddingsFileError, match="expected a pickle of gensim's"):
-        read_embeddings(path)
+def test_other_pickles(tmp_path):
+    for content, message in (
+        (Saved(index_to_key=[1, 2], vectors=points(2, 3)), "expected words, got 1"),
+        *(
+            (content, "expected a pickle of gensim's")
+            for content in (7, ["a"], {"vectors": 1}, np.ones((2, 2)), None)
+        ),
+    ):
+        path = write(tmp_path / "v.kv", pickle.dumps(content))
+        with pytest.raises(EmbeddingsFileError, match=message):
+            read_embeddings(path)
 
 
 def test_they_print_in_a_line_and_show_in_notebooks():

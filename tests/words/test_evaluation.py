@@ -1,11 +1,11 @@
 """Precision of translations, against counting by hand."""
 
 import dataclasses
-import functools
 import math
 
 import numpy as np
 import pytest
+from helpers.marks import pairwise
 from helpers.problems import rotated_pair
 from scipy.stats import binomtest
 
@@ -35,21 +35,9 @@ def test_which_words_count():
     assert gold.rows.dtype == np.int64
     assert gold.targets == ({1, 3}, {2}, {0})
     assert (len(gold), gold.n_words) == (3, 5)
-
-
-def test_a_smaller_vocabulary_has_fewer_queries():
-    """The coupling is scored on the words that took part."""
+    # A smaller vocabulary, such as of the words that took part, has fewer queries.
     gold = gold_standard(LIST, SOURCE[:3], TARGET[:2])
-    assert gold.rows.tolist() == [0]
-    assert gold.targets == ({1},)
-
-
-def test_any_translation_is_a_hit():
-    gold = gold_standard(LIST, SOURCE, TARGET)
-    indices = np.array([[3, 0, 2], [0, 1, 2], [1, 0, 2]])  # hits at ranks 1, 3, 2
-    score = precision_at_k(indices, gold, ks=(1, 2, 3, 10))
-    assert score.at == {1: 1 / 3, 2: 2 / 3, 3: 1.0, 10: 1.0}
-    assert (score.n_queries, score.n_words) == (3, 5)
+    assert (gold.rows.tolist(), gold.targets) == ([0], ({1},))
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 31, 97])
@@ -73,38 +61,26 @@ def test_matches_a_plain_loop(n):
         assert share == pytest.approx(expected, nan_ok=True)
 
 
-def test_no_queries():
-    gold = gold_standard({"mar": {"sea"}}, SOURCE, TARGET)
-    score = precision_at_k(np.empty((0, 3), dtype=np.int64), gold)
-    assert score.n_queries == 0
-    assert all(math.isnan(share) for share in score.at.values())
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 5), (4, 5), (3, 1, 1)])
-def test_wrong_shape(shape):
+def test_wrong_shape():
     gold = gold_standard(LIST, SOURCE, TARGET)
-    with pytest.raises(ValueError, match="a row for each of the 3 queries, got shape"):
-        precision_at_k(np.zeros(shape, dtype=np.int64), gold)
-
-
-@pytest.mark.parametrize("indices", [[[-1, -1], [-1, 2], [0, -1]]])
-def test_a_row_below_zero_is_none(indices):
-    """-1 would be the last target, "home", if it were an index into an array."""
-    gold = gold_standard(
-        {"casa": {"home"}, "gato": {"cat"}, "sol": {"sun"}}, SOURCE, TARGET
-    )
-    assert precision_at_k(indices, gold, (1, 2)).hits == {1: 1, 2: 2}
+    for shape in ((3,), (2, 5), (4, 5), (3, 1, 1)):
+        with pytest.raises(ValueError, match="each of the 3 queries, got shape"):
+            precision_at_k(np.zeros(shape, dtype=np.int64), gold)
 
 
 def test_what_is_reported():
     gold = gold_standard(LIST, SOURCE, TARGET)
-    score = precision_at_k([[3, 0], [0, 1], [0, 1]], gold, (1, 5))
-    assert score.hits == {1: 2, 5: 2}
+    # Any translation is a hit, here at ranks 2, 3 and 1. -1 is none: as an index into
+    # an array it would be the last target, "home".
+    indices = [[-1, 3, 0], [0, 1, 2], [0, 1, 2]]
+    score = precision_at_k(indices, gold, ks=(1, 2, 3, 10))
+    assert score.hits == {1: 1, 2: 2, 3: 3, 10: 3}
+    assert score.at == {1: 1 / 3, 2: 2 / 3, 3: 1.0, 10: 1.0}
     assert (score.n_queries, score.n_words, score.n_scored) == (3, 5, 3)
     assert score.coverage == gold.coverage == 3 / 5
     assert repr(score) == (
-        "Precision(P@1 0.667, P@5 0.667; 3 queries of 5 words, coverage 60.0%,"
-        " convention 'gwfast')"
+        "Precision(P@1 0.333, P@2 0.667, P@3 1.000, P@10 1.000; 3 queries of 5 words,"
+        " coverage 60.0%, convention 'gwfast')"
     )
 
 
@@ -125,25 +101,9 @@ def scored(hits, n):
     return precision_at_k([[int(i >= hits)] for i in range(n)], gold, (1,))
 
 
-@pytest.mark.parametrize(
-    "hits, n, low, high",
-    [
-        # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
-)
-def test_interval_as_published(hits, n, low, high):
-    found = scored(hits, n).interval(1)
-    assert found == pytest.approx((low, high), abs=5e-5)
-
-
-@pytest.mark.parametrize("n", [1, 2, 47, 1500])
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+@pairwise(n=[1, 2, 47, 263], level=[0.5, 0.95, 0.999])
 def test_interval_as_in_scipy(n, level):
-    for hits in {0, 1, n // 2, n - 1, n}:
+    for hits in {0, 1, n // 3, n - 1, n}:
         expected = binomtest(hits, n).proportion_ci(level, method="wilson")
         found = scored(hits, n).interval(1, level)
         assert found == pytest.approx(tuple(expected), rel=1e-10, abs=1e-15)
@@ -158,9 +118,14 @@ def test_interval_refuses():
     for level in (0, 1, 95):
         with pytest.raises(ValueError, match=f"below 1, got {level}"):
             score.interval(1, level)
-    empty = precision_at_k(np.empty((0, 1)), gold_standard({}, SOURCE, TARGET), (1,))
-    assert all(math.isnan(bound) for bound in empty.interval(1))
-    assert math.isnan(empty.coverage)
+
+
+@pytest.mark.parametrize("pairs", [{}, {"mar": {"sea"}}])
+def test_no_queries(pairs):
+    score = precision_at_k(np.empty((0, 3), int), gold_standard(pairs, SOURCE, TARGET))
+    assert score.n_queries == 0
+    assert all(math.isnan(share) for share in (*score.at.values(), *score.interval(1)))
+    assert math.isnan(score.coverage) == (not pairs)
 
 
 def test_conventions_look_words_up():
@@ -208,16 +173,11 @@ def test_conventions_refuse():
         precision_at_k([[0]] * 3, gold_standard(LIST, SOURCE, TARGET), (0,))
 
 
-@functools.cache
-def aligned():
-    """60 of 100 words aligned with 60 of 100, and the partner of every source row."""
-    x, y, partner = rotated_pair(100, 6, 3, noise=0.5)
-    return gwfast.align(x, y, n_words=60), partner
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem():
-    result, partner = aligned()
+    """60 of 100 words aligned with 60 of 100, and translations of half of them."""
+    x, y, partner = rotated_pair(100, 6, 3, noise=0.5)
+    result = gwfast.align(x, y, n_words=60)
     source = [f"s{i}" for i in range(100)]
     target = [f"t{j}" for j in range(100)]
     pairs = {f"s{i}": {f"t{partner[i]}", f"t{(7 * i) % 100}"} for i in range(0, 100, 2)}
@@ -254,26 +214,16 @@ def test_evaluate_scores_what_translate_says(problem):
     assert found["coupling"].n_queries < found["nn"].n_queries == 50
 
 
-def test_evaluate_by_default(problem):
-    found = evaluate(*problem)
-    assert list(found) == ["coupling", "nn", "csls"]
-    assert all(list(score.at) == [1, 5, 10] for score in found.values())
-
-
 def test_candidates_are_the_conventions_for_the_plan_too(problem):
     """Of three target words that differ in case the last two are dropped: the next
     best ones move up."""
     result, _, source, _ = problem
     target = [f"t{j // 3}" if j % 3 else f"T{j // 3}" for j in range(100)]
-    found = evaluate(
-        result,
-        {f"s{i}": {f"t{i % 20}"} for i in range(100)},
-        source,
-        target,
-        methods=("coupling", "barycentric"),
-        convention="muse",
-        ks=(1, 5, 30),
+    pairs = {f"s{i}": {f"t{i % 20}"} for i in range(100)}
+    options = dict(
+        methods=("coupling", "barycentric"), convention="muse", ks=(1, 5, 30)
     )
+    found = evaluate(result, pairs, source, target, **options)
     for method, score in found.items():
         table = result.translate(method=method, k=100).indices.tolist()
         hits = {1: 0, 5: 0, 30: 0}
@@ -289,6 +239,8 @@ def test_evaluate_without_queries(problem):
     result, _, source, target = problem
     for pairs in ({}, {"s99": {"t99"}}):  # none at all, none that took part
         found = evaluate(result, pairs, source, target)
+        assert list(found) == ["coupling", "nn", "csls"]
+        assert all(list(score.at) == [1, 5, 10] for score in found.values())
         assert found["coupling"].n_queries == 0
         assert math.isnan(found["coupling"].at[1])
         assert found["csls"].n_queries == len(pairs)
@@ -301,27 +253,23 @@ def test_retrieval_is_the_conventions(problem):
         ("csls", {"hood": 90}),
         ("inverted_softmax", {"inverse_temperature": 0.01}),
     ):
-        hits = [
-            evaluate(result, pairs, source, target, methods=[method], convention=rules)[
-                method
-            ].hits
+        given = result, pairs, source, target
+        one, other = (
+            evaluate(*given, methods=[method], convention=rules)[method].hits
             for rules in (Convention("a"), Convention("b", **change))
-        ]
-        assert hits[0] != hits[1]
+        )
+        assert one != other
 
 
-@pytest.mark.parametrize(
-    "change, error, message",
-    [
-        ({"methods": "csls"}, TypeError, "methods must be a sequence of names"),
-        ({"methods": ["mean"]}, ValueError, "methods must be one of .* got 'mean'"),
-        ({"source_words": ["a"]}, ValueError, "source_words .* 100 rows, got 1"),
-        ({"target_words": ["a"]}, ValueError, "target_words .* 100 rows, got 1"),
-        ({"ks": (0,)}, ValueError, "ks must be at least 1"),
-        ({"ks": (1.5,)}, TypeError, "ks must be an integer"),
-        ({"convention": "mine"}, ValueError, "convention must be one of"),
-    ],
-)
+@pytest.mark.parametrize("change, error, message", [
+    ({"methods": "csls"}, TypeError, "methods must be a sequence of names"),
+    ({"methods": ["mean"]}, ValueError, "methods must be one of .* got 'mean'"),
+    ({"source_words": ["a"]}, ValueError, "source_words .* 100 rows, got 1"),
+    ({"target_words": ["a"]}, ValueError, "target_words .* 100 rows, got 1"),
+    ({"ks": (0,)}, ValueError, "ks must be at least 1"),
+    ({"ks": (1.5,)}, TypeError, "ks must be an integer"),
+    ({"convention": "mine"}, ValueError, "convention must be one of"),
+])  # fmt: skip
 def test_evaluate_refuses(problem, change, error, message):
     names = ("result", "dictionary", "source_words", "target_words")
     given = dict(zip(names, problem, strict=True)) | change

@@ -20,8 +20,7 @@ from ...utils.archives import (
 )
 from .. import embeddings
 from ..embeddings import EmbeddingsFileError
-from ..vocabulary import BYTE_ORDER_MARK
-from .source import Source, lines_of
+from .source import Source
 
 _BLOCK_BYTES = 1 << 22
 
@@ -104,18 +103,11 @@ def read_npy(source, words, options):
 def _word_list(source, n_words):
     """Lines of a file, one more than there should be at most."""
     found = []
-    try:
-        with source.open() as stream, refused(source.path):
-            for line in islice(lines_of(stream, source.budget), n_words + 1):
-                word = line.rstrip(b"\r\n")
-                if not found:
-                    word = word.removeprefix(BYTE_ORDER_MARK)
-                if not word:
-                    message = "expected a word, got a blank line"
-                    raise EmbeddingsFileError(source.path, len(found) + 1, message)
-                found.append(word)
-    except source.damaged as error:
-        raise source.damage(len(found) + 1, error) from error
+    for number, word in islice(source.lines(), n_words + 1):
+        if not word:
+            message = "expected a word, got a blank line"
+            raise EmbeddingsFileError(source.path, number, message)
+        found.append(word)
     return found
 
 

@@ -14,15 +14,12 @@ def read_binary(source, layout, options):
     n_rows, n_columns = layout.n_rows, layout.n_columns
     max_rows = layout.max_rows(source, 4 * n_columns + 2)
     rows = Rows(n_columns, max_rows, options, source.budget)
-    try:
-        with source.open() as stream:
-            stream.readline()
-            rest = _read_rows(stream, n_rows, rows)
-            # What comes after the last word that was asked for is not looked at.
-            if not rows.full and (rest + stream.read(_BLOCK_BYTES)).strip(b"\n"):
-                raise ValueError(f"expected {n_rows} rows, got more bytes")
-    except source.damaged as error:
-        raise source.damage(None, error) from error
+    with source.open() as stream:
+        stream.readline()
+        rest = _read_rows(stream, n_rows, rows)
+        # What comes after the last word that was asked for is not looked at.
+        if not rows.full and (rest + stream.read(_BLOCK_BYTES)).strip(b"\n"):
+            raise ValueError(f"expected {n_rows} rows, got more bytes")
     return rows
 
 

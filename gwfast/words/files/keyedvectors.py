@@ -8,18 +8,14 @@ import numpy as np
 
 from ...utils.archives import open_archive, read_array, refuse_more, shortened
 from ..embeddings import EmbeddingsFileError, from_arrays
-from .arrays import readable
+from .arrays import readable, refused
 from .pickles import Array, Inert, load
 from .source import Source
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+# How pickles begin; no text does.
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The last two are older versions'.
 _WORDS = ("index_to_key", "index2word", "index2entity")
-
-
-def is_saved(head):
-    """Whether a file that begins so is a pickle; no text begins with that byte."""
-    return _PICKLE.match(head) is not None
 
 
 def read_saved(source, options):
@@ -27,9 +23,7 @@ def read_saved(source, options):
     path = source.path
     try:
         saved = _load(source)
-    except source.damaged as error:
-        raise source.damage(None, error) from error
-    except MemoryError:
+    except (MemoryError, EmbeddingsFileError):
         raise
     except Exception as error:  # of any kind, where a pickle is damaged
         message = f"cannot be unpickled: {type(error).__name__}: {shortened(error)}"
@@ -63,8 +57,9 @@ def read_saved(source, options):
 def _load(source):
     """The object in the file."""
     if source.compression is not None or source.size > source.budget:
-        with source.open() as stream:
-            return load(stream.read(), source.budget)
+        with source.open() as stream, refused(source.path):
+            data = stream.read()
+        return load(data, source.budget)
     with open(source.path, "rb") as stream:
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return load(data, source.budget)

@@ -7,11 +7,9 @@ show for, which Python's own does where a file of nine bytes says "put this at i
 two billion", and it hashes texts and numbers only, as nested tuples take for ever.
 """
 
-import codecs
+import io
+import pickletools
 import re
-import struct
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +17,8 @@ from ...utils.archives import refuse_more
 
 _KEYS = (str, bytes, int, float, type(None))
 _MOST_AXES = 64  # as NumPy has it
-# Of longer numbers, which count nothing that is in a file, none is made.
-_LONGEST_INT = 8
+# Longer numbers count nothing that is in a file, and take long to hash; so do names.
+_LONGEST_INT = 64  # bits
 _LONGEST_NAME = 1000
 
 
@@ -66,43 +64,31 @@ class Array:
 
     def fill(self, data, kind, shape, order, axes=None):
         dtype = getattr(kind, "dtype", None)
-        if isinstance(dtype, np.dtype) and isinstance(data, bytes) and axes is None:
+        known = isinstance(dtype, np.dtype) and isinstance(data, (bytes, bytearray))
+        if known and axes is None:
             if not isinstance(shape, tuple) or len(shape) > _MOST_AXES:
                 raise ValueError("expected an array's shape")
             self.array = np.frombuffer(data, dtype).reshape(shape, order=order)
         return self
 
 
-class _Function(NamedTuple):
-    make: Callable
-
-
 _FUNCTIONS = {
-    ("numpy", "dtype"): _Function(Type),
-    ("numpy", "_reconstruct"): _Function(Array),
-    ("numpy", "_frombuffer"): _Function(lambda *parts: Array().fill(*parts)),
+    ("numpy", "dtype"): Type,
+    ("numpy", "_reconstruct"): Array,
+    ("numpy", "_frombuffer"): lambda *parts: Array().fill(*parts),
     # Protocols before 3 have bytes as the first 256 characters.
-    ("_codecs", "encode"): _Function(lambda text, *_: text.encode("latin-1")),
+    ("_codecs", "encode"): lambda text, *_: text.encode("latin-1"),
 }
-_ANYTHING = object()
 
 
 def load(data, budget):
-    """The object that a pickle describes: made of dicts, lists (also for sets), tuples,
-    texts, bytes, numbers, `Array` and `Inert`.
-
-    Parameters
-    ----------
-    data : bytes or mmap
-    budget : int
-        Bytes that texts may be turned into, all together.
-
-    Raises
-    ------
-    Exception
-        Of any kind, where the pickle is damaged.
+    """The object that a pickle, as bytes or a mapped file, describes: made of dicts,
+    lists (also for sets), tuples, texts, bytes, numbers, `Array` and `Inert`. Texts may
+    be turned into as many bytes as `budget`, all together. Where the pickle is damaged
+    there are exceptions of any kind.
     """
-    machine = _Machine(data, budget)
+    machine = _Machine(budget)
+    stream = io.BytesIO(data) if isinstance(data, bytes) else data
     stack, memo, at = machine.stack, machine.memo, 0
     # What ends too early is noticed here at the latest, as no code follows.
     while (code := data[at]) != _STOP:
@@ -123,54 +109,37 @@ def load(data, budget):
                 memo[number] = stack[-1]
             else:  # the last bit of four bytes is a sign
                 stack.append(number if number < 1 << 31 else number - (1 << 32))
+        elif code in _ACTIONS:
+            _ACTIONS[code](machine)
         else:
-            at = machine.step(code, at)
+            stream.seek(at - 1)
+            operation, operand, _ = next(pickletools.genops(stream))
+            machine.step(operation, operand)
+            at = stream.tell()
     return stack.pop()
 
 
 class _Machine:
-    def __init__(self, data, budget):
-        self.data, self.budget, self.left = data, budget, budget
+    def __init__(self, budget):
+        self.budget, self.left = budget, budget
         self.stack, self.marks, self.memo = [], [], {}
 
-    def bytes(self, start, stop):
-        if stop > len(self.data):
-            raise EOFError("the file ends within a value")
-        return self.data[start:stop]
-
-    def line(self, at):
-        """A line of text, and where the next begins."""
-        stop = self.data.find(b"\n", at)
-        if stop < 0:
-            raise EOFError("the file ends within a value")
-        return self.data[at:stop], stop + 1
-
-    def step(self, code, at):
-        """Take the step of a code whose operands are at some place; returns where they
-        end."""
-        if code in _COUNTED:
-            n_digits, convert = _COUNTED[code]
-            start = at + n_digits
-            stop = start + int.from_bytes(self.bytes(at, start), "little")
-            self.stack.append(convert(self.bytes(start, stop)))
-            return stop
-        if code in _LINES:
-            line, at = self.line(at)
-            self.stack.append(_LINES[code](line))
-        elif code in _CONSTANTS:
-            self.stack.append(_CONSTANTS[code]())
-        elif code in _SKIPPED:
-            at += _SKIPPED[code]
-        elif code == _FLOAT:
-            self.stack.extend(struct.unpack(">d", self.bytes(at, at + 8)))
-            at += 8
-        elif code in _ACTIONS:
-            _ACTIONS[code](self)
-        elif code in _NAMES:
-            return _NAMES[code](self, at)
-        else:
-            raise ValueError(f"unknown operation {code:#04x}")
-        return at
+    def step(self, operation, operand):
+        """Take the step of an operation of `pickletools`."""
+        if operation.name == "PUT":
+            self.memo[operand] = self.stack[-1]
+        elif operation.name == "GET":
+            self.stack.append(self.memo[operand])
+        elif operation.name == "GLOBAL":
+            self.push_named(*operand.split(" ", 1))
+        elif operation.name == "INST":
+            self.push_inert(self.since_mark())
+        elif operation.arg is None or operation.name in _REFUSED:
+            raise ValueError(f"unknown operation {operation.name}")
+        elif isinstance(operand, int) and operand.bit_length() > _LONGEST_INT:
+            self.stack.append(None)
+        elif operation.name not in ("PROTO", "FRAME"):
+            self.stack.append(operand)
 
     def since_mark(self):
         mark = self.marks.pop()
@@ -196,10 +165,24 @@ class _Machine:
                 if isinstance(key, _KEYS):
                     into[key] = value
 
+    def push_dict(self, items):
+        self.stack.append({})
+        self.fill(items, dict)
+
+    def push_inert(self, _):
+        self.stack.append(Inert())
+
+    def push_named(self, module, name):
+        path = None
+        if isinstance(module, str) and isinstance(name, str):
+            # Where within NumPy they are depends on its version.
+            path = module[:_LONGEST_NAME].partition(".")[0], name
+        self.stack.append(_FUNCTIONS.get(path, Inert()))
+
     def call(self):
         function, arguments = self.pop(2)
-        if isinstance(function, _Function):
-            made = function.make(*arguments[:_MOST_AXES])
+        if callable(function):
+            made = function(*arguments[:_MOST_AXES])
         else:
             made = Inert()
         if isinstance(made, bytes):  # of a text that may be in the file only once
@@ -214,100 +197,23 @@ class _Machine:
         if build is not None:
             build(state)
 
-    def name(self):
-        module, name = self.pop(2)
-        path = None
-        if isinstance(module, str) and isinstance(name, str):
-            # Where within NumPy they are depends on its version.
-            path = module[:_LONGEST_NAME].partition(".")[0], name
-        self.stack.append(_FUNCTIONS.get(path, _ANYTHING))
-
-    def named_by_lines(self, at):
-        for _ in range(2):
-            line, at = self.line(at)
-            self.stack.append(line.decode("utf-8"))
-        self.name()
-        return at
-
-    def object_named_by_lines(self, at):
-        self.since_mark()
-        at = self.named_by_lines(at)
-        self.stack[-1] = Inert()
-        return at
-
-    def memo_by_line(self, at):
-        line, at = self.line(at)
-        self.memo[_integer(line)] = self.stack[-1]
-        return at
-
-    def from_memo_by_line(self, at):
-        line, at = self.line(at)
-        self.stack.append(self.memo[_integer(line)])
-        return at
-
-
-def _integer(line):
-    """Of text, as protocols 0 and 1 have it."""
-    if line in (b"00", b"01"):
-        return line == b"01"
-    line = line.rstrip(b"L")
-    return int(line) if len(line) <= 20 else None
-
-
-def _long(data):
-    short = len(data) <= _LONGEST_INT
-    return int.from_bytes(data, "little", signed=True) if short else None
-
-
-def _quoted(line):
-    return codecs.escape_decode(line.strip()[1:-1])[0].decode("latin-1")
-
-
-def _push_inert(n_operands):
-    def push(machine):
-        machine.pop(n_operands)
-        machine.stack.append(Inert())
-
-    return push
-
-
-def _push_tuple(n_items):
-    return lambda machine: machine.stack.append(machine.pop(n_items))
-
-
-def _latin1(data):
-    return data.decode("latin-1")
-
-
-def _unicode(line):
-    return line.decode("raw-unicode-escape")
-
 
 # The operations by their codes, as `pickletools` lists them with what they mean.
-_MEMOIZE, _STOP, _FLOAT = 0x94, ord("."), ord("G")
+_MEMOIZE, _STOP = 0x94, ord(".")
 # Digits of the length of texts; of numbers, some of them indices of the memo.
 _TEXTS = {0x8C: 1, ord("X"): 4, 0x8D: 8}
 _NUMBERS = {
     ord(code): size for code, size in zip("hjqrKMJ", (1, 4, 1, 4, 1, 2, 4), strict=True)
 }
 _GETS, _PUTS = {ord("h"), ord("j")}, {ord("q"), ord("r")}
-# Digits of the length, and what the bytes become.
-_COUNTED = {
-    ord("U"): (1, _latin1), ord("T"): (4, _latin1),
-    ord("C"): (1, bytes), ord("B"): (4, bytes), 0x8E: (8, bytes), 0x96: (8, bytes),
-    0x8A: (1, _long), 0x8B: (4, _long),
-}  # fmt: skip
-_LINES = {
-    ord("I"): _integer, ord("L"): _integer, ord("F"): float, ord("S"): _quoted,
-    ord("V"): _unicode,
-}  # fmt: skip
-_CONSTANTS = {
-    ord("N"): lambda: None, 0x88: lambda: True, 0x89: lambda: False,
-    ord("]"): list, ord("}"): dict, ord(")"): tuple, 0x8F: list,
-}  # fmt: skip
-# A protocol, the length of a frame, and what makes a buffer read-only.
-_SKIPPED = {0x80: 1, 0x95: 8, 0x98: 0}
 _ACTIONS = {
+    ord("N"): lambda machine: machine.stack.append(None),
+    0x88: lambda machine: machine.stack.append(True),
+    0x89: lambda machine: machine.stack.append(False),
+    ord(")"): lambda machine: machine.stack.append(()),
+    ord("]"): lambda machine: machine.stack.append([]),
+    0x8F: lambda machine: machine.stack.append([]),
+    ord("}"): lambda machine: machine.stack.append({}),
     ord("("): lambda machine: machine.marks.append(len(machine.stack)),
     ord("0"): lambda machine: machine.stack.pop(),
     ord("1"): _Machine.since_mark,
@@ -319,27 +225,18 @@ _ACTIONS = {
     ord("u"): lambda machine: machine.fill(machine.since_mark(), dict),
     ord("l"): lambda machine: machine.stack.append(machine.since_mark()),
     0x91: lambda machine: machine.stack.append(machine.since_mark()),
+    ord("d"): lambda machine: machine.push_dict(machine.since_mark()),
     ord("t"): lambda machine: machine.stack.append(tuple(machine.since_mark())),
-    0x85: _push_tuple(1), 0x86: _push_tuple(2), 0x87: _push_tuple(3),
-    ord("R"): _Machine.call, ord("b"): _Machine.build, 0x93: _Machine.name,
-    0x81: _push_inert(2), 0x92: _push_inert(3),
-}  # fmt: skip
-_NAMES = {
-    ord("c"): _Machine.named_by_lines, ord("i"): _Machine.object_named_by_lines,
-    ord("p"): _Machine.memo_by_line, ord("g"): _Machine.from_memo_by_line,
-}  # fmt: skip
-
-
-def _dict_of_items(machine):
-    items = machine.since_mark()
-    machine.stack.append({})
-    machine.fill(items, dict)
-
-
-def _object_of_items(machine):
-    machine.since_mark()
-    machine.stack.append(Inert())
-
-
-_ACTIONS[ord("d")] = _dict_of_items
-_ACTIONS[ord("o")] = _object_of_items
+    0x85: lambda machine: machine.stack.append(machine.pop(1)),
+    0x86: lambda machine: machine.stack.append(machine.pop(2)),
+    0x87: lambda machine: machine.stack.append(machine.pop(3)),
+    ord("R"): _Machine.call,
+    ord("b"): _Machine.build,
+    ord("o"): lambda machine: machine.push_inert(machine.since_mark()),
+    0x81: lambda machine: machine.push_inert(machine.pop(2)),
+    0x92: lambda machine: machine.push_inert(machine.pop(3)),
+    0x93: lambda machine: machine.push_named(*machine.pop(2)),
+    0x98: lambda machine: None,  # makes a buffer read-only
+}
+# Operations that ask whoever reads for objects.
+_REFUSED = {"PERSID", "EXT1", "EXT2", "EXT4"}

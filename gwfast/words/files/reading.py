@@ -11,7 +11,7 @@ from ..vocabulary import Errors, Options
 from .arrays import read_npy, read_npz, refused
 from .binary import read_binary
 from .cache import read_cache, write_cache
-from .keyedvectors import is_saved, read_saved
+from .keyedvectors import PICKLE, read_saved
 from .source import FASTTEXT_MODEL, Layout, Source
 from .text import read_text
 
@@ -147,7 +147,7 @@ def _read(source, words, options, cache):
             raise ValueError(f"expected a NumPy {path.suffix} file, got other bytes")
         if head.startswith(FASTTEXT_MODEL):
             raise ValueError("expected vectors, got a fastText model: use its .vec")
-        if is_saved(head):
+        if PICKLE.match(head):
             return read_saved(source, options)
         if cache and (found := read_cache(source, options)) is not None:
             return found

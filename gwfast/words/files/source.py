@@ -61,30 +61,15 @@ class Source:
 
     def open(self):
         """A buffered stream of what is in the file, which raises a ValueError where
-        this is more than the budget."""
+        this is more than the budget, or what is compressed is damaged or cut."""
         if self.compression is None:
             if self.size <= self.budget:
                 return open(self.path, "rb", buffering=_BUFFER_BYTES)
             stream = open(self.path, "rb")
         else:  # some Pythons are built without bz2 or lzma
             stream = importlib.import_module(self.compression).open(self.path, "rb")
-        return io.BufferedReader(_Limited(stream, self.budget), _BUFFER_BYTES)
-
-    @property
-    def damaged(self):
-        """What a compressed file that is damaged or cut raises when it is read."""
-        if self.compression is None:
-            return ()
-        if self.compression == "gzip":
-            return EOFError, zlib.error, gzip.BadGzipFile
-        if self.compression == "bz2":
-            return EOFError, OSError
-        return EOFError, importlib.import_module("lzma").LZMAError
-
-    def damage(self, line, error, kind=EmbeddingsFileError):
-        """The error to raise for one of these."""
-        name = _COMPRESSIONS[self.compression][1]
-        return kind(self.path, line, f"expected whole {name} data, got: {error}")
+        limited = _Limited(stream, self.budget, self.compression)
+        return io.BufferedReader(limited, _BUFFER_BYTES)
 
     def head(self):
         """The first bytes of what is in the file, with the whole of its first line."""
@@ -98,24 +83,46 @@ class Source:
                     pieces.append(more)
                     size += len(more)
                     whole = whole or b"\n" in more
-            except self.damaged as error:
+            except ValueError as error:
                 if not whole:
-                    raise self.damage(1, error) from error
+                    raise EmbeddingsFileError(self.path, 1, str(error)) from error
                 # Who reads on gets there again.
         return b"".join(pieces)
 
+    def lines(self, kind=EmbeddingsFileError):
+        """Numbers and bytes of the lines, without a byte order mark and line ends; an
+        error of a `kind` names the line that cannot be read."""
+        number = 1
+        try:
+            with self.open() as stream:
+                while line := stream.readline(LINE_BYTES + 1):
+                    if len(line) > LINE_BYTES:
+                        raise long_line()
+                    if number > self.budget // LEAST_ROW_BYTES + 1:
+                        raise refuse_more(self.budget)
+                    line = line.rstrip(b"\r\n")
+                    yield number, line.removeprefix(BYTE_ORDER_MARK * (number == 1))
+                    number += 1
+        except ValueError as error:
+            raise kind(self.path, number, str(error)) from error
+
 
 class _Limited(io.RawIOBase):
-    """The bytes of a stream, as far as a budget goes."""
+    """The bytes of a stream, as far as a budget goes and they are not damaged."""
 
-    def __init__(self, stream, budget):
+    def __init__(self, stream, budget, compression):
         self.stream, self.budget, self.left = stream, budget, budget
+        self.compression, self.damage = compression, _damage_of(compression)
 
     def readable(self):
         return True
 
     def readinto(self, buffer):
-        data = self.stream.read1(len(buffer))
+        try:
+            data = self.stream.read1(len(buffer))
+        except self.damage as error:
+            called = _COMPRESSIONS[self.compression][1]
+            raise ValueError(f"expected whole {called} data, got: {error}") from error
         self.left -= len(data)
         if self.left < 0:
             raise refuse_more(self.budget)
@@ -127,17 +134,15 @@ class _Limited(io.RawIOBase):
         super().close()
 
 
-def lines_of(stream, budget):
-    """Lines of bytes, as iteration gives them; a ValueError for one that is too long to
-    be any, and for more lines than the budget allows."""
-    for _ in range(budget // LEAST_ROW_BYTES + 1):
-        line = stream.readline(LINE_BYTES + 1)
-        if len(line) > LINE_BYTES:
-            raise long_line()
-        if not line:
-            return
-        yield line
-    raise refuse_more(budget)
+def _damage_of(compression):
+    """What the module raises that reads a damaged or cut file."""
+    if compression is None:
+        return ()
+    if compression == "gzip":
+        return EOFError, zlib.error, gzip.BadGzipFile
+    if compression == "bz2":
+        return EOFError, OSError
+    return EOFError, importlib.import_module("lzma").LZMAError
 
 
 def long_line():

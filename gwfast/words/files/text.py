@@ -30,24 +30,22 @@ def read_text(source, layout, options):
     lines = _Lines(source.path, rows, layout.n_rows)
     try:
         with source.open() as stream:
-            for text in _blocks(stream, source.damaged):
+            for text in _blocks(stream):
                 lines.take(text)
                 if rows.full:
                     return rows
-    except source.damaged as error:
-        raise source.damage(lines.next + lines.n_blank, error) from error
     except EmbeddingsFileError:
         raise
-    except ValueError as error:  # more than there may be
+    except ValueError as error:  # damage, or more than there may be
         line = lines.next + lines.n_blank
-        raise EmbeddingsFileError(source.path, line, str(error)) from None
+        raise EmbeddingsFileError(source.path, line, str(error)) from error
     if layout.n_rows is not None and rows.n_read < layout.n_rows:
         said = f"{layout.n_rows} rows as the header says"
         raise EmbeddingsFileError(source.path, 1, f"expected {said}, got {rows.n_read}")
     return rows
 
 
-def _blocks(stream, damaged):
+def _blocks(stream):
     """Whole lines, about a megabyte at a time; where the stream breaks off, or a line
     is too long, first those before."""
     pieces, size, error, more = [], 0, None, b"\n"
@@ -55,7 +53,7 @@ def _blocks(stream, damaged):
     while more:
         try:
             more = stream.read1(_BLOCK_BYTES)
-        except (*damaged, ValueError) as caught:
+        except ValueError as caught:
             error, more = caught, b""
         pieces.append(more)
         size += len(more)
