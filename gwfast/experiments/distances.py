@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -21,18 +20,6 @@ _PAIR_FIELDS = (
     "source", "target", "gw_cost", "plan_cost", "product_cost", "epsilon", "status",
     "via",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DistancesSettings:
-    """See `gwfast.words.language_distances`; `epsilon` is a text."""
-
-    n_words: int
-    scale_costs: str | None
-    epsilon: str
-    seed: int
-    time_limit: float | None  # of each solve, in seconds
-    normalize: list[str]
 
 
 class Distances(Experiment):
@@ -73,13 +60,13 @@ class Distances(Experiment):
                 files=[identity(self.files[side.name]) for side in sides],
                 # Of all languages, as the shortest vocabulary limits the others.
                 words=[len(each) for each in rows],
-                **asdict(self.settings),
+                **vars(self.settings),
             )
             made.append(job)
         return made
 
     def missing(self):
-        absent = {name: [MUSE.vectors_name(name)] for name in self.absent}
+        absent = {name: MUSE.vectors_names(name)[:1] for name in self.absent}
         return MUSE.describe_absent(self.folder, absent)
 
     def collect(self, jobs, results):

@@ -1,9 +1,7 @@
 """The paper's figure of the training dynamics: objective and accuracy as they go."""
 
 import itertools
-import warnings
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -12,11 +10,11 @@ import gwfast
 from ..plot import plot_dynamics
 from ..problems.epsilon import parse_epsilon
 from ..utils.progress import ProgressEvent, reporting
-from ..words import CONVENTIONS, gold_standard
+from ..words import gold_standard
 from . import published
-from .alignments import NORMALIZE, dictionary_of, messages, number, read
+from .alignments import NORMALIZE, read, read_pairs, recorded_warnings
 from .data import MUSE
-from .rises import COMPARED, rises
+from .rises import rises
 from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
@@ -25,28 +23,6 @@ from .store import identity
 _NUMBERS = ("gw_cost", "epsilon", "change", "marginal_error")
 # Iterations that the table shows: each is about this many times the one before.
 _GROWTH = 1.5
-
-
-@dataclass(frozen=True)
-class DynamicsSettings:
-    """What all jobs share."""
-
-    n_words: int
-    epsilons: tuple[str, ...]  # as they were given: "auto", numbers, percentages
-    init: str
-    max_outer: int
-    convention: str
-    seed: int
-    time_limit: float | None  # of each solve, in seconds
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Files of two languages, and a dictionary of their frequent words."""
-
-    source: Path
-    target: Path
-    dictionary: Path
 
 
 class Dynamics(Experiment):
@@ -73,11 +49,11 @@ class Dynamics(Experiment):
             if needs:
                 absent[name] = needs
             else:
-                pairs[name] = Pair(*files)
+                pairs[name] = files
         return cls(pairs, absent, folder, settings)
 
     def jobs(self):
-        made, settings = [], asdict(self.settings)
+        made, settings = [], dict(vars(self.settings))
         epsilons = settings.pop("epsilons")
         for (name, pair), epsilon in itertools.product(self.pairs.items(), epsilons):
             job = self.job(
@@ -85,7 +61,7 @@ class Dynamics(Experiment):
                 trace,
                 (pair, self.settings, epsilon),
                 pair=name,
-                files={part: identity(path) for part, path in asdict(pair).items()},
+                files={part: identity(path) for part, path in pair.items()},
                 epsilon=epsilon,
                 **settings,
             )
@@ -117,6 +93,7 @@ class Dynamics(Experiment):
                 ends["seconds"][epsilon] = f"{trace['seconds']:.1f}"
             rows = [(str(row), texts) for row, texts in (cells | ends).items() if texts]
             queries, words = (traces[epsilon][part] for part in ("queries", "words"))
+            dictionary = self.pairs[name]["dictionary"].name
             print_columns(
                 out,
                 f"{self.title} of {name}: gw_cost, and P@1 in percent, by epsilon",
@@ -126,8 +103,7 @@ class Dynamics(Experiment):
                 note=(
                     f"{self.settings.n_words:,} words of each side at most, from the"
                     f" {self.settings.init} start. P@1 is of the plan, on {queries:,}"
-                    f" of {words:,} words of {self.pairs[name].dictionary.name}, which"
-                    " the solver never sees."
+                    f" of {words:,} words of {dictionary}, which the solver never sees."
                 ),
             )
             out.print()
@@ -143,7 +119,13 @@ class Dynamics(Experiment):
                 if not trace["history"]:
                     continue
                 label = f"epsilon {epsilon}"
-                histories[label] = [_Step(step) for step in trace["history"]]
+                histories[label] = [
+                    # What is null in JSON has no place in the picture.
+                    SimpleNamespace(
+                        **{k: np.nan if v is None else v for k, v in step.items()}
+                    )
+                    for step in trace["history"]
+                ]
                 accuracies[label] = [step["accuracy"] for step in trace["history"]]
             if not histories:  # no solve had time for an iteration
                 continue
@@ -153,16 +135,6 @@ class Dynamics(Experiment):
         return made
 
 
-class _Step:
-    """A step of the history as `plot_dynamics` takes it."""
-
-    def __init__(self, step):
-        self.gw_cost, self.change, self.marginal_error = (
-            np.nan if step[name] is None else step[name]
-            for name in ("gw_cost", "change", "marginal_error")
-        )
-
-
 def _here(found):
     """Lines of prose on whether the objective falls in what was run, and if not why."""
     lines = {}  # by reason
@@ -170,7 +142,7 @@ def _here(found):
         for epsilon, trace in traces.items():
             # A plan without a number is no step of a rise.
             steps = [step for step in trace["history"] if step["gw_cost"] is not None]
-            for rise in rises(*([step[key] for step in steps] for key in COMPARED)):
+            for rise in rises([SimpleNamespace(**step) for step in steps]):
                 line = f"  {name}, epsilon {epsilon}: {rise}"
                 lines.setdefault(rise.reason, []).append(line)
     if not lines:
@@ -182,7 +154,8 @@ def _here(found):
 
 
 def _cell(step):
-    return f"{step['gw_cost']:.5f} {percent(step['accuracy']):>5}"
+    cost = step["gw_cost"]
+    return f"{'-' if cost is None else f'{cost:.5f}'} {percent(step['accuracy']):>5}"
 
 
 def _shown(longest):
@@ -199,14 +172,12 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
 
     Returns a step for each iteration with its accuracy, and how the solve ended.
     """
-    x, y = (read(path, settings.n_words) for path in (pair.source, pair.target))
-    rules = CONVENTIONS[settings.convention]
-    gold = gold_standard(
-        dictionary_of(pair.dictionary, rules), x.words, y.words, convention=rules
-    )
+    x, y = (read(pair[side], settings.n_words) for side in ("source", "target"))
+    dictionary = read_pairs(pair["dictionary"], settings.convention)
+    gold = gold_standard(dictionary, x.words, y.words, convention=settings.convention)
     if not len(gold):
         raise ValueError(
-            f"{pair.dictionary}: no pair is among the {settings.n_words:,} most"
+            f"{pair['dictionary']}: no pair is among the {settings.n_words:,} most"
             " frequent words of both sides"
         )
     queries, right = gold.rows, gold.targets
@@ -219,11 +190,7 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
         text = f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}"
         report_progress(ProgressEvent("iteration", text, step.iteration))
 
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        reporting(progress) as report_progress,
-    ):
-        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+    with recorded_warnings() as messages, reporting(progress) as report_progress:
         gw = gwfast.align(
             x.vectors,
             y.vectors,
@@ -240,15 +207,15 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
         "history": [
             {
                 "iteration": step.iteration,
-                **{name: number(getattr(step, name)) for name in _NUMBERS},
+                **{name: getattr(step, name) for name in _NUMBERS},
                 "n_inner": step.n_inner,
                 "accuracy": fraction,
             }
             for step, fraction in zip(gw.history, accuracy, strict=True)
         ],
         "status": gw.status,
-        "epsilon": float(gw.epsilon),
+        "epsilon": gw.epsilon,
         "queries": len(gold),
         "words": gold.n_words,
-        "warnings": messages(caught),
+        "warnings": messages,
     }

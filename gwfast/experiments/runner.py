@@ -5,8 +5,9 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
@@ -24,7 +25,7 @@ from ..utils.progress import (
     reporting_on_terminal,
 )
 from .data import MUSE
-from .store import Store, as_json, write_json
+from .store import Store, as_json, plain, write_json
 
 RESULTS = "results.json"
 JOBS = "jobs"
@@ -40,7 +41,7 @@ class Job:
 
     label: str
     key: dict[str, Any]  # all that the result depends on, in JSON's types
-    function: Callable[..., dict[str, Any]]  # the result is in JSON's types
+    function: Callable[..., dict[str, Any]]
     arguments: tuple[Any, ...]
 
 
@@ -52,7 +53,7 @@ class Experiment(ABC):
     needs = "the files of one direction"  # to run
     layout = MUSE
     paper: Any  # what it printed, in JSON's types
-    settings: Any  # a dataclass
+    settings: SimpleNamespace
     folder: Path | None  # where files were looked for
     absent: Any  # names of files that are missing, by what needs them
 
@@ -84,49 +85,33 @@ class Experiment(ABC):
     def summary(self, found: Any) -> dict[str, Any]:
         """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
         return {
-            "settings": asdict(self.settings),
+            "settings": vars(self.settings),
             "missing": self.absent,
             "paper": self.paper,
         }
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How to run, whatever the experiment."""
-
-    n_threads: int | None
-    n_jobs: int
-    output: Path | None
-    state: Path | None
-    force: bool
-    again: bool
-    as_json: bool  # what results.json holds on stdout, and tables nowhere
-    quiet: bool
-
-    def check(self) -> None:
-        """Refuse folders that cannot be written or hold something else."""
-        for option, folder in (("--output", self.output), ("--state", self.state)):
-            if folder is not None:
-                check_folder(folder, option)
-        folder = self.output
-        if folder is not None and folder.is_dir() and not self.force:
-            ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
-            if any(folder.iterdir()) and not ours:
-                raise ValueError(
-                    "--output must be empty, or of an earlier run, without --force,"
-                    f" got {folder}"
-                )
-
-    @property
-    def store(self) -> Store:
-        if self.state is not None or self.output is None:
-            return Store(self.state)
-        return Store(self.output / JOBS)
+def _check(options):
+    """Refuse folders that cannot be written or hold something else."""
+    for option, folder in (("--output", options.output), ("--state", options.state)):
+        if folder is not None:
+            check_folder(folder, option)
+    folder = options.output
+    if folder is not None and folder.is_dir() and not options.force:
+        ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
+        if any(folder.iterdir()) and not ours:
+            raise ValueError(
+                "--output must be empty, or of an earlier run, without --force,"
+                f" got {folder}"
+            )
 
 
-def run(experiment: Experiment, options: RunOptions) -> None:
-    """Do the jobs that have not been done, show all results, and write them."""
-    options.check()
+def run(experiment: Experiment, options: SimpleNamespace) -> None:
+    """Do the jobs that have not been done, show all results, and write them.
+
+    `options` are those of the command that are the same for all experiments.
+    """
+    _check(options)
     out, err = console(), console(stderr=True)
     jobs, missing = experiment.jobs(), experiment.missing()
     if not jobs:
@@ -135,7 +120,9 @@ def run(experiment: Experiment, options: RunOptions) -> None:
         raise ValueError(
             f"{experiment.name} must have {experiment.needs} to run on, got too few"
         )
-    store = options.store
+    store = Store(options.state)
+    if options.state is None and options.output is not None:
+        store = Store(options.output / JOBS)
     for folder in (options.output, store.folder):
         if folder is not None:
             folder.mkdir(exist_ok=True)
@@ -235,4 +222,4 @@ def _timed(job, n_threads, progress=False):
         with contextlib.suppress(TypeError):
             error = type(error)(f"{job.label}: {error}")
         raise error from None
-    return {**result, "seconds": time.perf_counter() - began}
+    return plain(result | {"seconds": time.perf_counter() - began})

@@ -3,8 +3,11 @@
 import glob
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..utils.atomic_files import replacing
 
@@ -72,6 +75,19 @@ class Store:
     def _path(self, key):
         text = json.dumps(key, sort_keys=True, ensure_ascii=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types; nan and inf, which it lacks, become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
 
 
 def as_json(value: Any) -> str:

@@ -1,14 +1,13 @@
 """Tables 1 and 2 of the paper: how many words are translated right."""
 
-from dataclasses import asdict, replace
 from itertools import product
 
 import numpy as np
 
 from ..words import CONVENTIONS
 from . import published
-from .alignments import Direction, align, supervise
-from .data import DINU
+from .alignments import align, supervise
+from .data import DINU, first_file
 from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
@@ -39,15 +38,15 @@ class Table(Experiment):
             if needs:
                 self.absent[name] = needs
                 continue
-            train = self.layout.find_dictionary(folder, name, "train")
-            self.directions[name] = Direction(*files, train)
+            train = first_file(folder, self.layout.dictionary_names(name, "train"))
+            self.directions[name] = files | ({} if train is None else {"train": train})
 
     def jobs(self):
         made, settings = [], self.settings
-        for name, direction in self.directions.items():
-            if self.supervised and direction.train is not None:
-                made.append(self._job(name, direction, supervise, "Procrustes"))
-            untrained = replace(direction, train=None)
+        for name, files in self.directions.items():
+            if self.supervised and "train" in files:
+                made.append(self._job(name, files, supervise, "Procrustes"))
+            untrained = {part: files[part] for part in files if part != "train"}
             names = ("rounds", "seed", "time_limit")
             options = {name: getattr(settings, name) for name in names}
             for epsilon, scale in product(settings.epsilons, settings.scales):
@@ -56,14 +55,13 @@ class Table(Experiment):
                 made.append(self._job(name, untrained, align, label, given, **options))
         return made
 
-    def _job(self, name, direction, function, label, given=None, **options):
+    def _job(self, name, files, function, label, given=None, **options):
         """`given` are arguments of the function."""
         given, settings = given or {}, self.settings
-        files = asdict(direction).items()
         return self.job(
             f"{name}, {label}",
             function,
-            (direction, settings, *given.values()),
+            (files, settings, *given.values()),
             direction=name,
             method=function.__name__,
             n_words=settings.n_words,
@@ -71,14 +69,14 @@ class Table(Experiment):
             convention=settings.convention,
             **given,
             **options,
-            files={part: identity(path) for part, path in files if path is not None},
+            files={part: identity(path) for part, path in files.items()},
         )
 
     def missing(self):
         absent = {
-            f"Procrustes of {name}": [self.layout.dictionary_name(name, "train")]
-            for name, direction in self.directions.items()
-            if self.supervised and direction.train is None
+            f"Procrustes of {name}": self.layout.dictionary_names(name, "train")[:1]
+            for name, files in self.directions.items()
+            if self.supervised and "train" not in files
         }
         return self.layout.describe_absent(self.folder, self.absent | absent)
 

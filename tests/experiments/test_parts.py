@@ -1,14 +1,15 @@
 """The parts of the experiments: what is kept, found, printed and claimed."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import gwfast
 from gwfast.experiments import published
-from gwfast.experiments.data import DINU, MUSE
-from gwfast.experiments.runner import Experiment, Job, RunOptions, run
+from gwfast.experiments.data import DINU, MUSE, first_file
+from gwfast.experiments.runner import Experiment, Job, run
 from gwfast.experiments.show import print_columns
 from gwfast.experiments.store import Store, identity
 from gwfast.utils.progress import console
@@ -78,16 +79,16 @@ def test_names_that_files_are_found_under(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "wiki.pt.vec").mkdir()
     assert MUSE.languages(tmp_path) == ["de", "en", "fr", "it"]
-    assert MUSE.find_vectors(tmp_path, "it").name == "wiki.it.vec.npz"
+    assert first_file(tmp_path, MUSE.vectors_names("it")).name == "wiki.it.vec.npz"
     (tmp_path / "dictionaries").mkdir()
     (tmp_path / "dictionaries" / "en-it.5000-6500.txt.gz").touch()
     files, needs = MUSE.find(tmp_path, "en-it", "test")
-    assert [path.name for path in files] == [
+    assert [path.name for path in files.values()] == [
         "wiki.en.vec", "wiki.it.vec.npz", "en-it.5000-6500.txt.gz",
     ]  # fmt: skip
     assert needs == []
     assert MUSE.find(tmp_path, "ru-en", "train") == (
-        [None, tmp_path / "wiki.en.vec", None],
+        {"source": None, "target": tmp_path / "wiki.en.vec", "dictionary": None},
         ["wiki.ru.vec", "crosslingual/dictionaries/ru-en.0-5000.txt"],
     )
     (tmp_path / "data").mkdir()
@@ -96,7 +97,7 @@ def test_names_that_files_are_found_under(tmp_path):
     (tmp_path / names[1]).touch()
     (tmp_path / "en-it.test.txt").touch()
     files, needs = DINU.find(tmp_path, "en-it", "test")
-    assert [path.name for path in files] == [names[1], names[0], "en-it.test.txt"]
+    assert [path.name for path in files.values()] == [names[1], names[0], "en-it.test.txt"]
 
 
 def test_scaling_costs_is_scaling_epsilon():
@@ -138,7 +139,7 @@ def test_the_words_beside_belong_to_the_file(tmp_path):
 def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path):
     """A file in place of a folder does for a folder without permission."""
     (tmp_path / "jobs").write_text("no folder")
-    options = RunOptions(
+    options = SimpleNamespace(
         n_threads=1, n_jobs=1, output=tmp_path, state=None, force=True, again=False,
         as_json=False, quiet=True,
     )  # fmt: skip

@@ -121,7 +121,6 @@ def outcome(
         rows=rows,
         mutual=mutual,
         shown=rows[:20],
-        refined=result.refinement,
         warnings=tuple(warnings),
         seconds={"align": result.seconds},
     )
