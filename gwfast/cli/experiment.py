@@ -87,13 +87,16 @@ _run_options = common.gathered(
         default=1,
         help="Jobs at a time, in processes of their own where there are several.",
     ),
-    common.output(
-        "Write results.json and pictures there. The same command goes on from where it"
-        " was stopped."
+    click.option(
+        "--output",
+        type=common.PATH,
+        metavar="DIR",
+        help="Write results.json and pictures there. The same command goes on from"
+        " where it was stopped.",
     ),
     click.option(
         "--state",
-        type=click.Path(path_type=Path),
+        type=common.PATH,
         metavar="DIR",
         help="Where finished jobs are kept; by default in --output.",
     ),
@@ -118,19 +121,20 @@ def experiment(context):
         click.echo(context.get_help())
 
 
-_TABLE_FOLDER = _folder(
-    "Where the files are, under the names they are published with.", required=True
-)
-_TABLE_PAIRS = click.option(
-    "--pairs",
-    type=_pairs,
-    metavar="en-es,...",
-    help="Directions to run; by default the paper's.",
-)
+def _add_table(kind):
+    """Make the command of a table."""
 
-
-def _table_settings(scales, rules):
-    return common.gathered(
+    @experiment.command(kind.name, help=kind.help)
+    @_folder(
+        "Where the files are, under the names they are published with.", required=True
+    )
+    @click.option(
+        "--pairs",
+        type=_pairs,
+        metavar="en-es,...",
+        help="Directions to run; by default the paper's.",
+    )
+    @common.gathered(
         "settings",
         common.n_words(5000, least=2),
         common.max_vocab(least=2),
@@ -146,7 +150,7 @@ def _table_settings(scales, rules):
             "scales",
             type=click.Choice(["none", *STATISTICS]),
             multiple=True,
-            default=scales,
+            default=kind.default_scales,
             callback=_once,
             help="Divide the costs of each side by this statistic of them; give it"
             " several times to compare.",
@@ -154,40 +158,17 @@ def _table_settings(scales, rules):
         common.count(
             "--refine", "rounds", default=5, help="Rounds of refinement, at most."
         ),
-        common.convention(rules),
+        common.convention(kind.default_convention),
         common.SEED,
         _TIME_LIMIT,
     )
+    @_run_options
+    def table(folder, pairs, settings, options):
+        run(kind(folder, pairs or kind.default_directions, settings), options)
 
 
-@experiment.command()
-@_TABLE_FOLDER
-@_TABLE_PAIRS
-@_table_settings(("none",), "muse")
-@_run_options
-def table1(folder, pairs, settings, options):
-    """Translation on the data of Conneau et al.: Table 1.
-
-    DIR is laid out as by MUSE: wiki.xx.vec, and dictionaries xx-yy.0-5000.txt (for the
-    supervised baseline) and xx-yy.5000-6500.txt, in crosslingual/dictionaries or not.
-    Files may be compressed, or .npz.
-    """
-    run(Table1(folder, pairs or Table1.default_directions, settings), options)
-
-
-@experiment.command()
-@_TABLE_FOLDER
-@_TABLE_PAIRS
-@_table_settings(("none", "mean", "median", "max"), "vecmap")
-@_run_options
-def table2(folder, pairs, settings, options):
-    """Translation on the data of Dinu et al.: Table 2.
-
-    DIR holds EN.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt and its like for
-    other languages, and OPUS_en_it_europarl_test.txt and its like; or the same under
-    vecmap's names, embeddings/original/en.emb.txt and dictionaries/en-it.test.txt.
-    """
-    run(Table2(folder, pairs or Table2.default_directions, settings), options)
+_add_table(Table1)
+_add_table(Table2)
 
 
 @experiment.command()

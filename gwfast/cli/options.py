@@ -16,6 +16,8 @@ from .wording import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+PATH = click.Path(path_type=Path)
+POSITIVE = click.FloatRange(0, min_open=True)
 # Of fastText's millions; as many as MUSE and vecmap look at.
 MAX_VOCAB = 200_000
 JSON = click.option(
@@ -98,18 +100,8 @@ def scale_costs(side):
     )
 
 
-def output(text):
-    path = click.Path(path_type=Path)
-    return click.option("--output", type=path, metavar="DIR", help=text)
-
-
 def time_limit(text):
-    return click.option(
-        "--time-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="SECONDS",
-        help=text,
-    )
+    return click.option("--time-limit", type=POSITIVE, metavar="SECONDS", help=text)
 
 
 def epsilon(*names, convert, text, default="auto", **attributes):
@@ -177,7 +169,7 @@ solver_options = gathered(
     count("--max-outer", help="Limit of outer iterations."),
     click.option(
         "--tol",
-        type=click.FloatRange(0, min_open=True),
+        type=POSITIVE,
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
@@ -202,7 +194,7 @@ solver_options = gathered(
     ),
     click.option(
         "--checkpoint",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Keep there where the solve stands; killed, the same command goes on.",
     ),
@@ -232,9 +224,12 @@ solver_options = gathered(
         help="Of translation, to be scored; also barycentric and inverted_softmax.",
     ),
     convention("gwfast"),
-    output(
-        "Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
-        " report.html, dynamics.png."
+    click.option(
+        "--output",
+        type=PATH,
+        metavar="DIR",
+        help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
+        " report.html, dynamics.png.",
     ),
     click.option(
         "--vectors",

@@ -4,7 +4,7 @@ import os
 import re
 import textwrap
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
 from .wording import METHOD_LABELS, best_targets, counted
 
-VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
 # All that may be written; the vectors only where they are asked for.
 FILES = (
     IN_FOLDER,
@@ -26,11 +25,10 @@ FILES = (
     "result.json",
     "report.html",
     "dynamics.png",
-    *(
-        f"{side}{suffix}"
-        for side in ("source", "target")
-        for suffix in VECTOR_SUFFIXES.values()
-    ),
+    "source.vec",
+    "source.bin",
+    "target.vec",
+    "target.bin",
 )
 # The columns of ``translations.tsv``.
 TRANSLATIONS = (
@@ -122,15 +120,11 @@ def write(outcome, folder):
     result.with_words(x, y).save(folder / IN_FOLDER)
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
-    kind = outcome.settings.write_vectors
-    if kind is not None:
-        for side in ("source", "target"):
-            embeddings = getattr(outcome, side).embeddings
-            mapped = getattr(result, f"mapped_{side}")
-            mapped = replace(
-                embeddings, words=_tokens(embeddings.words), vectors=mapped
-            )
-            write_embeddings(folder / f"{side}{VECTOR_SUFFIXES[kind]}", mapped)
+    suffix = {"text": "vec", "binary": "bin"}.get(outcome.settings.write_vectors)
+    if suffix is not None:
+        for side, words in (("source", x), ("target", y)):
+            mapped = _tokens(words), getattr(result, f"mapped_{side}")
+            write_embeddings(folder / f"{side}.{suffix}", mapped)
     _draw_dynamics(outcome, folder / "dynamics.png")
     write_json(folder / "result.json", summary(outcome))
     from .page import render  # with matplotlib, which only results on disk need

@@ -145,26 +145,22 @@ def _translations(outcome):
     made = []
     for i in chosen.tolist():
         row, targets = int(rows[i]), csls.indices[i].tolist()
-        right = right_of.get(row)
+        right = right_of.get(row, ())
+        hits = [k for k, target in enumerate(targets, 1) if target in right]
+        verdict = "right" if hits[:1] == [1] else "wrong"
+        in_plan = row < len(shares) and shares[row] > 0
         entry = {
             "rank": row + 1,
             "word": x[row],
             "best": y[targets[0]],
-            "score": float(csls.scores[i, 0]),
+            "score": csls.scores[i, 0],
             "more": [y[target] for target in targets[1 : 1 + _N_MORE]],
-            "mutual": bool(outcome.mutual[i]),
-            "plan": None,
-            "verdict": "unlisted",
-            "right_at": None,
-            "expected": (),
+            "mutual": outcome.mutual[i],
+            "plan": (y[coupling.indices[row, 0]], shares[row]) if in_plan else None,
+            "verdict": verdict if row in right_of else "unlisted",
+            "right_at": hits[0] if hits else None,
+            "expected": [y[target] for target in sorted(right)[:_N_EXPECTED]],
         }
-        if row < len(shares) and shares[row] > 0:
-            entry["plan"] = (y[coupling.indices[row, 0]], float(shares[row]))
-        if right is not None:
-            hits = [k for k, target in enumerate(targets, 1) if target in right]
-            entry["verdict"] = "right" if hits[:1] == [1] else "wrong"
-            entry["right_at"] = hits[0] if hits else None
-            entry["expected"] = [y[target] for target in sorted(right)[:_N_EXPECTED]]
         made.append(entry)
     return {"rows": made, "has_list": bool(right_of)}
 

@@ -180,26 +180,30 @@ def _solve(x, y, settings, init):
         n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
     )
     watch = Watch(settings.tol or _TOL, settings.max_outer)
-    with (
-        _kept_at_interrupts(settings.checkpoint),
-        reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress,
-    ):
+    with reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress:
 
         def report_iteration(step):
             report_progress(watch.event(step))
 
-        return gwfast.align(
-            x.vectors,
-            y.vectors,
-            p=p,
-            q=q,
-            init=init,
-            n_threads=settings.threads,
-            refine=refine,
-            callback=None if settings.quiet else report_iteration,
-            progress=ProgressListener(report_progress),
-            **{name: value for name, value in given.items() if value is not None},
-        )
+        try:
+            return gwfast.align(
+                x.vectors,
+                y.vectors,
+                p=p,
+                q=q,
+                init=init,
+                n_threads=settings.threads,
+                refine=refine,
+                callback=None if settings.quiet else report_iteration,
+                progress=ProgressListener(report_progress),
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        except KeyboardInterrupt:
+            kept = settings.checkpoint
+            if kept is None or not kept.is_file():
+                raise
+            message = f"kept in {kept}: the same command goes on from there"
+            raise KeyboardInterrupt(message) from None
 
 
 @contextlib.contextmanager
@@ -224,19 +228,6 @@ def connected(address):
         raise click.UsageError(f"--scheduler {address}: {error}") from error
     with client, cluster(client):
         yield
-
-
-@contextlib.contextmanager
-def _kept_at_interrupts(checkpoint):
-    """Ctrl-C inside says where the solve is kept, if it is."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if checkpoint is None or not checkpoint.is_file():
-            raise
-        raise KeyboardInterrupt(
-            f"kept in {checkpoint}: the same command goes on from there"
-        ) from None
 
 
 def _spread(rows):

@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from .. import words
 from ..alignment.spaces import load_alignment
@@ -15,7 +18,7 @@ from .menu import cli
 from .options import FILE, JSON, NEW_FILE, SPACE, reader_options
 from .outputs import TRANSLATIONS, field, word_of
 from .reading import check_target, read, report_file
-from .terminal import literal, print_fields, translations_table
+from .terminal import literal, print_fields
 
 _FOLDER = click.Path(exists=True, path_type=Path)
 # What the plan says of a pair of words, by the columns of a table: the share of the
@@ -114,16 +117,15 @@ def _show(chosen, names):
     def share(row):
         return f" {float(row[5]):.2f}" if _OF_PLAN[names] == "share" else ""
 
-    cells = [
-        (
-            literal(rows[0][0]),
-            ", ".join(f"{literal(row[2])} {float(row[3]):.2f}" for row in rows),
-            ", ".join(f"{literal(row[4])}{share(row)}" for row in rows if row[4]),
-            rows[0][6],
-        )
-        for rows in chosen.values()
-    ]
-    translations_table(out, cells)
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("word", "CSLS", "coupling", "mutual"):
+        table.add_column(name, overflow="fold")
+    for rows in chosen.values():
+        csls = (f"{literal(row[2])} {float(row[3]):.2f}" for row in rows)
+        plan = (f"{literal(row[4])}{share(row)}" for row in rows if row[4])
+        cells = literal(rows[0][0]), ", ".join(csls), ", ".join(plan), rows[0][6]
+        table.add_row(*map(Text, cells))
+    out.print(table)
 
 
 @cli.command("map")

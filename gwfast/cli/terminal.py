@@ -152,16 +152,6 @@ def _print_translations(outcome, out):
     _print_table(out, "translations", columns, rows, caption, width=width)
 
 
-def translations_table(out, rows):
-    """Of words that were asked for; cells are wrapped where they are too long."""
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("word", "CSLS", "coupling", "mutual"):
-        table.add_column(name, overflow="fold")
-    for cells in rows:
-        table.add_row(*(Text(cell) for cell in cells))
-    out.print(table)
-
-
 def _print_precision(precision, out):
     # The interval is what a narrow terminal can do without.
     with_interval = out.width >= 72 or not out.is_terminal

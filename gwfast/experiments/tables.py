@@ -29,6 +29,9 @@ class Table(Experiment):
     paper_epsilon: str
     remark = ""
     default_directions: tuple[str, ...]
+    default_scales: tuple[str, ...]
+    default_convention: str
+    help: str  # of the command
 
     def __init__(self, folder, directions, settings):
         self.folder, self.settings = folder, settings
@@ -171,6 +174,14 @@ class Table1(Table):
     printed = published.TABLE1
     paper_epsilon = "1e-4"
     default_directions = published.TABLE1_DIRECTIONS
+    default_scales = ("none",)
+    default_convention = "muse"
+    help = """Translation on the data of Conneau et al.: Table 1.
+
+    DIR is laid out as by MUSE: wiki.xx.vec, and dictionaries xx-yy.0-5000.txt (for the
+    supervised baseline) and xx-yy.5000-6500.txt, in crosslingual/dictionaries or not.
+    Files may be compressed, or .npz.
+    """
 
 
 class Table2(Table):
@@ -188,6 +199,14 @@ class Table2(Table):
         " which follow the costs, it changes next to nothing."
     )
     default_directions = published.TABLE2_DIRECTIONS
+    default_scales = ("none", "mean", "median", "max")
+    default_convention = "vecmap"
+    help = """Translation on the data of Dinu et al.: Table 2.
+
+    DIR holds EN.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt and its like for
+    other languages, and OPUS_en_it_europarl_test.txt and its like; or the same under
+    vecmap's names, embeddings/original/en.emb.txt and dictionaries/en-it.test.txt.
+    """
 
 
 def _label(epsilon, scale):
