@@ -125,7 +125,7 @@ def write(outcome, folder):
         for side, words in (("source", x), ("target", y)):
             mapped = _tokens(words), getattr(result, f"mapped_{side}")
             write_embeddings(folder / f"{side}.{suffix}", mapped)
-    _draw_dynamics(outcome, folder / "dynamics.png")
+    draw_dynamics(outcome, folder / "dynamics.png")
     write_json(folder / "result.json", summary(outcome))
     from .page import render  # with matplotlib, which only results on disk need
 
@@ -144,7 +144,7 @@ def word_of(field):
     return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
 
 
-def _draw_dynamics(outcome, path):
+def draw_dynamics(outcome, path):
     """Write the picture of the solve, with a word on an objective that rises."""
     history = outcome.result.gw.history
     if not history:  # a time limit may have been up before the first iteration

@@ -15,8 +15,8 @@ def test_every_command_has_a_line(capsys):
 
 
 def test_a_command_that_is_not_there(capsys):
-    assert main(["nonsense"]) == 2
-    assert capsys.readouterr().err == "gwfast: error: No such command 'nonsense'.\n"
+    assert main(["aling"]) == 2
+    assert capsys.readouterr().err.startswith("gwfast: error: No such command 'aling'")
 
 
 def test_completion_names_commands_and_options():

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from helpers.outcomes import HARD, N, outcome, sides
 
-pytest.importorskip("jinja2")
-
 from gwfast.cli import page
 from gwfast.cli.page import render
 
@@ -261,43 +259,49 @@ def test_same_outcome_same_page(made, text):
     with matplotlib.rc_context(changed):
         assert render(made) == text
         assert matplotlib.rcParams["font.size"] == 20
-    assert render(made) == text
+
+
+@pytest.fixture
+def browse(tmp_path):
+    """What a browser makes of a page, and what it logs."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("needs chromium")
+
+    def call(content, width):
+        path = tmp_path / "report.html"
+        path.write_bytes(content.encode("utf-8", "backslashreplace"))
+        done = subprocess.run(
+            [
+                browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                "--enable-logging=stderr", f"--window-size={width},900",
+                f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
+            ],
+            capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        return done.stdout.decode("utf-8"), done.stderr.decode()
+
+    return call
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("width", [500, 800, 1200])
-def test_in_a_browser(text, tmp_path, width):
+def test_in_a_browser(text, browse, width):
     """The script has run, nothing complained, nothing sticks out at the side."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs chromium")
     measure = (
         "<script>{ const all = document.documentElement, box ="
         " document.querySelector('.box'); all.dataset.out = (all.scrollWidth -"
         " all.clientWidth) + (box.scrollWidth - box.clientWidth); }</script></body>"
     )
-    path = tmp_path / "report.html"
-    path.write_bytes(text.replace("</body>", measure).encode("utf-8"))
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-            "--enable-logging=stderr", f"--window-size={width},900",
-            f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
-        ],
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    dom = done.stdout.decode("utf-8")
+    dom, log = browse(text.replace("</body>", measure), width)
     assert f"{N} of {N} shown" in dom
     assert 'data-out="0"' in dom
-    assert b"CONSOLE" not in done.stderr, done.stderr.decode()
+    assert "CONSOLE" not in log, log
 
 
 @pytest.mark.process
-def test_a_phone_shows_several_words_at_once(text, tmp_path):
+def test_a_phone_shows_several_words_at_once(text, browse):
     """In a frame, as windows of browsers have a least width."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs chromium")
     count = (
         "<script>{ const box = document.querySelector('.box'), rows ="
         " [...document.querySelectorAll('#translations tbody tr')];"
@@ -307,15 +311,6 @@ def test_a_phone_shows_several_words_at_once(text, tmp_path):
         "</body>"
     )
     page = html.escape(text.replace("</body>", count))
-    path = tmp_path / "frame.html"
     frame = f'<iframe style="width:390px;height:844px" srcdoc="{page}"></iframe>'
-    path.write_bytes(frame.encode("utf-8", "backslashreplace"))
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-            f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
-        ],
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    (shown,) = re.findall(r"<title>words ([\d.]+)</title>", done.stdout.decode("utf-8"))
+    (shown,) = re.findall(r"<title>words ([\d.]+)</title>", browse(frame, 800)[0])
     assert float(shown) > 5  # of these long ones
