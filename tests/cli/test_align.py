@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import struct
 import subprocess
 import sys
 
@@ -13,7 +12,13 @@ import pytest
 from helpers.cli import ALIGN
 from helpers.files import tree
 from helpers.marks import pairwise
-from helpers.processes import environment, full_disk, kill_once_written, run_python
+from helpers.processes import (
+    environment,
+    full_disk,
+    kill_once_written,
+    on_terminal,
+    run_python,
+)
 from helpers.vector_files import write_vectors
 
 import gwfast
@@ -394,32 +399,9 @@ def test_piped_output_is_plain_and_whole(files):
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_terminal_of_80_columns(files):
     """The bar and the tables keep to the width; what is drawn last says it all."""
-    import fcntl
-    import pty
-    import termios
-
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gwfast", "align", "a.vec", "b.vec",
-         "--dictionary", "pairs.txt"],
-        cwd=files,
-        env=environment(TERM="xterm-256color"),
-        stdin=follower, stdout=follower, stderr=follower,
-    )  # fmt: skip
-    os.close(follower)
-    received = b""
-    while True:
-        try:
-            block = os.read(leader, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not block:
-            break
-        received += block
-    os.close(leader)
-    assert process.wait(timeout=60) == 0
-    text = received.decode("utf-8")
+    arguments = "align", "a.vec", "b.vec", "--dictionary", "pairs.txt"
+    status, text, _ = on_terminal(*arguments, cwd=files)
+    assert status == 0
     assert "\x1b[" in text
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert "gw_cost" in plain

@@ -10,7 +10,9 @@ from gwfast.experiments.rises import Rise, rise_to_the_end, rises
 
 def steps(costs, errors=None):
     pairs = zip(costs, errors or [0.1] * len(costs), strict=True)
-    return [SimpleNamespace(gw_cost=cost, marginal_error=error) for cost, error in pairs]
+    return [
+        SimpleNamespace(gw_cost=cost, marginal_error=error) for cost, error in pairs
+    ]
 
 
 def test_rises_are_found():

@@ -1,4 +1,4 @@
-"""Of the files that the tests of the command line read, and a quick way to align them."""
+"""Of the files that the tests of the command line read; a quick way to align them."""
 
 N = 60
 # From one start, as it does not matter here which one wins.
