@@ -213,15 +213,15 @@ def dynamics(files, folder, dictionary, pairs, settings, options):
     if bool(files) != bool(dictionary):
         raise click.UsageError("--dictionary goes with SRC and TGT")
     if folder:
-        traced = Dynamics.of_folder(folder, pairs, settings)
+        found, absent = MUSE.find(folder, pairs, "train")
     else:
-        names = [path.stem for path in files]
+        source, target = files
+        names = [source.stem, target.stem]
         if names[0] == names[1]:  # word2vec.es and word2vec.en
-            names = [path.name for path in files]
-        pair = dict(zip(("source", "target"), files, strict=True))
-        pair["dictionary"] = dictionary
-        traced = Dynamics({"-".join(names): pair}, {}, None, settings)
-    run(traced, options)
+            names = [source.name, target.name]
+        pair = {"source": source, "target": target, "dictionary": dictionary}
+        found, absent = {"-".join(names): pair}, {}
+    run(Dynamics(found, absent, folder, settings), options)
 
 
 @experiment.command()

@@ -35,19 +35,23 @@ class BenchmarkFiles:
         return [name + suffix for name in names for suffix in ("", ".gz")]
 
     def find(
-        self, folder: Path, direction: str, fold: str
-    ) -> tuple[dict[str, Path | None], list[str]]:
-        """Vectors of both languages and the dictionary of a fold, None where there is
-        no file; and what those that are None are usually called.
+        self, folder: Path, directions: Sequence[str], fold: str
+    ) -> tuple[dict[str, dict[str, Path]], dict[str, list[str]]]:
+        """Of each direction vectors of both languages and the dictionary of a fold; of
+        those that lack some what these files are usually called.
         """
-        source, target = map(self.vectors_names, direction.split("-"))
-        names = {
-            "source": source,
-            "target": target,
-            "dictionary": self.dictionary_names(direction, fold),
-        }
-        files = {part: first_file(folder, each) for part, each in names.items()}
-        return files, [names[part][0] for part, path in files.items() if path is None]
+        found, absent = {}, {}
+        for direction in directions:
+            source, target = map(self.vectors_names, direction.split("-"))
+            dictionary = self.dictionary_names(direction, fold)
+            names = {"source": source, "target": target, "dictionary": dictionary}
+            files = {part: first_file(folder, each) for part, each in names.items()}
+            needs = [names[part][0] for part in files if files[part] is None]
+            if needs:
+                absent[direction] = needs
+            else:
+                found[direction] = files
+        return found, absent
 
     def languages(self, folder: Path) -> list[str]:
         """All languages that there are vectors of, sorted; names without capitals."""

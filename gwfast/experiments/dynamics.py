@@ -13,7 +13,6 @@ from ..utils.progress import ProgressEvent, reporting
 from ..words import gold_standard
 from . import published
 from .alignments import NORMALIZE, read, read_pairs, recorded_warnings
-from .data import MUSE
 from .rises import rises
 from .runner import Experiment
 from .show import percent, print_columns
@@ -26,7 +25,11 @@ _GROWTH = 1.5
 
 
 class Dynamics(Experiment):
-    """Objective and accuracy after every outer iteration, for several epsilons."""
+    """Objective and accuracy after every outer iteration, for several epsilons.
+
+    Of a benchmark it takes the training fold of the dictionaries: its words are the
+    frequent ones, which take part in the transport.
+    """
 
     name = "dynamics"
     title = "Training dynamics"
@@ -35,22 +38,6 @@ class Dynamics(Experiment):
     def __init__(self, pairs, absent, folder, settings):
         self.pairs, self.absent, self.folder = pairs, absent, folder
         self.settings = settings
-
-    @classmethod
-    def of_folder(cls, folder, names, settings):
-        """Of the pairs of languages that there are files of in MUSE's layout.
-
-        The training fold of the dictionaries is read: its words are the frequent ones,
-        which take part in the transport.
-        """
-        pairs, absent = {}, {}
-        for name in names:
-            files, needs = MUSE.find(folder, name, "train")
-            if needs:
-                absent[name] = needs
-            else:
-                pairs[name] = files
-        return cls(pairs, absent, folder, settings)
 
     def jobs(self):
         made, settings = [], dict(vars(self.settings))
@@ -72,7 +59,18 @@ class Dynamics(Experiment):
         """Results by epsilon, by pair."""
         found = {name: {} for name in self.pairs}
         for job, result in zip(jobs, results, strict=True):
-            found[job.key["pair"]][job.key["epsilon"]] = result
+            steps = [
+                # Of a number JSON has null.
+                SimpleNamespace(
+                    **{
+                        name: np.nan if one is None else one
+                        for name, one in step.items()
+                    }
+                )
+                for step in result["history"]
+            ]
+            trace = result | {"history": steps}
+            found[job.key["pair"]][job.key["epsilon"]] = trace
         return found
 
     def show(self, found, out):
@@ -83,8 +81,8 @@ class Dynamics(Experiment):
             for epsilon, trace in traces.items():
                 history = trace["history"]
                 for step in history[:-1]:
-                    if step["iteration"] in cells:
-                        cells[step["iteration"]][epsilon] = _cell(step)
+                    if step.iteration in cells:
+                        cells[step.iteration][epsilon] = _cell(step)
                 if history:  # there was time for a first
                     cells.setdefault("last", {})[epsilon] = _cell(history[-1])
                 ends["stopped"][epsilon] = trace["status"]
@@ -119,14 +117,8 @@ class Dynamics(Experiment):
                 if not trace["history"]:
                     continue
                 label = f"epsilon {epsilon}"
-                histories[label] = [
-                    # What is null in JSON has no place in the picture.
-                    SimpleNamespace(
-                        **{k: np.nan if v is None else v for k, v in step.items()}
-                    )
-                    for step in trace["history"]
-                ]
-                accuracies[label] = [step["accuracy"] for step in trace["history"]]
+                histories[label] = trace["history"]
+                accuracies[label] = [step.accuracy for step in trace["history"]]
             if not histories:  # no solve had time for an iteration
                 continue
             file = f"dynamics-{name}.png"
@@ -140,9 +132,7 @@ def _here(found):
     lines = {}  # by reason
     for name, traces in found.items():
         for epsilon, trace in traces.items():
-            # A plan without a number is no step of a rise.
-            steps = [step for step in trace["history"] if step["gw_cost"] is not None]
-            for rise in rises([SimpleNamespace(**step) for step in steps]):
+            for rise in rises(trace["history"]):
                 line = f"  {name}, epsilon {epsilon}: {rise}"
                 lines.setdefault(rise.reason, []).append(line)
     if not lines:
@@ -154,8 +144,7 @@ def _here(found):
 
 
 def _cell(step):
-    cost = step["gw_cost"]
-    return f"{'-' if cost is None else f'{cost:.5f}'} {percent(step['accuracy']):>5}"
+    return f"{step.gw_cost:.5f} {percent(step.accuracy):>5}"
 
 
 def _shown(longest):

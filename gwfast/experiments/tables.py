@@ -35,14 +35,11 @@ class Table(Experiment):
 
     def __init__(self, folder, directions, settings):
         self.folder, self.settings = folder, settings
-        self.directions, self.absent = {}, {}
-        for name in directions:
-            files, needs = self.layout.find(folder, name, "test")
-            if needs:
-                self.absent[name] = needs
-                continue
+        self.directions, self.absent = self.layout.find(folder, directions, "test")
+        for name, files in self.directions.items():
             train = first_file(folder, self.layout.dictionary_names(name, "train"))
-            self.directions[name] = files | ({} if train is None else {"train": train})
+            if train is not None:
+                files["train"] = train
 
     def jobs(self):
         made, settings = [], self.settings

@@ -82,22 +82,21 @@ def test_names_that_files_are_found_under(tmp_path):
     assert first_file(tmp_path, MUSE.vectors_names("it")).name == "wiki.it.vec.npz"
     (tmp_path / "dictionaries").mkdir()
     (tmp_path / "dictionaries" / "en-it.5000-6500.txt.gz").touch()
-    files, needs = MUSE.find(tmp_path, "en-it", "test")
-    assert [path.name for path in files.values()] == [
-        "wiki.en.vec", "wiki.it.vec.npz", "en-it.5000-6500.txt.gz",
-    ]  # fmt: skip
-    assert needs == []
-    assert MUSE.find(tmp_path, "ru-en", "train") == (
-        {"source": None, "target": tmp_path / "wiki.en.vec", "dictionary": None},
-        ["wiki.ru.vec", "crosslingual/dictionaries/ru-en.0-5000.txt"],
-    )
+    found, absent = MUSE.find(tmp_path, ["en-it", "ru-en"], "test")
+    assert {part: path.name for part, path in found.pop("en-it").items()} == {
+        "source": "wiki.en.vec",
+        "target": "wiki.it.vec.npz",
+        "dictionary": "en-it.5000-6500.txt.gz",
+    }
+    needs = ["wiki.ru.vec", "crosslingual/dictionaries/ru-en.5000-6500.txt"]
+    assert (found, absent) == ({}, {"ru-en": needs})
     (tmp_path / "data").mkdir()
     names = "IT.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt", "en.emb.txt"
     (tmp_path / "data" / names[0]).touch()
     (tmp_path / names[1]).touch()
     (tmp_path / "en-it.test.txt").touch()
-    files, needs = DINU.find(tmp_path, "en-it", "test")
-    assert [path.name for path in files.values()] == [
+    found, _ = DINU.find(tmp_path, ["en-it"], "test")
+    assert [path.name for path in found["en-it"].values()] == [
         names[1],
         names[0],
         "en-it.test.txt",

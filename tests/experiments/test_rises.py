@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gwfast.experiments.dynamics import _cell, _here
+from gwfast.experiments.dynamics import Dynamics, _cell, _here
 from gwfast.experiments.rises import Rise, rise_to_the_end, rises
+from gwfast.experiments.runner import Job
 
 
 def steps(costs, errors=None):
@@ -46,11 +47,9 @@ def test_rises_too_small_for_the_usual_digits_are_told_apart():
 
 @pytest.mark.parametrize("rising", [False, True])
 def test_what_is_said_below_the_table(rising):
-    costs = [0.5, 0.2, 0.3 if rising else 0.1, None]
-    steps = [
-        {"gw_cost": cost, "marginal_error": 10.0**-k} for k, cost in enumerate(costs)
-    ]
-    first, *lines = _here({"en-fr": {"2%": {"history": steps}}})
+    costs = [0.5, 0.2, 0.3 if rising else 0.1, float("nan")]
+    history = steps(costs, [1.0, 0.1, 0.01, 0.001])
+    first, *lines = _here({"en-fr": {"2%": {"history": history}}})
     assert ("falls monotonically as well" in first) != rising
     if rising:
         reason, line = lines
@@ -60,5 +59,9 @@ def test_what_is_said_below_the_table(rising):
         )
 
 
-def test_a_plan_without_a_number_has_a_dash():
-    assert _cell({"gw_cost": None, "accuracy": 0.5}).split() == ["-", "50.0"]
+def test_a_plan_without_a_number_is_shown():
+    result = {"history": [{"iteration": 1, "gw_cost": None, "accuracy": 0.5}]}
+    job = Job("one", {"pair": "en-fr", "epsilon": "2%"}, print, ())
+    experiment = Dynamics({"en-fr": {}}, {}, None, SimpleNamespace())
+    (step,) = experiment.collect([job], [result])["en-fr"]["2%"]["history"]
+    assert _cell(step).split() == ["nan", "50.0"]
