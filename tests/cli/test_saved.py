@@ -1,7 +1,6 @@
 """What a folder of results is good for, and JSON for scripts."""
 
 import json
-import os
 import shutil
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from helpers.cli import ALIGN, N
 from helpers.outcomes import HARD, outcome
 from helpers.outcomes import N as N_HARD
-from helpers.processes import run_python
 
 import gwfast
 from gwfast.cli.outputs import write
@@ -150,27 +148,6 @@ def test_bad_input(run, files, saved):
         status, out, err = run(*command.split())
         assert (status, out, err.count("\n")) == (2, "", 1), command
         assert message in err
-
-
-def test_completion_is_a_script(run):
-    for shell in ("bash", "zsh", "fish"):
-        status, out, _ = run("completion", shell)
-        assert status == 0 and f"_GWFAST_COMPLETE={shell}_complete" in out
-
-
-@pytest.mark.process
-@pytest.mark.skipif(os.name != "posix", reason="for shells")
-def test_commands_and_options_are_completed():
-    for words, expected in (
-        ("gwfast tr", "translate"),
-        ("gwfast align --di", "--dict"),
-    ):
-        number = str(words.count(" "))
-        done = run_python(
-            "from gwfast.__main__ import main; main([])",
-            _GWFAST_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=number,
-        )  # fmt: skip
-        assert expected in done.stdout
 
 
 def test_an_alignment_as_json(run, files):
