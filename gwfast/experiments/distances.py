@@ -88,7 +88,6 @@ class Distances(Experiment):
                 for name, row in zip(found.names, matrix, strict=True)
             ]
             print_columns(out, title, ("",), found.names, rows)
-        columns = ("distance", "unmatched", "share", "epsilon", "plan", "status")
         rows = [
             (
                 f"{pair.source}, {pair.target}",
@@ -111,31 +110,25 @@ class Distances(Experiment):
             " for noise of 2,000 words in 200 dimensions). Plan: what the entropic plan"
             " costs that the matching was made from.\n" + self.paper
         )
-        print_columns(out, "pairs, times 100", ("",), columns, rows, note=note)
+        print_columns(out, "pairs, times 100", ("",), [*rows[0][1]], rows, note=note)
 
     def draw(self, found, folder):
-        plot_distances(
-            100 * found.matrix,
-            found.names,
-            title="Gromov-Wasserstein distances, times 100",
-            path=folder / "distances.png",
-        )
-        plot_dendrogram(
-            found.roots,
-            found.names,
-            title="Clusters of average distance, in square roots",
-            path=folder / "dendrogram.png",
-        )
-        return ["distances.png", "dendrogram.png"]
+        files = ["distances.png", "dendrogram.png"]
+        paths = [folder / file for file in files]
+        title = "Gromov-Wasserstein distances, times 100"
+        plot_distances(100 * found.matrix, found.names, title=title, path=paths[0])
+        title = "Clusters of average distance, in square roots"
+        plot_dendrogram(found.roots, found.names, title=title, path=paths[1])
+        return files
 
     def summary(self, found):
         return {
             **super().summary(found),
-            "names": list(found.names),
-            "files": {name: str(path) for name, path in self.files.items()},
+            "names": found.names,
+            "files": self.files,
             "n_words": found.n_words,
-            "matrix": found.matrix.tolist(),
-            "roots": found.roots.tolist(),
+            "matrix": found.matrix,
+            "roots": found.roots,
             "pairs": [
                 {name: getattr(pair, name) for name in _PAIR_FIELDS}
                 for pair in found.pairs
@@ -144,16 +137,10 @@ class Distances(Experiment):
 
 
 def match_pair(x, y, settings, *, n_threads, progress):
-    """`gwfast.words.languages.match` in JSON's types."""
+    """What `gwfast.words.languages.match` finds."""
     epsilon = parse_epsilon(settings.epsilon)
     options = settings.scale_costs, epsilon, settings.seed, settings.time_limit
-    found = match(x, y, *options, n_threads, progress=progress)
-    return {
-        "matches": found.matches.tolist(),
-        "plan_cost": found.plan_cost,
-        "epsilon": found.epsilon,
-        "status": found.status,
-    }
+    return vars(match(x, y, *options, n_threads, progress=progress))
 
 
 def _digits(value):

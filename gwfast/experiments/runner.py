@@ -52,7 +52,7 @@ class Experiment(ABC):
     title: str
     needs = "the files of one direction"  # to run
     layout = MUSE
-    paper: Any  # what it printed, in JSON's types
+    paper: Any  # what it printed
     settings: SimpleNamespace
     folder: Path | None  # where files were looked for
     absent: Any  # names of files that are missing, by what needs them
@@ -83,7 +83,7 @@ class Experiment(ABC):
         return []
 
     def summary(self, found: Any) -> dict[str, Any]:
-        """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
+        """What goes into ``results.json`` beside the jobs."""
         return {
             "settings": vars(self.settings),
             "missing": self.absent,
@@ -133,7 +133,7 @@ def run(experiment: Experiment, options: SimpleNamespace) -> None:
         for warning in result.get("warnings", ()):
             err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
     found = experiment.collect(jobs, results)
-    content = {
+    content = plain({
         "experiment": experiment.name,
         "versions": versions(),
         **experiment.summary(found),
@@ -141,7 +141,7 @@ def run(experiment: Experiment, options: SimpleNamespace) -> None:
             {"label": job.label, "key": job.key, "result": result}
             for job, result in zip(jobs, results, strict=True)
         ],
-    }
+    })  # fmt: skip
     if not options.as_json:
         experiment.show(found, out)
         if missing:

@@ -114,35 +114,38 @@ class Table(Experiment):
                     yield label, "here", _accuracy(by_direction, kind)
 
     def _query_rows(self, found):
-        kinds = {"plan": "coupling", "all other methods": "csls"}
-        for label, kind in kinds.items():
-            scored, words, covered = {}, {}, {}
-            for by_direction in found.values():
-                for name, result in by_direction.items():
-                    score = result["scores"].get(kind)
-                    if score is not None:
-                        scored[name] = str(score["queries"])
-                        words[name] = str(score["words"])
-                        covered[name] = percent(score["coverage"])
-            yield label, "scored", scored
-            yield "", "of", words
-            rules = CONVENTIONS[self.settings.convention]
-            yield "", f"{rules.coverage} covered %", covered
+        covered = f"{CONVENTIONS[self.settings.convention].coverage} covered %"
+        for label, kind in (("plan", "coupling"), ("all other methods", "csls")):
+            scores = {
+                name: result["scores"][kind]
+                for by_direction in found.values()
+                for name, result in by_direction.items()
+                if kind in result["scores"]
+            }
+            for first, what, key, text in (
+                (label, "scored", "queries", str),
+                ("", "of", "words", str),
+                ("", covered, "coverage", percent),
+            ):
+                yield (
+                    first,
+                    what,
+                    {name: text(one[key]) for name, one in scores.items()},
+                )
 
     def _minute_rows(self, found):
         for row in self.printed.values():
             minutes = dict(row.minutes)
             minutes["mean"] = minutes.pop("", "")
             yield row.label, "paper", minutes
-        for (method, epsilon, scale), by_direction in found.items():
-            label = (
-                f"GW {_label(epsilon, scale)}" if method == "align" else "Procrustes"
-            )
-            seconds = {
-                name: result["solve_seconds"] for name, result in by_direction.items()
+        for (method, *given), by_direction in found.items():
+            label = f"GW {_label(*given)}" if method == "align" else "Procrustes"
+            minutes = {
+                name: result["solve_seconds"] / 60
+                for name, result in by_direction.items()
             }
-            seconds["mean"] = np.mean([*seconds.values()])
-            yield label, "here", {name: f"{s / 60:.2f}" for name, s in seconds.items()}
+            minutes["mean"] = np.mean([*minutes.values()])
+            yield label, "here", {name: f"{one:.2f}" for name, one in minutes.items()}
 
     def note(self):
         settings = self.settings
