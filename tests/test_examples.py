@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("matplotlib")
+pyplot = pytest.importorskip("matplotlib.pyplot")
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
@@ -39,6 +39,7 @@ def run(tmp_path, monkeypatch, capsys, answered):
         monkeypatch.setattr(sys, "argv", [str(one) for one in given])
         monkeypatch.setenv("MPLBACKEND", "Agg")
         monkeypatch.chdir(tmp_path)
+        pyplot.close("all")  # of other scripts: pyplot warns of too many
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             runpy.run_path(str(script), run_name="__main__")

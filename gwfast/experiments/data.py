@@ -40,13 +40,18 @@ class BenchmarkFiles:
         """Of each direction vectors of both languages and the dictionary of a fold; of
         those that lack some what these files are usually called.
         """
-        found, absent = {}, {}
+        found: dict[str, dict[str, Path]] = {}
+        absent: dict[str, list[str]] = {}
         for direction in directions:
             source, target = map(self.vectors_names, direction.split("-"))
             dictionary = self.dictionary_names(direction, fold)
             names = {"source": source, "target": target, "dictionary": dictionary}
-            files = {part: first_file(folder, each) for part, each in names.items()}
-            needs = [names[part][0] for part in files if files[part] is None]
+            files = {
+                part: path
+                for part, each in names.items()
+                if (path := first_file(folder, each)) is not None
+            }
+            needs = [each[0] for part, each in names.items() if part not in files]
             if needs:
                 absent[direction] = needs
             else:
