@@ -188,10 +188,11 @@ def test_a_time_limit_is_told_and_what_there_is_is_written(run, files):
 def test_few_words(run, files):
     """Fewer words than the ten translations, and more than one dimension for each."""
     write_vectors(files / "c.vec", ["x", "y", "z"], np.eye(3) + 0.1)
-    status, _, err = run("align", "c.vec", "c.vec", "--output", "few")
+    status, out, err = run("align", "c.vec", "c.vec", "--json")
     assert status == 0, err
-    lines = (files / "few" / "translations.tsv").read_text().splitlines()
-    assert len(lines) == 1 + 9
+    found = json.loads(out)["translations"]
+    assert [*found] == [*"xyz"]
+    assert all(sorted(best) == [*"xyz"] for best in found.values())
 
 
 def test_convergence_warning_is_one_plain_line(run):

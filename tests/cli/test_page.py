@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from helpers.outcomes import HARD, N, outcome, sides
+from helpers.outcomes import HARD, N, changed, outcome, sides
 
 from gwfast.cli import page
 from gwfast.cli.page import render
@@ -112,9 +112,7 @@ def test_wrong_translations_show_what_was_expected(made):
     indices = made.csls.indices.copy()
     indices[10] = np.roll(indices[10], 1)
     indices[12] = np.arange(30, 40)
-    wrong = type(made)(
-        **{**vars(made), "csls": type(made.csls)(indices, made.csls.scores)}
-    )
+    wrong = changed(made, csls=type(made.csls)(indices, made.csls.scores))
     rows = Page(render(wrong)).tables["translations"][1:]
     place = indices[10].tolist().index(10) + 1
     assert place > 1
@@ -222,9 +220,9 @@ def test_an_objective_that_ends_higher_is_told(made):
             gw.history[0]._replace(gw_cost=cost, marginal_error=error)
             for cost, error in zip(costs, (0.03, 0.01, 1e-6), strict=True)
         ]
-        changed = dataclasses.replace(gw, history=tuple(steps))
-        result = dataclasses.replace(made.result, gw=changed)
-        text = render(type(made)(**{**vars(made), "result": result}))
+        rising = dataclasses.replace(gw, history=tuple(steps))
+        result = dataclasses.replace(made.result, gw=rising)
+        text = render(changed(made, result=result))
         assert ("It rises from 0.1 at iteration 1 to 0.2 at 3" in text) == told
         assert ("a plan that misses its marginals can be cheaper" in text) == told
 
@@ -255,8 +253,8 @@ def test_large_vocabularies_are_sampled():
 
 def test_same_outcome_same_page(made, text):
     """Whatever the user has made matplotlib's pictures look like."""
-    changed = {"font.size": 20, "text.color": "red", "axes.facecolor": "black"}
-    with matplotlib.rc_context(changed):
+    theirs = {"font.size": 20, "text.color": "red", "axes.facecolor": "black"}
+    with matplotlib.rc_context(theirs):
         assert render(made) == text
         assert matplotlib.rcParams["font.size"] == 20
 

@@ -121,14 +121,6 @@ def test_new_vectors_are_mapped(run, files, saved, side):
     assert json.loads(out)["words"] == 9
 
 
-def test_mapped_sides_meet(run, files, saved):
-    for name, side in (("a.vec", "source"), ("b.vec", "target")):
-        run("map", "saved", name, "--side", side, "--output", f"{side}.npz")
-    x, y = (read_embeddings(files / f"{side}.npz") for side in ("source", "target"))
-    nearest = (x.vectors @ y.vectors.T).argmax(axis=1)
-    assert [y.words[row] for row in nearest] == [f"t{i}" for i in range(N)]
-
-
 def test_bad_input(run, files, saved):
     (files / "c.vec").write_text("a 1 2\n")
     (files / "other").mkdir()

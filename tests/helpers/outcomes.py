@@ -66,6 +66,11 @@ def aligned(source, target, n_words, refine, whiten):
     )
 
 
+def changed(outcome, **parts):
+    """The outcome with other parts."""
+    return SimpleNamespace(**{**vars(outcome), **parts})
+
+
 def outcome(
     *,
     source=None,
