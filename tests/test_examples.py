@@ -22,6 +22,8 @@ NEEDED = {
     "language_distances": "joblib",
     "on_a_cluster": "dask.distributed",
 }
+# Which start processes of their own.
+PARALLEL = "language_distances", "on_a_cluster"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 LARGEST_PICTURE = 150_000
 
@@ -93,7 +95,14 @@ def test_the_gallery_is_complete():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(one, marks=[pytest.mark.process] * (one.stem in PARALLEL))
+        for one in SCRIPTS
+    ],
+    ids=by_name,
+)
 def test_it_runs(script, run, tmp_path):
     if script.stem in NEEDED:
         pytest.importorskip(NEEDED[script.stem])

@@ -49,11 +49,10 @@ class Distances(Experiment):
         return prepare(embeddings, n_words, normalize, scale_costs)
 
     def jobs(self):
-        made = []
         for names in itertools.combinations(self.spaces, 2):
             sides = in_order(*(self.spaces[name] for name in names))
             rows = [side.rows for side in sides]
-            job = self.job(
+            yield self.job(
                 " and ".join(names),
                 match_pair,
                 (*rows, self.settings),
@@ -62,8 +61,6 @@ class Distances(Experiment):
                 words=[len(each) for each in rows],
                 **vars(self.settings),
             )
-            made.append(job)
-        return made
 
     def missing(self):
         absent = {name: MUSE.vectors_names(name)[:1] for name in self.absent}

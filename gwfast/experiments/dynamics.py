@@ -40,10 +40,10 @@ class Dynamics(Experiment):
         self.settings = settings
 
     def jobs(self):
-        made, settings = [], dict(vars(self.settings))
+        settings = dict(vars(self.settings))
         epsilons = settings.pop("epsilons")
         for (name, pair), epsilon in itertools.product(self.pairs.items(), epsilons):
-            job = self.job(
+            yield self.job(
                 f"{name}, epsilon {epsilon}",
                 trace,
                 (pair, self.settings, epsilon),
@@ -52,8 +52,6 @@ class Dynamics(Experiment):
                 epsilon=epsilon,
                 **settings,
             )
-            made.append(job)
-        return made
 
     def collect(self, jobs, results):
         """Results by epsilon, by pair."""

@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,7 +58,7 @@ class Experiment(ABC):
     absent: Any  # names of files that are missing, by what needs them
 
     @abstractmethod
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> Iterable[Job]:
         """What files are there says which."""
 
     def job(self, label, function, arguments, **key):
@@ -113,7 +113,7 @@ def run(experiment: Experiment, options: SimpleNamespace) -> None:
     """
     _check(options)
     out, err = console(), console(stderr=True)
-    jobs, missing = experiment.jobs(), experiment.missing()
+    jobs, missing = list(experiment.jobs()), experiment.missing()
     if not jobs:
         for line in missing:
             err.print(line, soft_wrap=True)

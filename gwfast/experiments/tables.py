@@ -42,18 +42,17 @@ class Table(Experiment):
                 files["train"] = train
 
     def jobs(self):
-        made, settings = [], self.settings
+        settings = self.settings
         for name, files in self.directions.items():
             if self.supervised and "train" in files:
-                made.append(self._job(name, files, supervise, "Procrustes"))
+                yield self._job(name, files, supervise, "Procrustes")
             untrained = {part: files[part] for part in files if part != "train"}
             names = ("rounds", "seed", "time_limit")
             options = {name: getattr(settings, name) for name in names}
             for epsilon, scale in product(settings.epsilons, settings.scales):
                 given = {"epsilon": epsilon, "scale_costs": scale}
                 label = _label(epsilon, scale)
-                made.append(self._job(name, untrained, align, label, given, **options))
-        return made
+                yield self._job(name, untrained, align, label, given, **options)
 
     def _job(self, name, files, function, label, given=None, **options):
         """`given` are arguments of the function."""
