@@ -27,7 +27,6 @@ JSON = click.option(
     help="Print the result as one JSON object, and all else on stderr.",
 )
 QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
-
 SPACE = click.option(
     "--space",
     metavar="TEXT",
