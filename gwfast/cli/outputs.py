@@ -4,7 +4,6 @@ import os
 import re
 import textwrap
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
 
 import numpy as np
 
@@ -234,10 +233,7 @@ def summary(outcome):
     n_mutual = None if outcome.mutual is None else int(np.sum(outcome.mutual))
     return plain({
         "versions": versions(),
-        "settings": {
-            name: asdict(value) if is_dataclass(value) else value
-            for name, value in vars(outcome.settings).items()
-        },
+        "settings": vars(outcome.settings),
         "inputs": {
             side: {"name": given.name, **counted(given.embeddings)}
             for side, given in (("source", outcome.source), ("target", outcome.target))
@@ -251,8 +247,8 @@ def summary(outcome):
                 "marginal_error", "n_outer", "n_inner", "seconds", "advice",
             )
         },
-        "candidates": [row._asdict() for row in gw.candidates],
-        "refinement": [step._asdict() for step in outcome.result.refinement],
+        "candidates": gw.candidates,
+        "refinement": outcome.result.refinement,
         "mutual_pairs": n_mutual,
         "translations": {
             x[row]: [y[target] for target in best_targets(outcome, row)]
@@ -271,5 +267,5 @@ def summary(outcome):
         },
         "seconds": outcome.seconds,
         "warnings": outcome.warnings,
-        "history": [step._asdict() for step in gw.history],
+        "history": gw.history,
     })  # fmt: skip

@@ -4,6 +4,7 @@ import glob
 import hashlib
 import json
 import math
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,11 @@ class Store:
 
 
 def plain(value: Any) -> Any:
-    """The value in JSON's types; nan and inf, which it lacks, become null."""
+    """The value in JSON's types: records are objects, nan and inf null."""
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -25,7 +25,7 @@ class Table(Experiment):
     """One of the paper's two tables; the directions are columns, in their order."""
 
     supervised: bool
-    printed: dict
+    paper: dict
     paper_epsilon: str
     remark = ""
     default_directions: tuple[str, ...]
@@ -94,13 +94,13 @@ class Table(Experiment):
         print_columns(out, title, heads, names, list(self._accuracy_rows(found)))
         title = "words of the dictionary that were scored"
         print_columns(out, title, ("of", ""), names, list(self._query_rows(found)))
-        if any("" in row.minutes for row in self.printed.values()):
+        if any("" in row.minutes for row in self.paper.values()):
             names.append("mean")
         rows = list(self._minute_rows(found))
         print_columns(out, "minutes", heads, names, rows, note=self.note())
 
     def _accuracy_rows(self, found):
-        for name, row in self.printed.items():
+        for name, row in self.paper.items():
             yield row.label, "paper", row.accuracy
             if self.supervised and ("supervise", None, None) in found:
                 kind = {"procrustes": "nn", "procrustes csls": "csls"}.get(name)
@@ -133,7 +133,7 @@ class Table(Experiment):
                 )
 
     def _minute_rows(self, found):
-        for row in self.printed.values():
+        for row in self.paper.values():
             minutes = dict(row.minutes)
             minutes["mean"] = minutes.pop("", "")
             yield row.label, "paper", minutes
@@ -159,10 +159,6 @@ class Table(Experiment):
             f" {self.remark}"
         ).rstrip()
 
-    @property
-    def paper(self):
-        return {name: row._asdict() for name, row in self.printed.items()}
-
 
 class Table1(Table):
     """The data of Conneau et al., with supervised baselines."""
@@ -170,7 +166,7 @@ class Table1(Table):
     name = "table1"
     title = "Table 1"
     supervised = True
-    printed = published.TABLE1
+    paper = published.TABLE1
     paper_epsilon = "1e-4"
     default_directions = published.TABLE1_DIRECTIONS
     default_scales = ("none",)
@@ -190,7 +186,7 @@ class Table2(Table):
     title = "Table 2"
     layout = DINU
     supervised = False
-    printed = published.TABLE2
+    paper = published.TABLE2
     paper_epsilon = "5e-5"
     remark = (
         "Dividing the costs of the sides by a and b does to the plan what multiplying"
