@@ -1,6 +1,9 @@
 """Fixtures that several test files use."""
 
+import functools
+import inspect
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 from helpers.marks import ISAS, thin
 
+import gwfast
 from gwfast.kernels import _rows
 
 # One seed by default; GWFAST_TEST_SEEDS=100 runs the tests that take one with 0..99.
@@ -70,6 +74,36 @@ def isa(request):
 @pytest.fixture(params=SEEDS)
 def seed(request):
     return request.param
+
+
+@pytest.fixture(scope="session")
+def answers():
+    return {}
+
+
+@pytest.fixture
+def answered(answers, monkeypatch):
+    """Functions that take seconds answer at once what they have been asked before: many
+    examples begin with one alignment of the sample, or with one distance between its
+    languages."""
+
+    def once(function):
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def asked(*arguments, **options):
+            bound = signature.bind(*arguments, **options)
+            bound.apply_defaults()
+            key = pickle.dumps((function.__qualname__, bound.arguments))
+            if key not in answers:
+                answers[key] = function(*arguments, **options)
+            return answers[key]
+
+        return asked
+
+    monkeypatch.setattr(gwfast, "align", once(gwfast.align))
+    distances = once(gwfast.words.language_distances)
+    monkeypatch.setattr(gwfast.words, "language_distances", distances)
 
 
 @pytest.fixture(scope="session")

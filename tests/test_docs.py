@@ -1,16 +1,13 @@
 """The documentation: every example runs, every public name and status is in it."""
 
 import doctest
-import functools
 import importlib
 import inspect
-import pickle
 import re
 from pathlib import Path
 
 import pytest
 
-import gwfast
 from gwfast.results.status import Status
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,23 +52,6 @@ CALLABLES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def answered():
-    """What functions that take seconds have answered: many examples begin with one
-    alignment of the sample, or with one distance between its languages."""
-    return {}
-
-
-def once(function, answered):
-    def asked(*arguments, **options):
-        key = pickle.dumps((function.__qualname__, arguments, options))
-        if key not in answered:
-            answered[key] = function(*arguments, **options)
-        return answered[key]
-
-    return functools.wraps(function)(asked)
-
-
 @pytest.mark.parametrize(
     "module, name",
     [
@@ -80,12 +60,10 @@ def once(function, answered):
         for one in CALLABLES
     ],
 )
-def test_example_runs(module, name, monkeypatch, answered):
+@pytest.mark.usefixtures("answered")
+def test_example_runs(module, name, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    thing = get(module, name)
-    for room, slow in ((gwfast, "align"), (gwfast.words, "language_distances")):
-        monkeypatch.setattr(room, slow, once(getattr(room, slow), answered))
-    docstring = inspect.getdoc(thing)
+    docstring = inspect.getdoc(get(module, name))
     assert "\nExamples\n--------\n" in docstring
     examples = doctest.DocTestParser().get_doctest(docstring, {}, name, None, None)
     # What needs a cluster may be shown beside it.

@@ -2,17 +2,16 @@
 
 import ast
 import re
+import runpy
 import struct
-import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import pytest
-from helpers.marks import mostly_slow
-from helpers.processes import environment
 
-pytest.importorskip("matplotlib")
+pyplot = pytest.importorskip("matplotlib.pyplot")
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
@@ -23,8 +22,9 @@ NEEDED = {
     "language_distances": "joblib",
     "on_a_cluster": "dask.distributed",
 }
+# Which start processes of their own.
+PARALLEL = "language_distances", "on_a_cluster"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
-QUICK = [FOLDER / "words_by_hand.py"]
 LARGEST_PICTURE = 150_000
 
 
@@ -32,15 +32,22 @@ def by_name(path):
     return path.stem
 
 
-def run(script, output, folder, *options):
-    return subprocess.run(
-        [sys.executable, "-W", "error", script, "--output", output, *options],
-        env=environment(MPLBACKEND="Agg"),
-        cwd=folder,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys, answered):
+    """Run a script as from a terminal; warnings are errors."""
+
+    def call(script, *options):
+        given = [script, "--output", tmp_path / "deep" / "pictures", *options]
+        monkeypatch.setattr(sys, "argv", [str(one) for one in given])
+        monkeypatch.setenv("MPLBACKEND", "Agg")
+        monkeypatch.chdir(tmp_path)
+        pyplot.close("all")  # of other scripts: pyplot warns of too many
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            runpy.run_path(str(script), run_name="__main__")
+        return capsys.readouterr()
+
+    return call
 
 
 def promised(script):
@@ -88,15 +95,20 @@ def test_the_gallery_is_complete():
 
 
 @pytest.mark.slow
-@pytest.mark.process
-@pytest.mark.parametrize("script", mostly_slow(SCRIPTS, fast=QUICK), ids=by_name)
-def test_it_runs(script, tmp_path):
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(one, marks=[pytest.mark.process] * (one.stem in PARALLEL))
+        for one in SCRIPTS
+    ],
+    ids=by_name,
+)
+def test_it_runs(script, run, tmp_path):
     if script.stem in NEEDED:
         pytest.importorskip(NEEDED[script.stem])
-    done = run(script, tmp_path / "deep" / "pictures", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    lines, promises = done.stdout.splitlines(), promised(script)
+    out, err = run(script)
+    assert "Warning" not in err
+    lines, promises = out.splitlines(), promised(script)
     assert len(promises) >= 2
     for promise in promises:
         assert any(is_kept(promise, line) for line in lines), (promise, lines)
@@ -107,14 +119,12 @@ def test_it_runs(script, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.process
-def test_more_starts_find_cells_that_a_single_one_mirrors(shared_data, tmp_path):
+def test_more_starts_find_cells_that_a_single_one_mirrors(shared_data, run):
     script, folder = FOLDER / "single_cell.py", shared_data / "singlecell" / "scGEM"
     missed = []
     for options in ([], ["--search"]):
-        done = run(script, tmp_path, tmp_path, "--cells", folder, *options)
-        assert done.returncode == 0, done.stderr
-        (share,) = re.findall(r"nearer than the right cell: (\S+) %", done.stdout)
+        out, _ = run(script, "--cells", folder, *options)
+        (share,) = re.findall(r"nearer than the right cell: (\S+) %", out)
         missed.append(float(share))
     assert missed[0] > 50 and missed[1] < 30
 
@@ -139,25 +149,11 @@ def test_it_is_prose_and_code(script):
     assert all(len(heading) == len(under) for heading, under in cells)
 
 
-@pytest.mark.process
-def test_it_says_what_to_install(tmp_path):
-    code = (
-        "import runpy, sys\n"
-        "sys.modules['sklearn'] = None\n"
-        f"runpy.run_path({str(FOLDER / 'image_features.py')!r})\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(MPLBACKEND="Agg"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "image_features.py needs scikit-learn: pip install scikit-learn"
-    ]
+def test_it_says_what_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    needs = "^image_features.py needs scikit-learn: pip install scikit-learn$"
+    with pytest.raises(SystemExit, match=needs):
+        run(FOLDER / "image_features.py")
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_all_examples_are_run():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("answered")
 @pytest.mark.parametrize("page, block, printed", EXAMPLES)
 def test_example_runs(page, block, printed, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

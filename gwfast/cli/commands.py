@@ -1,7 +1,6 @@
 """The commands. `report` does the work."""
 
 import functools
-from pathlib import Path
 
 import click
 
@@ -11,9 +10,10 @@ from .. import words
 from ..experiments.store import as_json as json_line
 from ..utils.config import config as facts
 from .menu import cli
-from .options import FILE, JSON, reader_options, solver_options
+from .options import FILE, JSON, NEW_FILE, SPACE, reader_options, solver_options
+from .outputs import check_output
 from .reading import check_target, read, report_file
-from .report import AlignSettings, Input, run
+from .report import Input, run
 
 _counts = functools.partial(
     click.option, type=FILE, help="'word count' lines, for --marginals counts."
@@ -61,17 +61,15 @@ _counts = functools.partial(
 def align(
     source,
     target,
-    max_vocab,
-    lower,
-    encoding_errors,
-    max_bytes,
+    reading,
     cache,
     dictionaries,
     reverse_dictionaries,
     seeds,
+    marginals,
     source_counts,
     target_counts,
-    **settings,
+    settings,
 ):
     """Align the vectors in SRC with those in TGT, with no dictionary.
 
@@ -79,32 +77,30 @@ def align(
     bzip2, xz), .npz with arrays "words" and "vectors", .npy with a word list beside
     it, or KeyedVectors that gensim has saved.
     """
-    wants_counts = settings["marginals"] == "counts"
-    if not wants_counts == bool(source_counts) == bool(target_counts):
+    if len({marginals == "counts", bool(source_counts), bool(target_counts)}) > 1:
         raise click.UsageError(
             "--marginals counts, --source-counts and --target-counts go together"
         )
-    # The small files first: a mistake in them shows before a minute of reading.
-    settings = AlignSettings(**settings)
     if seeds is not None and settings.init != "auto":
         raise click.UsageError("--seeds and --init do not go together")
-    lists = (*dictionaries, *reverse_dictionaries, *([seeds] if seeds else []))
-    counts = [path for path in (source_counts, target_counts) if path is not None]
-    settings.check_output((source, target, *lists, *counts))
+    settings.marginals, reading.cache = marginals, cache
+    lists = *dictionaries, *reverse_dictionaries
+    check_output(settings, source, target, *lists, seeds, source_counts, target_counts)
+    # The small files first: a mistake in them shows before a minute of reading.
     first_only = words.CONVENTIONS[settings.convention].first_only
-    rules = {"first_only": first_only, "max_bytes": max_bytes}
-    lists_read = [words.read_dictionary(path, **rules) for path in lists]
-    known = lists_read.pop() if seeds else None
-    n = len(dictionaries)
-    dictionary = words.merge(*lists_read[:n], *map(words.invert, lists_read[n:]))
+    read_list = functools.partial(
+        words.read_dictionary, first_only=first_only, max_bytes=reading.max_bytes
+    )
+    dictionary = words.merge(
+        *map(read_list, dictionaries),
+        *(words.invert(read_list(path)) for path in reverse_dictionaries),
+    )
+    known = None if seeds is None else read_list(seeds)
     inputs = []
     for path, counts in ((source, source_counts), (target, target_counts)):
-        embeddings = read(
-            path, max_vocab, lower, encoding_errors, max_bytes,
-            cache=cache, quiet=settings.quiet,
-        )  # fmt: skip
+        embeddings = read(path, reading, quiet=settings.quiet)
         if counts is not None:
-            frequencies = words.read_counts(counts, max_bytes=max_bytes)
+            frequencies = words.read_counts(counts, max_bytes=reading.max_bytes)
             try:
                 embeddings = embeddings.with_counts(frequencies)
             except ValueError as error:
@@ -115,10 +111,10 @@ def align(
 
 @cli.command()
 @solver_options
-def demo(**settings):
+def demo(settings):
     """Align the bundled sample: Spanish and French words of old novels."""
-    settings = AlignSettings(marginals="uniform", **settings)
-    settings.check_output()
+    settings.marginals = "uniform"
+    check_output(settings)
     source, target, dictionary = words.load_sample()
     sides = Input("Spanish sample", source), Input("French sample", target)
     run(*sides, dictionary, settings)
@@ -126,20 +122,12 @@ def demo(**settings):
 
 @cli.command()
 @click.argument("source", metavar="SRC", type=FILE)
-@click.argument(
-    "target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path)
-)
+@click.argument("target", metavar="DST", type=NEW_FILE)
 @reader_options(default=None)
-@click.option(
-    "--space",
-    metavar="TEXT",
-    help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
-)
+@SPACE
 @click.option("--force", is_flag=True, help="Replace DST.")
 @JSON
-def convert(
-    source, target, max_vocab, lower, encoding_errors, max_bytes, space, force, as_json
-):
+def convert(source, target, reading, space, force, as_json):
     """Write vectors in another format.
 
     The vectors of SRC are written to DST in the format that its name says: .vec and
@@ -147,7 +135,7 @@ def convert(
     after it each of the first three is compressed.
     """
     check_target(target, force, "DST")
-    embeddings = read(source, max_vocab, lower, encoding_errors, max_bytes)
+    embeddings = read(source, reading)
     words.write_embeddings(target, embeddings, space=space)
     report_file(target, embeddings, as_json)
 

@@ -1,6 +1,6 @@
 """Whether a dictionary is of these two vocabularies, and the right way round."""
 
-from ..words import gold_standard, invert
+from ..words import CONVENTIONS, gold_standard, invert
 
 # Share of the dictionary's words, and of the vocabulary's, below which the two have
 # hardly anything to do with each other. Of Spanish and English words MUSE's lists of
@@ -10,42 +10,35 @@ _LEAST = 0.05
 
 
 def looked_up(dictionary, names, vocabularies, convention):
-    """The gold standard; a ValueError if it is empty."""
-    gold = gold_standard(dictionary, *vocabularies, convention=convention)
-    if len(gold):
-        return gold
-    other_way = gold_standard(invert(dictionary), *vocabularies, convention=convention)
-    advice = "is it of other languages?"
-    if len(other_way):
-        advice = (
-            f"the other way round there are {len(other_way):,}: --reverse-dictionary?"
-        )
-    raise ValueError(
-        f"dictionary must have a pair whose words are in {names[0]} and {names[1]}, got"
-        f" {len(dictionary)} source words and no such pair; {advice}"
+    """The gold standard, and a list of at most one warning; a ValueError if there is no
+    pair in it.
+    """
+    rules = CONVENTIONS[convention]
+    # Words that are spelt alike in both languages are there either way.
+    gold, turned = (
+        gold_standard(given, *vocabularies, convention=rules)
+        for given in (dictionary, invert(dictionary))
     )
-
-
-def doubts_of(dictionary, gold, source_words, target_words):
-    """What to warn of: at most one line."""
+    if not len(gold):
+        advice = "is it of other languages?"
+        if len(turned):
+            advice = (
+                f"the other way round there are {len(turned):,}: --reverse-dictionary?"
+            )
+        raise ValueError(
+            f"dictionary must have a pair whose words are in {names[0]} and {names[1]},"
+            f" got {len(dictionary)} source words and no such pair; {advice}"
+        )
     share = (
         "both words of a pair are in the vocabularies for"
         f" {len(gold) / gold.n_words:.1%} of the dictionary's words"
         f" ({len(gold):,} of {gold.n_words:,})"
     )
-    # Words that are spelt alike in both languages are there either way.
-    other_way = gold_standard(
-        invert(dictionary), source_words, target_words, convention=gold.convention
-    )
-    if len(other_way) > 2 * len(gold):
-        yield (
-            f"{share}, and for {len(other_way):,} the other way round:"
-            " --reverse-dictionary?"
-        )
-        return
-    n_words = min(len(source_words), gold.convention.max_words or len(source_words))
+    if len(turned) > 2 * len(gold):
+        way = f", and for {len(turned):,} the other way round: --reverse-dictionary?"
+        return gold, [share + way]
+    n_words = min(len(vocabularies[0]), rules.max_words or len(vocabularies[0]))
     if len(gold) < _LEAST * min(gold.n_words, n_words):
-        yield (
-            f"{share}: is it of other languages, or the wrong way round"
-            " (--reverse-dictionary)?"
-        )
+        doubt = ": is it of other languages, or the wrong way round"
+        return gold, [f"{share}{doubt} (--reverse-dictionary)?"]
+    return gold, []

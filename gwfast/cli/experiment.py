@@ -1,16 +1,15 @@
 """``gwfast experiment``: the options of the paper's experiments."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import click
 
 from ..experiments import published
-from ..experiments.alignments import NORMALIZE, TableSettings
-from ..experiments.data import MUSE
-from ..experiments.distances import Distances, DistancesSettings
-from ..experiments.dynamics import Dynamics, DynamicsSettings, Pair
-from ..experiments.runner import RunOptions, run
+from ..experiments.alignments import NORMALIZE
+from ..experiments.data import MUSE, first_file
+from ..experiments.distances import Distances
+from ..experiments.dynamics import Dynamics
+from ..experiments.runner import run
 from ..experiments.tables import Table1, Table2
 from ..problems.geometry import STATISTICS
 from . import options as common
@@ -71,10 +70,12 @@ def _epsilons(*default):
     )
 
 
-_RUN_OPTIONS = common.with_options(
-    common.time_limit(
-        "Time after which each solve ends with the best so far; its job counts as done."
-    ),
+_TIME_LIMIT = common.time_limit(
+    "Time after which each solve ends with the best so far; its job counts as done."
+)
+# How to run, whatever the experiment.
+_run_options = common.gathered(
+    "options",
     common.count(
         "--threads",
         "n_threads",
@@ -86,13 +87,16 @@ _RUN_OPTIONS = common.with_options(
         default=1,
         help="Jobs at a time, in processes of their own where there are several.",
     ),
-    common.output(
-        "Write results.json and pictures there. The same command goes on from where it"
-        " was stopped."
+    click.option(
+        "--output",
+        type=common.PATH,
+        metavar="DIR",
+        help="Write results.json and pictures there. The same command goes on from"
+        " where it was stopped.",
     ),
     click.option(
         "--state",
-        type=click.Path(path_type=Path),
+        type=common.PATH,
         metavar="DIR",
         help="Where finished jobs are kept; by default in --output.",
     ),
@@ -117,20 +121,23 @@ def experiment(context):
         click.echo(context.get_help())
 
 
-def _table_options(scales, rules):
-    return common.with_options(
-        _folder(
-            "Where the files are, under the names they are published with.",
-            required=True,
-        ),
-        click.option(
-            "--pairs",
-            type=_pairs,
-            metavar="en-es,...",
-            help="Directions to run; by default the paper's.",
-        ),
+def _add_table(kind):
+    """Make the command of a table."""
+
+    @experiment.command(kind.name, help=kind.help)
+    @_folder(
+        "Where the files are, under the names they are published with.", required=True
+    )
+    @click.option(
+        "--pairs",
+        type=_pairs,
+        metavar="en-es,...",
+        help="Directions to run; by default the paper's.",
+    )
+    @common.gathered(
+        "settings",
         common.n_words(5000, least=2),
-        common.max_vocab(2),
+        common.max_vocab(least=2),
         click.option(
             "--cache",
             is_flag=True,
@@ -143,7 +150,7 @@ def _table_options(scales, rules):
             "scales",
             type=click.Choice(["none", *STATISTICS]),
             multiple=True,
-            default=scales,
+            default=kind.default_scales,
             callback=_once,
             help="Divide the costs of each side by this statistic of them; give it"
             " several times to compare.",
@@ -151,46 +158,17 @@ def _table_options(scales, rules):
         common.count(
             "--refine", "rounds", default=5, help="Rounds of refinement, at most."
         ),
-        common.convention(rules),
+        common.convention(kind.default_convention),
         common.SEED,
-        _RUN_OPTIONS,
+        _TIME_LIMIT,
     )
+    @_run_options
+    def table(folder, pairs, settings, options):
+        run(kind(folder, pairs or kind.default_directions, settings), options)
 
 
-@experiment.command()
-@_table_options(("none",), "muse")
-def table1(folder, pairs, **options):
-    """Translation on the data of Conneau et al.: Table 1.
-
-    DIR is laid out as by MUSE: wiki.xx.vec, and dictionaries xx-yy.0-5000.txt (for the
-    supervised baseline) and xx-yy.5000-6500.txt, in crosslingual/dictionaries or not.
-    Files may be compressed, or .npz.
-    """
-    _run_table(Table1, folder, pairs, options)
-
-
-@experiment.command()
-@_table_options(("none", "mean", "median", "max"), "vecmap")
-def table2(folder, pairs, **options):
-    """Translation on the data of Dinu et al.: Table 2.
-
-    DIR holds EN.200K.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt and its like for
-    other languages, and OPUS_en_it_europarl_test.txt and its like; or the same under
-    vecmap's names, embeddings/original/en.emb.txt and dictionaries/en-it.test.txt.
-    """
-    _run_table(Table2, folder, pairs, options)
-
-
-def _run_table(kind, folder, pairs, options):
-    settings, options = _split(TableSettings, options)
-    run(kind(folder, pairs or kind.default_directions, settings), options)
-
-
-def _split(kind, options):
-    """Settings of an experiment, and `RunOptions` of the others."""
-    names = [field.name for field in fields(kind)]
-    settings = kind(**{name: options.pop(name) for name in names})
-    return settings, RunOptions(**options)
+_add_table(Table1)
+_add_table(Table2)
 
 
 @experiment.command()
@@ -208,38 +186,42 @@ def _split(kind, options):
     metavar="en-fr,...",
     help="Directions to run.",
 )
-@common.n_words(2000, least=2)
-@_epsilons("2.5%", "auto", "1.25%", "0.5%")
-@click.option(
-    "--init",
-    type=click.Choice(["product", "profile", "random", "auto"]),
-    default="profile",
-    help="Where to start: the paper starts from product. With auto the race of the"
-    " starts is not shown.",
+@common.gathered(
+    "settings",
+    common.n_words(2000, least=2),
+    _epsilons("2.5%", "auto", "1.25%", "0.5%"),
+    click.option(
+        "--init",
+        type=click.Choice(["product", "profile", "random", "auto"]),
+        default="profile",
+        help="Where to start: the paper starts from product. With auto the race of the"
+        " starts is not shown.",
+    ),
+    common.count("--max-outer", default=1000, help="Limit of outer iterations."),
+    common.convention("gwfast"),
+    common.SEED,
+    _TIME_LIMIT,
 )
-@common.count("--max-outer", default=1000, help="Limit of outer iterations.")
-@common.convention("gwfast")
-@common.SEED
-@_RUN_OPTIONS
-def dynamics(files, folder, dictionary, pairs, **options):
+@_run_options
+def dynamics(files, folder, dictionary, pairs, settings, options):
     """Objective and accuracy after every iteration, for several epsilons.
 
     On two files of vectors, or on all --pairs that --data has files of.
     """
-    settings, options = _split(DynamicsSettings, options)
     if len(files) not in (0, 2) or bool(files) == bool(folder):
         raise click.UsageError("give either SRC and TGT, or --data")
     if bool(files) != bool(dictionary):
         raise click.UsageError("--dictionary goes with SRC and TGT")
     if folder:
-        traced = Dynamics.of_folder(folder, pairs, settings)
+        found, absent = MUSE.find(folder, pairs, "train")
     else:
-        names = [path.stem for path in files]
+        source, target = files
+        names = [source.stem, target.stem]
         if names[0] == names[1]:  # word2vec.es and word2vec.en
-            names = [path.name for path in files]
-        name = "-".join(names)
-        traced = Dynamics({name: Pair(*files, dictionary)}, {}, None, settings)
-    run(traced, options)
+            names = [source.name, target.name]
+        pair = {"source": source, "target": target, "dictionary": dictionary}
+        found, absent = {"-".join(names): pair}, {}
+    run(Dynamics(found, absent, folder, settings), options)
 
 
 @experiment.command()
@@ -251,25 +233,29 @@ def dynamics(files, folder, dictionary, pairs, **options):
     metavar="en,...",
     help="Those of --data to compare; by default all.",
 )
-@common.n_words(2000, least=2)
-@common.epsilon(
-    convert=_epsilon_text, text="Of the entropic plans that matchings are made from."
+@common.gathered(
+    "settings",
+    common.n_words(2000, least=2),
+    common.epsilon(
+        convert=_epsilon_text,
+        text="Of the entropic plans that matchings are made from.",
+    ),
+    common.scale_costs("language"),
+    common.SEED,
+    _TIME_LIMIT,
 )
-@common.scale_costs("language")
-@common.SEED
-@_RUN_OPTIONS
-def distances(files, folder, languages, **options):
+@_run_options
+def distances(files, folder, languages, settings, options):
     """Distances between languages, on their most frequent words.
 
     On any files of vectors, each with a name to call it, and on those of --data.
     """
-    options["normalize"] = list(NORMALIZE)
-    settings, options = _split(DistancesSettings, options)
+    settings.normalize = list(NORMALIZE)
     wanted = ()
     if folder:
         wanted = languages or published.DISTANCES_LANGUAGES
         for name in languages or MUSE.languages(folder):
-            path = MUSE.find_vectors(folder, name)
+            path = first_file(folder, MUSE.vectors_names(name))
             if path is not None:
                 files.setdefault(name, path)
     run(Distances(files, wanted, folder, settings), options)

@@ -12,14 +12,6 @@ from click.shell_completion import CompletionItem
 
 from .._version import __version__
 
-# Modules of commands, where these are not in ``commands``: two of them take as long to
-# import as a small alignment takes.
-HOMES = {
-    "completion": "completion",
-    "experiment": "experiment",
-    "map": "saved",
-    "translate": "saved",
-}
 # What the list of commands says of each.
 SUMMARIES = {
     "align": "Align two files of vectors, and score the translations.",
@@ -31,6 +23,14 @@ SUMMARIES = {
     "map": "Map vectors by a saved result.",
     "translate": "Translate words of the source by a saved result.",
 }
+# Their modules, where these are not ``commands``, which takes as long to import as a
+# small alignment takes.
+_HOMES = {
+    "completion": "completion",
+    "experiment": "experiment",
+    "map": "saved",
+    "translate": "saved",
+}
 
 
 class Menu(click.Group):
@@ -40,7 +40,7 @@ class Menu(click.Group):
         return list(SUMMARIES)
 
     def get_command(self, context, name):
-        import_module(f".{HOMES.get(name, 'commands')}", __package__)
+        import_module(f".{_HOMES.get(name, 'commands')}", __package__)
         return super().get_command(context, name)
 
     def format_commands(self, context, formatter):
@@ -48,14 +48,12 @@ class Menu(click.Group):
             formatter.write_dl(list(SUMMARIES.items()))
 
     def shell_complete(self, context, incomplete):
-        return [
-            *(
-                CompletionItem(name, help=text)
-                for name, text in SUMMARIES.items()
-                if name.startswith(incomplete)
-            ),
-            *click.Command.shell_complete(self, context, incomplete),
+        commands = [
+            CompletionItem(name, help=text)
+            for name, text in SUMMARIES.items()
+            if name.startswith(incomplete)
         ]
+        return commands + click.Command.shell_complete(self, context, incomplete)
 
 
 @click.group(

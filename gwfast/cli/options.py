@@ -1,6 +1,8 @@
 """The options that commands share, and how their texts become values."""
 
+import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import click
@@ -13,6 +15,9 @@ from ..words import CONVENTIONS
 from .wording import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+PATH = click.Path(path_type=Path)
+POSITIVE = click.FloatRange(0, min_open=True)
 # Of fastText's millions; as many as MUSE and vecmap look at.
 MAX_VOCAB = 200_000
 JSON = click.option(
@@ -22,6 +27,31 @@ JSON = click.option(
     help="Print the result as one JSON object, and all else on stderr.",
 )
 QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
+SPACE = click.option(
+    "--space",
+    metavar="TEXT",
+    help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
+)
+
+
+def gathered(name, *options):
+    """Options whose values the command is given as attributes of one argument, `name`,
+    in the order in which --help is to show them.
+    """
+
+    def decorate(command):
+        @functools.wraps(command)
+        def call(**values):
+            given = {one: values.pop(one) for one in names}
+            return command(**{name: SimpleNamespace(**given)}, **values)
+
+        for option in reversed(options):
+            option(call)
+        last = call.__click_params__[-len(options) :]
+        names = [parameter.name for parameter in reversed(last)]
+        return call
+
+    return decorate
 
 
 def count(*names, least=1, **attributes):
@@ -41,9 +71,10 @@ def n_words(default, least=1):
     )
 
 
-def max_vocab(least=1, default=MAX_VOCAB):
+def max_vocab(*name, least=1, default=MAX_VOCAB):
     return count(
         "--max-vocab",
+        *name,
         least=least,
         default=default,
         show_default=default or "all",
@@ -68,18 +99,8 @@ def scale_costs(side):
     )
 
 
-def output(text):
-    path = click.Path(path_type=Path)
-    return click.option("--output", type=path, metavar="DIR", help=text)
-
-
 def time_limit(text):
-    return click.option(
-        "--time-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="SECONDS",
-        help=text,
-    )
+    return click.option("--time-limit", type=POSITIVE, metavar="SECONDS", help=text)
 
 
 def epsilon(*names, convert, text, default="auto", **attributes):
@@ -119,19 +140,9 @@ def _normalize(text):
     return () if text == "none" else _names(text, STEPS, expected)
 
 
-def with_options(*options):
-    """Several options at once, in the order in which --help is to show them."""
-
-    def decorate(command):
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-# What `align` and `demo` share: the fields of `AlignSettings`.
-solver_options = with_options(
+# What `align` and `demo` share.
+solver_options = gathered(
+    "settings",
     n_words(2000),
     epsilon(
         convert=parsed_epsilon,
@@ -157,7 +168,7 @@ solver_options = with_options(
     count("--max-outer", help="Limit of outer iterations."),
     click.option(
         "--tol",
-        type=click.FloatRange(0, min_open=True),
+        type=POSITIVE,
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
@@ -182,7 +193,7 @@ solver_options = with_options(
     ),
     click.option(
         "--checkpoint",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Keep there where the solve stands; killed, the same command goes on.",
     ),
@@ -212,9 +223,12 @@ solver_options = with_options(
         help="Of translation, to be scored; also barycentric and inverted_softmax.",
     ),
     convention("gwfast"),
-    output(
-        "Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
-        " report.html, dynamics.png."
+    click.option(
+        "--output",
+        type=PATH,
+        metavar="DIR",
+        help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
+        " report.html, dynamics.png.",
     ),
     click.option(
         "--vectors",
@@ -229,12 +243,14 @@ solver_options = with_options(
 
 
 def reader_options(default=MAX_VOCAB):
-    """How embeddings are read; `default` is of --max-vocab, None is all words."""
-    return with_options(
-        max_vocab(default=default),
+    """Of `read_embeddings`; `default` is of --max-vocab, None is all words."""
+    return gathered(
+        "reading",
+        max_vocab("max_words", default=default),
         click.option("--lower", is_flag=True, help="Put words in lower case."),
         click.option(
             "--encoding-errors",
+            "errors",
             type=click.Choice(["strict", "replace", "skip"]),
             default="strict",
             help="What to do with words that are not UTF-8.",

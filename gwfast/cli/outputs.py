@@ -4,21 +4,18 @@ import os
 import re
 import textwrap
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from ..alignment.saving import IN_FOLDER
-from ..experiments.rises import COMPARED, rise_to_the_end
-from ..experiments.store import write_json
+from ..experiments.rises import rise_to_the_end
+from ..experiments.store import plain, write_json
 from ..results.coupling import shares_of
-from ..utils.atomic_files import naming, temporary_folder
+from ..utils.atomic_files import check_folder, naming, temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
-from .wording import METHOD_LABELS
+from .wording import METHOD_LABELS, best_targets, counted
 
-VECTOR_SUFFIXES = {"text": ".vec", "binary": ".bin"}
 # All that may be written; the vectors only where they are asked for.
 FILES = (
     IN_FOLDER,
@@ -27,11 +24,10 @@ FILES = (
     "result.json",
     "report.html",
     "dynamics.png",
-    *(
-        f"{side}{suffix}"
-        for side in ("source", "target")
-        for suffix in VECTOR_SUFFIXES.values()
-    ),
+    "source.vec",
+    "source.bin",
+    "target.vec",
+    "target.bin",
 )
 # The columns of ``translations.tsv``.
 TRANSLATIONS = (
@@ -44,7 +40,29 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 _UNSAFE = re.compile("[\x00-\x1f\\\\\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^ +| +$")
 # Of the picture of the solve: dots an inch, and characters a line of its note.
 _DPI, _NOTE_WIDTH = 150, 90
-_SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"}
+
+
+def check_output(settings, *inputs):
+    """Refuse a folder that cannot be written or would be overwritten.
+
+    `inputs` are files that are read, or None, and so are not results to be replaced.
+    """
+    folder = settings.output
+    if folder is None:
+        if settings.write_vectors is not None:
+            raise ValueError("--vectors needs --output")
+        return
+    check_folder(folder, "--output")
+    if folder.is_dir() and any(folder.iterdir()) and not settings.force:
+        raise ValueError(f"--output must be empty without --force, got {folder}")
+    inputs = {path.resolve() for path in inputs if path is not None}
+    for path in (folder / name for name in FILES):
+        if path.is_dir():
+            raise ValueError(f"--output must not have a folder {path.name}")
+        if path.resolve() in inputs:
+            raise ValueError(
+                f"--output must not hold what is read: {path} would be replaced"
+            )
 
 
 @contextmanager
@@ -101,16 +119,12 @@ def write(outcome, folder):
     result.with_words(x, y).save(folder / IN_FOLDER)
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
-    kind = outcome.settings.write_vectors
-    if kind is not None:
-        for side in ("source", "target"):
-            embeddings = getattr(outcome, side).embeddings
-            mapped = getattr(result, f"mapped_{side}")
-            mapped = replace(
-                embeddings, words=_tokens(embeddings.words), vectors=mapped
-            )
-            write_embeddings(folder / f"{side}{VECTOR_SUFFIXES[kind]}", mapped)
-    _draw_dynamics(outcome, folder / "dynamics.png")
+    suffix = {"text": "vec", "binary": "bin"}.get(outcome.settings.write_vectors)
+    if suffix is not None:
+        for side, words in (("source", x), ("target", y)):
+            mapped = _tokens(words), getattr(result, f"mapped_{side}")
+            write_embeddings(folder / f"{side}.{suffix}", mapped)
+    draw_dynamics(outcome, folder / "dynamics.png")
     write_json(folder / "result.json", summary(outcome))
     from .page import render  # with matplotlib, which only results on disk need
 
@@ -129,7 +143,7 @@ def word_of(field):
     return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
 
 
-def _draw_dynamics(outcome, path):
+def draw_dynamics(outcome, path):
     """Write the picture of the solve, with a word on an objective that rises."""
     history = outcome.result.gw.history
     if not history:  # a time limit may have been up before the first iteration
@@ -147,8 +161,7 @@ def _draw_dynamics(outcome, path):
     # Not one of pyplot, which might open a window.
     figure = Figure(figsize=(7, 5), layout="constrained")
     plot_dynamics(history, accuracy=accuracy or None, figure=figure)
-    costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
-    rise = rise_to_the_end(costs, errors)
+    rise = rise_to_the_end(history)
     if rise is not None:
         note = textwrap.fill(f"gw_cost rises {rise}: {rise.reason}.", _NOTE_WIDTH)
         figure.supxlabel(note, fontsize="small", x=0.01, ha="left")
@@ -156,10 +169,7 @@ def _draw_dynamics(outcome, path):
 
 
 def _escaped(found):
-    return "".join(
-        _SHORT.get(c) or (f"\\x{ord(c):02x}" if c < "\u0100" else f"\\u{ord(c):04x}")
-        for c in found[0]
-    )
+    return found[0].encode("unicode_escape").decode().replace(" ", r"\x20")
 
 
 def _write_translations(outcome, x, y, path):
@@ -221,20 +231,11 @@ def summary(outcome):
     gw = outcome.result.gw
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
     n_mutual = None if outcome.mutual is None else int(np.sum(outcome.mutual))
-    return _plain({
+    return plain({
         "versions": versions(),
-        "settings": {
-            name: asdict(value) if is_dataclass(value) else value
-            for name, value in vars(outcome.settings).items()
-        },
+        "settings": vars(outcome.settings),
         "inputs": {
-            side: {
-                "name": given.name,
-                "words": len(given.embeddings),
-                "columns": given.embeddings.vectors.shape[1],
-                "duplicates_dropped": given.embeddings.n_duplicates,
-                "undecodable_dropped": given.embeddings.n_undecodable,
-            }
+            side: {"name": given.name, **counted(given.embeddings)}
             for side, given in (("source", outcome.source), ("target", outcome.target))
         },
         "plan_shape": outcome.result.gw.coupling.shape,
@@ -246,11 +247,11 @@ def summary(outcome):
                 "marginal_error", "n_outer", "n_inner", "seconds", "advice",
             )
         },
-        "candidates": [row._asdict() for row in gw.candidates],
-        "refinement": [step._asdict() for step in outcome.refined],
+        "candidates": gw.candidates,
+        "refinement": outcome.result.refinement,
         "mutual_pairs": n_mutual,
         "translations": {
-            x[row]: [y[target] for target in _best(outcome, row)]
+            x[row]: [y[target] for target in best_targets(outcome, row)]
             for row in outcome.shown.tolist()
         },
         "accuracy": {
@@ -266,23 +267,5 @@ def summary(outcome):
         },
         "seconds": outcome.seconds,
         "warnings": outcome.warnings,
-        "history": [step._asdict() for step in gw.history],
+        "history": gw.history,
     })  # fmt: skip
-
-
-def _best(outcome, row):
-    """Target rows of a source row, by CSLS."""
-    return outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
-
-
-def _plain(value):
-    """The value in JSON's types; nan and inf, which it lacks, become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value

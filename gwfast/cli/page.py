@@ -10,17 +10,18 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from xml.dom import minidom
 
+import jinja2
 import numpy as np
 from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from .._version import __version__
-from ..experiments.rises import COMPARED, rise_to_the_end
+from ..experiments.rises import rise_to_the_end
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.coupling import shares_of
 from ..results.status import Status
-from .wording import METHOD_LABELS, printable, right_translations
+from .wording import METHOD_LABELS, printable, right_translations, threads_of
 
 # What they are, on the page.
 _METHOD_MEANINGS = {
@@ -70,12 +71,6 @@ _VARIABLES = {
 
 def render(outcome):
     """The page of an alignment, in HTML; always the same for the same outcome."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(
-            'the HTML report needs jinja2: pip install "gwfast-ot[cli]"'
-        ) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("gwfast.cli"),
         autoescape=True,
@@ -96,13 +91,19 @@ def render(outcome):
         advice=gw.advice,
         warnings=outcome.warnings,
         facts=_facts(outcome),
-        accuracy=_accuracy(outcome.precision),
+        precision=outcome.precision,
+        labels=METHOD_LABELS,
+        meanings=_METHOD_MEANINGS,
         translations=_translations(outcome),
         n_words=len(outcome.rows),
         figures=_figures(outcome, names),
         candidates=gw.candidates,
-        fates=_fates(gw.candidates),
-        refined=outcome.refined,
+        fates={
+            fate: meaning
+            for fate, meaning in _FATES.items()
+            if any(row.fate.startswith(fate) for row in gw.candidates)
+        },
+        refined=outcome.result.refinement,
         settings=_settings(outcome),
         number=_number,
     )
@@ -114,7 +115,6 @@ def _facts(outcome):
     n, m = gw.coupling.shape
     sizes = [len(given.embeddings) for given in (outcome.source, outcome.target)]
     n_mutual, n_rows = int(np.sum(outcome.mutual)), len(outcome.rows)
-    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
     facts = [
         ("gw_cost", f"{gw.gw_cost:.6g}", f"at epsilon {gw.epsilon:.3g}"),
         ("marginal error", f"{gw.marginal_error:.1e}", "of a mass of 1"),
@@ -122,37 +122,13 @@ def _facts(outcome):
         ("words in the transport", f"{n:,} × {m:,}", "the most frequent ones"),
         ("words mapped", f"{sizes[0]:,}", f"onto {sizes[1]:,}"),
         ("mutual pairs", f"{n_mutual:,}", f"{n_mutual / n_rows:.1%} of the words"),
-        ("seconds", f"{result.seconds:.1f}", f"on {threads}"),
+        ("seconds", f"{result.seconds:.1f}", f"on {threads_of(result)}"),
     ]
     score = outcome.precision.get("csls")
     if score is not None and score.n_queries:
         low, high = score.interval(1)
         facts.insert(0, ("P@1, CSLS", f"{score.at[1]:.3f}", f"{low:.3f} to {high:.3f}"))
     return facts
-
-
-def _accuracy(precision):
-    return [
-        {
-            "label": METHOD_LABELS[method],
-            "meaning": _METHOD_MEANINGS[method],
-            "cells": [
-                (f"P@{k}", fraction, *score.interval(k))
-                for k, fraction in score.at.items()
-            ],
-            "score": score,
-        }
-        for method, score in precision.items()
-    ]
-
-
-def _fates(candidates):
-    """Those that occur, and what they mean."""
-    return [
-        (fate, meaning)
-        for fate, meaning in _FATES.items()
-        if any(row.fate.startswith(fate) for row in candidates)
-    ]
 
 
 def _translations(outcome):
@@ -169,26 +145,22 @@ def _translations(outcome):
     made = []
     for i in chosen.tolist():
         row, targets = int(rows[i]), csls.indices[i].tolist()
-        right = right_of.get(row)
+        right = right_of.get(row, ())
+        hits = [k for k, target in enumerate(targets, 1) if target in right]
+        verdict = "right" if hits[:1] == [1] else "wrong"
+        in_plan = row < len(shares) and shares[row] > 0
         entry = {
             "rank": row + 1,
             "word": x[row],
             "best": y[targets[0]],
-            "score": float(csls.scores[i, 0]),
+            "score": csls.scores[i, 0],
             "more": [y[target] for target in targets[1 : 1 + _N_MORE]],
-            "mutual": bool(outcome.mutual[i]),
-            "plan": None,
-            "verdict": "unlisted",
-            "right_at": None,
-            "expected": (),
+            "mutual": outcome.mutual[i],
+            "plan": (y[coupling.indices[row, 0]], shares[row]) if in_plan else None,
+            "verdict": verdict if row in right_of else "unlisted",
+            "right_at": hits[0] if hits else None,
+            "expected": [y[target] for target in sorted(right)[:_N_EXPECTED]],
         }
-        if row < len(shares) and shares[row] > 0:
-            entry["plan"] = (y[coupling.indices[row, 0]], float(shares[row]))
-        if right is not None:
-            hits = [k for k, target in enumerate(targets, 1) if target in right]
-            entry["verdict"] = "right" if hits[:1] == [1] else "wrong"
-            entry["right_at"] = hits[0] if hits else None
-            entry["expected"] = [y[target] for target in sorted(right)[:_N_EXPECTED]]
         made.append(entry)
     return {"rows": made, "has_list": bool(right_of)}
 
@@ -224,33 +196,26 @@ def _figures(outcome, names):
     """Pairs of a picture as SVG and what there is to see in it."""
     result, gw = outcome.result, outcome.result.gw
     n, m = gw.coupling.shape
+    figures = []
+    if gw.history:  # a time limit may have been up before the first iteration
+        rise = rise_to_the_end(gw.history)
+        caption = (
+            "gw_cost, the objective, of every outer iteration; below, what it changed,"
+            " and how far the plan is from its marginals, the masses that its rows and"
+            " columns should have."
+        )
+        if rise is not None:
+            caption += f" It rises {rise}: {rise.reason}."
+        figures.append((_svg("dynamics", plot_dynamics, gw.history), caption))
     histograms = _svg(
         "histograms", plot_distance_histograms,
         result.source.rows[:n], result.target.rows[:m], names,
     )  # fmt: skip
-    figures = [
-        (
-            histograms,
-            "Similarities within each language, of the normalized vectors that took"
-            " part. The more the two curves differ, the less there is to go by.",
-        )
-    ]
-    if gw.history:  # a time limit may have been up before the first iteration
-        dynamics = (
-            _svg("dynamics", plot_dynamics, gw.history),
-            "gw_cost, the objective, of every outer iteration; below, what it changed,"
-            " and how far the plan is from its marginals, the masses that its rows and"
-            f" columns should have.{_risen(gw.history)}",
-        )
-        figures.insert(0, dynamics)
-    return figures
-
-
-def _risen(history):
-    """A sentence on an objective that ends above where it was."""
-    costs, errors = ([getattr(step, key) for step in history] for key in COMPARED)
-    rise = rise_to_the_end(costs, errors)
-    return "" if rise is None else f" It rises {rise}: {rise.reason}."
+    caption = (
+        "Similarities within each language, of the normalized vectors that took part."
+        " The more the two curves differ, the less there is to go by."
+    )
+    return [*figures, (histograms, caption)]
 
 
 def _svg(name, plot, *data):

@@ -7,26 +7,22 @@ import click
 from .. import words
 from ..experiments.store import as_json as json_line
 from .terminal import described
+from .wording import counted
 
 # Seconds of reading after which a cache is worth mentioning.
 _SLOW = 2.0
 
 
-def read(
-    path, max_vocab, lower, encoding_errors, max_bytes, *, cache=False, quiet=True
-):
+def read(path, reading, *, quiet=True):
     """Embeddings; mentions the cache where it would help."""
     began = time.perf_counter()
     try:
-        embeddings = words.read_embeddings(
-            path, max_words=max_vocab, lower=lower, errors=encoding_errors, cache=cache,
-            max_bytes=max_bytes,
-        )  # fmt: skip
+        embeddings = words.read_embeddings(path, **vars(reading))
     except words.EmbeddingsFileError as error:  # what Python calls it
         message = str(error).replace("errors='replace'", "--encoding-errors replace")
         raise click.ClickException(message.replace("'skip'", "skip")) from error
     seconds = time.perf_counter() - began
-    if seconds > _SLOW and not (cache or quiet):
+    if seconds > _SLOW and not (quiet or reading.cache):
         click.echo(
             f"{path}: read in {seconds:.0f} s; with --cache a copy beside it would be"
             " kept, and read much faster",
@@ -50,15 +46,7 @@ def check_target(path, force, name):
 
 def report_file(path, embeddings, as_json):
     """Say what was written."""
-    if not as_json:
+    if as_json:
+        click.echo(json_line({"output": str(path), **counted(embeddings)}))
+    else:
         click.echo(f"{path}: {described(embeddings)}")
-        return
-    n, d = embeddings.vectors.shape
-    facts = {
-        "output": str(path),
-        "words": n,
-        "columns": d,
-        "duplicates_dropped": embeddings.n_duplicates,
-        "undecodable_dropped": embeddings.n_undecodable,
-    }
-    click.echo(json_line(facts))

@@ -6,30 +6,28 @@ and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 
 import contextlib
 import time
-import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import click
 import numpy as np
 
 import gwfast
 
+from ..experiments.alignments import recorded_warnings
 from ..experiments.store import as_json
 from ..solvers.seeds import alike, known_pairs
-from ..utils.atomic_files import check_folder
 from ..utils.progress import ProgressListener, console, reporting_on_terminal
 from ..words import Embeddings, GoldStandard, Precision, evaluate
-from ..words.evaluation import ConventionLike
-from .coverage import doubts_of, looked_up
-from .outputs import FILES, staged, summary, write
-from .scheduler import connected
+from .coverage import looked_up
+from .outputs import staged, summary, write
 from .terminal import show
 from .watching import Watch
 
 _K = 10  # translations per word
 _N_SHOWN = 20
+_PATIENCE = 30  # seconds to look for a scheduler
 _TOL = 1e-5  # of `align`, where none is asked for
 _NOT_WRITTEN = "nothing was written: --output DIR keeps translations, maps and a report"
 # Settings that are arguments of `align` as they are.
@@ -48,66 +46,12 @@ class Input:
 
 
 @dataclass(frozen=True)
-class AlignSettings:
-    """What the options of the command line say; None leaves `align`'s default."""
-
-    n_words: int | None
-    epsilon: str | float | gwfast.Epsilon
-    init: str
-    seed: int
-    normalize: tuple[str, ...]
-    marginals: str
-    max_outer: int | None
-    tol: float | None
-    time_limit: float | None
-    threads: int | None
-    scheduler: str | None
-    memory_limit: str | None
-    tier: str
-    checkpoint: Path | None
-    scale_costs: str | None
-    refine: int  # rounds, 0 is none
-    whiten: bool
-    reweight: float | None
-    methods: tuple[str, ...]
-    convention: ConventionLike
-    write_vectors: str | None
-    output: Path | None
-    force: bool
-    as_json: bool
-    quiet: bool
-
-    def check_output(self, inputs: Iterable[Path] = ()) -> None:
-        """Refuse a folder that cannot be written or would be overwritten.
-
-        `inputs` are files that are read, and so are not results to be replaced.
-        """
-        folder = self.output
-        if folder is None:
-            if self.write_vectors is not None:
-                raise ValueError("--vectors needs --output")
-            return
-        check_folder(folder, "--output")
-        if folder.is_dir() and any(folder.iterdir()) and not self.force:
-            raise ValueError(f"--output must be empty without --force, got {folder}")
-        inputs = {path.resolve() for path in inputs}
-        for name in FILES:
-            if (folder / name).is_dir():
-                raise ValueError(f"--output must not have a folder {name}")
-            if (folder / name).resolve() in inputs:
-                raise ValueError(
-                    f"--output must not hold what is read: {folder / name} would be"
-                    " replaced"
-                )
-
-
-@dataclass(frozen=True)
 class Outcome:
     """All that is shown and written."""
 
     source: Input
     target: Input
-    settings: AlignSettings
+    settings: SimpleNamespace  # the options of the command
     result: gwfast.AlignmentResult
     gold: GoldStandard | None  # on the vocabularies, None without dictionary
     precision: dict[str, Precision]  # by method, empty without dictionary
@@ -115,7 +59,6 @@ class Outcome:
     csls: gwfast.Neighbors  # of `rows`
     rows: np.ndarray
     mutual: np.ndarray | None  # of `rows`, where these are all
-    refined: tuple[gwfast.RefineStep, ...]
     shown: np.ndarray  # rows for the table of translations
     warnings: tuple[str, ...]
     seconds: dict[str, float]
@@ -125,32 +68,28 @@ def run(
     source: Input,
     target: Input,
     dictionary: Mapping[str, set[str]],
-    settings: AlignSettings,
+    settings: SimpleNamespace,
     seeds: Mapping[str, set[str]] | None = None,
 ) -> None:
     """Align, show what came out, and write it where `settings.output`, checked, says.
 
     Nothing is written before everything has been computed, and the files appear
-    together. With an empty dictionary there are no scores. `seeds` are translations to
-    start from.
+    together. `settings` are the options that `align` and `demo` share. With an empty
+    dictionary there are no scores. `seeds` are translations to start from.
     """
     for given in (source, target):
         _check_vectors(given)
-    gold, doubts = None, tuple[str, ...]()
+    gold, told = None, list[str]()
     if dictionary:
-        names = source.name, target.name
         vocabularies = source.embeddings.words, target.embeddings.words
-        gold = looked_up(dictionary, names, vocabularies, settings.convention)
-        doubts = tuple(doubts_of(dictionary, gold, *vocabularies))
-        for doubt in doubts:
+        names = source.name, target.name
+        gold, told = looked_up(dictionary, names, vocabularies, settings.convention)
+        for doubt in told:
             _warn(doubt)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
+    with _warnings_told(told, UserWarning):
         init = _start(source.embeddings, target.embeddings, settings, seeds)
-    doubts = (*doubts, *_shown(caught))
     with staged(settings.output) as folder, connected(settings.scheduler):
-        outcome = _align(source, target, dictionary, gold, settings, init)
-        outcome = replace(outcome, warnings=(*doubts, *outcome.warnings))
+        outcome = _align(source, target, dictionary, gold, settings, init, told)
         if folder is not None:
             write(outcome, folder)
     if settings.as_json:
@@ -165,12 +104,14 @@ def _warn(message):
     console(stderr=True).print(f"gwfast: warning: {message}", soft_wrap=True)
 
 
-def _shown(caught):
-    """The texts of warnings, which are shown."""
-    messages = tuple(str(warning.message).replace("\n", " ") for warning in caught)
+@contextlib.contextmanager
+def _warnings_told(told, category):
+    """Warnings inside are shown, and their texts added to `told`."""
+    with recorded_warnings(category) as messages:
+        yield
     for message in messages:
         _warn(message)
-    return messages
+    told += messages
 
 
 def _check_vectors(given):
@@ -197,13 +138,11 @@ def _start(x, y, settings, seeds):
     return gwfast.Seeds(alike(*taking_part, "--init identical"))
 
 
-def _align(source, target, dictionary, gold, settings, init):
-    """Solve, translate and score."""
+def _align(source, target, dictionary, gold, settings, init, told):
+    """Solve, translate and score; warnings are added to those that were `told`."""
     x, y = source.embeddings, target.embeddings
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+    with _warnings_told(told, gwfast.ConvergenceWarning):
         result = _solve(x, y, settings, init)
-    messages = _shown(caught)
     start = time.perf_counter()
     n = result.gw.coupling.shape[0]
     coupling = result.translate(method="coupling", k=_K)
@@ -225,7 +164,7 @@ def _align(source, target, dictionary, gold, settings, init):
     seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
     return Outcome(
         source, target, settings, result, gold, precision, coupling, csls, rows,
-        mutual, result.refinement, shown, messages, seconds,
+        mutual, shown, tuple(told), seconds,
     )  # fmt: skip
 
 
@@ -241,39 +180,54 @@ def _solve(x, y, settings, init):
         n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
     )
     watch = Watch(settings.tol or _TOL, settings.max_outer)
-    with (
-        _kept_at_interrupts(settings.checkpoint),
-        reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress,
-    ):
+    with reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress:
 
         def report_iteration(step):
             report_progress(watch.event(step))
 
-        return gwfast.align(
-            x.vectors,
-            y.vectors,
-            p=p,
-            q=q,
-            init=init,
-            n_threads=settings.threads,
-            refine=refine,
-            callback=None if settings.quiet else report_iteration,
-            progress=ProgressListener(report_progress),
-            **{name: value for name, value in given.items() if value is not None},
-        )
+        try:
+            return gwfast.align(
+                x.vectors,
+                y.vectors,
+                p=p,
+                q=q,
+                init=init,
+                n_threads=settings.threads,
+                refine=refine,
+                callback=None if settings.quiet else report_iteration,
+                progress=ProgressListener(report_progress),
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        except KeyboardInterrupt:
+            kept = settings.checkpoint
+            if kept is None or not kept.is_file():
+                raise
+            message = f"kept in {kept}: the same command goes on from there"
+            raise KeyboardInterrupt(message) from None
 
 
 @contextlib.contextmanager
-def _kept_at_interrupts(checkpoint):
-    """Ctrl-C inside says where the solve is kept, if it is."""
-    try:
+def connected(address):
+    """A block in which large problems are solved by the workers of a Dask scheduler;
+    None is here.
+    """
+    if address is None:
         yield
-    except KeyboardInterrupt:
-        if checkpoint is None or not checkpoint.is_file():
-            raise
-        raise KeyboardInterrupt(
-            f"kept in {checkpoint}: the same command goes on from there"
+        return
+    try:
+        from distributed import Client
+
+        from ..distributed import cluster
+    except ImportError:
+        raise click.UsageError(
+            "--scheduler needs dask: pip install 'gwfast-ot[distributed]'"
         ) from None
+    try:
+        client = Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--scheduler {address}: {error}") from error
+    with client, cluster(client):
+        yield
 
 
 def _spread(rows):

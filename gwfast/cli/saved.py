@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from .. import words
 from ..alignment.spaces import load_alignment
@@ -12,10 +15,10 @@ from ..experiments.store import as_json as json_line
 from ..utils.progress import console
 from ..words.files.writing import write_text
 from .menu import cli
-from .options import FILE, JSON, reader_options
+from .options import FILE, JSON, NEW_FILE, SPACE, reader_options
 from .outputs import TRANSLATIONS, field, word_of
 from .reading import check_target, read, report_file
-from .terminal import literal, print_fields, translations_table
+from .terminal import literal, print_fields
 
 _FOLDER = click.Path(exists=True, path_type=Path)
 # What the plan says of a pair of words, by the columns of a table: the share of the
@@ -114,16 +117,15 @@ def _show(chosen, names):
     def share(row):
         return f" {float(row[5]):.2f}" if _OF_PLAN[names] == "share" else ""
 
-    cells = [
-        (
-            literal(rows[0][0]),
-            ", ".join(f"{literal(row[2])} {float(row[3]):.2f}" for row in rows),
-            ", ".join(f"{literal(row[4])}{share(row)}" for row in rows if row[4]),
-            rows[0][6],
-        )
-        for rows in chosen.values()
-    ]
-    translations_table(out, cells)
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("word", "CSLS", "coupling", "mutual"):
+        table.add_column(name, overflow="fold")
+    for rows in chosen.values():
+        csls = (f"{literal(row[2])} {float(row[3]):.2f}" for row in rows)
+        plan = (f"{literal(row[4])}{share(row)}" for row in rows if row[4])
+        cells = literal(rows[0][0]), ", ".join(csls), ", ".join(plan), rows[0][6]
+        table.add_row(*map(Text, cells))
+    out.print(table)
 
 
 @cli.command("map")
@@ -132,7 +134,7 @@ def _show(chosen, names):
 @reader_options(default=None)
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     metavar="FILE",
     help="Write there, in the format that the name says, as `gwfast convert` does.",
     show_default="stdout, as word2vec text",
@@ -143,17 +145,10 @@ def _show(chosen, names):
     default="source",
     help="Of which space the vectors are.",
 )
-@click.option(
-    "--space",
-    metavar="TEXT",
-    help="What to write for a space in a word, which .vec, .txt and .bin cannot hold.",
-)
+@SPACE
 @click.option("--force", is_flag=True, help="Replace --output.")
 @JSON
-def map_vectors(
-    folder, source, max_vocab, lower, encoding_errors, max_bytes, output, side, space,
-    force, as_json,
-):  # fmt: skip
+def map_vectors(folder, source, reading, output, side, space, force, as_json):
     """Map vectors by a saved result.
 
     DIR is what `gwfast align --output` wrote, or a file of AlignmentResult.save. The
@@ -165,7 +160,7 @@ def map_vectors(
     if output is not None:
         check_target(output, force, "--output")
     spaces = load_alignment(folder)
-    embeddings = read(source, max_vocab, lower, encoding_errors, max_bytes)
+    embeddings = read(source, reading)
     mapped = spaces.transform if side == "source" else spaces.transform_target
     try:
         vectors = mapped(embeddings.vectors)

@@ -5,7 +5,6 @@ Needs rich (the extra ``cli``).
 
 import re
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,13 @@ from rich.text import Text
 from ..kernels._rows import openmp_version
 from ..utils.progress import console
 from ..words import CONVENTIONS, Embeddings
-from .wording import METHOD_LABELS, printable, right_translations
+from .wording import (
+    METHOD_LABELS,
+    best_targets,
+    printable,
+    right_translations,
+    threads_of,
+)
 
 # They change the direction of all text that follows on a line.
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -77,7 +82,7 @@ def _facts(outcome):
         for label, given in (("source", outcome.source), ("target", outcome.target))
     ]
     n, m = result.gw.coupling.shape
-    threads = f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
+    threads = threads_of(result)
     if not openmp_version():
         threads = "one core: this gwfast was built without OpenMP"
     transport = f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
@@ -88,8 +93,8 @@ def _facts(outcome):
         tried = sum(fate != "went on" for fate in fates)
         won = gw.candidates[fates.index("won")].start
         facts.append(("start", f"{won}, the best of {tried}"))
-    if outcome.refined:
-        last = outcome.refined[-1]
+    if result.refinement:
+        last = result.refinement[-1]
         times = f"{last.iteration} times, on {last.n_pairs:,} mutual matches"
         facts.append(("refined", times))
     cost = (
@@ -103,8 +108,19 @@ def _facts(outcome):
     return facts
 
 
-def _table(title):
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+def _print_table(out, title, columns, rows, caption=None, **style):
+    """A table of `columns`, styles by name, on a terminal; else lines of fields."""
+    if not out.is_terminal:
+        captions = [(caption,)] if caption else []
+        print_fields(out, [(title,), tuple(columns), *rows, *captions])
+        return
+    left = {"title_justify": "left", "title_style": "bold", "caption_justify": "left"}
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, **left, **style)
+    for name, column in columns.items():
+        table.add_column(name, **column)
+    for cells in rows:
+        table.add_row(*cells)
+    out.print(table)
 
 
 def _print_translations(outcome, out):
@@ -122,65 +138,34 @@ def _print_translations(outcome, out):
 
     rows = []
     for row in outcome.shown.tolist():
-        candidates = outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
+        candidates = best_targets(outcome, row)
         took_part = row < len(outcome.coupling.indices)
         best = cell(row, int(outcome.coupling.indices[row, 0])) if took_part else ""
         more = ", ".join(literal(y[target]) for target in candidates[1:5])
         rows.append((Text(literal(x[row])), best, cell(row, candidates[0]), Text(more)))
-    heads = "word", "coupling", "CSLS", "CSLS 2 to 5"
-    caption = f"{right} the list has it, {wrong} it does not" if right_rows else None
-    if not out.is_terminal:
-        captions = [(caption,)] if caption else []
-        print_fields(out, [("translations",), heads, *rows, *captions])
-        return
-    table = _table("translations")
-    table.width = min(out.width, 80)
-    for name in heads[:-1]:
-        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=20)
+    narrow = {"no_wrap": True, "overflow": "ellipsis", "max_width": 20}
+    columns = dict.fromkeys(("word", "coupling", "CSLS"), narrow)
     # The column with a ratio is the one that gives way.
-    table.add_column(heads[-1], no_wrap=True, overflow="ellipsis", ratio=1)
-    for cells in rows:
-        table.add_row(*cells)
-    table.caption, table.caption_justify = caption, "left"
-    out.print(table)
-
-
-def translations_table(out, rows):
-    """Of words that were asked for; cells are wrapped where they are too long."""
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("word", "CSLS", "coupling", "mutual"):
-        table.add_column(name, overflow="fold")
-    for cells in rows:
-        table.add_row(*(Text(cell) for cell in cells))
-    out.print(table)
+    columns["CSLS 2 to 5"] = {"no_wrap": True, "overflow": "ellipsis", "ratio": 1}
+    caption = f"{right} the list has it, {wrong} it does not" if right_rows else None
+    width = min(out.width, 80)
+    _print_table(out, "translations", columns, rows, caption, width=width)
 
 
 def _print_precision(precision, out):
-    ks = list(next(iter(precision.values())).at)
     # The interval is what a narrow terminal can do without.
     with_interval = out.width >= 72 or not out.is_terminal
-    interval = ("95 %",) if with_interval else ()
-    numbers = ("P@1", *interval, *(f"P@{k}" for k in ks[1:]))
     rows = []
     for method, score in precision.items():
-        found = [
-            f"{fraction:.3f}" if score.n_queries else "-"
-            for fraction in score.at.values()
-        ]
         low, high = score.interval(1)
-        between = f"{low:.3f} to {high:.3f}" if score.n_queries else "-"
+        found = {f"P@{k}": f"{fraction:.3f}" for k, fraction in score.at.items()}
+        if with_interval:
+            first, *others = found.items()
+            found = dict([first, ("95 %", f"{low:.3f} to {high:.3f}"), *others])
+        figures = found.values() if score.n_queries else ["-"] * len(found)
         scored = f"{score.n_queries:,} of {score.n_words:,}"
-        interval = (between,) if with_interval else ()
-        rows.append((METHOD_LABELS[method], found[0], *interval, *found[1:], scored))
-    if not out.is_terminal:
-        heads = "method", *numbers, "words scored"
-        print_fields(out, [("accuracy",), heads, *rows])
-        return
-    table = _table("accuracy")
-    table.add_column("method")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True, min_width=5)
-    table.add_column("words scored", justify="right")
-    for cells in rows:
-        table.add_row(*cells)
-    out.print(table)
+        rows.append((METHOD_LABELS[method], *figures, scored))
+    figure = {"justify": "right", "no_wrap": True, "min_width": 5}
+    columns = {"method": {}, **dict.fromkeys(found, figure)}
+    columns["words scored"] = {"justify": "right"}
+    _print_table(out, "accuracy", columns, rows)

@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 # Of the ways to translate.
 METHOD_LABELS = {
     "coupling": "coupling",
@@ -12,6 +14,26 @@ METHOD_LABELS = {
 }
 # Control characters, which HTML has no place for, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def counted(embeddings):
+    """How many words and columns there are, and what was dropped, in JSON's types."""
+    n, d = embeddings.vectors.shape
+    return {
+        "words": n,
+        "columns": d,
+        "duplicates_dropped": embeddings.n_duplicates,
+        "undecodable_dropped": embeddings.n_undecodable,
+    }
+
+
+def threads_of(result):
+    return f"{result.n_threads} thread{'s' * (result.n_threads > 1)}"
+
+
+def best_targets(outcome, row):
+    """Target rows of a source row, by CSLS."""
+    return outcome.csls.indices[np.searchsorted(outcome.rows, row)].tolist()
 
 
 def right_translations(gold):

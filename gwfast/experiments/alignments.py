@@ -1,11 +1,9 @@
 """Jobs that translate words: read, align, score."""
 
+import contextlib
 import functools
-import math
 import time
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -27,70 +25,43 @@ KS = (1, 5, 10)
 NORMALIZE = ("unit", "center", "unit")
 
 
-@dataclass(frozen=True)
-class TableSettings:
-    """What all jobs of a table share."""
-
-    n_words: int
-    max_vocab: int
-    epsilons: tuple[str, ...]  # as they were given: "auto", numbers, percentages
-    scales: tuple[str, ...]  # statistics to scale costs by; "none" is not to
-    convention: str
-    rounds: int  # of refinement, at most
-    seed: int
-    time_limit: float | None  # of each solve, in seconds
-    cache: bool  # keep what was read in files beside those of the vectors
-
-
-@dataclass(frozen=True)
-class Direction:
-    """Files to translate from one language to another."""
-
-    source: Path
-    target: Path
-    test: Path
-    train: Path | None
-
-
 @functools.lru_cache(maxsize=2)
-def _read(path, max_words, lower, cache, changed):
+def _read(path, changed, **options):
     # Some of the published files have words that are not UTF-8.
-    return read_embeddings(
-        path, max_words=max_words, lower=lower, errors="replace", cache=cache
-    )
+    return read_embeddings(path, errors="replace", **options)
 
 
-def read(path, max_words, *, lower=False, cache=False):
+def read(path, max_words, **options):
     """Embeddings; the last two are kept, as many jobs have one in common."""
-    return _read(path, max_words, lower, cache, path.stat().st_mtime_ns)
+    return _read(path, path.stat().st_mtime_ns, max_words=max_words, **options)
 
 
-def _sides(direction, settings):
-    # MUSE counts its 200,000 words in lower case.
-    lower = CONVENTIONS[settings.convention].lower
-    return (
-        read(path, settings.max_vocab, lower=lower, cache=settings.cache)
-        for path in (direction.source, direction.target)
-    )
-
-
-def dictionary_of(path, rules):
+def read_pairs(path, convention):
     """The dictionary in a file, by the rules of a convention."""
-    return read_dictionary(path, first_only=rules.first_only)
+    return read_dictionary(path, first_only=CONVENTIONS[convention].first_only)
 
 
-def supervise(direction, settings, *, n_threads, progress):
+def _read_files(files, settings):
+    """Embeddings of both sides, and the dictionary that scores them."""
+    # MUSE counts its 200,000 words in lower case.
+    options = {"lower": CONVENTIONS[settings.convention].lower, "cache": settings.cache}
+    x, y = (
+        read(files[side], settings.max_vocab, **options)
+        for side in ("source", "target")
+    )
+    return x, y, read_pairs(files["dictionary"], settings.convention)
+
+
+def supervise(files, settings, *, n_threads, progress):
     """Procrustes on the training dictionary, by nearest neighbors and CSLS.
 
     Returns scores by method, pairs that the mapping was fitted to, and seconds for it.
     """
-    rules = CONVENTIONS[settings.convention]
-    x, y = _sides(direction, settings)
-    known = gold_standard(
-        dictionary_of(direction.train, rules), x.words, y.words, convention=rules
-    )
+    x, y, test = _read_files(files, settings)
+    train = read_pairs(files["train"], settings.convention)
+    known = gold_standard(train, x.words, y.words, convention=settings.convention)
     if not len(known):
-        raise ValueError(f"{direction.train}: no pair is in both vocabularies")
+        raise ValueError(f"{files['train']}: no pair is in both vocabularies")
     began = time.perf_counter()
     source = Normalizer.fit(NORMALIZE, x.vectors, "source")
     target = Normalizer.fit(NORMALIZE, y.vectors, "target")
@@ -105,22 +76,18 @@ def supervise(direction, settings, *, n_threads, progress):
         n_words=tuple(min(settings.n_words, len(side)) for side in (x, y)),
         n_threads=resolve_n_threads(n_threads),
     )
-    test = dictionary_of(direction.test, rules)
-    scores = _scores(spaces, test, x, y, ("nn", "csls"), rules)
+    scores = _scores(spaces, test, x, y, ("nn", "csls"), settings)
     return {"scores": scores, "pairs": len(rows), "solve_seconds": seconds}
 
 
-def align(direction, settings, epsilon, scale, *, n_threads, progress):
+def align(files, settings, epsilon, scale, *, n_threads, progress):
     """Gromov-Wasserstein alignment, as it is and refined.
 
     Returns scores by method ("refined" is CSLS after refinement), facts of the solve,
     and seconds for it and the refinement.
     """
-    rules = CONVENTIONS[settings.convention]
-    x, y = _sides(direction, settings)
-    test = dictionary_of(direction.test, rules)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+    x, y, test = _read_files(files, settings)
+    with recorded_warnings() as messages:
         result = gwfast.align(
             x.vectors,
             y.vectors,
@@ -133,48 +100,39 @@ def align(direction, settings, epsilon, scale, *, n_threads, progress):
             n_threads=n_threads,
             progress=progress,
         )
-    scores = _scores(result, test, x, y, ("coupling", "nn", "csls"), rules)
+    scores = _scores(result, test, x, y, ("coupling", "nn", "csls"), settings)
     refined = result.refine(settings.rounds, progress=progress)
-    scores["refined"] = _scores(refined, test, x, y, ("csls",), rules)["csls"]
-    gw = result.gw
+    scores["refined"] = _scores(refined, test, x, y, ("csls",), settings)["csls"]
+    facts = "status", "gw_cost", "epsilon", "marginal_error", "n_outer"
     return {
         "scores": scores,
-        "gw": {
-            "status": gw.status,
-            "gw_cost": float(gw.gw_cost),
-            "epsilon": float(gw.epsilon),
-            "marginal_error": float(gw.marginal_error),
-            "n_outer": gw.n_outer,
-        },
+        "gw": {name: getattr(result.gw, name) for name in facts},
         "refinements": len(refined.refinement),
-        "warnings": messages(caught),
+        "warnings": messages,
         "solve_seconds": refined.seconds,
     }
 
 
-def messages(caught):
-    """Texts of recorded warnings, a line each."""
-    return [str(warning.message).replace("\n", " ") for warning in caught]
+@contextlib.contextmanager
+def recorded_warnings(category=gwfast.ConvergenceWarning):
+    """A list that has the texts of the warnings inside, a line each, in the end."""
+    messages = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", category)
+        yield messages
+    messages += [str(warning.message).replace("\n", " ") for warning in caught]
 
 
-def _scores(result, dictionary, x, y, methods, rules):
-    found = evaluate(
-        result, dictionary, x.words, y.words, methods=methods, ks=KS, convention=rules
-    )
-    return {method: _score(one) for method, one in found.items()}
-
-
-def _score(score):
+def _scores(result, dictionary, x, y, methods, settings):
+    options = {"methods": methods, "ks": KS, "convention": settings.convention}
+    found = evaluate(result, dictionary, x.words, y.words, **options)
     return {
-        **{f"P@{k}": number(share) for k, share in score.at.items()},
-        "interval": [number(end) for end in score.interval(1)],
-        "queries": score.n_queries,
-        "words": score.n_words,
-        "coverage": number(score.coverage),
+        method: {
+            **{f"P@{k}": share for k, share in score.at.items()},
+            "interval": score.interval(1),
+            "queries": score.n_queries,
+            "words": score.n_words,
+            "coverage": score.coverage,
+        }
+        for method, score in found.items()
     }
-
-
-def number(value):
-    """A float for JSON, which has no nan and no inf."""
-    value = float(value)
-    return value if math.isfinite(value) else None

@@ -20,47 +20,43 @@ class BenchmarkFiles:
     folds: dict[str, tuple[str, ...]]
     advice: str  # where to get them
 
-    def find_vectors(self, folder: Path, language: str) -> Path | None:
-        """The file of a language, or None."""
-        names = self._vectors_names(language)
-        names = [name + suffix for name in names for suffix in _SUFFIXES] + [
+    def vectors_names(self, language: str) -> list[str]:
+        """What the file of a language may be called."""
+        spelled = {"language": language, "LANGUAGE": language.upper()}
+        names = [name.format(**spelled) for name in self.vectors]
+        return [name + suffix for name in names for suffix in _SUFFIXES] + [
             str(Path(name).with_suffix(".npz")) for name in names
         ]
-        return _first(folder, names)
 
-    def find_dictionary(self, folder: Path, direction: str, fold: str) -> Path | None:
-        """The file of a direction such as "en-es" and a fold, or None."""
-        names = self._dictionary_names(direction, fold)
-        return _first(folder, [name + zip for name in names for zip in ("", ".gz")])
+    def dictionary_names(self, direction: str, fold: str) -> list[str]:
+        """What the file of a direction such as "en-es" and a fold may be called."""
+        source, target = direction.split("-")
+        names = [name.format(source=source, target=target) for name in self.folds[fold]]
+        return [name + suffix for name in names for suffix in ("", ".gz")]
 
     def find(
-        self, folder: Path, direction: str, fold: str
-    ) -> tuple[list[Path | None], list[str]]:
-        """Vectors of both languages and the dictionary of a fold, None where there is
-        no file; and what those that are None are usually called.
+        self, folder: Path, directions: Sequence[str], fold: str
+    ) -> tuple[dict[str, dict[str, Path]], dict[str, list[str]]]:
+        """Of each direction vectors of both languages and the dictionary of a fold; of
+        those that lack some what these files are usually called.
         """
-        languages = direction.split("-")
-        files = [self.find_vectors(folder, language) for language in languages]
-        files.append(self.find_dictionary(folder, direction, fold))
-        names = [*map(self.vectors_name, languages)]
-        names.append(self.dictionary_name(direction, fold))
-        needs = [name for name, path in zip(names, files, strict=True) if path is None]
-        return files, needs
-
-    def vectors_name(self, language: str) -> str:
-        """What the file is usually called."""
-        return self._vectors_names(language)[0]
-
-    def dictionary_name(self, direction: str, fold: str) -> str:
-        return self._dictionary_names(direction, fold)[0]
-
-    def _vectors_names(self, language):
-        spelled = {"language": language, "LANGUAGE": language.upper()}
-        return [name.format(**spelled) for name in self.vectors]
-
-    def _dictionary_names(self, direction, fold):
-        source, target = direction.split("-")
-        return [name.format(source=source, target=target) for name in self.folds[fold]]
+        found: dict[str, dict[str, Path]] = {}
+        absent: dict[str, list[str]] = {}
+        for direction in directions:
+            source, target = map(self.vectors_names, direction.split("-"))
+            dictionary = self.dictionary_names(direction, fold)
+            names = {"source": source, "target": target, "dictionary": dictionary}
+            files = {
+                part: path
+                for part, each in names.items()
+                if (path := first_file(folder, each)) is not None
+            }
+            needs = [each[0] for part, each in names.items() if part not in files]
+            if needs:
+                absent[direction] = needs
+            else:
+                found[direction] = files
+        return found, absent
 
     def languages(self, folder: Path) -> list[str]:
         """All languages that there are vectors of, sorted; names without capitals."""
@@ -69,7 +65,9 @@ class BenchmarkFiles:
             path.name.removeprefix(before).split(".")[0]
             for path in Path(folder).glob(before + "*")
         }
-        return sorted(name for name in found if self.find_vectors(folder, name))
+        return sorted(
+            name for name in found if first_file(folder, self.vectors_names(name))
+        )
 
     def describe_absent(
         self, folder: Path | None, absent: Mapping[str, Sequence[str]]
@@ -87,7 +85,8 @@ class BenchmarkFiles:
         ]
 
 
-def _first(folder, names):
+def first_file(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first of these names that there is a file of."""
     paths = (Path(folder) / name for name in names)
     return next((path for path in paths if path.is_file()), None)
 

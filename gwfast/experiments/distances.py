@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -21,18 +20,6 @@ _PAIR_FIELDS = (
     "source", "target", "gw_cost", "plan_cost", "product_cost", "epsilon", "status",
     "via",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DistancesSettings:
-    """See `gwfast.words.language_distances`; `epsilon` is a text."""
-
-    n_words: int
-    scale_costs: str | None
-    epsilon: str
-    seed: int
-    time_limit: float | None  # of each solve, in seconds
-    normalize: list[str]
 
 
 class Distances(Experiment):
@@ -62,24 +49,21 @@ class Distances(Experiment):
         return prepare(embeddings, n_words, normalize, scale_costs)
 
     def jobs(self):
-        made = []
         for names in itertools.combinations(self.spaces, 2):
             sides = in_order(*(self.spaces[name] for name in names))
             rows = [side.rows for side in sides]
-            job = self.job(
+            yield self.job(
                 " and ".join(names),
                 match_pair,
                 (*rows, self.settings),
                 files=[identity(self.files[side.name]) for side in sides],
                 # Of all languages, as the shortest vocabulary limits the others.
                 words=[len(each) for each in rows],
-                **asdict(self.settings),
+                **vars(self.settings),
             )
-            made.append(job)
-        return made
 
     def missing(self):
-        absent = {name: [MUSE.vectors_name(name)] for name in self.absent}
+        absent = {name: MUSE.vectors_names(name)[:1] for name in self.absent}
         return MUSE.describe_absent(self.folder, absent)
 
     def collect(self, jobs, results):
@@ -101,7 +85,6 @@ class Distances(Experiment):
                 for name, row in zip(found.names, matrix, strict=True)
             ]
             print_columns(out, title, ("",), found.names, rows)
-        columns = ("distance", "unmatched", "share", "epsilon", "plan", "status")
         rows = [
             (
                 f"{pair.source}, {pair.target}",
@@ -124,31 +107,25 @@ class Distances(Experiment):
             " for noise of 2,000 words in 200 dimensions). Plan: what the entropic plan"
             " costs that the matching was made from.\n" + self.paper
         )
-        print_columns(out, "pairs, times 100", ("",), columns, rows, note=note)
+        print_columns(out, "pairs, times 100", ("",), [*rows[0][1]], rows, note=note)
 
     def draw(self, found, folder):
-        plot_distances(
-            100 * found.matrix,
-            found.names,
-            title="Gromov-Wasserstein distances, times 100",
-            path=folder / "distances.png",
-        )
-        plot_dendrogram(
-            found.roots,
-            found.names,
-            title="Clusters of average distance, in square roots",
-            path=folder / "dendrogram.png",
-        )
-        return ["distances.png", "dendrogram.png"]
+        files = ["distances.png", "dendrogram.png"]
+        paths = [folder / file for file in files]
+        title = "Gromov-Wasserstein distances, times 100"
+        plot_distances(100 * found.matrix, found.names, title=title, path=paths[0])
+        title = "Clusters of average distance, in square roots"
+        plot_dendrogram(found.roots, found.names, title=title, path=paths[1])
+        return files
 
     def summary(self, found):
         return {
             **super().summary(found),
-            "names": list(found.names),
-            "files": {name: str(path) for name, path in self.files.items()},
+            "names": found.names,
+            "files": self.files,
             "n_words": found.n_words,
-            "matrix": found.matrix.tolist(),
-            "roots": found.roots.tolist(),
+            "matrix": found.matrix,
+            "roots": found.roots,
             "pairs": [
                 {name: getattr(pair, name) for name in _PAIR_FIELDS}
                 for pair in found.pairs
@@ -157,16 +134,10 @@ class Distances(Experiment):
 
 
 def match_pair(x, y, settings, *, n_threads, progress):
-    """`gwfast.words.languages.match` in JSON's types."""
+    """What `gwfast.words.languages.match` finds."""
     epsilon = parse_epsilon(settings.epsilon)
     options = settings.scale_costs, epsilon, settings.seed, settings.time_limit
-    found = match(x, y, *options, n_threads, progress=progress)
-    return {
-        "matches": found.matches.tolist(),
-        "plan_cost": found.plan_cost,
-        "epsilon": found.epsilon,
-        "status": found.status,
-    }
+    return vars(match(x, y, *options, n_threads, progress=progress))
 
 
 def _digits(value):

@@ -1,9 +1,7 @@
 """The paper's figure of the training dynamics: objective and accuracy as they go."""
 
 import itertools
-import warnings
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -12,11 +10,10 @@ import gwfast
 from ..plot import plot_dynamics
 from ..problems.epsilon import parse_epsilon
 from ..utils.progress import ProgressEvent, reporting
-from ..words import CONVENTIONS, gold_standard
+from ..words import gold_standard
 from . import published
-from .alignments import NORMALIZE, dictionary_of, messages, number, read
-from .data import MUSE
-from .rises import COMPARED, rises
+from .alignments import NORMALIZE, read, read_pairs, recorded_warnings
+from .rises import rises
 from .runner import Experiment
 from .show import percent, print_columns
 from .store import identity
@@ -27,30 +24,12 @@ _NUMBERS = ("gw_cost", "epsilon", "change", "marginal_error")
 _GROWTH = 1.5
 
 
-@dataclass(frozen=True)
-class DynamicsSettings:
-    """What all jobs share."""
-
-    n_words: int
-    epsilons: tuple[str, ...]  # as they were given: "auto", numbers, percentages
-    init: str
-    max_outer: int
-    convention: str
-    seed: int
-    time_limit: float | None  # of each solve, in seconds
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Files of two languages, and a dictionary of their frequent words."""
-
-    source: Path
-    target: Path
-    dictionary: Path
-
-
 class Dynamics(Experiment):
-    """Objective and accuracy after every outer iteration, for several epsilons."""
+    """Objective and accuracy after every outer iteration, for several epsilons.
+
+    Of a benchmark it takes the training fold of the dictionaries: its words are the
+    frequent ones, which take part in the transport.
+    """
 
     name = "dynamics"
     title = "Training dynamics"
@@ -60,43 +39,36 @@ class Dynamics(Experiment):
         self.pairs, self.absent, self.folder = pairs, absent, folder
         self.settings = settings
 
-    @classmethod
-    def of_folder(cls, folder, names, settings):
-        """Of the pairs of languages that there are files of in MUSE's layout.
-
-        The training fold of the dictionaries is read: its words are the frequent ones,
-        which take part in the transport.
-        """
-        pairs, absent = {}, {}
-        for name in names:
-            files, needs = MUSE.find(folder, name, "train")
-            if needs:
-                absent[name] = needs
-            else:
-                pairs[name] = Pair(*files)
-        return cls(pairs, absent, folder, settings)
-
     def jobs(self):
-        made, settings = [], asdict(self.settings)
+        settings = dict(vars(self.settings))
         epsilons = settings.pop("epsilons")
         for (name, pair), epsilon in itertools.product(self.pairs.items(), epsilons):
-            job = self.job(
+            yield self.job(
                 f"{name}, epsilon {epsilon}",
                 trace,
                 (pair, self.settings, epsilon),
                 pair=name,
-                files={part: identity(path) for part, path in asdict(pair).items()},
+                files={part: identity(path) for part, path in pair.items()},
                 epsilon=epsilon,
                 **settings,
             )
-            made.append(job)
-        return made
 
     def collect(self, jobs, results):
         """Results by epsilon, by pair."""
         found = {name: {} for name in self.pairs}
         for job, result in zip(jobs, results, strict=True):
-            found[job.key["pair"]][job.key["epsilon"]] = result
+            steps = [
+                # Of a number JSON has null.
+                SimpleNamespace(
+                    **{
+                        name: np.nan if one is None else one
+                        for name, one in step.items()
+                    }
+                )
+                for step in result["history"]
+            ]
+            trace = result | {"history": steps}
+            found[job.key["pair"]][job.key["epsilon"]] = trace
         return found
 
     def show(self, found, out):
@@ -107,8 +79,8 @@ class Dynamics(Experiment):
             for epsilon, trace in traces.items():
                 history = trace["history"]
                 for step in history[:-1]:
-                    if step["iteration"] in cells:
-                        cells[step["iteration"]][epsilon] = _cell(step)
+                    if step.iteration in cells:
+                        cells[step.iteration][epsilon] = _cell(step)
                 if history:  # there was time for a first
                     cells.setdefault("last", {})[epsilon] = _cell(history[-1])
                 ends["stopped"][epsilon] = trace["status"]
@@ -117,6 +89,7 @@ class Dynamics(Experiment):
                 ends["seconds"][epsilon] = f"{trace['seconds']:.1f}"
             rows = [(str(row), texts) for row, texts in (cells | ends).items() if texts]
             queries, words = (traces[epsilon][part] for part in ("queries", "words"))
+            dictionary = self.pairs[name]["dictionary"].name
             print_columns(
                 out,
                 f"{self.title} of {name}: gw_cost, and P@1 in percent, by epsilon",
@@ -126,8 +99,7 @@ class Dynamics(Experiment):
                 note=(
                     f"{self.settings.n_words:,} words of each side at most, from the"
                     f" {self.settings.init} start. P@1 is of the plan, on {queries:,}"
-                    f" of {words:,} words of {self.pairs[name].dictionary.name}, which"
-                    " the solver never sees."
+                    f" of {words:,} words of {dictionary}, which the solver never sees."
                 ),
             )
             out.print()
@@ -143,8 +115,8 @@ class Dynamics(Experiment):
                 if not trace["history"]:
                     continue
                 label = f"epsilon {epsilon}"
-                histories[label] = [_Step(step) for step in trace["history"]]
-                accuracies[label] = [step["accuracy"] for step in trace["history"]]
+                histories[label] = trace["history"]
+                accuracies[label] = [step.accuracy for step in trace["history"]]
             if not histories:  # no solve had time for an iteration
                 continue
             file = f"dynamics-{name}.png"
@@ -153,24 +125,12 @@ class Dynamics(Experiment):
         return made
 
 
-class _Step:
-    """A step of the history as `plot_dynamics` takes it."""
-
-    def __init__(self, step):
-        self.gw_cost, self.change, self.marginal_error = (
-            np.nan if step[name] is None else step[name]
-            for name in ("gw_cost", "change", "marginal_error")
-        )
-
-
 def _here(found):
     """Lines of prose on whether the objective falls in what was run, and if not why."""
     lines = {}  # by reason
     for name, traces in found.items():
         for epsilon, trace in traces.items():
-            # A plan without a number is no step of a rise.
-            steps = [step for step in trace["history"] if step["gw_cost"] is not None]
-            for rise in rises(*([step[key] for step in steps] for key in COMPARED)):
+            for rise in rises(trace["history"]):
                 line = f"  {name}, epsilon {epsilon}: {rise}"
                 lines.setdefault(rise.reason, []).append(line)
     if not lines:
@@ -182,7 +142,7 @@ def _here(found):
 
 
 def _cell(step):
-    return f"{step['gw_cost']:.5f} {percent(step['accuracy']):>5}"
+    return f"{step.gw_cost:.5f} {percent(step.accuracy):>5}"
 
 
 def _shown(longest):
@@ -199,14 +159,12 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
 
     Returns a step for each iteration with its accuracy, and how the solve ended.
     """
-    x, y = (read(path, settings.n_words) for path in (pair.source, pair.target))
-    rules = CONVENTIONS[settings.convention]
-    gold = gold_standard(
-        dictionary_of(pair.dictionary, rules), x.words, y.words, convention=rules
-    )
+    x, y = (read(pair[side], settings.n_words) for side in ("source", "target"))
+    dictionary = read_pairs(pair["dictionary"], settings.convention)
+    gold = gold_standard(dictionary, x.words, y.words, convention=settings.convention)
     if not len(gold):
         raise ValueError(
-            f"{pair.dictionary}: no pair is among the {settings.n_words:,} most"
+            f"{pair['dictionary']}: no pair is among the {settings.n_words:,} most"
             " frequent words of both sides"
         )
     queries, right = gold.rows, gold.targets
@@ -219,11 +177,7 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
         text = f"iteration {step.iteration}, P@1 {accuracy[-1]:.1%}"
         report_progress(ProgressEvent("iteration", text, step.iteration))
 
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        reporting(progress) as report_progress,
-    ):
-        warnings.simplefilter("always", gwfast.ConvergenceWarning)
+    with recorded_warnings() as messages, reporting(progress) as report_progress:
         gw = gwfast.align(
             x.vectors,
             y.vectors,
@@ -240,15 +194,15 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
         "history": [
             {
                 "iteration": step.iteration,
-                **{name: number(getattr(step, name)) for name in _NUMBERS},
+                **{name: getattr(step, name) for name in _NUMBERS},
                 "n_inner": step.n_inner,
                 "accuracy": fraction,
             }
             for step, fraction in zip(gw.history, accuracy, strict=True)
         ],
         "status": gw.status,
-        "epsilon": float(gw.epsilon),
+        "epsilon": gw.epsilon,
         "queries": len(gold),
         "words": gold.n_words,
-        "warnings": messages(caught),
+        "warnings": messages,
     }

@@ -1,16 +1,14 @@
 """Where the objective of a solve rises from one iteration to another, and why."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-# What of a step is looked at.
-COMPARED = ("gw_cost", "marginal_error")
 # A rise that counts, relatively: less does not show in the figures that are printed.
 _LEAST = 1e-4
 # A marginal error that falls by this factor tells why the objective rose.
 _LESS = 2.0
-MISSED = "a plan that misses its marginals can be cheaper than any that has them"
-ENTROPY = (
+_MISSED = "a plan that misses its marginals can be cheaper than any that has them"
+_ENTROPY = (
     "what an iteration lowers is gw_cost together with the entropy, and gw_cost alone"
     " may rise"
 )
@@ -39,31 +37,30 @@ class Rise(NamedTuple):
     def reason(self) -> str:
         """Why that can be."""
         before, after = self.errors
-        return MISSED if before > _LESS * after else ENTROPY
+        return _MISSED if before > _LESS * after else _ENTROPY
 
 
-def rises(costs: Sequence[float], errors: Sequence[float]) -> list[Rise]:
-    """The runs of iterations over which the objective rises."""
+def rises(steps: Sequence[Any]) -> list[Rise]:
+    """The runs of iterations over which the objective rises; of `steps` with `gw_cost`
+    and `marginal_error`.
+    """
     found, start = [], 0
-    for at in range(1, len(costs) + 1):
-        if at == len(costs) or not costs[at] > costs[at - 1]:
-            found.append(_rise(costs, errors, start, at - 1))
+    for at in range(1, len(steps) + 1):
+        if at == len(steps) or not steps[at].gw_cost > steps[at - 1].gw_cost:
+            found.append(_rise(steps, start, at - 1))
             start = at
-    return [rise for rise in found if _counts(rise)]
+    return [rise for rise in found if rise is not None]
 
 
-def rise_to_the_end(costs: Sequence[float], errors: Sequence[float]) -> Rise | None:
+def rise_to_the_end(steps: Sequence[Any]) -> Rise | None:
     """From the lowest objective to the last one, if that is higher."""
-    best = min(range(len(costs)), key=costs.__getitem__, default=0)
-    rise = _rise(costs, errors, best, len(costs) - 1) if costs else None
-    return rise if rise is not None and _counts(rise) else None
+    best = min(range(len(steps)), key=lambda at: steps[at].gw_cost, default=0)
+    return _rise(steps, best, len(steps) - 1) if steps else None
 
 
-def _rise(costs, errors, first, last):
-    pairs = ((values[first], values[last]) for values in (costs, errors))
-    return Rise(first + 1, last + 1, *pairs)
-
-
-def _counts(rise):
-    low, high = rise.costs
-    return high - low > _LEAST * abs(high)
+def _rise(steps, first, last):
+    low, high = ends = steps[first].gw_cost, steps[last].gw_cost
+    if not high - low > _LEAST * abs(high):
+        return None
+    errors = steps[first].marginal_error, steps[last].marginal_error
+    return Rise(first + 1, last + 1, ends, errors)

@@ -4,9 +4,10 @@ import contextlib
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from rich.console import Console
@@ -24,7 +25,7 @@ from ..utils.progress import (
     reporting_on_terminal,
 )
 from .data import MUSE
-from .store import Store, as_json, write_json
+from .store import Store, as_json, plain, write_json
 
 RESULTS = "results.json"
 JOBS = "jobs"
@@ -40,7 +41,7 @@ class Job:
 
     label: str
     key: dict[str, Any]  # all that the result depends on, in JSON's types
-    function: Callable[..., dict[str, Any]]  # the result is in JSON's types
+    function: Callable[..., dict[str, Any]]
     arguments: tuple[Any, ...]
 
 
@@ -51,13 +52,13 @@ class Experiment(ABC):
     title: str
     needs = "the files of one direction"  # to run
     layout = MUSE
-    paper: Any  # what it printed, in JSON's types
-    settings: Any  # a dataclass
+    paper: Any  # what it printed
+    settings: SimpleNamespace
     folder: Path | None  # where files were looked for
     absent: Any  # names of files that are missing, by what needs them
 
     @abstractmethod
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> Iterable[Job]:
         """What files are there says which."""
 
     def job(self, label, function, arguments, **key):
@@ -82,60 +83,46 @@ class Experiment(ABC):
         return []
 
     def summary(self, found: Any) -> dict[str, Any]:
-        """What goes into ``results.json`` beside the jobs: a dict in JSON's types."""
+        """What goes into ``results.json`` beside the jobs."""
         return {
-            "settings": asdict(self.settings),
+            "settings": vars(self.settings),
             "missing": self.absent,
             "paper": self.paper,
         }
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How to run, whatever the experiment."""
-
-    n_threads: int | None
-    n_jobs: int
-    output: Path | None
-    state: Path | None
-    force: bool
-    again: bool
-    as_json: bool  # what results.json holds on stdout, and tables nowhere
-    quiet: bool
-
-    def check(self) -> None:
-        """Refuse folders that cannot be written or hold something else."""
-        for option, folder in (("--output", self.output), ("--state", self.state)):
-            if folder is not None:
-                check_folder(folder, option)
-        folder = self.output
-        if folder is not None and folder.is_dir() and not self.force:
-            ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
-            if any(folder.iterdir()) and not ours:
-                raise ValueError(
-                    "--output must be empty, or of an earlier run, without --force,"
-                    f" got {folder}"
-                )
-
-    @property
-    def store(self) -> Store:
-        if self.state is not None or self.output is None:
-            return Store(self.state)
-        return Store(self.output / JOBS)
+def _check(options):
+    """Refuse folders that cannot be written or hold something else."""
+    for option, folder in (("--output", options.output), ("--state", options.state)):
+        if folder is not None:
+            check_folder(folder, option)
+    folder = options.output
+    if folder is not None and folder.is_dir() and not options.force:
+        ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
+        if any(folder.iterdir()) and not ours:
+            raise ValueError(
+                "--output must be empty, or of an earlier run, without --force,"
+                f" got {folder}"
+            )
 
 
-def run(experiment: Experiment, options: RunOptions) -> None:
-    """Do the jobs that have not been done, show all results, and write them."""
-    options.check()
+def run(experiment: Experiment, options: SimpleNamespace) -> None:
+    """Do the jobs that have not been done, show all results, and write them.
+
+    `options` are those of the command that are the same for all experiments.
+    """
+    _check(options)
     out, err = console(), console(stderr=True)
-    jobs, missing = experiment.jobs(), experiment.missing()
+    jobs, missing = list(experiment.jobs()), experiment.missing()
     if not jobs:
         for line in missing:
             err.print(line, soft_wrap=True)
         raise ValueError(
             f"{experiment.name} must have {experiment.needs} to run on, got too few"
         )
-    store = options.store
+    store = Store(options.state)
+    if options.state is None and options.output is not None:
+        store = Store(options.output / JOBS)
     for folder in (options.output, store.folder):
         if folder is not None:
             folder.mkdir(exist_ok=True)
@@ -146,7 +133,7 @@ def run(experiment: Experiment, options: RunOptions) -> None:
         for warning in result.get("warnings", ()):
             err.print(f"gwfast: warning: {job.label}: {warning}", soft_wrap=True)
     found = experiment.collect(jobs, results)
-    content = {
+    content = plain({
         "experiment": experiment.name,
         "versions": versions(),
         **experiment.summary(found),
@@ -154,7 +141,7 @@ def run(experiment: Experiment, options: RunOptions) -> None:
             {"label": job.label, "key": job.key, "result": result}
             for job, result in zip(jobs, results, strict=True)
         ],
-    }
+    })  # fmt: skip
     if not options.as_json:
         experiment.show(found, out)
         if missing:
@@ -235,4 +222,4 @@ def _timed(job, n_threads, progress=False):
         with contextlib.suppress(TypeError):
             error = type(error)(f"{job.label}: {error}")
         raise error from None
-    return {**result, "seconds": time.perf_counter() - began}
+    return plain(result | {"seconds": time.perf_counter() - began})

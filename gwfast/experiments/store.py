@@ -3,8 +3,12 @@
 import glob
 import hashlib
 import json
+import math
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..utils.atomic_files import replacing
 
@@ -72,6 +76,23 @@ class Store:
     def _path(self, key):
         text = json.dumps(key, sort_keys=True, ensure_ascii=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's types: records are objects, nan and inf null."""
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
 
 
 def as_json(value: Any) -> str:

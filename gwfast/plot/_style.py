@@ -95,8 +95,7 @@ def finish(figure, path):
     """Write the file that was asked for; returns the figure."""
     if path is not None:
         # Of a subfigure, all it is in.
-        path = os.fsdecode(path) if isinstance(path, bytes) else path
-        figure.figure.savefig(path, dpi=150)
+        figure.figure.savefig(os.fsdecode(path), dpi=150)
     return figure
 
 

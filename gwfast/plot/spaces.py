@@ -161,8 +161,10 @@ def plot_distances(
     if n <= _MAX_NUMBERS:
         middle = (matrix.min() + matrix.max()) / 2
         for i, j in np.ndindex(n, n):
+            # Three digits, without a sign of zero or what all numbers would repeat.
+            number = f"{matrix[i, j] + 0.0:.3g}".replace("e-0", "e-")
             axes.text(
-                j, i, _number(matrix[i, j]), ha="center", va="center",
+                j, i, number, ha="center", va="center",
                 fontsize="small" if n <= 12 else "xx-small",
                 # On the dark and the light half of the scale.
                 color="white" if matrix[i, j] <= middle else "black",
@@ -379,8 +381,3 @@ def _scaled(distances):
     # Signs are arbitrary; these are the same everywhere.
     axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
     return axes * np.sqrt(largest), largest / (np.abs(values).sum() or 1.0)
-
-
-def _number(value):
-    """Three digits, without what every number of a table would repeat."""
-    return "0" if value == 0 else f"{value:.3g}".replace("e-0", "e-")

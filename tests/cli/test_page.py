@@ -5,16 +5,13 @@ import html
 import re
 import shutil
 import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
-from helpers.outcomes import HARD, N, outcome, sides
-
-pytest.importorskip("jinja2")
+from helpers.outcomes import HARD, N, changed, outcome, sides
 
 from gwfast.cli import page
 from gwfast.cli.page import render
@@ -115,9 +112,7 @@ def test_wrong_translations_show_what_was_expected(made):
     indices = made.csls.indices.copy()
     indices[10] = np.roll(indices[10], 1)
     indices[12] = np.arange(30, 40)
-    wrong = type(made)(
-        **{**vars(made), "csls": type(made.csls)(indices, made.csls.scores)}
-    )
+    wrong = changed(made, csls=type(made.csls)(indices, made.csls.scores))
     rows = Page(render(wrong)).tables["translations"][1:]
     place = indices[10].tolist().index(10) + 1
     assert place > 1
@@ -198,7 +193,7 @@ def test_solve(made, parsed, text):
         row.start for row in gw.candidates
     ]
     assert [row[1] for row in parsed.tables["refinement"][1:]] == [
-        str(step.n_pairs) for step in made.refined
+        str(step.n_pairs) for step in made.result.refinement
     ]
     assert gw.status in parsed.texts["strong"]
     assert f"{gw.gw_cost:.6g}" in parsed.texts["dd"]
@@ -225,9 +220,9 @@ def test_an_objective_that_ends_higher_is_told(made):
             gw.history[0]._replace(gw_cost=cost, marginal_error=error)
             for cost, error in zip(costs, (0.03, 0.01, 1e-6), strict=True)
         ]
-        changed = dataclasses.replace(gw, history=tuple(steps))
-        result = dataclasses.replace(made.result, gw=changed)
-        text = render(type(made)(**{**vars(made), "result": result}))
+        rising = dataclasses.replace(gw, history=tuple(steps))
+        result = dataclasses.replace(made.result, gw=rising)
+        text = render(changed(made, result=result))
         assert ("It rises from 0.1 at iteration 1 to 0.2 at 3" in text) == told
         assert ("a plan that misses its marginals can be cheaper" in text) == told
 
@@ -258,53 +253,53 @@ def test_large_vocabularies_are_sampled():
 
 def test_same_outcome_same_page(made, text):
     """Whatever the user has made matplotlib's pictures look like."""
-    changed = {"font.size": 20, "text.color": "red", "axes.facecolor": "black"}
-    with matplotlib.rc_context(changed):
+    theirs = {"font.size": 20, "text.color": "red", "axes.facecolor": "black"}
+    with matplotlib.rc_context(theirs):
         assert render(made) == text
         assert matplotlib.rcParams["font.size"] == 20
-    assert render(made) == text
 
 
-def test_without_jinja2(made, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r'pip install "gwfast-ot\[cli\]"'):
-        render(made)
+@pytest.fixture
+def browse(tmp_path):
+    """What a browser makes of a page, and what it logs."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("needs chromium")
+
+    def call(content, width):
+        path = tmp_path / "report.html"
+        path.write_bytes(content.encode("utf-8", "backslashreplace"))
+        done = subprocess.run(
+            [
+                browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                "--enable-logging=stderr", f"--window-size={width},900",
+                f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
+            ],
+            capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        return done.stdout.decode("utf-8"), done.stderr.decode()
+
+    return call
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("width", [500, 800, 1200])
-def test_in_a_browser(text, tmp_path, width):
+def test_in_a_browser(text, browse, width):
     """The script has run, nothing complained, nothing sticks out at the side."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs chromium")
     measure = (
         "<script>{ const all = document.documentElement, box ="
         " document.querySelector('.box'); all.dataset.out = (all.scrollWidth -"
         " all.clientWidth) + (box.scrollWidth - box.clientWidth); }</script></body>"
     )
-    path = tmp_path / "report.html"
-    path.write_bytes(text.replace("</body>", measure).encode("utf-8"))
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-            "--enable-logging=stderr", f"--window-size={width},900",
-            f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
-        ],
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    dom = done.stdout.decode("utf-8")
+    dom, log = browse(text.replace("</body>", measure), width)
     assert f"{N} of {N} shown" in dom
     assert 'data-out="0"' in dom
-    assert b"CONSOLE" not in done.stderr, done.stderr.decode()
+    assert "CONSOLE" not in log, log
 
 
 @pytest.mark.process
-def test_a_phone_shows_several_words_at_once(text, tmp_path):
+def test_a_phone_shows_several_words_at_once(text, browse):
     """In a frame, as windows of browsers have a least width."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("needs chromium")
     count = (
         "<script>{ const box = document.querySelector('.box'), rows ="
         " [...document.querySelectorAll('#translations tbody tr')];"
@@ -314,15 +309,6 @@ def test_a_phone_shows_several_words_at_once(text, tmp_path):
         "</body>"
     )
     page = html.escape(text.replace("</body>", count))
-    path = tmp_path / "frame.html"
     frame = f'<iframe style="width:390px;height:844px" srcdoc="{page}"></iframe>'
-    path.write_bytes(frame.encode("utf-8", "backslashreplace"))
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-            f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
-        ],
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    (shown,) = re.findall(r"<title>words ([\d.]+)</title>", done.stdout.decode("utf-8"))
+    (shown,) = re.findall(r"<title>words ([\d.]+)</title>", browse(frame, 800)[0])
     assert float(shown) > 5  # of these long ones

@@ -14,14 +14,15 @@ from gwfast.words import evaluate, read_dictionary, read_embeddings
 @pytest.mark.slow
 def test_table1(run, data, tmp_path):
     status, out, err = run(
-        "table1", "--data", data["muse"], "--n-words", 300, "--output", "out"
-    )
+        "table1", "--data", data["muse"], "--pairs", "en-fr,en-ru,en-es",
+        "--n-words", 80, "--output", "out",
+    )  # fmt: skip
     assert status == 0, err
     assert all(len(line) <= 80 for line in out.splitlines())
-    assert cells(out, "Procrustes ", "paper")[:2] == ["74.9", "75.9"]
-    assert cells(out, "G-W, lambda 1e-5", "paper")[:2] == ["81.3", "78.9"]
+    assert cells(out, "Procrustes ", "paper")[0] == "74.9"
+    assert cells(out, "G-W, lambda 1e-5", "paper")[0] == "81.3"
     assert "77.6" not in out  # a direction that was not run
-    assert "4 of 4: fr-en, auto" in err
+    assert "2 of 2: en-fr, auto" in err
     assert "en-ru: wiki.ru.vec, crosslingual/dictionaries/en-ru.5000-6500.txt" in out
     # Vectors of all three languages are there, a dictionary is not.
     assert "  en-es: crosslingual/dictionaries/en-es.5000-6500.txt" in out
@@ -32,13 +33,11 @@ def test_table1(run, data, tmp_path):
     assert found["versions"]["gwfast"] == gwfast.__version__
     assert found["paper"]["procrustes"]["accuracy"]["en-fr"] == "74.9"
     labels = [job["label"] for job in found["jobs"]]
-    assert labels == [
-        "en-fr, Procrustes", "en-fr, auto", "fr-en, Procrustes", "fr-en, auto",
-    ]  # fmt: skip
+    assert labels == ["en-fr, Procrustes", "en-fr, auto"]
     x, y = (read_embeddings(data["muse"] / f"wiki.{name}.vec") for name in ("en", "fr"))
     folder = data["muse"] / "crosslingual" / "dictionaries"
     test = read_dictionary(folder / "en-fr.5000-6500.txt")
-    result = gwfast.align(x.vectors, y.vectors, n_words=300)
+    result = gwfast.align(x.vectors, y.vectors, n_words=80)
     expected = evaluate(result, test, x.words, y.words, convention="muse")
     refined = evaluate(
         result.refine(), test, x.words, y.words, methods=["csls"], convention="muse"
@@ -61,23 +60,17 @@ def test_table1(run, data, tmp_path):
     assert found["jobs"][1]["result"]["gw"]["gw_cost"] == pytest.approx(
         result.gw.gw_cost, rel=1e-6
     )
+    check_by_hand(found["jobs"][0]["result"], x, y, folder)
 
 
-@pytest.mark.slow
-def test_supervised_baseline_by_hand(run, data, tmp_path):
+def check_by_hand(result, x, y, folder):
     """Normalized, mapped by the SVD of the training pairs, ranked by cosine."""
-    options = "--pairs", "en-fr", "--n-words", 100
-    run("table1", "--data", data["muse"], *options, "--output", "out")
-    jobs = results_of(tmp_path / "out")["jobs"]
-    job = next(job for job in jobs if "Procrustes" in job["label"])
-    x, y = (read_embeddings(data["muse"] / f"wiki.{name}.vec") for name in ("en", "fr"))
     sides = []
     for side in (x, y):
         rows = side.vectors.astype(np.float64)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         rows -= rows.mean(axis=0)
         sides.append(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-    folder = data["muse"] / "crosslingual" / "dictionaries"
     at_x, at_y = ({word: k for k, word in enumerate(side.words)} for side in (x, y))
     known = [
         (at_x[word], at_y[other])
@@ -86,7 +79,7 @@ def test_supervised_baseline_by_hand(run, data, tmp_path):
         if word in at_x and other in at_y
     ]
     rows, columns = np.array(known).T
-    assert job["result"]["pairs"] == len(known)
+    assert result["pairs"] == len(known)
     u, _, vt = np.linalg.svd(sides[0][rows].T @ sides[1][columns])
     best = (sides[0] @ u @ vt @ sides[1].T).argmax(axis=1)
     hits = [
@@ -94,7 +87,7 @@ def test_supervised_baseline_by_hand(run, data, tmp_path):
         for word, others in read_dictionary(folder / "en-fr.5000-6500.txt").items()
         if word in at_x and any(other in at_y for other in others)
     ]
-    score = job["result"]["scores"]["nn"]
+    score = result["scores"]["nn"]
     assert score["queries"] == len(hits)
     assert score["P@1"] == pytest.approx(np.mean(hits), abs=1.5 / len(hits))
 
@@ -109,7 +102,7 @@ def test_table1_without_training_dictionary(run, data, tmp_path):
         (folder / f"wiki.{name}.vec.gz").write_bytes(gzip.compress(text))
     test = data["muse"] / "crosslingual" / "dictionaries" / "en-fr.5000-6500.txt"
     (folder / test.name).write_bytes(test.read_bytes())
-    options = "--pairs", "en-fr", "--n-words", 200, "--quiet"
+    options = "--pairs", "en-fr", "--n-words", 80, "--quiet"
     command = "table1", "--data", folder, *options
     status, out, err = run(*command)
     # Of few words the search is not sure.
@@ -129,9 +122,9 @@ def test_table1_without_training_dictionary(run, data, tmp_path):
 
 
 @pytest.mark.slow
-def test_table2(run, data, tmp_path):
+def test_table2(run, narrow_data, tmp_path):
     status, out, err = run(
-        "table2", "--data", data["dinu"], "--n-words", 200, "--epsilon", "auto",
+        "table2", "--data", narrow_data["dinu"], "--n-words", 60, "--epsilon", "auto",
         "--epsilon", "4e-4", "--scale-costs", "mean", "--output", "out",
     )  # fmt: skip
     assert status == 0, err

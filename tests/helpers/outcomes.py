@@ -64,6 +64,11 @@ def aligned(n_columns, source, target, n_words, refine, whiten):
     return gwfast.align(*clouds, n_words=n_words, epsilon=0.01, refine=refinement)
 
 
+def changed(outcome, **parts):
+    """The outcome with other parts."""
+    return SimpleNamespace(**{**vars(outcome), **parts})
+
+
 def outcome(
     *,
     source=None,
@@ -104,7 +109,6 @@ def outcome(
         rows=rows,
         mutual=mutual,
         shown=rows[:20],
-        refined=result.refinement,
         warnings=tuple(warnings),
         seconds={"align": result.seconds},
     )

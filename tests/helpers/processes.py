@@ -1,10 +1,11 @@
 """Fresh processes that import the same gwfast as this one."""
 
 import os
+import struct
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,33 @@ def run_python(code, *, check=True, **changes):
         timeout=120,
         check=check,
     )
+
+
+def on_terminal(*arguments, cwd, stdout=None):
+    """Run gwfast on a pseudo-terminal of 80 columns, but for `stdout` if that is given;
+    returns the exit status, and the text of the terminal and of the pipe."""
+    import fcntl
+    import pty
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gwfast", *arguments],
+        cwd=cwd,
+        env=environment(TERM="xterm-256color"),
+        stdin=follower,
+        stdout=stdout or follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    shown = b""
+    with open(leader, "rb", buffering=0) as terminal, suppress(OSError):
+        # Linux says by an error that the other end is closed.
+        while more := terminal.read(1 << 16):
+            shown += more
+    piped, _ = process.communicate(timeout=120)
+    return process.returncode, shown.decode(), (piped or b"").decode()
 
 
 @contextmanager

@@ -74,22 +74,18 @@ PANELS = {"dynamics": 2, "dynamics of two": 2, "couplings": 2}
 
 
 @pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
-@pytest.mark.parametrize("suffix, magic", [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_file(tmp_path, plot, data, suffix, magic):
-    """Drawn without a warning, dollar signs and all."""
-    path = tmp_path / f"picture.{suffix}"
-    assert isinstance(plot(*data, path=path), Figure)
-    assert path.read_bytes().startswith(magic)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
 def test_draws_where_it_is_told(tmp_path, plot, data):
+    """Into a part of a figure, without a warning, dollar signs and all; the file has
+    the whole of it."""
     whole = Figure(figsize=(12, 6), layout="constrained")
     part = whole.subfigures(1, 2)[0]
-    assert plot(*data, figure=part, path=tmp_path / "whole.png") is part
+    path = tmp_path / "whole.svg"
+    assert plot(*data, figure=part, path=path) is part
     assert len(whole.axes) == len(part.axes) > 0
-    assert (tmp_path / "whole.png").exists()
+    assert path.read_bytes().startswith(b"<?xml")
+    assert all(axes.get_title(loc="left") for axes in part.axes[:1])
+    if plot is not plot_distances:  # the names say it all
+        assert any(axes.get_xlabel() for axes in part.axes)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -124,48 +120,29 @@ def test_axes_that_do_not_fit_are_named():
         plot_dynamics(history(3), ax=free)
 
 
-def test_figures_are_those_of_pyplot():
+def test_figures_are_those_of_pyplot(tmp_path):
     """`pyplot.show` shows them; those that go to a file have not to be closed."""
+    figure = plot_distances(DISTANCES, NAMES, path=tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert isinstance(figure, Figure) and not pyplot.get_fignums()
     figure = plot_distances(DISTANCES, NAMES)
     assert pyplot.gcf() is figure
 
 
-def test_files_leave_no_figure_behind(tmp_path):
-    figure = plot_distances(DISTANCES, NAMES, path=tmp_path / "picture.png")
-    assert isinstance(figure, Figure) and not pyplot.get_fignums()
-
-
-@pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
-def test_titles_and_labels(plot, data):
-    figure = plot(*data)
-    assert all(axes.get_title(loc="left") for axes in figure.axes[:1])
-    if plot is not plot_distances:  # the names of its axes say it all
-        assert any(axes.get_xlabel() for axes in figure.axes)
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 97])
+@pytest.mark.parametrize("n", [1, 97])
 def test_curves_show_the_history(n):
-    figure = plot_dynamics(history(n))
-    top, bottom = figure.axes
+    """Of a result."""
+    costs, _, errors = zip(*history(n), strict=True)
+    top, bottom = plot_dynamics(SimpleNamespace(history=history(n))).axes
     (cost,) = top.lines
     np.testing.assert_array_equal(cost.get_xdata(), np.arange(1, n + 1))
-    np.testing.assert_array_equal(
-        cost.get_ydata(), [step.gw_cost for step in history(n)]
-    )
+    np.testing.assert_array_equal(cost.get_ydata(), costs)
     change, error = bottom.lines
     assert np.isnan(change.get_ydata()[0])
     assert np.isfinite(change.get_ydata()[1:]).all()
-    np.testing.assert_array_equal(
-        error.get_ydata(), [step.marginal_error for step in history(n)]
-    )
+    np.testing.assert_array_equal(error.get_ydata(), errors)
     assert bottom.get_yscale() == "log"
     assert top.get_ylabel() == "gw_cost"
-
-
-def test_a_result_is_taken_for_its_history():
-    result = SimpleNamespace(history=history(5))
-    top, _ = plot_dynamics(result).axes
-    assert len(top.lines[0].get_xdata()) == 5
 
 
 def test_several_histories():
@@ -181,10 +158,7 @@ def test_several_histories():
     assert len(bottom.lines) == 4
     assert bottom.lines[0].get_color() == bottom.lines[1].get_color()
     assert bottom.lines[0].get_linestyle() != bottom.lines[1].get_linestyle()
-
-
-def test_many_histories_have_as_many_colors():
-    (top, _) = plot_dynamics({f"run {k}": history(2) for k in range(20)}).axes
+    top, _ = plot_dynamics({f"run {k}": history(2) for k in range(20)}).axes
     assert len({line.get_color() for line in top.lines}) == 20
 
 
@@ -254,14 +228,10 @@ def test_histograms_are_those_of_the_pairs():
     first, second = labels_of(figure.legends[0])
     assert first.startswith("$a\n") and first.endswith("(40 rows)")
     assert second.startswith("_b\n") and second.endswith("(9 rows)")
-
-
-def test_large_spaces_are_sampled():
-    first, second = labels_of(
-        plot_distance_histograms(CLOUD, CLOUD, max_rows=12).legends[0]
-    )
-    assert "(12 of 40 rows)" in first
-    assert "(12 of 40 rows)" in second
+    # Of large spaces some rows are taken.
+    figure = plot_distance_histograms(CLOUD, CLOUD[:9], max_rows=12)
+    first, second = labels_of(figure.legends[0])
+    assert "(12 of 40 rows)" in first and "(9 rows)" in second
 
 
 @pytest.mark.parametrize("n", [4, 24, 25])
@@ -280,18 +250,11 @@ def test_distances(n):
         assert float(text.get_text()) == pytest.approx(matrix[row, column], rel=0.01)
 
 
-def contrast(one, other):
-    """Of two colors, by the formula of WCAG 2."""
-
-    def luminance(color):
-        color = np.array(to_rgb(color))
-        low = color / 12.92
-        return [0.2126, 0.7152, 0.0722] @ np.where(
-            color <= 0.03928, low, ((color + 0.055) / 1.055) ** 2.4
-        )
-
-    dark, light = sorted([luminance(one), luminance(other)])
-    return (light + 0.05) / (dark + 0.05)
+def luminance(color):
+    """By the formula of WCAG 2."""
+    color = np.array(to_rgb(color))
+    high = ((color + 0.055) / 1.055) ** 2.4
+    return [0.2126, 0.7152, 0.0722] @ np.where(color <= 0.03928, color / 12.92, high)
 
 
 def test_numbers_can_be_read_on_their_cells():
@@ -301,7 +264,8 @@ def test_numbers_can_be_read_on_their_cells():
     for text in axes.texts:
         column, row = text.get_position()
         cell = image.cmap(image.norm(matrix[row, column]))
-        assert contrast(text.get_color(), cell[:3]) > 3
+        dark, light = sorted(map(luminance, (text.get_color(), cell[:3])))
+        assert (light + 0.05) / (dark + 0.05) > 3  # their contrast
 
 
 def test_dendrogram_joins_by_average_distance():
@@ -309,6 +273,8 @@ def test_dendrogram_joins_by_average_distance():
     axes = plot_dendrogram(DISTANCES, NAMES).axes[0]
     heights = sorted(max(line.get_xdata()) for line in axes.lines)
     assert heights == [1, 4, 9]
+    # Nearly symmetric is symmetric.
+    plot_dendrogram(DISTANCES + 1e-3 * np.arange(16).reshape(4, 4), NAMES)
     leaves = [label.get_text() for label in axes.get_yticklabels()]
     assert sorted(leaves) == sorted(NAMES)
     assert abs(leaves.index("es") - leaves.index("pt")) == 1
@@ -376,7 +342,7 @@ def apart(points):
     return np.linalg.norm(points[:, None] - points, axis=2)
 
 
-@pytest.mark.parametrize("n", [2, 3, 30])
+@pytest.mark.parametrize("n", [2, 30])
 def test_embedding_of_points_in_the_plane_has_their_distances(n):
     points = np.random.default_rng(n).standard_normal((n, 2))
     figure = plot_embedding(apart(points))
@@ -413,12 +379,10 @@ def test_embedding_shows_names_and_groups():
     np.testing.assert_array_equal([text.xy for text in axes.texts], placed)
 
 
-@pytest.mark.parametrize(
-    "matrix", [np.zeros((3, 3)), np.ones((5, 5)) - np.eye(5)], ids=["zero", "equal"]
-)
-def test_embedding_of_distances_that_say_little(tmp_path, matrix):
-    figure = plot_embedding(matrix, path=tmp_path / "e.png")
-    assert np.isfinite(places_of(figure)).all()
+def test_embedding_of_distances_that_say_little(tmp_path):
+    for matrix in (np.zeros((3, 3)), np.ones((5, 5)) - np.eye(5)):
+        figure = plot_embedding(matrix, path=tmp_path / "e.png")
+        assert np.isfinite(places_of(figure)).all()
 
 
 def test_plan_is_shown_as_shares_of_its_rows():
@@ -495,6 +459,7 @@ BAD = {
     "not square": (plot_distances, (CLOUD, NAMES), {}, "matrix must be square"),
     "nan": (plot_distances, (np.nan * ONE, ["a"]), {}, "matrix must be finite"),
     "names": (plot_distances, (DISTANCES, "es"), {}, "names must be 4 names, got 1"),
+    "names of points": (plot_embedding, (DISTANCES, ["a"]), {}, "names must be 4 na"),
     "one space": (plot_dendrogram, (ONE, ["a"]), {}, "at least two rows, got 1"),
     "asymmetric": (
         plot_dendrogram, (np.triu(DISTANCES), NAMES), {},
@@ -505,14 +470,9 @@ BAD = {
         plot_dendrogram, (DISTANCES + np.diag([0, 0, 5, 0]), NAMES), {},
         r"zero on its diagonal, got 5 at \[2, 2\]",
     ),
-    "embedding of one": (plot_embedding, (ONE,), {}, "at least two rows, got 1"),
-    "embedding of nan": (
-        plot_embedding, (np.nan * DISTANCES,), {}, "matrix must be finite"
-    ),
     "asymmetric embedding": (
         plot_embedding, (np.triu(DISTANCES),), {}, r"symmetric, got 9 at \[0, 3\]",
     ),
-    "names of points": (plot_embedding, (DISTANCES, ["a"]), {}, "names must be 4 na"),
     "groups": (
         plot_embedding, (DISTANCES,), {"groups": "ab"}, "groups must be 4 names, got 1"
     ),
@@ -521,9 +481,6 @@ BAD = {
     "columns": (plot_aligned, (CLOUD, CLOUD[:, :2]), {}, "equally many columns"),
     "labels of y": (
         plot_aligned, (CLOUD, CLOUD), {"y_labels": NAMES}, "y_labels must be 40 names"
-    ),
-    "groups of a tree": (
-        plot_dendrogram, (DISTANCES, NAMES), {"groups": "ab"}, "groups must be 4 names"
     ),
     "no plan": (plot_couplings, ({},), {}, r"of one shape, got \[\]"),
     "shapes": (plot_couplings, ({"a": ONE, "b": DISTANCES},), {}, "of one shape, got"),
@@ -535,11 +492,6 @@ def test_bad_input(tmp_path, plot, data, options, message):
     with pytest.raises(ValueError, match=message):
         plot(*data, **options, path=tmp_path / "picture.png")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_rounding_of_a_matrix_of_distances_is_none():
-    noisy = DISTANCES + 1e-3 * np.arange(16).reshape(4, 4)
-    plot_dendrogram(noisy, NAMES)
 
 
 @pytest.mark.process
