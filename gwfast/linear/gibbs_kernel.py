@@ -54,8 +54,6 @@ class Kernel:
         The kernel, after `make`.
     epsilon : float
         That of the last `make`.
-    left : ndarray or None
-        What its cost is a product of, where that is known.
     has_cost : bool
         Whether there is a cost to take to the log domain.
     separable_potentials : Potentials or None
@@ -63,7 +61,7 @@ class Kernel:
         depend on one index and are left out of the kernel's cost.
     """
 
-    left, has_cost = None, True
+    has_cost = True
 
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads
@@ -128,12 +126,10 @@ class Kernel:
 
     def column_sums(self, rows, scalings):
         """Those of the plan, (m,) in float64, whose row sums are these."""
-        u, v = scalings.u, scalings.v
+        u, weights = scalings.u, np.zeros(len(rows))
         # Of nothing there is nothing, whatever it is divided by.
-        weights = np.divide(
-            u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=np.zeros(len(rows))
-        )
-        self.normal_product(weights, v, np.empty(len(rows)), scalings)
+        np.divide(u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=weights)
+        self.normal_product(weights, scalings.v, np.empty(len(rows)), scalings)
         return scalings.cols
 
     def contract(self, x, y, scalings):

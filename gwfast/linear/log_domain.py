@@ -3,19 +3,34 @@ the scaling form and an exp for every entry, but nothing can overflow.
 """
 
 import dataclasses
-import functools
 
 import numpy as np
 
 from ..kernels import _exponentials
 from ..utils.deadline import NEVER
 
-# Factor between the epsilons of one level of annealing and the next.
-ANNEALING_FACTOR = 4.0
 # A level of annealing ends when the potentials move by less than this many epsilons
 # (what is left is a matter of scalings well within float32), or after so many
 # iterations.
 SETTLED, LEVEL_ITERATIONS = 2.0, 20
+
+
+def levels(epsilon, spread):
+    """Epsilons of annealing, each a fourth of the one before, from a part of `spread`,
+    which is how far the potentials may have to move, down to `epsilon`.
+    """
+    n_levels = int(np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(4.0))
+    return [epsilon * 4.0**level for level in range(n_levels, -1, -1)]
+
+
+def log_total(logs):
+    """``log sum exp(logs)`` of a vector; SciPy's takes ten times as long, and an
+    unbalanced iteration has two of them.
+    """
+    peak = float(logs.max())
+    if peak == -np.inf:
+        return peak
+    return peak + float(np.log(np.exp(logs - peak).sum()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,19 +72,9 @@ class LogDomain:
     """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,)."""
 
     def __init__(self, p, q, n_threads):
-        self.p, self.q, self.n_threads = p, q, n_threads
-
-    @functools.cached_property
-    def log_p(self):
-        """Logarithms (n,) of the masses of the rows."""
+        self.n_threads = n_threads
         with np.errstate(divide="ignore"):
-            return np.log(self.p)
-
-    @functools.cached_property
-    def log_q(self):
-        """Those (m,) of the columns."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.q)
+            self.log_p, self.log_q = np.log(p), np.log(q)
 
     def fit_rows(self, cost, g, epsilon):
         """Potentials (n,) with which the rows have their masses, for the `g` of
@@ -93,18 +98,15 @@ class LogDomain:
             _exponentials.logsumexp_cols(*given)
         return epsilon * (self.log_q - sums)
 
-    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, spare=0.0):
-        """Potentials after iterations from an epsilon of a part of `spread`, which is
-        how far they may have to move, down to `epsilon`; or when the deadline is only
-        `spare` seconds off, those with which the columns at least have their masses.
+    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER):
+        """Potentials after iterations at the `levels`; when the deadline has passed,
+        those with which the columns at least have their masses.
         """
-        alive = self.p > 0
-        levels = np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(ANNEALING_FACTOR)
-        for level in range(int(levels), -1, -1):
-            level_epsilon = epsilon * ANNEALING_FACTOR**level
+        alive = np.isfinite(self.log_p)
+        for level_epsilon in levels(epsilon, spread):
             for _ in range(LEVEL_ITERATIONS):
                 f = self.fit_rows(cost, potentials.g, level_epsilon)
-                if deadline.passed(spare):
+                if deadline.passed():
                     return Potentials(f, self.fit_cols(cost, f, epsilon))
                 moved = np.abs(f[alive] - potentials.f[alive]).max()
                 potentials = Potentials(f, self.fit_cols(cost, f, level_epsilon))

@@ -71,14 +71,8 @@ def as_rho(rho):
             f"rho must be a number or a pair of them, got {len(pair)} of them"
         )
     return tuple(
-        math.inf if _is_infinite(one) else as_positive(_plain(one), "rho")
+        math.inf
+        if isinstance(one, numbers.Real) and one == math.inf
+        else as_positive(one, "rho")
         for one in pair
     )
-
-
-def _is_infinite(x):
-    return isinstance(x, numbers.Real) and x == math.inf
-
-
-def _plain(x):
-    return x.item() if hasattr(x, "item") and not hasattr(x, "__len__") else x

@@ -13,15 +13,15 @@ is the linear problem at T0 (their Algorithm 1).
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
-from ..utils.precision import SINGLE
+from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import MASS_TOLERANCE
-from .log_domain import ANNEALING_FACTOR, LEVEL_ITERATIONS, SETTLED, Potentials
+from .log_domain import LEVEL_ITERATIONS, SETTLED, Potentials, levels, log_total
 from .marginals import Balanced
 from .sinkhorn_solver import (
     LOOK_EVERY,
@@ -34,27 +34,9 @@ from .sinkhorn_solver import (
 # Mass of a plan, as a fraction of that which it began with, that counts as none: shared
 # out over the entries it is near the end of what float32 holds.
 VANISHED = 1e-20
-# Least part of its mass that a plan keeps in an iteration: where costs are far above
-# what losing all mass costs, the next plan, of other matches, may be worth having.
-LEAST_KEPT = 1e-3
-# Share of a plan below which a point may be lost to rounding in the kernel, where
-# entries that underflow carry less than that by far.
-NEGLIGIBLE = 1e-12
-# Largest logarithm, without sign, of what is passed to a kernel; what is beyond is
-# next to nothing, or refused before.
+# Largest logarithm, without sign, of what is passed to a kernel, whose numbers in
+# float32 end at e^88; what is beyond is next to nothing, or refused before.
 MAX_EXPONENT = 85.0
-# Logarithm of the mass that a plan may have lost to be made as it is.
-MAX_LOST = 10.0
-# Logarithm of the mass beyond which it is lost for good: its inverse is a number still.
-MAX_LIFT = 600.0
-# Exponent up to which potentials may ask for masses, or be scaled by, to start from.
-NEAR = 60.0
-# Price of marginals above which what it costs to miss them by rounding shows, as a
-# fraction of costs over the square root of rounding.
-MAX_PRICE = 10.0
-# Attempts to find potentials whose kernel does not overflow: one is enough but for
-# linear problems that are nowhere near their solution after a round of annealing.
-ATTEMPTS = 8
 
 
 def product_divergence(divergence, mass, given):
@@ -68,16 +50,6 @@ def relative_entropy(a, b):
     """``sum a log(a / b)``, nothing where `a` is zero."""
     alive = a > 0
     return float(a[alive] @ np.log(a[alive] / b[alive]))
-
-
-def log_total(logs):
-    """``log sum exp(logs)`` of a vector; SciPy's takes ten times as long, and there are
-    two of them in an iteration.
-    """
-    peak = float(logs.max())
-    if peak == -np.inf:
-        return peak
-    return peak + float(np.log(np.exp(logs - peak).sum()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,7 +88,8 @@ class Unbalanced(Balanced):
         rounding, highest = precision.rounding, max(self.rho)
         off = abs(self.p.sum() - self.q.sum())
         if off <= MASS_TOLERANCE * self.p.sum():
-            most = MAX_PRICE * cost / np.sqrt(rounding)
+            # Plans miss marginals by cost / rho, and pay its square times rho.
+            most = 10.0 * cost / np.sqrt(rounding)
             rho = tuple(one if one <= most else np.inf for one in self.rho)
             return dataclasses.replace(self, rho=rho)
         if 0.1 * cost / rounding < highest < np.inf:
@@ -179,17 +152,10 @@ class Unbalanced(Balanced):
         return dataclasses.replace(self, p=p, q=q)
 
 
-@dataclasses.dataclass(frozen=True)
-class Relaxation:
-    """What a linear problem has beside its cost, in units of that.
-
-    Attributes
-    ----------
-    rho : tuple of two floats
-    shift : float
-        What a unit of mass costs.
-    mass : float
-        Of the plan that the problem was linearized at.
+class Relaxation(NamedTuple):
+    """What a linear problem has beside its cost, in units of that: the prices of both
+    marginals, the price of a unit of mass, and the mass of the plan that the problem
+    was linearized at.
     """
 
     rho: tuple[float, float]
@@ -202,10 +168,10 @@ class UnbalancedSolver(SinkhornSolver):
     of Computation 2018), with the translation of potentials that is best after each
     (Sejourne, Vialard and Peyre, AISTATS 2022).
 
-    `excess` are potentials beyond those of the plan ``p q' exp(-cost / epsilon)``. They
-    ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a part of
-    the way there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed, with
-    masses that change.
+    The `excess` of potentials is over those of the plan ``p q' exp(-cost / epsilon)``.
+    Potentials ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a
+    part of the way there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed,
+    with masses that change.
     """
 
     def solve(
@@ -218,50 +184,40 @@ class UnbalancedSolver(SinkhornSolver):
         tol,
         max_iter,
         deadline=NEVER,
-        spare=0.0,
     ):
         """As `SinkhornSolver.solve`, but `tol` is for the distance from the marginals
         that the potentials ask for, and the plan is scaled to the geometric mean of its
         mass and ``relaxation.mass``.
         """
         terms = _Terms(self, kernel, epsilon, relaxation)
-        made = self._made(kernel, terms, start, deadline, spare)
-        if made is None:
-            return self.vanish(kernel)
-        now = _Standing(terms, *made)
-        n_iter, before, scalings = 0, np.inf, self.scalings
-        while True:
-            # What overflows shows in the mass.
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = now.iterate(kernel, scalings, self.n_threads)
+        now = self._made(kernel, terms, start, deadline)
+        n_iter, before = 0, np.inf
+        while now is not None:
+            found = now.iterate(kernel, self.scalings, self.n_threads)
             n_iter += 1
-            late = deadline.passed(spare)
-            enough = now.error <= MARGIN * tol or n_iter >= max_iter or late
+            late = deadline.passed()
             if not (found and now.drift() <= self.precision.drift):
                 potentials = now.potentials() if found else None
-                made = self._made(kernel, terms, potentials, deadline, spare)
-                if made is None:
-                    return self.vanish(kernel)
-                now = _Standing(terms, *made)
-                if late or n_iter >= max_iter + LOOK_EVERY:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        now.iterate(kernel, scalings, self.n_threads)
+                now = self._made(kernel, terms, potentials, deadline)
+                if now is not None and (late or n_iter >= max_iter + LOOK_EVERY):
+                    now.iterate(kernel, self.scalings, self.n_threads)
                     break
                 continue
-            if enough:
+            if now.error <= MARGIN * tol or n_iter >= max_iter or late:
                 break
             if n_iter % LOOK_EVERY == 0:
                 still = now.error > STALLED_RATE**LOOK_EVERY * before
                 if still and now.error < self.precision.standstill * relaxation.mass:
                     break
                 before = now.error
+        if now is None:
+            return self.vanish(kernel)
         return self._scaled(now, relaxation.mass, n_iter)
 
     def vanish(self, kernel):
         """The plan without mass."""
-        kernel.make(
-            Potentials(*map(np.zeros, kernel.shape)), 1.0, self.q, self.scalings
-        )
+        zeros = Potentials(*map(np.zeros, kernel.shape))
+        kernel.make(zeros, 1.0, self.q, self.scalings)
         self.scalings.u.fill(0.0)
         nothing = Potentials(*(np.full(size, -np.inf) for size in kernel.shape))
         return LinearSolution(nothing, self.scalings, 0, 0.0)
@@ -271,24 +227,29 @@ class UnbalancedSolver(SinkhornSolver):
         if not 0 < now.lifted < np.inf:
             raise lost_to_rounding(now.terms.epsilon, self.precision)
         own = np.log(now.lifted) - now.lift
-        scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
+        # Where costs are far above what losing all mass costs, the next plan, of other
+        # matches, may be worth having: a thousandth is kept at least.
+        scale = max((np.log(mass) + own) / 2, np.log(1e-3 * mass)) - own
         now.scale(self.scalings, scale - now.lift)
         made = now.potentials()
         made = Potentials(made.f + now.terms.epsilon * scale, made.g)
         return LinearSolution(made, self.scalings, n_iter, now.error)
 
-    def _made(self, kernel, terms, start, deadline, spare):
+    def _made(self, kernel, terms, start, deadline):
         """Make the kernel of these potentials, or of others that fit it, lifted to a
-        mass that the numbers of the kernel hold; returns the potentials and the
-        logarithm of the lift, or None where the mass is lost for good.
+        mass that the numbers of the kernel hold; returns the `_Standing`, or None where
+        the mass is lost for good.
         """
         potentials = terms.filled(start)
         fits = start is not None and terms.are_near(potentials)
-        for _ in range(ATTEMPTS):
+        # One attempt is enough but for linear problems that are nowhere near their
+        # solution after a round of annealing.
+        for _ in range(8):
             if not fits:
-                potentials = terms.anneal(kernel, potentials, deadline, spare)
+                potentials = terms.anneal(kernel, potentials, deadline)
             lift = terms.lift(potentials)
-            if lift > MAX_LIFT:
+            # Of a mass beyond, the inverse is no number.
+            if lift > DOUBLE.peak:
                 if not fits:
                     return None
                 fits = False
@@ -296,7 +257,7 @@ class UnbalancedSolver(SinkhornSolver):
             lifted = Potentials(potentials.f + lift * terms.epsilon, potentials.g)
             peak = kernel.make(lifted, terms.epsilon, self.q, self.scalings)
             if peak <= self.precision.peak:
-                return potentials, lift
+                return _Standing(terms, potentials, lift)
             fits = False
         raise lost_to_rounding(terms.epsilon, self.precision)
 
@@ -311,7 +272,9 @@ def lost_to_rounding(epsilon, precision):
 
 
 class _Terms:
-    """What the iterations of one linear problem need of it."""
+    """What the iterations of one linear problem need of it; pairs are of rows and of
+    columns.
+    """
 
     def __init__(self, solver, kernel, epsilon, relaxation):
         self.epsilon, self.relaxation = epsilon, relaxation
@@ -319,13 +282,17 @@ class _Terms:
         self.alive = solver.p > 0, solver.q > 0
         base = kernel.separable_potentials
         self._base = base.f - relaxation.shift, base.g
+        pairs = zip((self.logs.log_p, self.logs.log_q), self.alive, strict=True)
+        # Of points without mass as if that were one.
+        self.log_masses = [np.where(alive, log, 0.0) for log, alive in pairs]
 
     def origins(self, epsilon):
         """Potentials of ``p q' exp(-cost / epsilon)``, zero for points without mass."""
-        logs = self.logs.log_p, self.logs.log_q
         return [
-            np.where(alive, base + epsilon * np.where(alive, log, 0.0), 0.0)
-            for base, log, alive in zip(self._base, logs, self.alive, strict=True)
+            np.where(alive, base + epsilon * log, 0.0)
+            for base, log, alive in zip(
+                self._base, self.log_masses, self.alive, strict=True
+            )
         ]
 
     def damping(self, epsilon):
@@ -335,8 +302,7 @@ class _Terms:
     def asked(self, side, excess):
         """Logarithms of the masses that potentials ask for; -inf for those of none."""
         log, alive = (self.logs.log_p, self.logs.log_q)[side], self.alive[side]
-        wanted = np.where(alive, excess, 0.0) / self.relaxation.rho[side]
-        return log - wanted
+        return log - np.where(alive, excess, 0.0) / self.relaxation.rho[side]
 
     def translation(self, *excess):
         """What the dual objective is best with, added to potentials of rows and taken
@@ -350,11 +316,12 @@ class _Terms:
 
     def lift(self, potentials):
         """Logarithm of what a plan is to be multiplied by to have about the mass of the
-        one it was linearized at, if it may be lost in rounding otherwise.
+        one it was linearized at, where it may be lost in rounding otherwise: below a
+        factor of e^-10.
         """
         excess = potentials.f - self.origins(self.epsilon)[0]
         asked = log_total(self.asked(0, excess)) - np.log(self.relaxation.mass)
-        return -asked if asked < -MAX_LOST else 0.0
+        return -asked if asked < -10.0 else 0.0
 
     def filled(self, start):
         """Potentials, with those at hand where a point has none but should have."""
@@ -371,31 +338,27 @@ class _Terms:
         """
         given, origins = (potentials.f, potentials.g), self.origins(self.epsilon)
         return all(
-            float(np.abs((x - at)[alive]).max()) <= NEAR * max(self.epsilon, rho)
+            float(np.abs((x - at)[alive]).max()) <= SINGLE.peak * max(self.epsilon, rho)
             for x, at, alive, rho in zip(
                 given, origins, self.alive, self.relaxation.rho, strict=True
             )
         )
 
-    def anneal(self, kernel, potentials, deadline, spare):
+    def anneal(self, kernel, potentials, deadline):
         """Potentials after iterations in the log domain, from a large epsilon down."""
         cost, (f, g) = kernel.cost(), (potentials.f, potentials.g)
         spread = kernel.spread() + sum(map(np.ptp, self._base))
-        levels = np.log(max(spread / (4.0 * self.epsilon), 1.0))
-        for level in range(int(levels / np.log(ANNEALING_FACTOR)), -1, -1):
-            epsilon = self.epsilon * ANNEALING_FACTOR**level
+        for epsilon in levels(self.epsilon, spread):
             origins, damping = self.origins(epsilon), self.damping(epsilon)
             for _ in range(LEVEL_ITERATIONS):
                 before = f
-                f = self._damped(
-                    0, self.logs.fit_rows(cost, g, epsilon), origins, damping
-                )
-                g = self._damped(
-                    1, self.logs.fit_cols(cost, f, epsilon), origins, damping
-                )
+                f = self.logs.fit_rows(cost, g, epsilon)
+                f = self._damped(0, f, origins, damping)
+                g = self.logs.fit_cols(cost, f, epsilon)
+                g = self._damped(1, g, origins, damping)
                 moved = self.translation(f - origins[0], g - origins[1])
                 f, g = f + moved, g - moved
-                if deadline.passed(spare):
+                if deadline.passed():
                     # Columns with their masses, at least, which nothing overflows by.
                     return Potentials(f, self.logs.fit_cols(cost, f, self.epsilon))
                 alive = self.alive[0] & np.isfinite(before)
@@ -411,7 +374,7 @@ class _Terms:
 
 
 class _Standing:
-    """Where iterations on one kernel stand; it was made with these potentials, and is
+    """Where iterations on one kernel stand, which was made with these potentials and is
     larger by the exponential of `lift`.
 
     Attributes
@@ -426,8 +389,8 @@ class _Standing:
     def __init__(self, terms, potentials, lift):
         self.terms, self._made_with, self.lift = terms, potentials, lift
         self._damping = terms.damping(terms.epsilon)
-        origins, alive = terms.origins(terms.epsilon), terms.alive
-        pairs = zip((potentials.f, potentials.g), origins, alive, strict=True)
+        origins = terms.origins(terms.epsilon)
+        pairs = zip((potentials.f, potentials.g), origins, terms.alive, strict=True)
         self._excess = [np.where(on, x, at) - at for x, at, on in pairs]
         self._logs = [np.zeros(len(x)) for x in self._excess]
         self.error = self.lifted = np.inf
@@ -454,6 +417,7 @@ class _Standing:
         self._write(scalings, factor + shift, -shift)
 
     def _write(self, scalings, *shifts):
+        """Set both scalings, times the exponentials of the shifts."""
         given = (scalings.u, scalings.v), self._logs, shifts, self.terms.alive
         for scaling, logs, shift, alive in zip(*given, strict=True):
             scaling[:] = np.where(alive, np.exp(logs + shift), 0.0)
@@ -465,26 +429,23 @@ class _Standing:
 
     def iterate(self, kernel, scalings, n_threads):
         """One iteration; returns whether no point was lost that should have mass."""
-        terms, before = self.terms, self._logs[0]
-        damping, aim = self._damping[0], self._aim(scalings.u)
-        given = kernel.rows, aim, terms.masses[1], scalings.u, scalings.v
-        _kernels.sinkhorn_passes(*given, scalings.sums, damping, 1, 0.0, n_threads)
-        with np.errstate(divide="ignore"):
-            made = np.log(scalings.u, dtype=np.float64)
+        terms, before, damping = self.terms, self._logs[0], self._damping
+        # What overflows shows in the mass.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            given = kernel.rows, self._aim(scalings.u), terms.masses[1]
+            given = *given, scalings.u, scalings.v, scalings.sums, damping[0]
+            _kernels.sinkhorn_passes(*given, 1, 0.0, n_threads)
             log_sums = np.log(scalings.sums.values) - self.lift
-        asked = np.exp(terms.asked(0, self.excess(0)))
-        found = self._take(0, made, asked)
-        asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
-        self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
-        asked = np.exp(terms.asked(1, self.excess(1)))
-        log_q = np.where(terms.alive[1], terms.logs.log_q, 0.0)
-        fitted = self._excess[1] + terms.epsilon * (log_q - log_sums)
-        made = (self._damping[1] * fitted - self._excess[1]) / terms.epsilon
-        found = self._take(1, made, asked) and found
-        self.lifted = float(np.exp(self._logs[1]) @ scalings.sums.values)
-        moved = terms.translation(self.excess(0), self.excess(1)) / terms.epsilon
-        self._logs = [self._logs[0] + moved, self._logs[1] - moved]
-        self._write(scalings, 0.0, 0.0)
+            found = self._take(0, np.log(scalings.u, dtype=np.float64))
+            asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
+            self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
+            fitted = terms.epsilon * (terms.log_masses[1] - log_sums) + self._excess[1]
+            made = (damping[1] * fitted - self._excess[1]) / terms.epsilon
+            found = self._take(1, made) and found
+            self.lifted = float(np.exp(self._logs[1]) @ scalings.sums.values)
+            moved = terms.translation(self.excess(0), self.excess(1)) / terms.epsilon
+            self._logs = [self._logs[0] + moved, self._logs[1] - moved]
+            self._write(scalings, 0.0, 0.0)
         return found and bool(np.isfinite(self.lifted) and self.lifted > 0)
 
     def _aim(self, u):
@@ -502,12 +463,14 @@ class _Standing:
         u[:] = np.where(terms.alive[0], np.exp(wanted), 0.0)
         return masses * np.exp(self.lift)
 
-    def _take(self, side, made, asked):
+    def _take(self, side, made):
         """Take the logarithms of scalings, but of points that the kernel has lost;
-        returns whether these are negligible.
+        returns whether these are negligible: entries that underflow carry less than
+        1e-12 of the plan by far.
         """
         alive = self.terms.alive[side]
+        asked = np.exp(self.terms.asked(side, self.excess(side)))
         kept = np.isfinite(made) & alive
         self._logs[side] = np.where(kept, made, self._logs[side])
         lost = asked[alive & ~kept].max(initial=0.0)
-        return bool(lost <= NEGLIGIBLE * asked.sum())
+        return bool(lost <= 1e-12 * asked.sum())

@@ -98,7 +98,7 @@ class Limits:
         """Until when a linear problem is to be solved: the deadline, less the time for
         so many updates, of these seconds each, and for what comes after.
         """
-        return dict(deadline=self.deadline, spare=(updates + self.after) * seconds)
+        return dict(deadline=self.deadline.sooner((updates + self.after) * seconds))
 
     def late(self, seconds):
         """Whether another iteration, whose update takes that long, would end too late;

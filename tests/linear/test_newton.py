@@ -96,7 +96,7 @@ def test_a_step_is_newtons(precision, kind, monkeypatch):
     groups = Groups(precision, kind, empty=2)
     v, expected = groups.scalings.v.astype(np.float64), groups.newton()
     n_reads = groups.step()
-    assert 3 <= n_reads <= newton.MOST
+    assert 3 <= n_reads <= newton.MAX_READS
     used = groups.q > 0
     moved = np.log(groups.scalings.v[used] / v[used])
     # What is added to all of them moves no plan.
@@ -147,10 +147,10 @@ def test_no_scaling_moves_further_than_is_trusted(monkeypatch):
 def test_factors_follow_where_conjugate_gradients_did_not_lead(precision, follow):
     steps = NewtonSteps((300, 300), precision)
     slow = 0.9999, 0.0, FREE
-    assert steps.pays(1e-2, *slow) and steps.price == newton.PRICE_ITERATED
+    assert steps.pays(1e-2, *slow) and steps.price == newton.MAX_READS
     steps._error = 1e-2
     assert bool(steps.pays(0.99e-2, *slow)) is follow
-    assert (steps.price > newton.PRICE_ITERATED) is follow
+    assert (steps.price > newton.MAX_READS) is follow
     steps._error = 1e-2
     assert not steps.pays(0.99e-2, *slow)
     # Without factors they are taken again once the error is less.
