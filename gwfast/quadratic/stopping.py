@@ -10,8 +10,6 @@ from ..utils.validation import as_count, as_positive
 
 # Outer iterations without a smaller change that count as standing still.
 STALLED_AFTER = 20
-# Factor by which a change is clearly smaller than another.
-CLEARLY = 0.8
 # Of small problems the first iteration is looked at, and each of so many after it at
 # least; POT looks at these, and at no others.
 LOOK_EVERY = 10
@@ -137,14 +135,16 @@ def stands_still(history, cost_tol):
     """Whether, once in a row of iterations, neither the change nor the objective of the
     row was ever clearly lower than in the row before it, at one epsilon.
     """
-    steps, half = history[-2 * STALLED_AFTER :], STALLED_AFTER
-    if len(history) % half or len(steps) < 2 * half:
+    half = STALLED_AFTER
+    if len(history) % half or len(history) < 2 * half:
         return False
-    if steps[0].epsilon != steps[-1].epsilon or steps[half].epsilon != steps[0].epsilon:
+    rows = history[-2 * half : -half], history[-half:]
+    if len({rows[0][0].epsilon, rows[1][0].epsilon, rows[1][-1].epsilon}) > 1:
         return False
-    early, late = (min(step.change for step in some) for some in _halves(steps))
-    before, after = (min(step.gw_cost for step in some) for some in _halves(steps))
-    return late > CLEARLY * early and after > before - cost_tol
+    early, late = (min(step.change for step in row) for row in rows)
+    before, after = (min(step.gw_cost for step in row) for row in rows)
+    # A change that is smaller by less than a fifth is not clearly smaller.
+    return late > 0.8 * early and after > before - cost_tol
 
 
 def is_low(history, cost_tol, most=STALLED_AFTER):
@@ -157,8 +157,3 @@ def rises(history, rounding):
     """Whether the objective rose in the last row of iterations, beyond rounding."""
     costs = [step.gw_cost for step in history[-STALLED_AFTER:]]
     return any(late > early + rounding for early, late in itertools.pairwise(costs))
-
-
-def _halves(steps):
-    half = len(steps) // 2
-    return steps[:half], steps[half:]
