@@ -22,12 +22,7 @@ from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
-from ..quadratic.conditional_gradient import (
-    ConditionalGradient,
-    ExactLimits,
-    col_side,
-    row_side,
-)
+from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, Side
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
@@ -290,10 +285,12 @@ class _Solver:
         self.spaces, self.options, self.plans = spaces, options, plans
         loss = LOSSES[spaces.loss]
 
-        def side(make, k):
-            return make(spaces.geometries[k], spaces.masses[k], loss, spaces.shift)
+        @functools.cache
+        def side(number, k):
+            given = spaces.geometries[k], spaces.masses[k], loss, spaces.shift
+            return Side(number, *given)
 
-        self._side = functools.cache(side)
+        self._side = side
         self._kept_plan = functools.lru_cache(N_KEPT)(_random_plan)
 
     def __call__(self, pairs):
@@ -319,7 +316,7 @@ class _Solver:
             return result.gw_cost, plan, result.converged
         limits = options.limits
         limits = ExactLimits(limits.max_outer, limits.tol, deadline=limits.deadline)
-        sides = self._side(row_side, i), self._side(col_side, j)
+        sides = self._side(0, i), self._side(1, j)
         starts = Starts([Product()], options.seed, options.n_starts)
         plans = (self._plan(start, problem) for start in starts)
         solver = ConditionalGradient(problem, 1, sides)
