@@ -23,7 +23,7 @@ from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent, ProgressListener
 from .checkpoint import Checkpoint
-from .options import SolveOptions
+from .options import SHORT, SolveOptions
 from .race import OfBalanced
 from .stages import descend
 from .starts import (
@@ -40,24 +40,15 @@ from .starts import (
     start_plan,
 )
 
-# Entries of a plan up to which there are random starts by default, half a millisecond
-# each, and how many. On 40 pairs of graphs of 12 to 29 nodes the best of 64 was 2.5 %
-# above the best plans known on the mean, of 4 8 %, the product plan alone 28 %.
-SMALL, N_RANDOM = 10_000, 64
-# Random starts of problems that are not balanced, whose steps cost more.
-N_RANDOM_FREE = 4
 # Starts that are solved with a larger epsilon first, with these fractions of the mean
 # linear cost. Of 58 problems (graphs of 12 to 60 nodes, neurons, subgraphs of block
 # models) it was one of these in the nine on which neither the plan of the usual epsilon
-# nor a random one led lowest, by up to 17 %.
-BLURRED = [(Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05)]
-BLURRED_SMALL = [(Product(), 0.02)]
+# nor a random one led lowest, by up to 17 %. The last is for short problems only.
+BLURRED = (Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05), (Product(), 0.02)
 # Entries of a plan above which only the product plan is tried beside the plan of the
 # usual epsilon: of 480,000 any other descent takes a sixth to a third of the time of
 # that, and all together may take half as long as that again.
 LARGE = 100_000
-# Tolerance of their descents.
-ROUGH = 1e-3
 # Rows of the table of what was tried; later starts have one only if they are the best.
 MAX_ROWS = 1000
 
@@ -117,7 +108,17 @@ def solve_exact(problem, start, options, report, solve):
         if leads:
             best = len(rows), solution, plan
         if leads or len(rows) < MAX_ROWS:
-            rows.append(_row(label, solution, seconds))
+            rows.append(
+                Candidate(
+                    start=label,
+                    n_points=max(problem.shape),
+                    epsilon=0.0,
+                    gw_cost=solution.gw_cost,
+                    n_outer=len(solution.history),
+                    seconds=seconds + solution.seconds,
+                    fate="lost",
+                )
+            )
         if solver.is_least(solution.gw_cost):
             break
     number, solution, plan = best
@@ -129,18 +130,6 @@ def solve_exact(problem, start, options, report, solve):
         if seen.status != Status.TIME_LIMIT:
             solution = seen
     return solution.result(threads, candidates=Candidates(rows))
-
-
-def _row(label, solution, seconds):
-    return Candidate(
-        start=label,
-        n_points=max(solution.problem.shape),
-        epsilon=0.0,
-        gw_cost=solution.gw_cost,
-        n_outer=len(solution.history),
-        seconds=seconds + solution.seconds,
-        fate="lost",
-    )
 
 
 def _plans(problem, options, report, solve):
@@ -170,19 +159,23 @@ def _starts(problem, options, report, solve):
     longer than they do.
     """
     few, n_entries = [Product(), Profile(WIDE)], problem.shape[0] * problem.shape[1]
+    blurred, n_random = (), 0
     if not problem.is_balanced:
         balanced = OfBalanced(options, report)
         balanced = Once(balanced, problem, options.threads(problem))
         options = dataclasses.replace(options, balanced=balanced)
-        few = [Product(), balanced]
-        usual, blurred, n_random = few, [], N_RANDOM_FREE
+        few = usual = [Product(), balanced]
+        n_random = 4  # the steps of these problems cost more
     elif n_entries > LARGE:
-        usual, blurred, n_random = [Product()], [], 0
-    elif n_entries > SMALL:
-        usual, blurred, n_random = few, BLURRED, 0
+        usual = [Product()]
+    elif n_entries > SHORT:
+        usual, blurred = few, BLURRED[:-1]
     else:
-        usual = [*few, Profile(), Profile(root=True)]
-        blurred, n_random = BLURRED + BLURRED_SMALL, N_RANDOM
+        # Half a millisecond each. On 40 pairs of graphs of 12 to 29 nodes the best of
+        # 64 was 2.5 % above the best plans known on the mean, of 4 8 %, the product
+        # plan alone 28 %.
+        usual, n_random = [*few, Profile(), Profile(root=True)], 64
+        blurred = BLURRED
     if options.n_starts is not None:
         return Starts(few, options.seed, options.n_starts)
     blurred = [Blurred(*one, options) for one in blurred]
@@ -228,7 +221,7 @@ class Blurred(Start):
 
     def plan(self, problem, n_threads, shared=ALONE):
         options = _entropic(self.options, Epsilon(relative=self.fraction))
-        limits = dataclasses.replace(options.limits, tol=max(options.limits.tol, ROUGH))
+        limits = dataclasses.replace(options.limits, tol=max(options.limits.tol, 1e-3))
         options = dataclasses.replace(options, method=PGD, tier="dense", limits=limits)
         return descend(problem, self.start, options).coupling.toarray()
 
