@@ -15,16 +15,9 @@ from .truncation import padded
 
 
 class Scalings:
-    """Scalings of a kernel, which the kernels iterate in place; the plan is ``diag(u) K
-    diag(v)``.
-
-    Attributes
-    ----------
-    u : (n,) ndarray
-    v : (m,) ndarray
-    sums : ColumnSums
-        Scratch, of which ``v * sums.values`` are the column sums of the plan after an
-        iteration.
+    """Scalings `u` (n,) and `v` (m,) of a kernel, which iterations change in place; the
+    plan is ``diag(u) K diag(v)``. After an iteration ``v * sums.values`` are the column
+    sums of the plan.
     """
 
     def __init__(self, n, m, dtype):
@@ -92,13 +85,13 @@ class Kernel:
         return self._make(potentials, epsilon, q, scalings)
 
     def make_ahead(self, potentials, epsilon, q, scalings):
-        """`make`, and have the next `ensure` with these potentials find it made."""
+        """Make the kernel for the next `ensure` with the same potentials."""
         peak = self.make(potentials, epsilon, q, scalings)
         self._ahead = potentials, peak
         return peak
 
     def ensure(self, potentials, epsilon, q, scalings):
-        """`make`, unless that was done ahead."""
+        """Make the kernel, unless `make_ahead` did."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] is potentials:
             scalings.u.fill(1.0)
@@ -119,15 +112,15 @@ class Kernel:
         _kernels.normal_product(self.rows, *given, self.n_threads)
 
     def row_sums(self, scalings):
-        """Those of the plan, (n,) in float64."""
+        """Row sums (n,) of the plan, in float64."""
         sums, nothing = np.empty(len(scalings.u)), np.zeros(len(scalings.u))
         self.normal_product(nothing, scalings.v, sums, scalings)
         return scalings.u * sums
 
     def column_sums(self, rows, scalings):
-        """Those of the plan, (m,) in float64, whose row sums are these."""
+        """Column sums (m,) of the plan whose row sums are `rows`, in float64."""
         u, weights = scalings.u, np.zeros(len(rows))
-        # Of nothing there is nothing, whatever it is divided by.
+        # A row without mass adds nothing, whatever the quotient.
         np.divide(u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=weights)
         self.normal_product(weights, scalings.v, np.empty(len(rows)), scalings)
         return scalings.cols
@@ -154,7 +147,7 @@ def contract(x, rows, y, u, v, n_threads):
 class Buffer:
     """A matrix (n, m) that kernels take turns to fill.
 
-    Who filled it last is the one whose `turn` it still is. A reference to that kernel
+    The kernel in it is the one that took the last `turn`. A reference to that kernel
     would be a cycle, which keeps the matrix until the garbage collector comes by.
     """
 
@@ -162,27 +155,15 @@ class Buffer:
         self.array, self.turn = array, 0
 
     def take(self):
-        """The number of a new turn, which ends that of whoever was there."""
+        """The number of a new turn, which ends the last one."""
         self.turn += 1
         return self.turn
 
 
 class StoredKernel(Kernel):
-    """A kernel that takes the place of its cost in a buffer, and is replaced there by
-    the plan.
-
-    Parameters
-    ----------
-    buffer : Buffer
-    fill : callable
-        ``fill(buffer)`` writes the cost there.
-    n_threads : int
-    separable_potentials : Potentials or None, default=None
-
-    Attributes
-    ----------
-    holds : {None, "cost", "kernel", "plan"}
-        What the buffer is at the moment; to begin with, as it was given.
+    """A kernel that takes the place of its cost in a `Buffer`, and is replaced there by
+    the plan; ``fill(array)`` writes the cost. The buffer `holds` the "cost", the
+    "kernel", the "plan", or None of them.
     """
 
     def __init__(
@@ -218,7 +199,7 @@ class StoredKernel(Kernel):
         )
 
     def coupling(self, solution):
-        """The plan, in the buffer; a RuntimeError if another kernel is there."""
+        """The plan, in the buffer; a RuntimeError if another kernel has taken that."""
         if self._turn != self._buffer.turn:
             raise RuntimeError("another solve has overwritten the kernel of this plan")
         if self.holds == "kernel":
@@ -329,12 +310,12 @@ class TiledKernel(Kernel):
     def _make(self, potentials, epsilon, q, scalings):
         self._potentials = potentials.f, potentials.g
         self.rows = Gibbs(self.left, self.right, *self._potentials, epsilon)
-        # An iteration to find the largest exponent costs as much as one that gets on;
-        # sums that overflow show in the scalings.
+        # To find the largest exponent costs as much as an iteration; sums that overflow
+        # show in the scalings.
         return -np.inf
 
     def coupling(self, solution):
-        # Only the kernel itself, scaled, is rounded as the marginals were that it has.
+        # The marginals were summed over the scaled kernel, with its rounding.
         with np.errstate(divide="ignore"):
             u, v = (
                 np.log(one, dtype=np.float64)

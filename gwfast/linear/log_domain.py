@@ -51,7 +51,7 @@ class Potentials:
         return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
 
     def absorb(self, u, v, epsilon):
-        """These with the scalings `u` and `v` of their kernel moved into them."""
+        """Potentials that make the plan which these make with the scalings `u`, `v`."""
         f, g = np.empty(len(self.f)), np.empty(len(self.g))
         _exponentials.absorb(self.f, u, epsilon, f)
         _exponentials.absorb(self.g, v, epsilon, g)
@@ -89,7 +89,9 @@ class LogDomain:
         return epsilon * (self.log_p - sums)
 
     def fit_cols(self, cost, f, epsilon):
-        """Potentials (m,) of the columns, likewise."""
+        """Potentials (m,) with which the columns have their masses, for the `f` of
+        rows.
+        """
         sums = np.empty(len(self.log_q))
         if isinstance(cost, RemoteCost):
             cost.logsumexp_cols(f, epsilon, sums)
@@ -100,7 +102,7 @@ class LogDomain:
 
     def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER):
         """Potentials after iterations at the `levels`; when the deadline has passed,
-        those with which the columns at least have their masses.
+        potentials with which the columns at least have their masses.
         """
         alive = np.isfinite(self.log_p)
         for level_epsilon in levels(epsilon, spread):

@@ -1,9 +1,9 @@
-"""Which masses a plan must have: one class a rule, which owns its solver, its error,
-and whether a marginal is free. A rule of its own file is `unbalanced.Unbalanced`; they
-go by the names in rules.py.
+"""Which masses a plan must have: one class a rule, which knows its solver, its error,
+and whether a marginal is free. The rule `Unbalanced` is in unbalanced.py; rules.py has
+the names.
 
-Where a marginal is free the separable terms of the linearized cost matter: a kernel's
-`separable_potentials` are the potentials at which they alone are left.
+Where a marginal is free the separable terms of the linearized cost matter: they are in
+the `separable_potentials` of a kernel.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ class Balanced:
         return plan
 
     def take(self, rows, cols):
-        """The same for some of the points, their masses scaled to one."""
+        """The rule for some of the points, their masses scaled to one."""
         p, q = self.p[rows], self.q[cols]
         return dataclasses.replace(self, p=p / p.sum(), q=q / q.sum())
 
@@ -178,7 +178,7 @@ class SemirelaxedSolver(SinkhornSolver):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PartialPotentials(Potentials):
-    """With the logarithms of the scalings, which start the next problem."""
+    """Potentials, and the logarithms of scalings, which start the next problem."""
 
     log_u: np.ndarray
     log_v: np.ndarray
@@ -264,7 +264,7 @@ class PartialSolver(SinkhornSolver):
             before = log_u, log_v, log_scale
             f, g = epsilon * row_base, epsilon * (col_base + log_v)
             _exponentials.logsumexp_rows(cost, f, g, epsilon, rows, self.n_threads)
-            if n_iter == 0:  # of that mass to begin with
+            if n_iter == 0:  # the first plan has the mass, too
                 log_scale = np.log(self.mass) - log_total(log_u + rows)
             log_u = np.minimum(log_p - log_scale - rows, 0.0)
             f, g = epsilon * (row_base + log_u), epsilon * col_base
@@ -294,9 +294,9 @@ def _moved(now, before):
 
 
 def _moved_logarithms(now, before):
-    """The same of their logarithms."""
+    """Largest relative change of a scaling, by the logarithms."""
     with np.errstate(invalid="ignore", over="ignore"):
         change = np.subtract(now, before)
-        # Of nothing from nothing it is not a number, which these two pass over.
+        # A scaling that stays zero changes by NaN, which these two pass over.
         most, least = np.fmax.reduce(change, None), np.fmin.reduce(change, None)
         return float(np.fmax(np.fmax(np.expm1(most), -np.expm1(least)), 0.0))

@@ -5,12 +5,13 @@ The marginals of a plan depend on the logarithms of its scalings with the deriva
     [diag(r)  T     ]
     [T'       diag(c)]
 
-(r and c the sums of T), of which one side is eliminated. From wherever Sinkhorn has
-become linear two or three steps reach the rounding of float64 (Brauer, Clason, Lorenz
-and Wirth, arXiv:1710.06635). What is left of the linear system is solved
+(r and c the sums of T), of which one side is eliminated. Where Sinkhorn's
+iterations converge linearly two or three steps reach the rounding of float64 (Brauer,
+Clason, Lorenz and Wirth, arXiv:1710.06635). The linear system of the other side is
+solved
 
 - by conjugate gradients: each reads the kernel once, as a Sinkhorn iteration does, and
-  where few modes of that are slow few of them are needed;
+  where few modes of Sinkhorn are slow few of them are needed;
 - by a Cholesky factor of the matrix, which costs what some dozens of iterations do on
   small problems and hundreds on large ones: on small ones, or where modes are many.
 """

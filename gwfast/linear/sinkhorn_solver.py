@@ -27,14 +27,14 @@ from .over_relaxation import OverRelaxation
 
 # Iterations between two looks at the scalings and at how fast the error falls.
 LOOK_EVERY = 8
-# Factor of the error in an iteration above which it stands still; below
+# Factor of the error in an iteration above which the error stands still; below
 # `FloatPrecision.standstill` that is rounding rather than slow convergence.
 STALLED_RATE = 0.99
-# Fraction of the tolerance at which iterations stop: what is left is for the columns,
-# whose marginals are exact but for rounding.
+# Fraction of the tolerance at which iterations stop: the rest is for the columns, whose
+# marginals are exact but for rounding.
 MARGIN = 0.9
 # Seconds that one call of a kernel takes at most where it can be split into several:
-# only in between are deadlines looked at, and Ctrl-C is heard.
+# deadlines are looked at, and Ctrl-C is heard, between calls only.
 LONGEST_CALL = 0.2
 
 
@@ -91,7 +91,7 @@ class SinkhornSolver:
         kernel : Kernel
         epsilon : float
         start : Potentials or None, default=None
-            Those of a problem nearby.
+            The potentials of a problem nearby.
         tol : float
             Stops when the L1 error of the marginals is below.
         max_iter : int

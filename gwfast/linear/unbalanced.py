@@ -146,7 +146,7 @@ class Unbalanced(Balanced):
         return UnbalancedSolver(self.p, self.q, n_threads, precision)
 
     def take(self, rows, cols):
-        """The same for some of the points, with the totals of all."""
+        """The rule for some of the points, with the totals of all."""
         p, q = self.p[rows], self.q[cols]
         p, q = p * (self.p.sum() / p.sum()), q * (self.q.sum() / q.sum())
         return dataclasses.replace(self, p=p, q=q)
@@ -359,7 +359,7 @@ class _Iterations:
         return self._excess + self.epsilon * self._logs
 
     def potentials(self):
-        """Of the plan."""
+        """Potentials (n + m,) of the plan."""
         return self._made_with + self.epsilon * self._logs
 
     def drift(self):
@@ -387,7 +387,7 @@ class _Iterations:
         return Potentials(made[self.rows] + self.epsilon * scale, made[self.cols])
 
     def _write(self, of_rows, of_cols):
-        """Set both scalings, times the exponentials of these."""
+        """Set both scalings, times the exponentials of two shifts."""
         scalings = self._solver.scalings
         rows, cols = self._logs[self.rows] + of_rows, self._logs[self.cols] + of_cols
         scalings.u[:] = np.where(self._alive[self.rows], np.exp(rows), 0.0)

@@ -1,8 +1,8 @@
 """The gap of Frank and Wolfe of any plan, from above, in float64 and plain NumPy.
 
 Any potentials below the linearized cost bound the least cost of a plan from below
-(weak duality): who has found them need not be believed. Those of the linear program are
-the best, and the gap is then exact.
+(weak duality), whatever has found them. The potentials of the linear program are the
+best, and the gap is then exact.
 """
 
 import numpy as np

@@ -24,7 +24,7 @@ class DenseCosts:
         Size of the bilinear term of a plan of mass one, at most, but for what is
         separable where the marginals are fixed.
     magnitude : float
-        The same with all of it.
+        Size of the bilinear term, at most, its separable part included.
     """
 
     def __init__(self, problem, alternating):
@@ -34,8 +34,8 @@ class DenseCosts:
         x, y = (
             side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)
         )
-        # A common shift changes nothing but rounding, unless the separable terms are
-        # those of other marginals than the plan's.
+        # A common shift changes nothing but rounding, unless the separable terms are of
+        # other marginals than the plan's.
         fixed = problem.is_balanced and not alternating
         if loss.shift_invariant and not alternating:
             shift = (x.mean() + y.mean()) / 2

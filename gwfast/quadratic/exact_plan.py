@@ -103,7 +103,7 @@ class ExactPlan:
                 return
 
     def _look(self, f, g):
-        """Compare the plan of these potentials with the other one."""
+        """Compare the plan of two potentials with the other one."""
         at, total, missed = self._at, 0.0, 0.0
 
         def lost(rows):
@@ -138,9 +138,9 @@ class ExactPlan:
         return np.concatenate(of_rows), of_cols
 
     def _regressed(self):
-        """Potentials by the logarithms of the other plan, which are sums of two but for
-        the cost: by least squares, over all entries whose logarithms can be trusted, or
-        those that a proximal step can see.
+        """Potentials by least squares: the logarithms of the other plan are sums of two
+        potentials but for the cost. Entries count whose logarithms can be trusted, by
+        their mass where steps are proximal.
         """
         n, m = self._at.problem.shape
         tied = np.concatenate([self._groups[0], n + self._groups[1]])
@@ -209,8 +209,8 @@ def log_sum(x, axis):
 
 
 def fitted(logs, sums):
-    """Potentials with which sums of these logarithms have those masses; -inf where one
-    of them is zero.
+    """Potentials with which sums have masses, by the logarithms of both; -inf where a
+    mass or a sum is zero.
     """
     alive = np.isfinite(logs) & np.isfinite(sums)
     return np.where(alive, logs - np.where(alive, sums, 0.0), -np.inf)

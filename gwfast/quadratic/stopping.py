@@ -115,7 +115,7 @@ class Limits:
         )
 
     def before(self, after):
-        """The same where what takes so many updates more comes after."""
+        """The limits where something comes after that takes so many updates more."""
         return dataclasses.replace(self, after=self.after + after)
 
 

@@ -191,7 +191,7 @@ def pairwise_gromov_wasserstein(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spaces:
-    """What is compared, checked: geometries, masses, features and how to weigh them."""
+    """The spaces, checked: geometries, masses, features and how to weigh them."""
 
     geometries: list[DenseCost]
     masses: list[np.ndarray]
@@ -225,16 +225,12 @@ class Spaces:
             for k, one in enumerate(geometries)
         ]
         if features is not None:
+            width = as_matrix(features[0], "features[0]").shape[1]
+            shapes = [(one.n, width) for one in geometries]
             features = [
-                as_matrix(one, f"features[{k}]").astype(np.float64)
+                as_matrix(one, f"features[{k}]", shape=shapes[k]).astype(np.float64)
                 for k, one in enumerate(features)
             ]
-            for k, one in enumerate(features):
-                shape = geometries[k].n, features[0].shape[1]
-                if one.shape != shape:
-                    raise ValueError(
-                        f"features[{k}] must have shape {shape}, got {one.shape}"
-                    )
         shift = 0.0
         if LOSSES[loss].shift_invariant:
             shift = float(np.mean([one.matrix.mean() for one in geometries]))
@@ -272,7 +268,7 @@ class Spaces:
 
 
 class _Solver:
-    """Solves pairs of `Spaces`; what is made of one is kept."""
+    """Solves pairs of `Spaces`; what is made of one space is kept."""
 
     def __init__(self, spaces, options, plans):
         self.spaces, self.options, self.plans = spaces, options, plans
@@ -389,8 +385,8 @@ class _State:
 
     def rounds(self, k_nearest):
         """Lists of pairs to be solved, one after the other: without `k_nearest` all at
-        once, else those with the lowest bounds first, and of the others only what may
-        still be among the nearest.
+        once, else pairs with the lowest bounds first, and of the others only those that
+        may still be among the nearest.
         """
         left = self._left()
         if k_nearest is None:
@@ -405,7 +401,7 @@ class _State:
             left = self._open(left[size:], k_nearest)
 
     def take(self, pairs, found):
-        """What was found of the first of these pairs."""
+        """Take costs and plans of the first of some pairs, as many as were solved."""
         for (i, j), (cost, plan, converged) in zip(pairs, found, strict=False):
             self.costs[i, j] = cost
             if self._symmetric:
@@ -441,8 +437,8 @@ class _State:
         return [(i, j) for i, j in pairs if i < j or not self._symmetric]
 
     def _open(self, left, k_nearest):
-        """Those of the pairs that may be among the nearest of either space; others are
-        given up.
+        """The pairs that may be among the nearest of either space; others are given
+        up.
         """
         known = np.where(np.isnan(self.costs), np.inf, self.costs)
         np.fill_diagonal(known, np.inf)

@@ -167,8 +167,8 @@ class Seeds(Start):
         return plan
 
     def of(self, problem: QuadraticProblem) -> Seeds:
-        """Those pairs that the problem has, and of these, if there are any, that have
-        mass.
+        """The seeds whose points the problem has, without those that have no mass if
+        others have some.
         """
         pairs = self._among(problem.shape)
         some = (problem.p[pairs[:, 0]] > 0) & (problem.q[pairs[:, 1]] > 0)
@@ -185,7 +185,7 @@ class Seeds(Start):
         return made
 
     def within(self, rows: Iterable[IntArray]) -> Seeds:
-        """The same for a problem of these points of either side, in rising order, among
+        """The seeds of a problem of some points of either side, in rising order, among
         which some pairs must be.
         """
         sides = list(zip(np.asarray(self.pairs).T, rows, strict=True))
@@ -194,7 +194,7 @@ class Seeds(Start):
         return dataclasses.replace(self, pairs=np.stack(at, axis=1))
 
     def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
-        """The pairs of points that there are."""
+        """The pairs whose points take part."""
         pairs = np.asarray(self.pairs)
         within = (pairs < shape).all(axis=1)
         of = f"of the {shape[0]} and {shape[1]} points that take part"
