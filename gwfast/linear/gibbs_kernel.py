@@ -39,21 +39,14 @@ class Scalings:
 
 
 class Kernel:
-    """What the solver needs of a kernel.
+    """What the solver needs of a kernel. After `make` its `rows` are (n, m), an array
+    or `Rows`, and `epsilon` is known.
 
-    Attributes
-    ----------
-    rows : (n, m) ndarray or Rows
-        The kernel, after `make`.
-    epsilon : float
-        That of the last `make`.
-    has_cost : bool
-        Whether there is a cost to take to the log domain.
-    separable_potentials : Potentials or None
-        Of points whose mass is free: minus the terms of the linearized cost that
-        depend on one index and are left out of the kernel's cost.
+    Where marginals are free its `separable_potentials` are minus the terms of the
+    linearized cost that depend on one index and are left out of the kernel's cost.
     """
 
+    # Whether there is a cost to take to the log domain.
     has_cost = True
 
     def __init__(self, shape, n_threads, separable_potentials=None):
@@ -73,12 +66,7 @@ class Kernel:
     def make(self, potentials, epsilon, q, scalings):
         """Make the kernel, and set the scalings to where iterations start: ones, but
         for `v` where column sums come for free and both marginals are given, which is
-        set to fit them to `q`.
-
-        Returns
-        -------
-        float
-            Largest exponent, as far as it is known.
+        set to fit them to `q`. Returns the largest exponent, as far as it is known.
         """
         scalings.reset()
         self.epsilon = epsilon

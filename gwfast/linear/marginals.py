@@ -21,16 +21,8 @@ from .sinkhorn_solver import LinearSolution, SinkhornSolver
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Balanced:
-    """Both marginals are given.
-
-    Attributes
-    ----------
-    p : (n,) float64 ndarray
-    q : (m,) float64 ndarray
-    mass : float
-        Of the plan.
-    rho : tuple of two floats or None
-        What a plan pays for other marginals, where it may.
+    """Both marginals are given, `p` (n,) and `q` (m,) in float64, with the `mass` of
+    the plan; `rho` is what a plan pays for other row and column sums, where it may.
     """
 
     name: ClassVar = "balanced"
@@ -138,12 +130,8 @@ class Partial(Balanced):
 
 
 class SemirelaxedSolver(SinkhornSolver):
-    """Fits the masses of one side only, which takes no iteration.
-
-    Parameters
-    ----------
-    side : {0, 1}
-        Rows or columns.
+    """Fits the masses of one side only, rows (0) or columns (1), which takes no
+    iteration.
     """
 
     def __init__(self, p, q, n_threads, precision, side=0):

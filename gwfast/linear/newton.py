@@ -184,12 +184,8 @@ def step(kernel, p, q, u, v, damped=False):
 
     Where blocks of the plan have hardly any mass in common the matrix is singular but
     for rounding. A damped step (Levenberg and Marquardt's) moves no scaling far, and
-    becomes Newton's as the error vanishes.
-
-    Returns
-    -------
-    tuple of ndarrays or None
-        None where there is nothing to be trusted.
+    becomes Newton's as the error vanishes. None is returned where there is nothing to
+    be trusted.
     """
     n, m = kernel.shape
     if n < m:

@@ -21,11 +21,7 @@ RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, Partial, Unbalanced
 
 def as_rule(name, p, q, mass, shape, rho=None):
     """A rule from what a caller may pass; masses None are uniform, `mass` None is one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
+    A TypeError or ValueError names the argument.
     """
     kind = RULES[one_of(name, "marginals", tuple(RULES))]
     if q is not None and not kind.takes_q:

@@ -40,7 +40,7 @@ LONGEST_CALL = 0.2
 
 class PotentialsOutOfRange(Exception):
     """Potentials do not fit a kernel that has no cost to take to the log domain; the
-    whole kernel may go on from these `potentials`.
+    whole kernel may go on from the `potentials`.
     """
 
     def __init__(self, potentials):
@@ -49,25 +49,14 @@ class PotentialsOutOfRange(Exception):
 
 
 class LinearSolution(NamedTuple):
-    """Solution of a linear problem, whose plan is that of `potentials`, and of the
-    kernel with the `scalings`.
+    """Solution of a linear problem."""
 
-    Attributes
-    ----------
-    potentials : Potentials
-        Of the plan; they start the next problem.
-    scalings : Scalings
-        Of the kernel as it was made last, until the solver is used again.
-    n_iter : int
-        Sinkhorn iterations made.
-    error : float
-        Of the marginals before the last of them, where these depend on the potentials;
-        NaN where they are given.
-    """
-
+    # Of the plan; they start the next problem.
     potentials: Potentials
+    # Of the kernel as it was made last, until the solver is used again.
     scalings: Scalings
     n_iter: int
+    # Of the marginals before the last iteration, where these depend on the potentials.
     error: float = np.nan
 
 
@@ -84,27 +73,12 @@ class SinkhornSolver:
         self.log_domain = LogDomain(p, q, n_threads)
 
     def solve(self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER):
-        """Solve the problem of `kernel`.
+        """The `LinearSolution` for a kernel; `start` are the `Potentials` of a problem
+        nearby, or None.
 
-        Parameters
-        ----------
-        kernel : Kernel
-        epsilon : float
-        start : Potentials or None, default=None
-            The potentials of a problem nearby.
-        tol : float
-            Stops when the L1 error of the marginals is below.
-        max_iter : int
-        deadline : Deadline, default=NEVER
-            Ends the solve like `max_iter`.
-
-        Returns
-        -------
-        LinearSolution
-
-        Raises
-        ------
-        PotentialsOutOfRange
+        Iterations end when the L1 error of the marginals is below `tol`, after
+        `max_iter` of them, or when the deadline has passed. PotentialsOutOfRange is
+        raised where a kernel that has no cost would need it.
         """
         potentials = self._begin(kernel, start, epsilon, deadline)
         p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift

@@ -54,14 +54,9 @@ def relative_entropy(a, b):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Unbalanced(Balanced):
-    """Both marginals are wished for, at a price; their totals are any.
-
-    Attributes
-    ----------
-    mass : float
-        Of the plan that solvers begin with, the geometric mean of both totals.
-    rho : tuple of two floats
-        The prices, in units of cost; infinite where the marginal is given.
+    """Both marginals are wished for, at the prices `rho` in units of cost, infinite
+    where the marginal is given. Totals are any: the `mass` of the plan that solvers
+    begin with is their geometric mean.
     """
 
     name: ClassVar = "unbalanced"

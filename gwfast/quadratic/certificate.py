@@ -12,19 +12,10 @@ from ..kernels._transport import Transport
 
 def frank_wolfe_gap(at):
     """What the linearized objective of a plan is above the least of all plans of these
-    marginals, at most.
+    marginals, at most; `at` is the `ExactLinearization` at the plan.
 
     The gap is that of conditional gradient (Frank and Wolfe, 1956; Jaggi, ICML 2013,
     equation 2), a bound on how fast the objective can fall. It is not negative.
-
-    Parameters
-    ----------
-    at : ExactLinearization
-        At the plan.
-
-    Returns
-    -------
-    float
     """
     cost, plan = at.cost(slice(None)), at.plan(slice(None))
     rule, most = at.problem.rule, np.inf

@@ -61,16 +61,13 @@ class Side:
 
     Attributes
     ----------
-    n : int
-        All points.
     some : (k,) ndarray of int
-        Those that stay; all that follows is theirs.
-    masses : (k,) float64 ndarray
-    values : (k, k) float64 ndarray
+        Points that stay; all that follows is theirs, in float64.
+    values : (k, k) ndarray
         What the product is made of, with its sign in the first space.
-    losses : (k, k) float64 ndarray or None
+    losses : (k, k) ndarray or None
         The term of this side alone, the mean of both orientations.
-    constants, projected : (k,) float64 ndarray
+    constants, projected : (k,) ndarray
         Losses and values times the masses.
     """
 
@@ -119,12 +116,8 @@ def _part(matrix, rows, cols):
 
 
 def sides_of(problem):
-    """Both spaces of a problem, as `Side`.
-
-    Raises
-    ------
-    ValueError
-        If costs are out of the domain of the loss.
+    """Both spaces of a problem, as `Side`; a ValueError if costs are out of the domain
+    of the loss.
     """
     rule, loss = problem.rule, LOSSES[problem.loss]
     x, y = problem.x.to_dense(), problem.y.to_dense()
@@ -144,14 +137,8 @@ def _fixed(rule):
 
 
 class ConditionalGradient:
-    """An exact problem, to be solved from one plan after another.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    n_threads : int
-    sides : tuple of two Side, or None
-        Where they are there already.
+    """An exact problem, to be solved from one plan after another; its two `Side` may be
+    there already.
     """
 
     def __init__(self, problem, n_threads, sides=None):

@@ -109,27 +109,17 @@ def nbytes(problem, alternating):
 
 
 class ExactLinearization:
-    """The linearized cost at a plan.
-
-    Parameters
-    ----------
-    costs : DenseCosts or FactoredCosts
-    plan : callable
-        ``plan(rows)`` gives some rows of it, (k, m) in float64.
-    given_marginals : bool, default=False
-        Whether the separable terms are those of the problem's marginals, not of the
-        plan's.
-    least : float, default=0
-        What smaller entries count as where their logarithms are asked for.
+    """The linearized cost at a plan, of which ``plan(rows)`` gives some rows (k, m) in
+    float64, by the `costs`. With `given_marginals` the separable terms are of the
+    problem's marginals, not of the plan's; smaller entries count as `least` where their
+    logarithms are asked for.
 
     Attributes
     ----------
     slices : list of slice
         Rows that are taken at a time.
-    rows, cols : (n,) and (m,) ndarrays
-        Marginals of the plan.
-    mass : float
-        Sum of the sizes of the row sums.
+    rows, cols, mass : (n,) and (m,) ndarrays, float
+        Marginals of the plan, and the sum of the sizes of its row sums.
     confusion : float
         Most that the objective changes where given marginals are taken for those of the
         plan.

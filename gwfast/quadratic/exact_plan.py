@@ -9,17 +9,12 @@ from .exact import ExactLinearization
 
 
 class ExactPlan:
-    """The plan with the marginals of another, for the linearized cost at that.
+    """The plan with the marginals of another, for the linearized cost at that (an
+    `ExactLinearization`). Where steps are proximal epsilon weighs the distance from the
+    other plan.
 
     Where the columns are free, it has no potentials of columns. Potentials are in units
     of epsilon.
-
-    Parameters
-    ----------
-    at : ExactLinearization
-    epsilon : float
-    proximal : bool
-        Whether epsilon weighs the distance from the other plan.
 
     Attributes
     ----------
