@@ -281,19 +281,17 @@ class TiledKernel(Kernel):
 
     def spread(self):
         # Of some rows, and twice as far as these say.
-        some = np.ascontiguousarray(self.left[:: max(len(self.left) // 64, 1)])
-        cost = aligned_empty((len(some), self.shape[1]))
-        _products.matmul(some, self.right, cost, n_threads=self.n_threads)
+        cost = self._costs(slice(None, None, max(len(self.left) // 64, 1)))
         return 2 * (float(cost.max()) - float(cost.min()))
 
     def least(self):
-        least = np.inf
-        for rows in row_blocks(*self.shape):
-            some = np.ascontiguousarray(self.left[rows])
-            made = aligned_empty((len(some), self.shape[1]))
-            _products.matmul(some, self.right, made, n_threads=self.n_threads)
-            least = min(least, float(made.min()))
-        return least
+        return min(float(self._costs(rows).min()) for rows in row_blocks(*self.shape))
+
+    def _costs(self, rows):
+        some = np.ascontiguousarray(self.left[rows])
+        made = aligned_empty((len(some), self.shape[1]))
+        _products.matmul(some, self.right, made, n_threads=self.n_threads)
+        return made
 
     def _make(self, potentials, epsilon, q, scalings):
         self._potentials = potentials.f, potentials.g

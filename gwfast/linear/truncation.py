@@ -15,7 +15,8 @@ FRACTIONS = (1e-9, 1e-8, 1e-7)
 # Largest bound on the mass outside, as a fraction of a row or column, at which a choice
 # of entries still serves.
 MAX_BOUND = 1e-4
-# Largest exponent of the kernel with which it can be told what is small in the plan.
+# Largest exponent of the kernel with which it can be told what is small in the plan:
+# e^20 is the inverse of the least of the fractions.
 MAX_PEAK = 20.0
 # What is less is zero in float32.
 UNDERFLOW = float(np.finfo(np.float32).tiny)

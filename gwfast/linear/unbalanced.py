@@ -13,7 +13,7 @@ is the linear problem at T0 (their Algorithm 1).
 """
 
 import dataclasses
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,8 @@ from .sinkhorn_solver import (
     SinkhornSolver,
 )
 
-# Mass of a plan, as a fraction of that which it began with, that counts as none: shared
-# out over the entries it is near the end of what float32 holds.
+# Mass of a plan, as a fraction of the mass at the beginning, that counts as none:
+# shared out over 1e18 entries it is the least number of float32, 1e-38.
 VANISHED = 1e-20
 # Largest logarithm, without sign, of what is passed to a kernel, whose numbers in
 # float32 end at e^88; what is beyond is next to nothing, or refused before.
@@ -52,19 +52,13 @@ def relative_entropy(a, b):
     return float(a[alive] @ np.log(a[alive] / b[alive]))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Unbalanced(Balanced):
     """Both marginals are wished for, at the prices `rho` in units of cost, infinite
     where the marginal is given. Totals are any: the `mass` of the plan that solvers
     begin with is their geometric mean.
     """
 
-    name: ClassVar = "unbalanced"
-    has_free_marginals: ClassVar = True
-    takes_mass: ClassVar = False
-    is_relaxed: ClassVar = True
-
-    rho: tuple[float, float] = (np.inf, np.inf)
+    name, has_free_marginals, is_relaxed = "unbalanced", True, True
 
     @classmethod
     def of(cls, p, q, rho):
@@ -103,14 +97,16 @@ class Unbalanced(Balanced):
 
     def penalty(self, rows, cols):
         total = 0.0
-        for sums, masses, rho in zip(
-            (rows, cols), (self.p, self.q), self.rho, strict=True
-        ):
-            if rho < np.inf:
-                mass, given = float(sums.sum()), float(masses.sum())
-                divergence = relative_entropy(sums, masses) - mass + given
-                total += rho * product_divergence(divergence, mass, given)
+        for rho, sums, masses in self._priced(rows, cols):
+            mass, given = float(sums.sum()), float(masses.sum())
+            divergence = relative_entropy(sums, masses) - mass + given
+            total += rho * product_divergence(divergence, mass, given)
         return total
+
+    def _priced(self, rows, cols):
+        """The price, the sums and the masses of each side that is not given."""
+        sides = zip(self.rho, (rows, cols), (self.p, self.q), strict=True)
+        return [side for side in sides if side[0] < np.inf]
 
     def regularized(self, gw_cost, epsilon, entropy, rows, cols):
         mass, given = float(rows.sum()), float(self.p.sum() * self.q.sum())
@@ -122,11 +118,8 @@ class Unbalanced(Balanced):
         and these marginals, beside the linearized cost.
         """
         total = epsilon * self._information(entropy, rows, cols)
-        for sums, masses, rho in zip(
-            (rows, cols), (self.p, self.q), self.rho, strict=True
-        ):
-            if rho < np.inf:
-                total += rho * relative_entropy(sums, masses)
+        for rho, sums, masses in self._priced(rows, cols):
+            total += rho * relative_entropy(sums, masses)
         return total
 
     def _information(self, entropy, rows, cols):
