@@ -174,10 +174,11 @@ def pairwise_gromov_wasserstein(
     # The file is that of all pairs, not of one.
     options = dataclasses.replace(options, checkpoint=None)
     solver = _Solver(given, options, bool(plans))
+    at_once = options.at_once(n_threads, [(one.n, one.n) for one in given.geometries])
     save = kept.saver(PAIRS, state.export)
     with reporting(progress) as report:
         for pairs in state.rounds(k_nearest):
-            for part, found in _solve_all(solver, pairs, n_threads, n_jobs):
+            for part, found in _solve_all(solver, pairs, at_once, n_jobs):
                 state.take(part, found)
                 text = f"solved {state.n_solved} pairs"
                 done = state.n_solved + state.n_skipped
@@ -333,7 +334,7 @@ def _random_plan(start, *masses):
     return rule.mend(start.entries((len(rule.p), len(rule.q))))
 
 
-def _solve_all(solver, pairs, n_threads, n_jobs):
+def _solve_all(solver, pairs, at_once, n_jobs):
     """Yields parts of the pairs and what was found of them, as they are there, by
     threads of this process or by workers of joblib.
     """
@@ -344,8 +345,6 @@ def _solve_all(solver, pairs, n_threads, n_jobs):
         done = in_parallel(_solve_elsewhere, calls, n_jobs)
         yield from ((parts[number], found) for number, found in done)
         return
-    n = max(one.n for one in spaces.geometries)
-    at_once = options.at_once(n_threads, [(n, n)])
     with single_threaded_blas(), ThreadPoolExecutor(at_once) as pool:
         running = {pool.submit(solver, part): part for part in parts}
         try:
