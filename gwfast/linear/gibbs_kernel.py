@@ -178,9 +178,7 @@ class StoredKernel(Kernel):
         return float(self.cost().min())
 
     def _make(self, potentials, epsilon, q, scalings):
-        cost = self.rows
-        if self.holds != "cost":
-            self._fill(cost)
+        cost = self.cost()
         self._take("kernel")
         return _exponentials.gibbs_kernel(
             cost, potentials.f, potentials.g, epsilon, cost, self.n_threads

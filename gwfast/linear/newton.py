@@ -106,8 +106,8 @@ class NewtonSteps:
         return 0.7 if self._damped else 0.3
 
     def take(self, kernel, p, q, scalings, error, limits):
-        """Take one from scalings with this error, within limits; returns how many
-        iterations it stands for.
+        """Take a step from scalings with this error, within limits; returns how many
+        iterations the step counts as.
         """
         self._error = error
         if self._iterated:
@@ -125,9 +125,10 @@ class NewtonSteps:
 def iterated_step(kernel, p, q, scalings, limits):
     """Take a step by conjugate gradients; returns how many times the kernel was read.
 
-    They end as near to Newton's step as that is to the solution, or as the tolerance
-    asks; or where they go too far: what is made until then leads there (Steihaug, SIAM
-    Journal on Numerical Analysis 1983). `u` is left for the next iteration to make.
+    The gradients end as near to Newton's step as that is to the solution, or as the
+    tolerance asks; or where the step goes too far: the part that is made until then
+    leads there (Steihaug, SIAM Journal on Numerical Analysis 1983). `u` is left for the
+    next iteration to make.
     """
     v = scalings.v.astype(np.float64)
     kernel.iterate(p, q, scalings, 1.0, 1, 0.0)

@@ -167,12 +167,8 @@ class SinkhornSolver:
 
 
 def in_units(epsilon, scale, precision=SINGLE):
-    """`epsilon` in units of `scale` that make the costs of order one.
-
-    Raises
-    ------
-    ValueError
-        If it is too small for the precision to tell costs apart at all.
+    """`epsilon` in units of `scale` that make the costs of order one; a ValueError if
+    that is too small for the precision to tell costs apart at all.
     """
     least = precision.min_epsilon
     if epsilon < least * scale:

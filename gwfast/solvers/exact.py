@@ -54,13 +54,7 @@ MAX_ROWS = 1000
 
 
 def check_exact(problem, options):
-    """Refuse what has no meaning without regularization.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument.
-    """
+    """Refuse options without a meaning where there is no regularization."""
     if problem.marginals == "unbalanced":
         raise ValueError("epsilon must be positive with marginals='unbalanced', got 0")
     if options.method != "pgd":
@@ -76,7 +70,7 @@ def check_exact(problem, options):
 
 
 def check_memory(problem, options):
-    """The bytes there may be; a MemoryError where that is too little."""
+    """The bytes of `memory_limit`; a MemoryError where these are too few."""
     limit, size = as_memory_limit(options.memory_limit), nbytes(problem)
     if size > limit:
         n, m = problem.shape
@@ -133,9 +127,9 @@ def solve_exact(problem, start, options, report, solve):
 
 
 def _plans(problem, options, report, solve):
-    """What to begin with: triples of a label, a plan (None is the product plan), and
-    the seconds that making it took. The product plan comes first; starts for which
-    there is no room are left out, and all when time is up.
+    """Yields a label, a plan (None is the product plan), and the seconds that making
+    the plan took, of one start after another. The product plan comes first; starts for
+    which there is no room are left out, and all when time is up.
     """
     starts = _starts(problem, options, report, solve)
     for number, start in enumerate(starts, start=1):
@@ -155,8 +149,8 @@ def _plans(problem, options, report, solve):
 
 
 def _starts(problem, options, report, solve):
-    """The `Starts`; where the number of random ones is said, without those that take
-    longer than they do.
+    """The `Starts`; where a caller says how many are random, without starts that take
+    longer than random ones.
     """
     few, n_entries = [Product(), Profile(WIDE)], problem.shape[0] * problem.shape[1]
     blurred, n_random = (), 0
@@ -213,7 +207,7 @@ class WithEntropy(Start):
 
 @dataclasses.dataclass(frozen=True)
 class Blurred(Start):
-    """Where the descent with a large epsilon leads."""
+    """The plan that the descent with a large epsilon leads to."""
 
     start: Start
     fraction: float
