@@ -174,14 +174,9 @@ class PartialPotentials(Potentials):
 
 def restored_potentials(saved, shape):
     """The `Potentials` that `export` described, for a problem of this shape."""
-    sides, kind = zip("fg", ("log_u", "log_v"), shape, strict=True), Potentials
-    for potential, logarithm, size in sides:
-        as_saved(saved[potential], (size,), np.float64)
-        if logarithm in saved:
-            # Of the precision, or of the log domain.
-            kind, logs = PartialPotentials, saved[logarithm]
-            as_saved(logs, (size,), np.promote_types(logs.dtype, np.float32))
-    return kind(**saved)
+    for name, array in saved.items():
+        as_saved(array, (shape[name in ("g", "log_v")],), np.float64)
+    return (PartialPotentials if "log_u" in saved else Potentials)(**saved)
 
 
 class PartialSolver(SinkhornSolver):
@@ -235,7 +230,7 @@ class PartialSolver(SinkhornSolver):
             if deadline.passed():
                 break
         with np.errstate(divide="ignore"):
-            logs = np.log(u), np.log(v)
+            logs = np.log(u, dtype=np.float64), np.log(v, dtype=np.float64)
         u *= scale
         made = potentials.absorb(u, v, epsilon)
         return PartialPotentials(made.f, made.g, *logs), n_iter
