@@ -12,7 +12,7 @@ from ..kernels._transport import Transport
 
 def frank_wolfe_gap(at):
     """What the linearized objective of a plan is above the least of all plans of these
-    marginals, at most; `at` is the `ExactLinearization` at the plan.
+    marginals, at most; `at` is the `ReferenceLinearization` at the plan.
 
     The gap is that of conditional gradient (Frank and Wolfe, 1956; Jaggi, ICML 2013,
     equation 2), a bound on how fast the objective can fall. It is not negative.

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic import reference
 from ..quadratic.certificate import frank_wolfe_gap
 from ..quadratic.conditional_gradient import ROUNDING
-from ..quadratic.exact import ExactLinearization, costs_of, nbytes, stays_factored
-from ..quadratic.exact_plan import ExactPlan, alternate
 from ..quadratic.methods import PGD, MethodName, as_method
+from ..quadratic.reference_plan import ReferencePlan, alternate
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..results.verification import Residual, Verification
@@ -108,7 +108,10 @@ def verify(
         marginal_tol=as_positive(marginal_tol, "marginal_tol"),
         max_iter=as_count(max_iter, "max_iter"),
     )
-    limit, size = as_memory_limit(memory_limit), nbytes(problem, steps.alternating)
+    limit, size = (
+        as_memory_limit(memory_limit),
+        reference.nbytes(problem, steps.alternating),
+    )
     n, m = problem.shape
     if given.is_exact:
         size += 8 * 5 * n * m
@@ -219,11 +222,11 @@ def _check_marginals(problem, result):
 
 def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter):
     """The residuals of a finite plan."""
-    costs = costs_of(problem, method.alternating)
+    costs = reference.costs_of(problem, method.alternating)
     least = float(np.finfo(given.coupling.dtype).tiny)
-    at = ExactLinearization(costs, given.rows, method.alternating, least)
+    at = reference.ReferenceLinearization(costs, given.rows, method.alternating, least)
     # Solvers without entropy take costs of point clouds as matrices of float32.
-    clouds = given.is_exact and stays_factored(problem, method.alternating)
+    clouds = given.is_exact and reference.stays_factored(problem, method.alternating)
     precision = SINGLE if clouds else given.precision
     found = dict(
         **_marginals(problem, at, method, marginal_tol),
@@ -240,14 +243,14 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     rounding = given.precision.rounding * (1.0 + unit)
     # Of the costs here, sums of larger terms, whatever the plan was computed with.
     rounding += DOUBLE.rounding * at.magnitude / given.epsilon
-    # The last step was within tolerance; the exact next one may be ten times as long.
-    # No bound above a tenth of the plan says anything.
+    # The last step was within tolerance; the next one may be ten times as long. A bound
+    # above a tenth of the plan says nothing.
     bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
     left_out, complementarity = 0.0, None
     if method.alternating:
         distance = alternate(at, costs, given.epsilon)
     else:
-        plan = ExactPlan(at, given.epsilon, method.proximal)
+        plan = ReferencePlan(at, given.epsilon, method.proximal)
         plan.search(given.potentials, max_iter, bound / 2)
         distance, left_out = plan.distance, plan.left_out
         if problem.rule.takes_mass:

@@ -9,7 +9,7 @@ from helpers.variants import VARIANTS, P, Q, costs, masses_of
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein, verify
-from gwfast.quadratic import exact
+from gwfast.quadratic import reference
 
 OF_PROBLEM = "loss", "linear_cost", "alpha", "marginals", "mass"
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -153,9 +153,9 @@ def test_point_clouds_are_verified_in_blocks_of_rows(tier, metric, monkeypatch):
     result = gromov_wasserstein(x, y, tier=tier, init="product")
     whole = verify(problem, result)
     assert whole.holds, str(whole)
-    monkeypatch.setattr(exact, "KEPT_BYTES", 0)
+    monkeypatch.setattr(reference, "KEPT_BYTES", 0)
     monkeypatch.setattr(
-        exact, "row_blocks", lambda n, m: [slice(i, i + 7) for i in range(0, n, 7)]
+        reference, "row_blocks", lambda n, m: [slice(i, i + 7) for i in range(0, n, 7)]
     )
     blocks = verify(problem, result)
     assert blocks.holds
@@ -172,7 +172,9 @@ def test_factors_and_matrices_of_point_clouds_give_the_same_costs():
     )
     plan = np.random.default_rng(0).random((30, 30))
     found, other = (
-        exact.ExactLinearization(exact.costs_of(one, False), plan.__getitem__)
+        reference.ReferenceLinearization(
+            reference.costs_of(one, False), plan.__getitem__
+        )
         for one in (problem, as_matrices)
     )
     assert found.gw_cost == pytest.approx(other.gw_cost, rel=1e-12)

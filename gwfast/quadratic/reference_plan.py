@@ -1,17 +1,17 @@
-"""The exact plan of a linearized cost, in float64, plain NumPy and the log domain:
+"""The plan of a linearized cost, in float64, plain NumPy and the log domain:
 slow, but it shares nothing with the solvers.
 """
 
 import numpy as np
 from scipy.sparse import linalg
 
-from .exact import ExactLinearization
+from .reference import ReferenceLinearization
 
 
-class ExactPlan:
-    """The plan with the marginals of another, for the linearized cost at that (an
-    `ExactLinearization`). Where steps are proximal epsilon weighs the distance from the
-    other plan.
+class ReferencePlan:
+    """The plan with the marginals of another, for the linearized cost at that, a
+    `ReferenceLinearization`. Where steps are proximal epsilon weighs the distance from
+    the other plan.
 
     Where the columns are free, it has no potentials of columns. Potentials are in units
     of epsilon.
@@ -183,7 +183,7 @@ class ExactPlan:
 
 def alternate(at, costs, epsilon):
     """L1 distance of a plan from that after an iteration of alternating projections,
-    exactly: linearize and fit the rows, linearize and fit the columns.
+    in float64: linearize and fit the rows, linearize and fit the columns.
     """
     problem, everything, now = costs.problem, slice(None), at
     for axis, masses in ((1, problem.p), (0, problem.q)):
@@ -192,7 +192,7 @@ def alternate(at, costs, epsilon):
         potential = fitted(np.log(masses), log_sum(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
-            now = ExactLinearization(costs, made.__getitem__, True, at.least)
+            now = ReferenceLinearization(costs, made.__getitem__, True, at.least)
     return float(np.abs(made - at.plan(everything)).sum()) / (at.mass or 1.0)
 
 

@@ -108,7 +108,7 @@ def nbytes(problem, alternating):
     return 8 * (3 * n * n + 3 * m * m + 5 * n * m)
 
 
-class ExactLinearization:
+class ReferenceLinearization:
     """The linearized cost at a plan, of which ``plan(rows)`` gives some rows (k, m) in
     float64, by the `costs`. With `given_marginals` the separable terms are of the
     problem's marginals, not of the plan's; smaller entries count as `least` where their
