@@ -108,11 +108,8 @@ def verify(
         marginal_tol=as_positive(marginal_tol, "marginal_tol"),
         max_iter=as_count(max_iter, "max_iter"),
     )
-    limit, size = (
-        as_memory_limit(memory_limit),
-        reference.nbytes(problem, steps.alternating),
-    )
-    n, m = problem.shape
+    limit, (n, m) = as_memory_limit(memory_limit), problem.shape
+    size = reference.nbytes(problem, steps.alternating)
     if given.is_exact:
         size += 8 * 5 * n * m
     if size > limit:
