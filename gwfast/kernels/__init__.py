@@ -34,11 +34,12 @@ To add a kernel, in this order:
 8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
    counted by, if solves spend time in it.
 
-``_outer_steps.pyx`` calls the arithmetic of all others, on one thread, and has no twin but a test
-file of its own. What keeps state is a class, whose twin has the arguments of its
-constructor and its methods, and a test file too. ``_transport.pyx`` owns the tree of a
-network simplex (``csrc/network_simplex.c``, compiled once: its loop over a row is the
-slot ``least_of_row``), ``_frank_wolfe.pyx`` a plan and its gradient.
+``_outer_steps.pyx`` calls the arithmetic of all others, on one thread; its test is
+against iterations that are written out there. What keeps state is a class, whose twin
+has the arguments of its constructor and its methods, and a test file of its own.
+``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``,
+compiled once: its loop over a row is the slot ``least_of_row``), ``_frank_wolfe.pyx`` a
+plan and its gradient.
 
 An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 """

@@ -15,16 +15,9 @@ from .truncation import padded
 
 
 class Scalings:
-    """Scalings of a kernel, which the kernels iterate in place; the plan is ``diag(u) K
-    diag(v)``.
-
-    Attributes
-    ----------
-    u : (n,) ndarray
-    v : (m,) ndarray
-    sums : ColumnSums
-        Scratch, of which ``v * sums.values`` are the column sums of the plan after an
-        iteration.
+    """Scalings `u` (n,) and `v` (m,) of a kernel, which iterations change in place; the
+    plan is ``diag(u) K diag(v)``. After an iteration ``v * sums.values`` are the column
+    sums of the plan.
     """
 
     def __init__(self, n, m, dtype):
@@ -46,24 +39,15 @@ class Scalings:
 
 
 class Kernel:
-    """What the solver needs of a kernel.
+    """What the solver needs of a kernel. After `make` its `rows` are (n, m), an array
+    or `Rows`, and `epsilon` is known.
 
-    Attributes
-    ----------
-    rows : (n, m) ndarray or Rows
-        The kernel, after `make`.
-    epsilon : float
-        That of the last `make`.
-    left : ndarray or None
-        What its cost is a product of, where that is known.
-    has_cost : bool
-        Whether there is a cost to take to the log domain.
-    separable_potentials : Potentials or None
-        Of points whose mass is free: minus the terms of the linearized cost that
-        depend on one index and are left out of the kernel's cost.
+    Where marginals are free its `separable_potentials` are minus the terms of the
+    linearized cost that depend on one index and are left out of the kernel's cost.
     """
 
-    left, has_cost = None, True
+    # Whether there is a cost to take to the log domain.
+    has_cost = True
 
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads
@@ -82,25 +66,20 @@ class Kernel:
     def make(self, potentials, epsilon, q, scalings):
         """Make the kernel, and set the scalings to where iterations start: ones, but
         for `v` where column sums come for free and both marginals are given, which is
-        set to fit them to `q`.
-
-        Returns
-        -------
-        float
-            Largest exponent, as far as it is known.
+        set to fit them to `q`. Returns the largest exponent, as far as it is known.
         """
         scalings.reset()
         self.epsilon = epsilon
         return self._make(potentials, epsilon, q, scalings)
 
     def make_ahead(self, potentials, epsilon, q, scalings):
-        """`make`, and have the next `ensure` with these potentials find it made."""
+        """Make the kernel for the next `ensure` with the same potentials."""
         peak = self.make(potentials, epsilon, q, scalings)
         self._ahead = potentials, peak
         return peak
 
     def ensure(self, potentials, epsilon, q, scalings):
-        """`make`, unless that was done ahead."""
+        """Make the kernel, unless `make_ahead` did."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] is potentials:
             scalings.u.fill(1.0)
@@ -121,19 +100,17 @@ class Kernel:
         _kernels.normal_product(self.rows, *given, self.n_threads)
 
     def row_sums(self, scalings):
-        """Those of the plan, (n,) in float64."""
+        """Row sums (n,) of the plan, in float64."""
         sums, nothing = np.empty(len(scalings.u)), np.zeros(len(scalings.u))
         self.normal_product(nothing, scalings.v, sums, scalings)
         return scalings.u * sums
 
     def column_sums(self, rows, scalings):
-        """Those of the plan, (m,) in float64, whose row sums are these."""
-        u, v = scalings.u, scalings.v
-        # Of nothing there is nothing, whatever it is divided by.
-        weights = np.divide(
-            u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=np.zeros(len(rows))
-        )
-        self.normal_product(weights, v, np.empty(len(rows)), scalings)
+        """Column sums (m,) of the plan whose row sums are `rows`, in float64."""
+        u, weights = scalings.u, np.zeros(len(rows))
+        # A row without mass adds nothing, whatever the quotient.
+        np.divide(u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=weights)
+        self.normal_product(weights, scalings.v, np.empty(len(rows)), scalings)
         return scalings.cols
 
     def contract(self, x, y, scalings):
@@ -158,7 +135,7 @@ def contract(x, rows, y, u, v, n_threads):
 class Buffer:
     """A matrix (n, m) that kernels take turns to fill.
 
-    Who filled it last is the one whose `turn` it still is. A reference to that kernel
+    The kernel in it is the one that took the last `turn`. A reference to that kernel
     would be a cycle, which keeps the matrix until the garbage collector comes by.
     """
 
@@ -166,27 +143,15 @@ class Buffer:
         self.array, self.turn = array, 0
 
     def take(self):
-        """The number of a new turn, which ends that of whoever was there."""
+        """The number of a new turn, which ends the last one."""
         self.turn += 1
         return self.turn
 
 
 class StoredKernel(Kernel):
-    """A kernel that takes the place of its cost in a buffer, and is replaced there by
-    the plan.
-
-    Parameters
-    ----------
-    buffer : Buffer
-    fill : callable
-        ``fill(buffer)`` writes the cost there.
-    n_threads : int
-    separable_potentials : Potentials or None, default=None
-
-    Attributes
-    ----------
-    holds : {None, "cost", "kernel", "plan"}
-        What the buffer is at the moment; to begin with, as it was given.
+    """A kernel that takes the place of its cost in a `Buffer`, and is replaced there by
+    the plan; ``fill(array)`` writes the cost. The buffer `holds` the "cost", the
+    "kernel", the "plan", or None of them.
     """
 
     def __init__(
@@ -213,16 +178,14 @@ class StoredKernel(Kernel):
         return float(self.cost().min())
 
     def _make(self, potentials, epsilon, q, scalings):
-        cost = self.rows
-        if self.holds != "cost":
-            self._fill(cost)
+        cost = self.cost()
         self._take("kernel")
         return _exponentials.gibbs_kernel(
             cost, potentials.f, potentials.g, epsilon, cost, self.n_threads
         )
 
     def coupling(self, solution):
-        """The plan, in the buffer; a RuntimeError if another kernel is there."""
+        """The plan, in the buffer; a RuntimeError if another kernel has taken that."""
         if self._turn != self._buffer.turn:
             raise RuntimeError("another solve has overwritten the kernel of this plan")
         if self.holds == "kernel":
@@ -316,29 +279,27 @@ class TiledKernel(Kernel):
 
     def spread(self):
         # Of some rows, and twice as far as these say.
-        some = np.ascontiguousarray(self.left[:: max(len(self.left) // 64, 1)])
-        cost = aligned_empty((len(some), self.shape[1]))
-        _products.matmul(some, self.right, cost, n_threads=self.n_threads)
+        cost = self._costs(slice(None, None, max(len(self.left) // 64, 1)))
         return 2 * (float(cost.max()) - float(cost.min()))
 
     def least(self):
-        least = np.inf
-        for rows in row_blocks(*self.shape):
-            some = np.ascontiguousarray(self.left[rows])
-            made = aligned_empty((len(some), self.shape[1]))
-            _products.matmul(some, self.right, made, n_threads=self.n_threads)
-            least = min(least, float(made.min()))
-        return least
+        return min(float(self._costs(rows).min()) for rows in row_blocks(*self.shape))
+
+    def _costs(self, rows):
+        some = np.ascontiguousarray(self.left[rows])
+        made = aligned_empty((len(some), self.shape[1]))
+        _products.matmul(some, self.right, made, n_threads=self.n_threads)
+        return made
 
     def _make(self, potentials, epsilon, q, scalings):
         self._potentials = potentials.f, potentials.g
         self.rows = Gibbs(self.left, self.right, *self._potentials, epsilon)
-        # An iteration to find the largest exponent costs as much as one that gets on;
-        # sums that overflow show in the scalings.
+        # To find the largest exponent costs as much as an iteration; sums that overflow
+        # show in the scalings.
         return -np.inf
 
     def coupling(self, solution):
-        # Only the kernel itself, scaled, is rounded as the marginals were that it has.
+        # The marginals were summed over the scaled kernel, with its rounding.
         with np.errstate(divide="ignore"):
             u, v = (
                 np.log(one, dtype=np.float64)

@@ -3,19 +3,35 @@ the scaling form and an exp for every entry, but nothing can overflow.
 """
 
 import dataclasses
-import functools
 
 import numpy as np
 
 from ..kernels import _exponentials
 from ..utils.deadline import NEVER
 
-# Factor between the epsilons of one level of annealing and the next.
-ANNEALING_FACTOR = 4.0
 # A level of annealing ends when the potentials move by less than this many epsilons
 # (what is left is a matter of scalings well within float32), or after so many
-# iterations.
+# iterations. Half and twice of either change the iterations of a solve by less than 1 %
+# (36 linear problems of 60 to 300 points).
 SETTLED, LEVEL_ITERATIONS = 2.0, 20
+
+
+def levels(epsilon, spread):
+    """Epsilons of annealing, each a fourth of the one before, from a part of `spread`,
+    which is how far the potentials may have to move, down to `epsilon`.
+    """
+    n_levels = int(np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(4.0))
+    return [epsilon * 4.0**level for level in range(n_levels, -1, -1)]
+
+
+def log_total(logs):
+    """``log sum exp(logs)`` of a vector; SciPy's takes ten times as long, and an
+    unbalanced iteration has two of them.
+    """
+    peak = float(logs.max())
+    if peak == -np.inf:
+        return peak
+    return peak + float(np.log(np.exp(logs - peak).sum()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,7 +52,7 @@ class Potentials:
         return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
 
     def absorb(self, u, v, epsilon):
-        """These with the scalings `u` and `v` of their kernel moved into them."""
+        """Potentials that make the plan which these make with the scalings `u`, `v`."""
         f, g = np.empty(len(self.f)), np.empty(len(self.g))
         _exponentials.absorb(self.f, u, epsilon, f)
         _exponentials.absorb(self.g, v, epsilon, g)
@@ -57,19 +73,9 @@ class LogDomain:
     """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,)."""
 
     def __init__(self, p, q, n_threads):
-        self.p, self.q, self.n_threads = p, q, n_threads
-
-    @functools.cached_property
-    def log_p(self):
-        """Logarithms (n,) of the masses of the rows."""
+        self.n_threads = n_threads
         with np.errstate(divide="ignore"):
-            return np.log(self.p)
-
-    @functools.cached_property
-    def log_q(self):
-        """Those (m,) of the columns."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.q)
+            self.log_p, self.log_q = np.log(p), np.log(q)
 
     def fit_rows(self, cost, g, epsilon):
         """Potentials (n,) with which the rows have their masses, for the `g` of
@@ -84,7 +90,9 @@ class LogDomain:
         return epsilon * (self.log_p - sums)
 
     def fit_cols(self, cost, f, epsilon):
-        """Potentials (m,) of the columns, likewise."""
+        """Potentials (m,) with which the columns have their masses, for the `f` of
+        rows.
+        """
         sums = np.empty(len(self.log_q))
         if isinstance(cost, RemoteCost):
             cost.logsumexp_cols(f, epsilon, sums)
@@ -93,18 +101,15 @@ class LogDomain:
             _exponentials.logsumexp_cols(*given)
         return epsilon * (self.log_q - sums)
 
-    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, spare=0.0):
-        """Potentials after iterations from an epsilon of a part of `spread`, which is
-        how far they may have to move, down to `epsilon`; or when the deadline is only
-        `spare` seconds off, those with which the columns at least have their masses.
+    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER):
+        """Potentials after iterations at the `levels`; when the deadline has passed,
+        potentials with which the columns at least have their masses.
         """
-        alive = self.p > 0
-        levels = np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(ANNEALING_FACTOR)
-        for level in range(int(levels), -1, -1):
-            level_epsilon = epsilon * ANNEALING_FACTOR**level
+        alive = np.isfinite(self.log_p)
+        for level_epsilon in levels(epsilon, spread):
             for _ in range(LEVEL_ITERATIONS):
                 f = self.fit_rows(cost, potentials.g, level_epsilon)
-                if deadline.passed(spare):
+                if deadline.passed():
                     return Potentials(f, self.fit_cols(cost, f, epsilon))
                 moved = np.abs(f[alive] - potentials.f[alive]).max()
                 potentials = Potentials(f, self.fit_cols(cost, f, level_epsilon))

@@ -1,9 +1,9 @@
-"""Which masses a plan must have: one class a rule, which owns its solver, its error,
-and whether a marginal is free. A rule of its own file is `unbalanced.Unbalanced`; they
-go by the names in rules.py.
+"""Which masses a plan must have: one class a rule, which knows its solver, its error,
+and whether a marginal is free. The rule `Unbalanced` is in unbalanced.py; rules.py has
+the names.
 
-Where a marginal is free the separable terms of the linearized cost matter: a kernel's
-`separable_potentials` are the potentials at which they alone are left.
+Where a marginal is free the separable terms of the linearized cost matter: they are in
+the `separable_potentials` of a kernel.
 """
 
 import dataclasses
@@ -15,25 +15,14 @@ from ..kernels import _exponentials, _kernels
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from ..utils.trees import as_saved
-from .log_domain import Potentials
+from .log_domain import Potentials, log_total
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
-
-# In place of a sum of nothing.
-TINY = 1e-300
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Balanced:
-    """Both marginals are given.
-
-    Attributes
-    ----------
-    p : (n,) float64 ndarray
-    q : (m,) float64 ndarray
-    mass : float
-        Of the plan.
-    rho : tuple of two floats or None
-        What a plan pays for other marginals, where it may.
+    """Both marginals are given, `p` (n,) and `q` (m,) in float64, with the `mass` of
+    the plan; `rho` is what a plan pays for other row and column sums, where it may.
     """
 
     name: ClassVar = "balanced"
@@ -90,21 +79,20 @@ class Balanced:
         then columns are cut down to theirs, and what is lacking is shared out
         (Altschuler, Weed and Rigollet, NIPS 2017, algorithm 2).
         """
-        plan = np.maximum(plan, 0.0)
-        plan *= self.mass / max(plan.sum(), TINY)
+        plan, least = np.maximum(plan, 0.0), 1e-300  # in place of a sum of nothing
+        plan *= self.mass / max(plan.sum(), least)
         for axis, masses in ((1, self.p), (0, self.q)):
-            sums = plan.sum(axis=axis, keepdims=True)
-            plan *= np.minimum(np.expand_dims(masses, axis) / np.maximum(sums, TINY), 1)
+            sums = np.maximum(plan.sum(axis=axis, keepdims=True), least)
+            plan *= np.minimum(np.expand_dims(masses, axis) / sums, 1.0)
         rows = np.maximum(self.p - plan.sum(axis=1), 0.0)
         cols = np.maximum(self.q - plan.sum(axis=0), 0.0)
         lacking = max(self.mass - plan.sum(), 0.0)
-        plan += np.multiply.outer(rows, cols) * (
-            lacking / max(rows.sum() * cols.sum(), TINY)
-        )
+        lacking /= max(rows.sum() * cols.sum(), least)
+        plan += np.multiply.outer(rows, cols) * lacking
         return plan
 
     def take(self, rows, cols):
-        """The same for some of the points, their masses scaled to one."""
+        """The rule for some of the points, their masses scaled to one."""
         p, q = self.p[rows], self.q[cols]
         return dataclasses.replace(self, p=p / p.sum(), q=q / q.sum())
 
@@ -142,12 +130,8 @@ class Partial(Balanced):
 
 
 class SemirelaxedSolver(SinkhornSolver):
-    """Fits the masses of one side only, which takes no iteration.
-
-    Parameters
-    ----------
-    side : {0, 1}
-        Rows or columns.
+    """Fits the masses of one side only, rows (0) or columns (1), which takes no
+    iteration.
     """
 
     def __init__(self, p, q, n_threads, precision, side=0):
@@ -155,12 +139,10 @@ class SemirelaxedSolver(SinkhornSolver):
         self.side = side
 
     def solve(self, kernel, epsilon, start=None, **limits):
-        f, g = (
-            np.array(x)
-            for x in (kernel.separable_potentials.f, kernel.separable_potentials.g)
-        )
+        base = kernel.separable_potentials
         # A point without mass has none, whatever a plan before may be taken for.
-        f[self.p == 0], g[self.q == 0] = -np.inf, -np.inf
+        f = np.where(self.p > 0, base.f, -np.inf)
+        g = np.where(self.q > 0, base.g, -np.inf)
         if self.side == 0:
             f = self.log_domain.fit_rows(kernel.cost(), g, epsilon)
         else:
@@ -184,7 +166,7 @@ class SemirelaxedSolver(SinkhornSolver):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PartialPotentials(Potentials):
-    """With the logarithms of the scalings, which start the next problem."""
+    """Potentials, and the logarithms of scalings, which start the next problem."""
 
     log_u: np.ndarray
     log_v: np.ndarray
@@ -192,14 +174,9 @@ class PartialPotentials(Potentials):
 
 def restored_potentials(saved, shape):
     """The `Potentials` that `export` described, for a problem of this shape."""
-    sides, kind = zip("fg", ("log_u", "log_v"), shape, strict=True), Potentials
-    for potential, logarithm, size in sides:
-        as_saved(saved[potential], (size,), np.float64)
-        if logarithm in saved:
-            # Of the precision, or of the log domain.
-            kind, logs = PartialPotentials, saved[logarithm]
-            as_saved(logs, (size,), np.promote_types(logs.dtype, np.float32))
-    return kind(**saved)
+    for name, array in saved.items():
+        as_saved(array, (shape[name in ("g", "log_v")],), np.float64)
+    return (PartialPotentials if "log_u" in saved else Potentials)(**saved)
 
 
 class PartialSolver(SinkhornSolver):
@@ -214,22 +191,19 @@ class PartialSolver(SinkhornSolver):
         super().__init__(p, q, n_threads, precision)
         self.mass = mass
 
-    def solve(
-        self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER, spare=0.0
-    ):
+    def solve(self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER):
         logs = np.zeros(len(self.p)), np.zeros(len(self.q))
         if isinstance(start, PartialPotentials):
             logs = start.log_u, start.log_v
         base, room = kernel.separable_potentials, self.precision.peak * epsilon
         fits = kernel.spread() + np.ptp(base.f) + np.ptp(base.g) < room
         solve = self._scale if fits else self._iterate
-        clock = deadline, spare
         # What moves beyond the range has moved by any amount.
         with np.errstate(over="ignore"):
-            potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, *clock)
+            potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, deadline)
         return LinearSolution(potentials, self.scalings, n_iter)
 
-    def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
+    def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline):
         base, scalings = kernel.separable_potentials, self.scalings
         # So that no exponent is above zero.
         top = base.f.max() + base.g.max() - kernel.least()
@@ -240,7 +214,7 @@ class PartialSolver(SinkhornSolver):
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
         total = float(kernel.row_sums(scalings).sum())
         if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
-            return self._iterate(kernel, epsilon, logs, tol, max_iter, deadline, spare)
+            return self._iterate(kernel, epsilon, logs, tol, max_iter, deadline)
         scale = self.mass / total
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
@@ -253,15 +227,15 @@ class PartialSolver(SinkhornSolver):
             moved = max(
                 _moved(u, before[0]), _moved(v, before[1]), abs(scale / before[2] - 1.0)
             )
-            if deadline.passed(spare):
+            if deadline.passed():
                 break
         with np.errstate(divide="ignore"):
-            logs = np.log(u), np.log(v)
+            logs = np.log(u, dtype=np.float64), np.log(v, dtype=np.float64)
         u *= scale
         made = potentials.absorb(u, v, epsilon)
         return PartialPotentials(made.f, made.g, *logs), n_iter
 
-    def _iterate(self, kernel, epsilon, logs, tol, max_iter, deadline, spare):
+    def _iterate(self, kernel, epsilon, logs, tol, max_iter, deadline):
         """In the log domain, where entries of the kernel would be lost."""
         cost, base = kernel.cost(), kernel.separable_potentials
         row_base, col_base = base.f / epsilon, base.g / epsilon
@@ -273,17 +247,17 @@ class PartialSolver(SinkhornSolver):
             before = log_u, log_v, log_scale
             f, g = epsilon * row_base, epsilon * (col_base + log_v)
             _exponentials.logsumexp_rows(cost, f, g, epsilon, rows, self.n_threads)
-            if n_iter == 0:  # of that mass to begin with
-                log_scale = np.log(self.mass) - _log_sum(log_u + rows)
+            if n_iter == 0:  # the first plan has the mass, too
+                log_scale = np.log(self.mass) - log_total(log_u + rows)
             log_u = np.minimum(log_p - log_scale - rows, 0.0)
             f, g = epsilon * (row_base + log_u), epsilon * col_base
             _exponentials.logsumexp_cols(cost, f, g, epsilon, cols, self.n_threads)
             log_v = np.minimum(log_q - log_scale - cols, 0.0)
-            log_scale = np.log(self.mass) - _log_sum(log_v + cols)
+            log_scale = np.log(self.mass) - log_total(log_v + cols)
             n_iter += 1
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
             moved = max(_moved_logarithms(now, old) for now, old in pairs)
-            if deadline.passed(spare):
+            if deadline.passed():
                 break
         f = epsilon * (row_base + log_u + log_scale)
         g = epsilon * (col_base + log_v)
@@ -303,14 +277,9 @@ def _moved(now, before):
 
 
 def _moved_logarithms(now, before):
-    """The same of their logarithms."""
+    """Largest relative change of a scaling, by the logarithms."""
     with np.errstate(invalid="ignore", over="ignore"):
         change = np.subtract(now, before)
-        # Of nothing from nothing it is not a number, which these two pass over.
+        # A scaling that stays zero changes by NaN, which these two pass over.
         most, least = np.fmax.reduce(change, None), np.fmin.reduce(change, None)
         return float(np.fmax(np.fmax(np.expm1(most), -np.expm1(least)), 0.0))
-
-
-def _log_sum(logs):
-    top = logs.max()
-    return float(top + np.log(np.exp(logs - top).sum()))

@@ -2,22 +2,11 @@
 
 import numpy as np
 
-# Over-relaxation beyond this has never paid.
-MAX_OMEGA = 1.95
-
 
 class OverRelaxation:
     """The factor `omega`, by how fast errors of the marginals fall; 1.0 is plain."""
 
     omega, _error = 1.0, np.inf
-
-    def reset(self):
-        """Begin anew, as after a change of the potentials."""
-        self.omega, self._error = 1.0, np.inf
-
-    def pause(self):
-        """Take the next iteration plainly."""
-        self.omega = 1.0
 
     def rate(self, error, n_iter):
         """Factor of the error in each of the last `n_iter` iterations."""
@@ -34,8 +23,8 @@ def _next_omega(omega, rate):
     Near the solution Sinkhorn is a Gauss-Seidel iteration: if its plain rate is `eta`,
     the rate under omega fulfills Young's ``(rate + omega - 1)^2 = rate omega^2 eta``,
     and the best omega is ``2 / (1 + sqrt(1 - eta))`` (Lehmann, von Renesse, Sambale and
-    Uschmajew, Optimization Letters 2022). An error that does not fall is taken as a
-    sign of being far from there.
+    Uschmajew, Optimization Letters 2022). An error that does not fall is a sign that
+    the solution is far.
     """
     if not rate < 1.0:
         return 1.0
@@ -44,4 +33,6 @@ def _next_omega(omega, rate):
     eta = (rate + omega - 1.0) ** 2 / (rate * omega**2)
     if eta >= 1.0:
         return omega
-    return max(omega, min(2.0 / (1.0 + np.sqrt(1.0 - eta)), MAX_OMEGA))
+    # 1.95 is best at a plain rate of .9994: the estimate of a rate nearer to one is
+    # rounding, and an omega of two diverges.
+    return max(omega, min(2.0 / (1.0 + np.sqrt(1.0 - eta)), 1.95))

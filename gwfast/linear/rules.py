@@ -21,11 +21,7 @@ RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, Partial, Unbalanced
 
 def as_rule(name, p, q, mass, shape, rho=None):
     """A rule from what a caller may pass; masses None are uniform, `mass` None is one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument.
+    A TypeError or ValueError names the argument.
     """
     kind = RULES[one_of(name, "marginals", tuple(RULES))]
     if q is not None and not kind.takes_q:
@@ -71,14 +67,8 @@ def as_rho(rho):
             f"rho must be a number or a pair of them, got {len(pair)} of them"
         )
     return tuple(
-        math.inf if _is_infinite(one) else as_positive(_plain(one), "rho")
+        math.inf
+        if isinstance(one, numbers.Real) and one == math.inf
+        else as_positive(one, "rho")
         for one in pair
     )
-
-
-def _is_infinite(x):
-    return isinstance(x, numbers.Real) and x == math.inf
-
-
-def _plain(x):
-    return x.item() if hasattr(x, "item") and not hasattr(x, "__len__") else x

@@ -103,24 +103,24 @@ def sinkhorn(
             out[rows] = (cost[rows].astype(np.float64) - middle) / scale
 
     kernel = StoredKernel(Buffer(plan), fill, n_threads)
-    limits = dict(tol=tol, max_iter=max_iter)
     with single_threaded_blas():
-        solver, epsilon_in_units = rule.solver(n_threads), in_units(epsilon, scale)
-        made, late = _solve(solver, kernel, epsilon_in_units, deadline, **limits)
-    potentials, scalings, n_iter, _ = made
+        solver, in_unit = rule.solver(n_threads), in_units(epsilon, scale)
+        filling = time.perf_counter()
+        kernel.cost()
+        # What comes after the iterations reads plan and cost about as often.
+        deadline = deadline.sooner(time.perf_counter() - filling)
+        limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
+        potentials, scalings, n_iter, _ = solver.solve(kernel, in_unit, **limits)
+        late = deadline.passed()
     error = rule.error(*kernel.scale(scalings))
-    spent = Status.TIME_LIMIT if late else Status.PRECISION
-    spent = Status.MAX_ITER if n_iter >= max_iter else spent
-    status = Status.CONVERGED if error <= tol else spent
-    if status != Status.CONVERGED:
-        limit = status if status == Status.TIME_LIMIT else "max_iter"
-        warnings.warn(
-            f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal "
-            f"error {error:.1e} (tol {tol:.1e}); raise {limit}, tol or epsilon",
-            ConvergenceWarning,
-            stacklevel=outside(),
-        )
-    transport_cost = _value(plan, cost)
+    status = Status.CONVERGED
+    if not error <= tol:
+        status = Status.TIME_LIMIT if late else Status.PRECISION
+        status = Status.MAX_ITER if n_iter >= max_iter else status
+        _warn(status, n_iter, error, tol)
+    # Summed in float64.
+    blocks = ((plan[rows].astype(np.float64), cost[rows]) for rows in row_blocks(n, m))
+    transport_cost = sum(float(np.vdot(*pair)) for pair in blocks)
     entropy = _kernels.entropy(plan, n_threads)
     return SinkhornResult(
         plan=plan,
@@ -135,19 +135,11 @@ def sinkhorn(
     )
 
 
-def _solve(solver, kernel, epsilon, deadline, **limits):
-    """The `LinearSolution`, and whether it was time to end."""
-    began = time.perf_counter()
-    kernel.cost()
-    # What comes after the iterations reads plan and cost about as often.
-    spare = time.perf_counter() - began
-    made = solver.solve(kernel, epsilon, deadline=deadline, spare=spare, **limits)
-    return made, deadline.passed(spare)
-
-
-def _value(plan, cost):
-    """``<plan, cost>``, summed in float64."""
-    return sum(
-        float(np.vdot(plan[rows].astype(np.float64), cost[rows]))
-        for rows in row_blocks(*plan.shape)
+def _warn(status, n_iter, error, tol):
+    limit = status if status == Status.TIME_LIMIT else "max_iter"
+    warnings.warn(
+        f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal error "
+        f"{error:.1e} (tol {tol:.1e}); raise {limit}, tol or epsilon",
+        ConvergenceWarning,
+        stacklevel=outside(),
     )

@@ -25,24 +25,27 @@ from .log_domain import LogDomain, Potentials
 from .newton import NewtonSteps, StepLimits
 from .over_relaxation import OverRelaxation
 
-# Iterations between two looks at the scalings and at how fast the error falls.
+# Iterations between two looks at the scalings and at how fast the error falls. On 36
+# linear problems of 60 to 300 points, clouds, clusters and random costs, 4 took 14 %
+# more iterations and 16 4 %; on six descents in float64 16 took 36 % more, and with 4
+# one did not converge.
 LOOK_EVERY = 8
-# Factor of the error in an iteration above which it stands still; below
-# `FloatPrecision.standstill` that is rounding rather than slow convergence.
+# Factor of the error in an iteration above which the error stands still; below
+# `FloatPrecision.standstill` that is rounding rather than slow convergence. On the same
+# problems .98 and .995 made no difference.
 STALLED_RATE = 0.99
-# Fraction of the tolerance at which iterations stop: what is left is for the columns,
-# whose marginals are exact but for rounding.
+# Fraction of the tolerance at which iterations stop: the rest is for the columns, whose
+# marginals are exact but for rounding. With all of it one of the 36 problems did not
+# converge, with half of it they took 8 % more iterations.
 MARGIN = 0.9
-# Epsilon in units of the largest costs above which it is no number in float32.
-MAX_EPSILON = 1e30
 # Seconds that one call of a kernel takes at most where it can be split into several:
-# only in between are deadlines looked at, and Ctrl-C is heard.
+# deadlines are looked at, and Ctrl-C is heard, between calls only.
 LONGEST_CALL = 0.2
 
 
 class PotentialsOutOfRange(Exception):
     """Potentials do not fit a kernel that has no cost to take to the log domain; the
-    whole kernel may go on from these `potentials`.
+    whole kernel may go on from the `potentials`.
     """
 
     def __init__(self, potentials):
@@ -51,25 +54,14 @@ class PotentialsOutOfRange(Exception):
 
 
 class LinearSolution(NamedTuple):
-    """Solution of a linear problem, whose plan is that of `potentials`, and of the
-    kernel with the `scalings`.
+    """Solution of a linear problem."""
 
-    Attributes
-    ----------
-    potentials : Potentials
-        Of the plan; they start the next problem.
-    scalings : Scalings
-        Of the kernel as it was made last, until the solver is used again.
-    n_iter : int
-        Sinkhorn iterations made.
-    error : float
-        Of the marginals before the last of them, where these depend on the potentials;
-        NaN where they are given.
-    """
-
+    # Of the plan; they start the next problem.
     potentials: Potentials
+    # Of the kernel as it was made last, until the solver is used again.
     scalings: Scalings
     n_iter: int
+    # Of the marginals before the last iteration, where these depend on the potentials.
     error: float = np.nan
 
 
@@ -85,38 +77,17 @@ class SinkhornSolver:
         self.scalings = Scalings(len(p), len(q), precision.dtype)
         self.log_domain = LogDomain(p, q, n_threads)
 
-    def solve(
-        self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER, spare=0.0
-    ):
-        """Solve the problem of `kernel`.
+    def solve(self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER):
+        """The `LinearSolution` for a kernel; `start` are the `Potentials` of a problem
+        nearby, or None.
 
-        Parameters
-        ----------
-        kernel : Kernel
-        epsilon : float
-        start : Potentials or None, default=None
-            Those of a problem nearby.
-        tol : float
-            Stops when the L1 error of the marginals is below.
-        max_iter : int
-        deadline : Deadline, default=NEVER
-            Ends the solve like `max_iter`, and `spare` seconds before it has passed.
-        spare : float, default=0.0
-
-        Returns
-        -------
-        LinearSolution
-
-        Raises
-        ------
-        PotentialsOutOfRange
+        Iterations end when the L1 error of the marginals is below `tol`, after
+        `max_iter` of them, or when the deadline has passed. PotentialsOutOfRange is
+        raised where a kernel that has no cost would need it.
         """
-        clock = deadline, spare
-        if start is None:
-            start = self._cold_start(kernel, epsilon, clock)
-        potentials = self._make(kernel, start, epsilon, clock)
+        potentials = self._begin(kernel, start, epsilon, deadline)
         p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
-        aim = MARGIN * tol
+        aim, allowed = MARGIN * tol, self.mechanisms
         relaxation, newton, n_iter, pace = OverRelaxation(), None, 0, 0.0
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
@@ -125,94 +96,79 @@ class SinkhornSolver:
                 n_next -= 1  # only a plain iteration leaves the columns exact
             if n_next * pace > LONGEST_CALL:
                 n_next = max(int(LONGEST_CALL / pace), 1)
-            began = time.perf_counter()
-            omega = relaxation.omega
+            began, omega = time.perf_counter(), relaxation.omega
             error, done = kernel.iterate(p, q, scalings, omega, n_next, aim)
             n_iter += done
             # Close is False for NaN: a broken kernel is seen right below, as a drift.
-            close = error <= aim
-            if n_iter >= max_iter or (close and omega == 1.0):
+            close, late = error <= aim, deadline.passed()
+            if n_iter >= max_iter or ((close or late) and omega == 1.0):
                 break
-            now = time.perf_counter()
-            late, pace = now > deadline.at - spare, (now - began) / max(done, 1)
-            if late and omega == 1.0:
-                break
+            pace = (time.perf_counter() - began) / max(done, 1)
             if close or late or n_iter + 1 == max_iter:
-                relaxation.pause()
+                relaxation.omega = 1.0
             elif n_iter == 1 or n_iter % LOOK_EVERY == 0:
                 if scalings.drift(p, q) > limit:
-                    potentials = self._renew(kernel, potentials, epsilon, clock)
-                    relaxation.reset()
+                    potentials = self._renew(kernel, potentials, epsilon, deadline)
+                    relaxation = OverRelaxation()
                     continue
                 rate = relaxation.rate(error, LOOK_EVERY)
-                allowed = self.mechanisms
                 newton = newton or NewtonSteps(kernel.shape, self.precision)
                 # Two iterations are left for the plan after a step to have its columns.
-                limits = StepLimits(max_iter - n_iter - 2, aim, deadline, spare)
+                limits = StepLimits(max_iter - n_iter - 2, aim, deadline)
                 if allowed.newton and newton.pays(error, rate, pace, limits):
                     n_iter += newton.take(kernel, p, q, scalings, error, limits)
-                    relaxation.reset()
+                    relaxation = OverRelaxation()
                     continue
                 if error < self.precision.standstill and rate > STALLED_RATE:
                     break
                 relaxation.adapt(error, rate)
                 if not allowed.over_relaxation:
-                    relaxation.pause()
+                    relaxation.omega = 1.0
         if scalings.drift(p, q) > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.
-            potentials = self._renew(kernel, potentials, epsilon, clock)
+            potentials = self._renew(kernel, potentials, epsilon, deadline)
             kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
         potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
         return LinearSolution(potentials, scalings, n_iter)
 
-    def _cold_start(self, kernel, epsilon, clock):
-        potentials = Potentials(np.zeros(len(self.p)), np.zeros(len(self.q)))
-        spread = kernel.spread()
-        if spread > self.precision.direct * epsilon:
-            potentials = self._anneal(kernel, potentials, epsilon, clock, spread)
-        return potentials
-
-    def _make(self, kernel, potentials, epsilon, clock):
+    def _begin(self, kernel, start, epsilon, deadline):
         """Make the kernel, through the log domain where it would overflow; returns the
         potentials that it is made with.
         """
+        if start is None:
+            start = Potentials(np.zeros(len(self.p)), np.zeros(len(self.q)))
+            spread = kernel.spread()
+            if spread > self.precision.direct * epsilon:
+                start = self._anneal(kernel, start, epsilon, deadline, spread)
         given = self.q, self.scalings
-        peak = kernel.ensure(potentials, epsilon, *given)
+        peak = kernel.ensure(start, epsilon, *given)
         if peak > self.precision.peak:
             # The potentials do not fit this cost, and the peak says by how much.
-            far = peak * epsilon
-            potentials = self._anneal(kernel, potentials, epsilon, clock, far)
-            kernel.make(potentials, epsilon, *given)
-        return potentials
+            start = self._anneal(kernel, start, epsilon, deadline, peak * epsilon)
+            kernel.make(start, epsilon, *given)
+        return start
 
-    def _renew(self, kernel, potentials, epsilon, clock):
+    def _renew(self, kernel, potentials, epsilon, deadline):
         """Make the kernel anew around potentials that have moved, or lost a point."""
         scalings = self.scalings
         if scalings.drift(self.p, self.q) < np.inf:
             potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
         else:
-            potentials = self._anneal(kernel, potentials, epsilon, clock)
-        return self._make(kernel, potentials, epsilon, clock)
+            given = kernel, potentials, epsilon, deadline
+            potentials = self._anneal(*given, kernel.spread())
+        return self._begin(kernel, potentials, epsilon, deadline)
 
-    def _anneal(self, kernel, potentials, epsilon, clock, spread=None):
-        """Potentials that fit the cost; `spread` is how far they may have to move, by
-        default as far as the costs differ.
-        """
+    def _anneal(self, kernel, potentials, epsilon, deadline, spread):
+        """Potentials that fit the cost; `spread` is how far they may have to move."""
         if not kernel.has_cost:
             raise PotentialsOutOfRange(potentials)
-        if spread is None:
-            spread = kernel.spread()
         given = kernel.cost(), potentials, epsilon, spread
-        return self.log_domain.anneal(*given, *clock)
+        return self.log_domain.anneal(*given, deadline)
 
 
 def in_units(epsilon, scale, precision=SINGLE):
-    """`epsilon` in units of `scale` that make the costs of order one.
-
-    Raises
-    ------
-    ValueError
-        If it is too small for the precision to tell costs apart at all.
+    """`epsilon` in units of `scale` that make the costs of order one; a ValueError if
+    that is too small for the precision to tell costs apart at all.
     """
     least = precision.min_epsilon
     if epsilon < least * scale:
@@ -220,5 +176,5 @@ def in_units(epsilon, scale, precision=SINGLE):
             f"epsilon must be at least {least * scale:.1e}, {least} of the largest "
             f"costs, got {epsilon}"
         )
-    # At the largest the plan is the product plan, to the last bit.
-    return min(epsilon / scale, MAX_EPSILON)
+    # Float32 holds numbers up to 3e38; from far less on the plan is the product plan.
+    return min(epsilon / scale, 1e30)

@@ -8,35 +8,24 @@ from ..kernels import _sparse
 from ..kernels._rows import aligned_empty
 
 # An entry is kept if it is not smaller than such a fraction of the mass of its row or
-# of its column: the first with which few enough entries are. On word vectors and clouds
-# 1e-7 leaves out up to 3e-5 of a row, and what 1e-9 leaves out may grow a hundred times
-# more until another choice is due.
+# of its column: the first fraction that few enough entries reach. On word vectors and
+# clouds 1e-7 leaves out up to 3e-5 of a row, and what 1e-9 leaves out may grow a
+# hundred times more until another choice is due.
 FRACTIONS = (1e-9, 1e-8, 1e-7)
 # Largest bound on the mass outside, as a fraction of a row or column, at which a choice
 # of entries still serves.
 MAX_BOUND = 1e-4
-# Largest exponent of the kernel with which it can be told what is small in the plan.
+# Largest exponent of the kernel with which it can be told what is small in the plan:
+# e^20 is the inverse of the least of the fractions.
 MAX_PEAK = 20.0
 # What is less is zero in float32.
 UNDERFLOW = float(np.finfo(np.float32).tiny)
 
 
 class Support:
-    """Entries of the kernel ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``.
-
-    Chosen where `kernel` itself, that is the plan of `potentials`, is not small.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Of a product.
-    potentials : Potentials
-        That the kernel is made with.
-    solver : SinkhornSolver
-    lengths : (m,) float64 ndarray
-        Of the rows of `right`.
-    fraction : float
-        See `FRACTIONS`.
+    """Entries of a kernel ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)`` where
+    that, made with these potentials, is no less than one of the `FRACTIONS` asks for;
+    `lengths` (m,) are of the rows of `right`.
 
     Attributes
     ----------
@@ -44,8 +33,7 @@ class Support:
         Number of entries.
     outside : list of (n,) and (m,) float64 ndarrays
         The mass of the others in each row and column, as a fraction of its own.
-    start : (n + 1,) int64 ndarray
-    index : (kept,) int32 ndarray
+    start, index : (n + 1,) int64 ndarray, (kept,) int32 ndarray
         Compressed sparse rows of column numbers, after `choose`.
     """
 

@@ -13,15 +13,15 @@ is the linear problem at T0 (their Algorithm 1).
 """
 
 import dataclasses
-from typing import ClassVar
+from typing import NamedTuple
 
 import numpy as np
 
 from ..kernels import _kernels
 from ..utils.deadline import NEVER
-from ..utils.precision import SINGLE
+from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import MASS_TOLERANCE
-from .log_domain import ANNEALING_FACTOR, LEVEL_ITERATIONS, SETTLED, Potentials
+from .log_domain import LEVEL_ITERATIONS, SETTLED, Potentials, levels, log_total
 from .marginals import Balanced
 from .sinkhorn_solver import (
     LOOK_EVERY,
@@ -31,30 +31,12 @@ from .sinkhorn_solver import (
     SinkhornSolver,
 )
 
-# Mass of a plan, as a fraction of that which it began with, that counts as none: shared
-# out over the entries it is near the end of what float32 holds.
+# Mass of a plan, as a fraction of the mass at the beginning, that counts as none:
+# shared out over 1e18 entries it is the least number of float32, 1e-38.
 VANISHED = 1e-20
-# Least part of its mass that a plan keeps in an iteration: where costs are far above
-# what losing all mass costs, the next plan, of other matches, may be worth having.
-LEAST_KEPT = 1e-3
-# Share of a plan below which a point may be lost to rounding in the kernel, where
-# entries that underflow carry less than that by far.
-NEGLIGIBLE = 1e-12
-# Largest logarithm, without sign, of what is passed to a kernel; what is beyond is
-# next to nothing, or refused before.
+# Largest logarithm, without sign, of what is passed to a kernel, whose numbers in
+# float32 end at e^88; what is beyond is next to nothing, or refused before.
 MAX_EXPONENT = 85.0
-# Logarithm of the mass that a plan may have lost to be made as it is.
-MAX_LOST = 10.0
-# Logarithm of the mass beyond which it is lost for good: its inverse is a number still.
-MAX_LIFT = 600.0
-# Exponent up to which potentials may ask for masses, or be scaled by, to start from.
-NEAR = 60.0
-# Price of marginals above which what it costs to miss them by rounding shows, as a
-# fraction of costs over the square root of rounding.
-MAX_PRICE = 10.0
-# Attempts to find potentials whose kernel does not overflow: one is enough but for
-# linear problems that are nowhere near their solution after a round of annealing.
-ATTEMPTS = 8
 
 
 def product_divergence(divergence, mass, given):
@@ -70,34 +52,13 @@ def relative_entropy(a, b):
     return float(a[alive] @ np.log(a[alive] / b[alive]))
 
 
-def log_total(logs):
-    """``log sum exp(logs)`` of a vector; SciPy's takes ten times as long, and there are
-    two of them in an iteration.
-    """
-    peak = float(logs.max())
-    if peak == -np.inf:
-        return peak
-    return peak + float(np.log(np.exp(logs - peak).sum()))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class Unbalanced(Balanced):
-    """Both marginals are wished for, at a price; their totals are any.
-
-    Attributes
-    ----------
-    mass : float
-        Of the plan that solvers begin with, the geometric mean of both totals.
-    rho : tuple of two floats
-        The prices, in units of cost; infinite where the marginal is given.
+    """Both marginals are wished for, at the prices `rho` in units of cost, infinite
+    where the marginal is given. Totals are any: the `mass` of the plan that solvers
+    begin with is their geometric mean.
     """
 
-    name: ClassVar = "unbalanced"
-    has_free_marginals: ClassVar = True
-    takes_mass: ClassVar = False
-    is_relaxed: ClassVar = True
-
-    rho: tuple[float, float] = (np.inf, np.inf)
+    name, has_free_marginals, is_relaxed = "unbalanced", True, True
 
     @classmethod
     def of(cls, p, q, rho):
@@ -116,7 +77,8 @@ class Unbalanced(Balanced):
         rounding, highest = precision.rounding, max(self.rho)
         off = abs(self.p.sum() - self.q.sum())
         if off <= MASS_TOLERANCE * self.p.sum():
-            most = MAX_PRICE * cost / np.sqrt(rounding)
+            # Plans miss marginals by cost / rho, and pay its square times rho.
+            most = 10.0 * cost / np.sqrt(rounding)
             rho = tuple(one if one <= most else np.inf for one in self.rho)
             return dataclasses.replace(self, rho=rho)
         if 0.1 * cost / rounding < highest < np.inf:
@@ -135,14 +97,16 @@ class Unbalanced(Balanced):
 
     def penalty(self, rows, cols):
         total = 0.0
-        for sums, masses, rho in zip(
-            (rows, cols), (self.p, self.q), self.rho, strict=True
-        ):
-            if rho < np.inf:
-                mass, given = float(sums.sum()), float(masses.sum())
-                divergence = relative_entropy(sums, masses) - mass + given
-                total += rho * product_divergence(divergence, mass, given)
+        for rho, sums, masses in self._priced(rows, cols):
+            mass, given = float(sums.sum()), float(masses.sum())
+            divergence = relative_entropy(sums, masses) - mass + given
+            total += rho * product_divergence(divergence, mass, given)
         return total
+
+    def _priced(self, rows, cols):
+        """The price, the sums and the masses of each side that is not given."""
+        sides = zip(self.rho, (rows, cols), (self.p, self.q), strict=True)
+        return [side for side in sides if side[0] < np.inf]
 
     def regularized(self, gw_cost, epsilon, entropy, rows, cols):
         mass, given = float(rows.sum()), float(self.p.sum() * self.q.sum())
@@ -154,11 +118,8 @@ class Unbalanced(Balanced):
         and these marginals, beside the linearized cost.
         """
         total = epsilon * self._information(entropy, rows, cols)
-        for sums, masses, rho in zip(
-            (rows, cols), (self.p, self.q), self.rho, strict=True
-        ):
-            if rho < np.inf:
-                total += rho * relative_entropy(sums, masses)
+        for rho, sums, masses in self._priced(rows, cols):
+            total += rho * relative_entropy(sums, masses)
         return total
 
     def _information(self, entropy, rows, cols):
@@ -173,23 +134,16 @@ class Unbalanced(Balanced):
         return UnbalancedSolver(self.p, self.q, n_threads, precision)
 
     def take(self, rows, cols):
-        """The same for some of the points, with the totals of all."""
+        """The rule for some of the points, with the totals of all."""
         p, q = self.p[rows], self.q[cols]
         p, q = p * (self.p.sum() / p.sum()), q * (self.q.sum() / q.sum())
         return dataclasses.replace(self, p=p, q=q)
 
 
-@dataclasses.dataclass(frozen=True)
-class Relaxation:
-    """What a linear problem has beside its cost, in units of that.
-
-    Attributes
-    ----------
-    rho : tuple of two floats
-    shift : float
-        What a unit of mass costs.
-    mass : float
-        Of the plan that the problem was linearized at.
+class Relaxation(NamedTuple):
+    """What a linear problem has beside its cost, in units of that: the prices of both
+    marginals, the price of a unit of mass, and the mass of the plan that the problem
+    was linearized at.
     """
 
     rho: tuple[float, float]
@@ -201,11 +155,6 @@ class UnbalancedSolver(SinkhornSolver):
     """Unbalanced Sinkhorn iterations (Chizat, Peyre, Schmitzer and Vialard, Mathematics
     of Computation 2018), with the translation of potentials that is best after each
     (Sejourne, Vialard and Peyre, AISTATS 2022).
-
-    `excess` are potentials beyond those of the plan ``p q' exp(-cost / epsilon)``. They
-    ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a part of
-    the way there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed, with
-    masses that change.
     """
 
     def solve(
@@ -218,87 +167,42 @@ class UnbalancedSolver(SinkhornSolver):
         tol,
         max_iter,
         deadline=NEVER,
-        spare=0.0,
     ):
         """As `SinkhornSolver.solve`, but `tol` is for the distance from the marginals
         that the potentials ask for, and the plan is scaled to the geometric mean of its
         mass and ``relaxation.mass``.
         """
-        terms = _Terms(self, kernel, epsilon, relaxation)
-        made = self._made(kernel, terms, start, deadline, spare)
-        if made is None:
-            return self.vanish(kernel)
-        now = _Standing(terms, *made)
-        n_iter, before, scalings = 0, np.inf, self.scalings
-        while True:
-            # What overflows shows in the mass.
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = now.iterate(kernel, scalings, self.n_threads)
+        now = _Iterations(self, kernel, epsilon, relaxation, deadline)
+        there = now.make(None if start is None else np.concatenate([start.f, start.g]))
+        n_iter, before = 0, np.inf
+        while there:
+            found = now.iterate()
             n_iter += 1
-            late = deadline.passed(spare)
-            enough = now.error <= MARGIN * tol or n_iter >= max_iter or late
+            late = deadline.passed()
             if not (found and now.drift() <= self.precision.drift):
-                potentials = now.potentials() if found else None
-                made = self._made(kernel, terms, potentials, deadline, spare)
-                if made is None:
-                    return self.vanish(kernel)
-                now = _Standing(terms, *made)
-                if late or n_iter >= max_iter + LOOK_EVERY:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        now.iterate(kernel, scalings, self.n_threads)
+                there = now.make(now.potentials() if found else None)
+                if there and (late or n_iter >= max_iter + LOOK_EVERY):
+                    now.iterate()
                     break
                 continue
-            if enough:
+            if now.error <= MARGIN * tol or n_iter >= max_iter or late:
                 break
             if n_iter % LOOK_EVERY == 0:
                 still = now.error > STALLED_RATE**LOOK_EVERY * before
                 if still and now.error < self.precision.standstill * relaxation.mass:
                     break
                 before = now.error
-        return self._scaled(now, relaxation.mass, n_iter)
+        if not there:
+            return self.vanish(kernel)
+        return LinearSolution(now.scaled(), self.scalings, n_iter, now.error)
 
     def vanish(self, kernel):
         """The plan without mass."""
-        kernel.make(
-            Potentials(*map(np.zeros, kernel.shape)), 1.0, self.q, self.scalings
-        )
+        zeros = Potentials(*map(np.zeros, kernel.shape))
+        kernel.make(zeros, 1.0, self.q, self.scalings)
         self.scalings.u.fill(0.0)
         nothing = Potentials(*(np.full(size, -np.inf) for size in kernel.shape))
         return LinearSolution(nothing, self.scalings, 0, 0.0)
-
-    def _scaled(self, now, mass, n_iter):
-        """The solution, whose plan has the geometric mean of two masses."""
-        if not 0 < now.lifted < np.inf:
-            raise lost_to_rounding(now.terms.epsilon, self.precision)
-        own = np.log(now.lifted) - now.lift
-        scale = max((np.log(mass) + own) / 2, np.log(mass * LEAST_KEPT)) - own
-        now.scale(self.scalings, scale - now.lift)
-        made = now.potentials()
-        made = Potentials(made.f + now.terms.epsilon * scale, made.g)
-        return LinearSolution(made, self.scalings, n_iter, now.error)
-
-    def _made(self, kernel, terms, start, deadline, spare):
-        """Make the kernel of these potentials, or of others that fit it, lifted to a
-        mass that the numbers of the kernel hold; returns the potentials and the
-        logarithm of the lift, or None where the mass is lost for good.
-        """
-        potentials = terms.filled(start)
-        fits = start is not None and terms.are_near(potentials)
-        for _ in range(ATTEMPTS):
-            if not fits:
-                potentials = terms.anneal(kernel, potentials, deadline, spare)
-            lift = terms.lift(potentials)
-            if lift > MAX_LIFT:
-                if not fits:
-                    return None
-                fits = False
-                continue
-            lifted = Potentials(potentials.f + lift * terms.epsilon, potentials.g)
-            peak = kernel.make(lifted, terms.epsilon, self.q, self.scalings)
-            if peak <= self.precision.peak:
-                return potentials, lift
-            fits = False
-        raise lost_to_rounding(terms.epsilon, self.precision)
 
 
 def lost_to_rounding(epsilon, precision):
@@ -310,181 +214,194 @@ def lost_to_rounding(epsilon, precision):
     )
 
 
-class _Terms:
-    """What the iterations of one linear problem need of it."""
+class _Iterations:
+    """The iterations of one linear problem. Vectors are of the n rows, and then of the
+    m columns.
 
-    def __init__(self, solver, kernel, epsilon, relaxation):
-        self.epsilon, self.relaxation = epsilon, relaxation
-        self.masses, self.logs = (solver.p, solver.q), solver.log_domain
-        self.alive = solver.p > 0, solver.q > 0
-        base = kernel.separable_potentials
-        self._base = base.f - relaxation.shift, base.g
-
-    def origins(self, epsilon):
-        """Potentials of ``p q' exp(-cost / epsilon)``, zero for points without mass."""
-        logs = self.logs.log_p, self.logs.log_q
-        return [
-            np.where(alive, base + epsilon * np.where(alive, log, 0.0), 0.0)
-            for base, log, alive in zip(self._base, logs, self.alive, strict=True)
-        ]
-
-    def damping(self, epsilon):
-        """How far an iteration goes, for rows and for columns."""
-        return [1.0 / (1.0 + epsilon / rho) for rho in self.relaxation.rho]
-
-    def asked(self, side, excess):
-        """Logarithms of the masses that potentials ask for; -inf for those of none."""
-        log, alive = (self.logs.log_p, self.logs.log_q)[side], self.alive[side]
-        wanted = np.where(alive, excess, 0.0) / self.relaxation.rho[side]
-        return log - wanted
-
-    def translation(self, *excess):
-        """What the dual objective is best with, added to potentials of rows and taken
-        from those of columns: both then ask for the same mass.
-        """
-        rate = sum(1.0 / rho for rho in self.relaxation.rho)
-        if rate == 0.0:
-            return 0.0
-        rows, cols = (log_total(self.asked(side, excess[side])) for side in (0, 1))
-        return float((rows - cols) / rate)
-
-    def lift(self, potentials):
-        """Logarithm of what a plan is to be multiplied by to have about the mass of the
-        one it was linearized at, if it may be lost in rounding otherwise.
-        """
-        excess = potentials.f - self.origins(self.epsilon)[0]
-        asked = log_total(self.asked(0, excess)) - np.log(self.relaxation.mass)
-        return -asked if asked < -MAX_LOST else 0.0
-
-    def filled(self, start):
-        """Potentials, with those at hand where a point has none but should have."""
-        made = []
-        for side, origin in enumerate(self.origins(self.epsilon)):
-            given = origin if start is None else (start.f, start.g)[side]
-            known = np.where(np.isfinite(given), given, origin)
-            made.append(np.where(self.alive[side], known, -np.inf))
-        return Potentials(*made)
-
-    def are_near(self, potentials):
-        """Whether an iteration may start from there: what potentials ask for is a
-        number, and so is what they are scaled by.
-        """
-        given, origins = (potentials.f, potentials.g), self.origins(self.epsilon)
-        return all(
-            float(np.abs((x - at)[alive]).max()) <= NEAR * max(self.epsilon, rho)
-            for x, at, alive, rho in zip(
-                given, origins, self.alive, self.relaxation.rho, strict=True
-            )
-        )
-
-    def anneal(self, kernel, potentials, deadline, spare):
-        """Potentials after iterations in the log domain, from a large epsilon down."""
-        cost, (f, g) = kernel.cost(), (potentials.f, potentials.g)
-        spread = kernel.spread() + sum(map(np.ptp, self._base))
-        levels = np.log(max(spread / (4.0 * self.epsilon), 1.0))
-        for level in range(int(levels / np.log(ANNEALING_FACTOR)), -1, -1):
-            epsilon = self.epsilon * ANNEALING_FACTOR**level
-            origins, damping = self.origins(epsilon), self.damping(epsilon)
-            for _ in range(LEVEL_ITERATIONS):
-                before = f
-                f = self._damped(
-                    0, self.logs.fit_rows(cost, g, epsilon), origins, damping
-                )
-                g = self._damped(
-                    1, self.logs.fit_cols(cost, f, epsilon), origins, damping
-                )
-                moved = self.translation(f - origins[0], g - origins[1])
-                f, g = f + moved, g - moved
-                if deadline.passed(spare):
-                    # Columns with their masses, at least, which nothing overflows by.
-                    return Potentials(f, self.logs.fit_cols(cost, f, self.epsilon))
-                alive = self.alive[0] & np.isfinite(before)
-                if np.abs(f[alive] - before[alive]).max() < SETTLED * epsilon:
-                    break
-        return Potentials(f, g)
-
-    def _damped(self, side, fitted, origins, damping):
-        """Potentials from those with which a side would have its masses."""
-        alive, origin = self.alive[side], origins[side]
-        excess = np.where(alive, fitted, origin) - origin
-        return np.where(alive, origin + damping[side] * excess, -np.inf)
-
-
-class _Standing:
-    """Where iterations on one kernel stand; it was made with these potentials, and is
-    larger by the exponential of `lift`.
+    The `excess` of potentials is over those of the plan ``p q' exp(-cost / epsilon)``.
+    Potentials ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a
+    part of the way there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed,
+    with masses that change.
 
     Attributes
     ----------
+    lift : float
+        Logarithm of what the kernel is larger by than that of the `potentials`.
     error : float
         L1 distance by which the last iteration scaled the rows: where they are given,
         how far they were from that.
     lifted : float
-        Mass of the plan, times that exponential; the error has this unit too.
+        Mass of the plan, times the exponential of `lift`; the error has this unit too.
     """
 
-    def __init__(self, terms, potentials, lift):
-        self.terms, self._made_with, self.lift = terms, potentials, lift
-        self._damping = terms.damping(terms.epsilon)
-        origins, alive = terms.origins(terms.epsilon), terms.alive
-        pairs = zip((potentials.f, potentials.g), origins, alive, strict=True)
-        self._excess = [np.where(on, x, at) - at for x, at, on in pairs]
-        self._logs = [np.zeros(len(x)) for x in self._excess]
-        self.error = self.lifted = np.inf
+    def __init__(self, solver, kernel, epsilon, relaxation, deadline):
+        self._solver, self._kernel, self._deadline = solver, kernel, deadline
+        self.epsilon, self.relaxation = epsilon, relaxation
+        base, sizes = kernel.separable_potentials, (len(solver.p), len(solver.q))
+        self.rows, self.cols = slice(sizes[0]), slice(sizes[0], None)
+        logs = solver.log_domain
+        self._log_masses = np.concatenate([logs.log_p, logs.log_q])
+        self._alive = np.isfinite(self._log_masses)
+        self._base = np.concatenate([base.f - relaxation.shift, base.g])
+        self._rho = np.repeat(relaxation.rho, sizes)
+        self._damping = 1.0 / (1.0 + epsilon / self._rho)
 
-    def excess(self, side):
-        return self._excess[side] + self.terms.epsilon * self._logs[side]
+    def _origin(self, epsilon):
+        """Potentials of ``p q' exp(-cost / epsilon)``, zero for points without mass."""
+        origin = self._base + epsilon * self._log_masses
+        return np.where(self._alive, origin, 0.0)
+
+    def _asked(self, side, excess):
+        """Logarithms of the masses that potentials ask for; -inf for those of none."""
+        excess = np.where(self._alive[side], excess[side], 0.0)
+        return self._log_masses[side] - excess / self._rho[side]
+
+    def _translate(self, potentials, excess, unit=1.0):
+        """Add to potentials of rows and take from those of columns what the dual
+        objective is best with, in a unit: both then ask for the same mass.
+        """
+        rate = sum(1.0 / rho for rho in self.relaxation.rho)
+        if rate > 0.0:
+            rows = log_total(self._asked(self.rows, excess))
+            cols = log_total(self._asked(self.cols, excess))
+            moved = (rows - cols) / rate / unit
+            potentials[self.rows] += moved
+            potentials[self.cols] -= moved
+
+    def make(self, start):
+        """Make the kernel of these potentials, or of others that fit it, lifted to a
+        mass that its numbers hold; returns False where the mass is lost for good.
+        """
+        solver, origin = self._solver, self._origin(self.epsilon)
+        known = origin if start is None else np.where(np.isfinite(start), start, origin)
+        potentials = np.where(self._alive, known, -np.inf)
+        # Near enough to start from: what potentials ask for is a number, and so is what
+        # they are scaled by.
+        near = SINGLE.peak * np.maximum(self.epsilon, self._rho)
+        fits = start is not None
+        fits = fits and (np.abs(potentials - origin) <= near)[self._alive].all()
+        # One attempt is enough but for linear problems that are nowhere near their
+        # solution after a round of annealing.
+        for _ in range(8):
+            if not fits:
+                potentials = self._annealed(potentials)
+            lift = self._lift(potentials - origin)
+            # Of a mass beyond, the inverse is no number.
+            if lift > DOUBLE.peak and not fits:
+                return False
+            peak = np.inf
+            if lift <= DOUBLE.peak:
+                f = potentials[self.rows] + lift * self.epsilon
+                lifted = Potentials(f, potentials[self.cols])
+                given = lifted, self.epsilon, solver.q, solver.scalings
+                peak = self._kernel.make(*given)
+            if peak <= solver.precision.peak:
+                self._made_with, self.lift = potentials, lift
+                self._excess = np.where(self._alive, potentials, origin) - origin
+                self._logs = np.zeros(len(potentials))
+                self.error = self.lifted = np.inf
+                return True
+            fits = False
+        raise lost_to_rounding(self.epsilon, solver.precision)
+
+    def _lift(self, excess):
+        """Logarithm of what a plan is to be multiplied by to have about the mass of the
+        one it was linearized at, where it may be lost in rounding otherwise: below a
+        factor of e^-10.
+        """
+        asked = log_total(self._asked(self.rows, excess))
+        asked -= np.log(self.relaxation.mass)
+        return -asked if asked < -10.0 else 0.0
+
+    def _annealed(self, potentials):
+        """Potentials after iterations in the log domain, from a large epsilon down."""
+        potentials, cost = potentials.copy(), self._kernel.cost()
+        spread = self._kernel.spread()
+        spread += np.ptp(self._base[self.rows]) + np.ptp(self._base[self.cols])
+        logs = self._solver.log_domain
+        steps = (
+            (self.rows, self.cols, logs.fit_rows),
+            (self.cols, self.rows, logs.fit_cols),
+        )
+        for epsilon in levels(self.epsilon, spread):
+            origin, damping = self._origin(epsilon), 1.0 / (1.0 + epsilon / self._rho)
+            for _ in range(LEVEL_ITERATIONS):
+                before = potentials[self.rows].copy()
+                for side, other, fit in steps:
+                    alive, at = self._alive[side], origin[side]
+                    fitted = fit(cost, potentials[other], epsilon)
+                    damped = at + damping[side] * (np.where(alive, fitted, at) - at)
+                    potentials[side] = np.where(alive, damped, -np.inf)
+                self._translate(potentials, potentials - origin)
+                f = potentials[self.rows]
+                if self._deadline.passed():
+                    # Columns with their masses, at least, which nothing overflows by.
+                    potentials[self.cols] = logs.fit_cols(cost, f, self.epsilon)
+                    return potentials
+                alive = self._alive[self.rows] & np.isfinite(before)
+                if np.abs(f[alive] - before[alive]).max() < SETTLED * epsilon:
+                    break
+        return potentials
+
+    def _excess_now(self):
+        return self._excess + self.epsilon * self._logs
 
     def potentials(self):
-        """Of the plan."""
-        epsilon, made = self.terms.epsilon, self._made_with
-        return Potentials(
-            made.f + epsilon * self._logs[0], made.g + epsilon * self._logs[1]
-        )
-
-    def scale(self, scalings, factor):
-        """Set scalings of the plan, times the exponential of `factor`: both as large,
-        so that neither overflows where the plan does not.
-        """
-        rows, cols = (
-            logs[alive].max()
-            for logs, alive in zip(self._logs, self.terms.alive, strict=True)
-        )
-        shift = (cols - rows - factor) / 2
-        self._write(scalings, factor + shift, -shift)
-
-    def _write(self, scalings, *shifts):
-        given = (scalings.u, scalings.v), self._logs, shifts, self.terms.alive
-        for scaling, logs, shift, alive in zip(*given, strict=True):
-            scaling[:] = np.where(alive, np.exp(logs + shift), 0.0)
+        """Potentials (n + m,) of the plan."""
+        return self._made_with + self.epsilon * self._logs
 
     def drift(self):
         """Largest logarithm of a scaling, without sign."""
-        pairs = zip(self._logs, self.terms.alive, strict=True)
-        return max(np.abs(logs[alive]).max() for logs, alive in pairs)
+        return np.abs(self._logs[self._alive]).max()
 
-    def iterate(self, kernel, scalings, n_threads):
+    def scaled(self):
+        """Scale the plan to the geometric mean of its mass and that of the plan it was
+        linearized at; returns the `Potentials`.
+        """
+        if not 0 < self.lifted < np.inf:
+            raise lost_to_rounding(self.epsilon, self._solver.precision)
+        mass, own = self.relaxation.mass, np.log(self.lifted) - self.lift
+        # Where costs are far above what losing all mass costs, the next plan, of other
+        # matches, may be worth having: a thousandth is kept at least.
+        scale = max((np.log(mass) + own) / 2, np.log(1e-3 * mass)) - own
+        # Both scalings as large, so that neither overflows where the plan does not.
+        rows, cols = (
+            self._logs[side][self._alive[side]].max() for side in (self.rows, self.cols)
+        )
+        factor = scale - self.lift
+        shift = (cols - rows - factor) / 2
+        self._write(factor + shift, -shift)
+        made = self.potentials()
+        return Potentials(made[self.rows] + self.epsilon * scale, made[self.cols])
+
+    def _write(self, of_rows, of_cols):
+        """Set both scalings, times the exponentials of two shifts."""
+        scalings = self._solver.scalings
+        rows, cols = self._logs[self.rows] + of_rows, self._logs[self.cols] + of_cols
+        scalings.u[:] = np.where(self._alive[self.rows], np.exp(rows), 0.0)
+        scalings.v[:] = np.where(self._alive[self.cols], np.exp(cols), 0.0)
+
+    def iterate(self):
         """One iteration; returns whether no point was lost that should have mass."""
-        terms, before = self.terms, self._logs[0]
-        damping, aim = self._damping[0], self._aim(scalings.u)
-        given = kernel.rows, aim, terms.masses[1], scalings.u, scalings.v
-        _kernels.sinkhorn_passes(*given, scalings.sums, damping, 1, 0.0, n_threads)
-        with np.errstate(divide="ignore"):
-            made = np.log(scalings.u, dtype=np.float64)
-            log_sums = np.log(scalings.sums.values) - self.lift
-        asked = np.exp(terms.asked(0, self.excess(0)))
-        found = self._take(0, made, asked)
-        asked = np.exp(terms.asked(0, self.excess(0)) + self.lift)
-        self.error = float(asked @ np.abs(np.expm1(before - self._logs[0])))
-        asked = np.exp(terms.asked(1, self.excess(1)))
-        log_q = np.where(terms.alive[1], terms.logs.log_q, 0.0)
-        fitted = self._excess[1] + terms.epsilon * (log_q - log_sums)
-        made = (self._damping[1] * fitted - self._excess[1]) / terms.epsilon
-        found = self._take(1, made, asked) and found
-        self.lifted = float(np.exp(self._logs[1]) @ scalings.sums.values)
-        moved = terms.translation(self.excess(0), self.excess(1)) / terms.epsilon
-        self._logs = [self._logs[0] + moved, self._logs[1] - moved]
-        self._write(scalings, 0.0, 0.0)
+        rows, cols, before = self.rows, self.cols, self._logs[self.rows].copy()
+        solver, sums = self._solver, self._solver.scalings.sums
+        u, v = solver.scalings.u, solver.scalings.v
+        # What overflows shows in the mass.
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            given = self._kernel.rows, self._aim(u), solver.q, u, v, sums
+            damping = float(self._damping[0])
+            _kernels.sinkhorn_passes(*given, damping, 1, 0.0, solver.n_threads)
+            log_sums = np.log(sums.values) - self.lift
+            found = self._take(rows, np.log(u, dtype=np.float64))
+            asked = np.exp(self._asked(rows, self._excess_now()) + self.lift)
+            self.error = float(asked @ np.abs(np.expm1(before - self._logs[rows])))
+            excess = self._excess[cols]
+            fitted = excess + self.epsilon * (self._log_masses[cols] - log_sums)
+            made = (self._damping[cols] * fitted - excess) / self.epsilon
+            found = self._take(cols, made) and found
+            self.lifted = float(np.exp(self._logs[cols]) @ sums.values)
+            self._translate(self._logs, self._excess_now(), self.epsilon)
+            self._write(0.0, 0.0)
         return found and bool(np.isfinite(self.lifted) and self.lifted > 0)
 
     def _aim(self, u):
@@ -492,22 +409,23 @@ class _Standing:
         `u`, set for that: it multiplies powers of both with exponents that sum to one,
         and the factor that is wanted is in the one with the larger.
         """
-        terms, masses = self.terms, self.terms.masses[0]
+        rows, alive = self.rows, self._alive[self.rows]
         if self._damping[0] >= 0.5:
             # The power of a zero would be taken for a point that was lost.
-            asked = terms.asked(0, self.excess(0)) + self.lift
-            asked = np.maximum(asked, -MAX_EXPONENT)
-            return np.where(terms.alive[0], np.exp(asked), 0.0)
-        wanted = np.clip(-self._excess[0] / terms.epsilon, -MAX_EXPONENT, MAX_EXPONENT)
-        u[:] = np.where(terms.alive[0], np.exp(wanted), 0.0)
-        return masses * np.exp(self.lift)
+            asked = self._asked(rows, self._excess_now()) + self.lift
+            return np.where(alive, np.exp(np.maximum(asked, -MAX_EXPONENT)), 0.0)
+        wanted = -self._excess[rows] / self.epsilon
+        wanted = np.clip(wanted, -MAX_EXPONENT, MAX_EXPONENT)
+        u[:] = np.where(alive, np.exp(wanted), 0.0)
+        return self._solver.p * np.exp(self.lift)
 
-    def _take(self, side, made, asked):
+    def _take(self, side, made):
         """Take the logarithms of scalings, but of points that the kernel has lost;
-        returns whether these are negligible.
+        returns whether these are negligible: entries that underflow carry less than
+        1e-12 of the plan by far.
         """
-        alive = self.terms.alive[side]
+        alive, asked = self._alive[side], np.exp(self._asked(side, self._excess_now()))
         kept = np.isfinite(made) & alive
         self._logs[side] = np.where(kept, made, self._logs[side])
         lost = asked[alive & ~kept].max(initial=0.0)
-        return bool(lost <= NEGLIGIBLE * asked.sum())
+        return bool(lost <= 1e-12 * asked.sum())

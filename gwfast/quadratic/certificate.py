@@ -1,8 +1,8 @@
 """The gap of Frank and Wolfe of any plan, from above, in float64 and plain NumPy.
 
 Any potentials below the linearized cost bound the least cost of a plan from below
-(weak duality): who has found them need not be believed. Those of the linear program are
-the best, and the gap is then exact.
+(weak duality), whatever has found them. The potentials of the linear program are the
+best, and the gap is then exact.
 """
 
 import numpy as np
@@ -12,37 +12,30 @@ from ..kernels._transport import Transport
 
 def frank_wolfe_gap(at):
     """What the linearized objective of a plan is above the least of all plans of these
-    marginals, at most.
+    marginals, at most; `at` is the `ReferenceLinearization` at the plan.
 
     The gap is that of conditional gradient (Frank and Wolfe, 1956; Jaggi, ICML 2013,
     equation 2), a bound on how fast the objective can fall. It is not negative.
-
-    Parameters
-    ----------
-    at : ExactLinearization
-        At the plan.
-
-    Returns
-    -------
-    float
     """
     cost, plan = at.cost(slice(None)), at.plan(slice(None))
-    rule = at.problem.rule
+    rule, most = at.problem.rule, np.inf
     if not rule.takes_q:
         return 2 * float(np.vdot(plan, cost - cost.min(axis=1)[:, None]))
-    if not rule.takes_mass:
-        g = _column_potentials(cost, rule)
-        f = (cost - g).min(axis=1)
-        return 2 * float(np.vdot(plan, cost - f[:, None] - g))
-    level, g = _partial_potentials(cost, rule)
-    cost = cost - level
-    f = np.minimum((cost - g).min(axis=1), 0.0)
-    # Multipliers of masses that are not used up, beside those of entries.
-    slack = sum(
-        np.maximum(masses - used, 0.0) @ -multipliers
-        for masses, used, multipliers in ((rule.p, at.rows, f), (rule.q, at.cols, g))
-    )
-    return 2 * float(np.vdot(plan, cost - f[:, None] - g) + slack)
+    transport, rows, _ = _solved(cost, rule)
+    f, g = transport.potentials()
+    if rule.takes_mass:
+        # A level of all costs, which rows and columns may only take something off.
+        most, cost = 0.0, cost + (f[-1] + g[-1])
+        f = np.minimum(f[:-1] + g[-1], most)
+    # The best potentials for these, of points without mass as well.
+    g = np.minimum((cost[rows] - f[:, None]).min(axis=0), most)
+    f = np.minimum((cost - g).min(axis=1), most)
+    gap = np.vdot(plan, cost - f[:, None] - g)
+    if rule.takes_mass:
+        # Multipliers of masses that are not used up, beside those of entries.
+        gap += np.maximum(rule.p - at.rows, 0.0) @ -f
+        gap += np.maximum(rule.q - at.cols, 0.0) @ -g
+    return 2 * float(gap)
 
 
 def least_plan(cost, rule):
@@ -79,29 +72,3 @@ def _solved(cost, rule):
     transport = Transport(p, q)
     transport.solve(part)
     return transport, rows, cols
-
-
-def _column_potentials(cost, rule):
-    """The best (m,) between two marginals."""
-    transport, rows, _ = _solved(cost, rule)
-    f, _ = transport.potentials()
-    # Also of columns without mass.
-    return (cost[rows] - f[:, None]).min(axis=0)
-
-
-def _partial_potentials(cost, rule):
-    """A level of all costs and what columns may take off it, (m,), for plans of a part
-    of the mass.
-    """
-    transport, rows, _ = _solved(cost, rule)
-    f, g = transport.potentials()
-    level = -f[-1] - g[-1]
-    # Also of columns without mass.
-    made = (cost[rows] - level - np.minimum(f[:-1] + g[-1], 0.0)[:, None]).min(axis=0)
-    return level, np.minimum(made, 0.0)
-
-
-def nbytes(problem):
-    """Bytes that takes beside the linearized cost."""
-    n, m = problem.shape
-    return 8 * 5 * n * m

@@ -17,42 +17,31 @@ from ..kernels import _frank_wolfe, _products
 from ..kernels._frank_wolfe import FrankWolfe
 from ..kernels._rows import Panels, aligned_empty
 from ..problems.losses import LOSSES
+from ..problems.quadratic import QuadraticProblem
 from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.deadline import NEVER, OutOfTime
+from ..utils.deadline import NEVER, Deadline, OutOfTime
 from .dense_terms import common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
 # difference of: what no gap and no step is seen below.
 ROUNDING = 1e-13
-ADVICE = {
-    Status.PRECISION: "no step makes the objective smaller, beyond rounding; try a "
-    "larger tol"
-}
 
 
 @dataclasses.dataclass(frozen=True)
 class ExactLimits:
-    """When conditional gradient ends.
-
-    Attributes
-    ----------
-    max_outer : int
-    tol : float
-        Gap at which it has converged, as a fraction of the objective.
-    min_change, min_relative : float
-        Change of the objective in a step at which it has, absolutely or relatively: the
-        rule of POT, which says less.
-    deadline : Deadline
-    """
+    """When conditional gradient ends."""
 
     max_outer: int = 1000
+    # Gap at which it has converged, as a fraction of the objective.
     tol: float = 1e-5
+    # Change of the objective in a step at which it has: the rule of POT, which says
+    # less.
     min_change: float = 0.0
     min_relative: float = 0.0
-    deadline: object = NEVER
+    deadline: Deadline = NEVER
 
 
 class Side:
@@ -60,10 +49,11 @@ class Side:
 
     Parameters
     ----------
+    number : {0, 1}
+        Whether it is the first or the second space.
     geometry : PointCloud or DenseCost
     masses : (n,) float64 ndarray
-    function, loss : callable
-        Of costs: what the product is made of, and the term of this side alone.
+    loss : Loss
     shift : float
         Taken from all costs first.
     keep_all, keep_losses : bool, default=False
@@ -71,23 +61,21 @@ class Side:
 
     Attributes
     ----------
-    n : int
-        All points.
     some : (k,) ndarray of int
-        Those that stay; all that follows is theirs.
-    masses : (k,) float64 ndarray
-    values : (k, k) float64 ndarray
-        ``function(C)``.
-    losses : (k, k) float64 ndarray or None
-        ``loss(C)``, the mean of both orientations.
-    constants, projected : (k,) float64 ndarray
+        Points that stay; all that follows is theirs, in float64.
+    values : (k, k) ndarray
+        What the product is made of, with its sign in the first space.
+    losses : (k, k) ndarray or None
+        The term of this side alone, the mean of both orientations.
+    constants, projected : (k,) ndarray
         Losses and values times the masses.
-    symmetric : bool
     """
 
     def __init__(
-        self, geometry, masses, function, loss, shift, keep_all=False, keep_losses=False
+        self, number, geometry, masses, loss, shift, keep_all=False, keep_losses=False
     ):
+        loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
+        own = (loss.f1, loss.f2)[number]
         self.n, self.symmetric = geometry.n, geometry.symmetric
         self.some = np.arange(self.n) if keep_all else np.flatnonzero(masses)
         self.masses = masses[self.some]
@@ -96,17 +84,17 @@ class Side:
         if self.symmetric:  # up to rounding, which would add up in the objective
             costs += costs.T
             costs /= 2
-        self.values, self.losses = np.ascontiguousarray(function(costs)), None
+        values = loss.h2(costs) if number else -loss.h1(costs)
+        self.values, self.losses = np.ascontiguousarray(values), None
         if keep_losses:
-            losses = loss(costs)
+            losses = own(costs)
             self.losses = losses if self.symmetric else (losses + losses.T) / 2
-        self.constants = self._constants(costs, loss)
+        self.constants = self._constants(costs, own)
         self.projected = self.values @ self.masses
         self.largest = float(np.abs(self.values).max())
 
     def _constants(self, costs, loss):
-        made = np.empty(len(costs))
-        other = np.zeros(len(costs))
+        made, other = np.empty(len(costs)), np.zeros(len(costs))
         for rows in row_blocks(*costs.shape, scratch=CACHED_BYTES):
             losses = loss(costs[rows])
             made[rows] = losses @ self.masses
@@ -119,12 +107,6 @@ class Side:
         """The values, or where these are not symmetric their transpose."""
         return self.values if self.symmetric else np.ascontiguousarray(self.values.T)
 
-    def embed(self, values, fill):
-        """Values of the points that stay, with `fill` for the others."""
-        made = np.full(self.n, fill)
-        made[self.some] = values
-        return made
-
 
 def _part(matrix, rows, cols):
     """A copy of these rows and columns in float64."""
@@ -134,80 +116,47 @@ def _part(matrix, rows, cols):
 
 
 def sides_of(problem):
-    """Both spaces of a problem, as `Side`.
-
-    Raises
-    ------
-    ValueError
-        If costs are out of the domain of the loss.
+    """Both spaces of a problem, as `Side`; a ValueError if costs are out of the domain
+    of the loss.
     """
     rule, loss = problem.rule, LOSSES[problem.loss]
     x, y = problem.x.to_dense(), problem.y.to_dense()
     shift = 0.0
     if loss.shift_invariant:
         shift = common_shift(x, y, problem.is_balanced)
+    fixed, free = _fixed(rule), not rule.takes_q
     return (
-        row_side(x, rule.p, loss, shift, keep_losses=rule.takes_mass),
-        col_side(
-            y,
-            rule.q,
-            loss,
-            shift,
-            keep_all=not rule.takes_q,
-            keep_losses=rule.takes_mass or not rule.takes_q,
-        ),
+        Side(0, x, rule.p, loss, shift, keep_losses=not fixed[0]),
+        Side(1, y, rule.q, loss, shift, keep_all=free, keep_losses=not fixed[1]),
     )
 
 
-def row_side(geometry, masses, loss, shift, **keep):
-    """The first space of problems with this loss."""
-    loss.check(geometry.matrix, "cost_x")
-    return Side(geometry, masses, lambda a: -loss.h1(a), loss.f1, shift, **keep)
-
-
-def col_side(geometry, masses, loss, shift, **keep):
-    """The second space of problems with this loss."""
-    loss.check(geometry.matrix, "cost_y")
-    return Side(geometry, masses, loss.h2, loss.f2, shift, **keep)
+def _fixed(rule):
+    """Which marginals are given: of these the terms of one side are constants."""
+    return not rule.takes_mass, not rule.takes_mass and rule.takes_q
 
 
 class ConditionalGradient:
-    """An exact problem, to be solved from one plan after another.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    n_threads : int
-    sides : tuple of two Side, or None
-        Where they are there already.
+    """An exact problem, to be solved from one plan after another; its two `Side` may be
+    there already.
     """
 
     def __init__(self, problem, n_threads, sides=None):
         self.problem, self.n_threads = problem, n_threads
         x, y = self._sides = sides or sides_of(problem)
-        rule, self._linear, alpha = problem.rule, None, 1.0
+        self._symmetric = x.symmetric and y.symmetric
+        self._linear, self._alpha = None, problem.alpha if problem.is_fused else 1.0
         if problem.is_fused:
-            alpha = problem.alpha
             self._linear = _part(problem.linear_cost, x.some, y.some)
-            self._linear *= (1.0 - alpha) / 2
-        # Of a marginal that is fixed the terms of one side are constants.
-        self._fixed = not rule.takes_mass, not rule.takes_mass and rule.takes_q
-        self._constants, self._losses = zip(
-            *(
-                (alpha * side.constants, None)
-                if fixed
-                else (np.zeros(len(side.masses)), alpha * side.losses)
-                for side, fixed in zip((x, y), self._fixed, strict=True)
-            ),
-            strict=True,
-        )
-        self._alpha, self._symmetric = alpha, x.symmetric and y.symmetric
-        self._constant = sum(
-            float(side.masses @ constants)
-            for side, constants in zip((x, y), self._constants, strict=True)
-        )
-        self._magnitude = alpha * x.largest * y.largest * problem.mass**2
-        self._magnitude += sum(float(np.abs(one).max()) for one in self._constants)
+            self._linear *= (1.0 - self._alpha) / 2
+        self._constants, self._losses, self._constant = [], [], 0.0
+        self._magnitude = self._alpha * x.largest * y.largest * problem.mass**2
+        for side, fixed in zip((x, y), _fixed(problem.rule), strict=True):
+            constants = self._alpha * side.constants if fixed else 0.0 * side.masses
+            self._losses.append(None if fixed else self._alpha * side.losses)
+            self._constants.append(constants)
+            self._constant += float(side.masses @ constants)
+            self._magnitude += float(np.abs(constants).max())
 
     def solve(self, plan, limits, callback=None, report=None):
         """From a plan (n, m), None for the product plan: an `ExactSolution`.
@@ -223,7 +172,17 @@ class ConditionalGradient:
         while status is None:
             moves = steps.advance(1, *options)
             if steps.n_steps > len(history):
-                history.append(_step(steps, constant, time.perf_counter() - began))
+                history.append(
+                    OuterStep(
+                        iteration=steps.n_steps,
+                        gw_cost=steps.value + constant,
+                        epsilon=0.0,
+                        change=steps.step_size,
+                        marginal_error=0.0,
+                        n_inner=0,
+                        seconds=time.perf_counter() - began,
+                    )
+                )
                 if report is not None:
                     report(history[-1].gw_cost)
                 if callback is not None and self._stops(callback, history[-1], steps):
@@ -281,7 +240,7 @@ class ConditionalGradient:
     @functools.cached_property
     def _steps(self):
         """Steps that begin at one plan after another."""
-        (x, y), rule = self._sides, self.problem.rule
+        (x, y), problem = self._sides, self.problem
         left, others = x.values, None
         if self._alpha != 1.0:
             left = self._alpha * left
@@ -292,10 +251,10 @@ class ConditionalGradient:
             y.transposed,
             x.masses,
             y.masses,
-            rule.name,
-            rule.mass,
+            problem.rule.name,
+            problem.mass,
             linear=self._linear,
-            losses=None if all(self._fixed) else self._losses,
+            losses=tuple(self._losses),
             others=others,
             n_threads=self.n_threads,
         )
@@ -304,15 +263,12 @@ class ConditionalGradient:
         """A plan of these marginals on the points with mass, and half the gradient."""
         x, y = self._sides
         if plan is None:
-            plan = np.multiply.outer(self.problem.mass * x.masses, y.masses)
-            made = np.multiply.outer(
-                self.problem.mass * self._alpha * x.projected, y.projected
-            )
+            mass, outer = self.problem.mass, np.multiply.outer
+            plan = outer(mass * x.masses, y.masses)
+            made = outer(mass * self._alpha * x.projected, y.projected)
             if not self._symmetric:
                 other = x.transposed @ x.masses, y.transposed @ y.masses
-                made += np.multiply.outer(
-                    self.problem.mass * self._alpha * other[0], other[1]
-                )
+                made += outer(mass * self._alpha * other[0], other[1])
                 made /= 2
         else:
             if not mended:
@@ -358,25 +314,20 @@ class ConditionalGradient:
         return made
 
     def _solution(self, steps, status, history, began):
+        # Those of the last linear program, with the separable terms.
+        potentials = [np.full(side.n, -np.inf) for side in self._sides]
+        given = self._sides, steps.potentials(), self._constants
+        for made, side, *both in zip(potentials, *given, strict=True):
+            made[side.some] = sum(both)
         return ExactSolution(
             problem=self.problem,
             plan=self._whole(steps.plan),
-            potentials=self._potentials(steps),
+            potentials=tuple(potentials),
             gw_cost=steps.value + self._constant,
             gap=max(steps.gap, 0.0),
             status=status,
             history=tuple(history),
             seconds=time.perf_counter() - began,
-        )
-
-    def _potentials(self, steps):
-        """Of the last linear program, with the separable terms; those of points
-        without mass are -inf.
-        """
-        given = self._sides, steps.potentials(), self._constants
-        return tuple(
-            side.embed(values + constants, -np.inf)
-            for side, values, constants in zip(*given, strict=True)
         )
 
 
@@ -390,33 +341,26 @@ class Found(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExactSolution:
-    """Where conditional gradient ended.
-
-    Attributes
-    ----------
-    problem : QuadraticProblem
-    plan : (n, m) float64 ndarray
-    potentials : tuple of (n,) and (m,) float64 ndarray
-    gw_cost, gap : float
-        The objective, and the gap of Frank and Wolfe at the last plan that a vertex was
-        looked for from.
-    status : Status
-    history : tuple of OuterStep
-    seconds : float
+    """Where conditional gradient ended: a plan (n, m), potentials (n,) and (m,), those
+    of points without mass minus infinity, and the gap of Frank and Wolfe at the last
+    plan that a vertex was looked for from.
     """
 
-    problem: object
+    problem: QuadraticProblem
     plan: np.ndarray
-    potentials: tuple
+    potentials: tuple[np.ndarray, np.ndarray]
     gw_cost: float
     gap: float
     status: Status
-    history: tuple
+    history: tuple[OuterStep, ...]
     seconds: float
 
     def result(self, n_threads, **more):
         """The `GWResult`; `more` are fields to set."""
-        problem, linear = self.problem, 0.0
+        problem, linear, advice = self.problem, 0.0, self.status.advice
+        if self.status == Status.PRECISION:
+            advice = "no step makes the objective smaller, beyond rounding; try a "
+            advice += "larger tol"
         sums = self.plan.sum(axis=1), self.plan.sum(axis=0)
         if problem.is_fused:
             linear = float(np.vdot(problem.linear_cost, self.plan))
@@ -431,7 +375,7 @@ class ExactSolution:
             n_outer=len(self.history),
             n_inner=0,
             status=self.status,
-            advice=ADVICE.get(self.status, self.status.advice),
+            advice=advice,
             history=self.history,
             seconds=self.seconds,
             method="cg",
@@ -444,18 +388,6 @@ class ExactSolution:
             ),
         )
         return GWResult(**fields | more)
-
-
-def _step(steps, constant, seconds):
-    return OuterStep(
-        iteration=steps.n_steps,
-        gw_cost=steps.value + constant,
-        epsilon=0.0,
-        change=steps.step_size,
-        marginal_error=0.0,
-        n_inner=0,
-        seconds=seconds,
-    )
 
 
 def nbytes(problem):

@@ -12,8 +12,6 @@ from ..utils.validation import as_count, as_positive
 
 # Outer iterations without a smaller change that count as standing still.
 STALLED_AFTER = 20
-# Factor by which a change is clearly smaller than another.
-CLEARLY = 0.8
 # POT looks at the first iteration, and at each of so many after it, at no others.
 LOOK_EVERY = 10
 # Rounding of a plan from which on a step may leave a fixed point that the last one came
@@ -112,7 +110,7 @@ class Limits:
         """Until when a linear problem is to be solved: the deadline, less the time for
         so many updates, of these seconds each, and for what comes after.
         """
-        return dict(deadline=self.deadline, spare=(updates + self.after) * seconds)
+        return dict(deadline=self.deadline.sooner((updates + self.after) * seconds))
 
     def late(self, seconds):
         """Whether another iteration, whose update takes that long, would end too late;
@@ -131,7 +129,7 @@ class Limits:
         )
 
     def before(self, after):
-        """The same where what takes so many updates more comes after."""
+        """The limits where something comes after that takes so many updates more."""
         return dataclasses.replace(self, after=self.after + after)
 
 
@@ -151,14 +149,16 @@ def stands_still(history, cost_tol):
     """Whether, once in a row of iterations, neither the change nor the objective of the
     row was ever clearly lower than in the row before it, at one epsilon.
     """
-    steps, half = history[-2 * STALLED_AFTER :], STALLED_AFTER
-    if len(history) % half or len(steps) < 2 * half:
+    half = STALLED_AFTER
+    if len(history) % half or len(history) < 2 * half:
         return False
-    if steps[0].epsilon != steps[-1].epsilon or steps[half].epsilon != steps[0].epsilon:
+    rows = history[-2 * half : -half], history[-half:]
+    if len({rows[0][0].epsilon, rows[1][0].epsilon, rows[1][-1].epsilon}) > 1:
         return False
-    early, late = (min(step.change for step in some) for some in _halves(steps))
-    before, after = (min(step.gw_cost for step in some) for some in _halves(steps))
-    return late > CLEARLY * early and after > before - cost_tol
+    early, late = (min(step.change for step in row) for row in rows)
+    before, after = (min(step.gw_cost for step in row) for row in rows)
+    # A change that is smaller by less than a fifth is not clearly smaller.
+    return late > 0.8 * early and after > before - cost_tol
 
 
 def is_low(history, cost_tol, most=STALLED_AFTER):
@@ -171,8 +171,3 @@ def rises(history, rounding):
     """Whether the objective rose in the last row of iterations, beyond rounding."""
     costs = [step.gw_cost for step in history[-STALLED_AFTER:]]
     return any(late > early + rounding for early, late in itertools.pairwise(costs))
-
-
-def _halves(steps):
-    half = len(steps) // 2
-    return steps[:half], steps[half:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +26,8 @@ from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, Progress
-from .exact import SMALL
 from .gromov import solve
-from .options import InitLike, SolveOptions
+from .options import SHORT, InitLike, SolveOptions
 from .product_plan import warn_of_scales
 from .starts import Exact
 
@@ -156,37 +156,29 @@ def gromov_wasserstein_batch(
 
 def _solve_all(problems, options, at_once, report):
     """The results of all problems, so many at a time."""
-    total, deadline = len(problems), options.limits.deadline
+    total, results = len(problems), {}
     # The largest first, so that none is left alone at the end.
     order = sorted(range(total), key=lambda k: -problems[k].shape[0])
-    if at_once == 1:
-        return _one_by_one(problems, options, order, report)
+
+    def one(k):
+        # Settings of the caller's context, such as `numpy.errstate`, are not ours.
+        given = problems[k], _cheap(problems[k], options)
+        return contextvars.Context().run(solve, *given)
+
     with ThreadPoolExecutor(at_once, thread_name_prefix="gwfast") as pool:
-        running = {}
-        for k in order:
-            running[k] = pool.submit(solve, problems[k], _cheap(problems[k], options))
+        calls = {k: functools.partial(one, k) for k in order}
+        if at_once > 1:  # one alone is made in this thread
+            calls = {k: pool.submit(call).result for k, call in calls.items()}
         try:
             for done, k in enumerate(order):
                 report(ProgressEvent("solve", "solving", done + 1, done, total))
                 with _numbered(k):
-                    running[k].result()
+                    results[k] = calls[k]()
         except BaseException:
             # Ctrl-C, or a problem that was refused: nothing is left running.
-            deadline.stop()
+            options.limits.deadline.stop()
             pool.shutdown(cancel_futures=True)
             raise
-    return [running[k].result() for k in range(total)]
-
-
-def _one_by_one(problems, options, order, report):
-    """The same in this thread."""
-    total, results = len(problems), {}
-    for done, k in enumerate(order):
-        report(ProgressEvent("solve", "solving", done + 1, done, total))
-        with _numbered(k):
-            given = problems[k], _cheap(problems[k], options)
-            # Settings of the caller's context, such as `numpy.errstate`, are not ours.
-            results[k] = contextvars.Context().run(solve, *given)
     return [results[k] for k in range(total)]
 
 
@@ -194,7 +186,7 @@ def _cheap(problem, options):
     """The options with starts that suit a problem of which there are many."""
     n, m = problem.shape
     asked = isinstance(options.init, str) and options.init == "auto"
-    if not asked or n * m > SMALL or not problem.is_balanced:
+    if not asked or n * m > SHORT or not problem.is_balanced:
         return options
     if options.is_exact:
         n_starts = 8 if options.n_starts is None else options.n_starts
@@ -206,20 +198,20 @@ def _cheap(problem, options):
 
 
 def _as_problem(number, problem, given):
-    if isinstance(problem, QuadraticProblem):
-        with _numbered(number):
-            problem.refresh()
-        return problem
-    if not isinstance(problem, tuple | list) or len(problem) not in (2, 4):
-        came = type(problem).__name__
-        if isinstance(problem, tuple | list):
-            came = f"{came} of {len(problem)}"
+    several = isinstance(problem, tuple | list)
+    if not isinstance(problem, QuadraticProblem) and not (
+        several and len(problem) in (2, 4)
+    ):
+        came = type(problem).__name__ + (f" of {len(problem)}" if several else "")
         raise TypeError(
             f"problems[{number}] must be a QuadraticProblem or a tuple (cost_x, "
             f"cost_y) or (cost_x, cost_y, p, q), got {came}"
         )
     with _numbered(number):
-        return QuadraticProblem(*problem, **given)
+        if several:
+            return QuadraticProblem(*problem, **given)
+        problem.refresh()
+        return problem
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent, ProgressListener
 from .checkpoint import Checkpoint
-from .options import SolveOptions
+from .options import SHORT, SolveOptions
 from .race import OfBalanced
 from .stages import descend
 from .starts import (
@@ -40,36 +40,21 @@ from .starts import (
     start_plan,
 )
 
-# Entries of a plan up to which there are random starts by default, half a millisecond
-# each, and how many. On 40 pairs of graphs of 12 to 29 nodes the best of 64 was 2.5 %
-# above the best plans known on the mean, of 4 8 %, the product plan alone 28 %.
-SMALL, N_RANDOM = 10_000, 64
-# Random starts of problems that are not balanced, whose steps cost more.
-N_RANDOM_FREE = 4
 # Starts that are solved with a larger epsilon first, with these fractions of the mean
 # linear cost. Of 58 problems (graphs of 12 to 60 nodes, neurons, subgraphs of block
 # models) it was one of these in the nine on which neither the plan of the usual epsilon
-# nor a random one led lowest, by up to 17 %.
-BLURRED = [(Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05)]
-BLURRED_SMALL = [(Product(), 0.02)]
+# nor a random one led lowest, by up to 17 %. The last is for short problems only.
+BLURRED = (Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05), (Product(), 0.02)
 # Entries of a plan above which only the product plan is tried beside the plan of the
 # usual epsilon: of 480,000 any other descent takes a sixth to a third of the time of
 # that, and all together may take half as long as that again.
 LARGE = 100_000
-# Tolerance of their descents.
-ROUGH = 1e-3
 # Rows of the table of what was tried; later starts have one only if they are the best.
 MAX_ROWS = 1000
 
 
 def check_exact(problem, options):
-    """Refuse what has no meaning without regularization.
-
-    Raises
-    ------
-    ValueError
-        Naming the argument.
-    """
+    """Refuse options without a meaning where there is no regularization."""
     if problem.marginals == "unbalanced":
         raise ValueError("epsilon must be positive with marginals='unbalanced', got 0")
     if options.method != "pgd":
@@ -85,7 +70,7 @@ def check_exact(problem, options):
 
 
 def check_memory(problem, options):
-    """The bytes there may be; a MemoryError where that is too little."""
+    """The bytes of `memory_limit`; a MemoryError where these are too few."""
     limit, size = as_memory_limit(options.memory_limit), nbytes(problem)
     if size > limit:
         n, m = problem.shape
@@ -117,7 +102,17 @@ def solve_exact(problem, start, options, report, solve):
         if leads:
             best = len(rows), solution, plan
         if leads or len(rows) < MAX_ROWS:
-            rows.append(_row(label, solution, seconds))
+            rows.append(
+                Candidate(
+                    start=label,
+                    n_points=max(problem.shape),
+                    epsilon=0.0,
+                    gw_cost=solution.gw_cost,
+                    n_outer=len(solution.history),
+                    seconds=seconds + solution.seconds,
+                    fate="lost",
+                )
+            )
         if solver.is_least(solution.gw_cost):
             break
     number, solution, plan = best
@@ -131,22 +126,10 @@ def solve_exact(problem, start, options, report, solve):
     return solution.result(threads, candidates=Candidates(rows))
 
 
-def _row(label, solution, seconds):
-    return Candidate(
-        start=label,
-        n_points=max(solution.problem.shape),
-        epsilon=0.0,
-        gw_cost=solution.gw_cost,
-        n_outer=len(solution.history),
-        seconds=seconds + solution.seconds,
-        fate="lost",
-    )
-
-
 def _plans(problem, options, report, solve):
-    """What to begin with: triples of a label, a plan (None is the product plan), and
-    the seconds that making it took. The product plan comes first; starts for which
-    there is no room are left out, and all when time is up.
+    """Yields a label, a plan (None is the product plan), and the seconds that making
+    the plan took, of one start after another. The product plan comes first; starts for
+    which there is no room are left out, and all when time is up.
     """
     starts = _starts(problem, options, report, solve)
     for number, start in enumerate(starts, start=1):
@@ -166,23 +149,27 @@ def _plans(problem, options, report, solve):
 
 
 def _starts(problem, options, report, solve):
-    """The `Starts`; where the number of random ones is said, without those that take
-    longer than they do.
+    """The `Starts`; where a caller says how many are random, without starts that take
+    longer than random ones.
     """
     few, n_entries = [Product(), Profile(WIDE)], problem.shape[0] * problem.shape[1]
+    blurred, n_random = (), 0
     if not problem.is_balanced:
         balanced = OfBalanced(options, report)
         balanced = Once(balanced, problem, options.threads(problem))
         options = dataclasses.replace(options, balanced=balanced)
-        few = [Product(), balanced]
-        usual, blurred, n_random = few, [], N_RANDOM_FREE
+        few = usual = [Product(), balanced]
+        n_random = 4  # the steps of these problems cost more
     elif n_entries > LARGE:
-        usual, blurred, n_random = [Product()], [], 0
-    elif n_entries > SMALL:
-        usual, blurred, n_random = few, BLURRED, 0
+        usual = [Product()]
+    elif n_entries > SHORT:
+        usual, blurred = few, BLURRED[:-1]
     else:
-        usual = [*few, Profile(), Profile(root=True)]
-        blurred, n_random = BLURRED + BLURRED_SMALL, N_RANDOM
+        # Half a millisecond each. On 40 pairs of graphs of 12 to 29 nodes the best of
+        # 64 was 2.5 % above the best plans known on the mean, of 4 8 %, the product
+        # plan alone 28 %.
+        usual, n_random = [*few, Profile(), Profile(root=True)], 64
+        blurred = BLURRED
     if options.n_starts is not None:
         return Starts(few, options.seed, options.n_starts)
     blurred = [Blurred(*one, options) for one in blurred]
@@ -220,7 +207,7 @@ class WithEntropy(Start):
 
 @dataclasses.dataclass(frozen=True)
 class Blurred(Start):
-    """Where the descent with a large epsilon leads."""
+    """The plan that the descent with a large epsilon leads to."""
 
     start: Start
     fraction: float
@@ -228,7 +215,7 @@ class Blurred(Start):
 
     def plan(self, problem, n_threads, shared=ALONE):
         options = _entropic(self.options, Epsilon(relative=self.fraction))
-        limits = dataclasses.replace(options.limits, tol=max(options.limits.tol, ROUGH))
+        limits = dataclasses.replace(options.limits, tol=max(options.limits.tol, 1e-3))
         options = dataclasses.replace(options, method=PGD, tier="dense", limits=limits)
         return descend(problem, self.start, options).coupling.toarray()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import time
@@ -22,12 +21,7 @@ from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
-from ..quadratic.conditional_gradient import (
-    ConditionalGradient,
-    ExactLimits,
-    col_side,
-    row_side,
-)
+from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, Side
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
@@ -44,13 +38,8 @@ from .gromov import solve
 from .options import SHORT, SolveOptions
 from .starts import Product, Random, Starts, matrix_of
 
-# Pairs that a thread takes at a time, and rounds in which pairs are chosen anew where
-# only neighbors are asked for.
-CHUNK, ROUNDS = 32, 24
-# Random plans that are kept for the next pairs of the same masses, of spaces whose
-# plans have at most `SHORT` entries: 5 MB. Making one takes 0.2 ms, a descent 0.3 ms
-# (50 points), and takes the interpreter from the other threads all the while.
-N_KEPT = 64
+# Pairs that a thread takes at a time.
+CHUNK = 32
 
 
 @knows_pot_names(QUADRATIC, p="masses", q="masses")
@@ -181,14 +170,15 @@ def pairwise_gromov_wasserstein(
         raise ValueError("checkpoint must be None with plans=True")
     bounds = given.bounds() if loss == "square" else np.zeros((n, n))
     kept = opened_for(options, given.parts(), k_nearest=k_nearest)
-    state = _State.begun(n, bounds, kept, symmetric=loss == "square")
+    state = _State(bounds, kept, symmetric=loss == "square")
     # The file is that of all pairs, not of one.
     options = dataclasses.replace(options, checkpoint=None)
-    workers = _Workers(given, options, bool(plans), n_threads, n_jobs)
+    solver = _Solver(given, options, bool(plans))
+    at_once = options.at_once(n_threads, [(one.n, one.n) for one in given.geometries])
     save = kept.saver(PAIRS, state.export)
-    with workers, reporting(progress) as report:
+    with reporting(progress) as report:
         for pairs in state.rounds(k_nearest):
-            for part, found in workers.solve(pairs):
+            for part, found in _solve_all(solver, pairs, at_once, n_jobs):
                 state.take(part, found)
                 text = f"solved {state.n_solved} pairs"
                 done = state.n_solved + state.n_skipped
@@ -197,13 +187,12 @@ def pairwise_gromov_wasserstein(
                     save()
             if deadline.passed():
                 break
-    seconds = kept.seconds + time.perf_counter() - began
-    return state.result(plans, bounds, seconds)
+    return state.result(plans, kept.seconds + time.perf_counter() - began)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spaces:
-    """What is compared, checked: geometries, masses, features and how to weigh them."""
+    """The spaces, checked: geometries, masses, features and how to weigh them."""
 
     geometries: list[DenseCost]
     masses: list[np.ndarray]
@@ -237,16 +226,12 @@ class Spaces:
             for k, one in enumerate(geometries)
         ]
         if features is not None:
+            width = as_matrix(features[0], "features[0]").shape[1]
+            shapes = [(one.n, width) for one in geometries]
             features = [
-                as_matrix(one, f"features[{k}]").astype(np.float64)
+                as_matrix(one, f"features[{k}]", shape=shapes[k]).astype(np.float64)
                 for k, one in enumerate(features)
             ]
-            for k, one in enumerate(features):
-                shape = geometries[k].n, features[0].shape[1]
-                if one.shape != shape:
-                    raise ValueError(
-                        f"features[{k}] must have shape {shape}, got {one.shape}"
-                    )
         shift = 0.0
         if LOSSES[loss].shift_invariant:
             shift = float(np.mean([one.matrix.mean() for one in geometries]))
@@ -284,17 +269,22 @@ class Spaces:
 
 
 class _Solver:
-    """Solves pairs of `Spaces`; what is made of one is kept."""
+    """Solves pairs of `Spaces`; what is made of one space is kept."""
 
     def __init__(self, spaces, options, plans):
         self.spaces, self.options, self.plans = spaces, options, plans
         loss = LOSSES[spaces.loss]
 
-        def side(make, k):
-            return make(spaces.geometries[k], spaces.masses[k], loss, spaces.shift)
+        @functools.cache
+        def side(number, k):
+            given = spaces.geometries[k], spaces.masses[k], loss, spaces.shift
+            return Side(number, *given)
 
-        self._side = functools.cache(side)
-        self._kept_plan = functools.lru_cache(N_KEPT)(_random_plan)
+        self._side = side
+        # 5 MB of plans of up to `SHORT` entries. Making one takes 0.2 ms, a descent 0.3
+        # ms (50 points), and takes the interpreter from the other threads all the
+        # while.
+        self._kept_plan = functools.lru_cache(64)(_random_plan)
 
     def __call__(self, pairs):
         """A list of triples of a cost, a plan or None, and whether it converged; as
@@ -319,7 +309,7 @@ class _Solver:
             return result.gw_cost, plan, result.converged
         limits = options.limits
         limits = ExactLimits(limits.max_outer, limits.tol, deadline=limits.deadline)
-        sides = self._side(row_side, i), self._side(col_side, j)
+        sides = self._side(0, i), self._side(1, j)
         starts = Starts([Product()], options.seed, options.n_starts)
         plans = (self._plan(start, problem) for start in starts)
         solver = ConditionalGradient(problem, 1, sides)
@@ -344,71 +334,58 @@ def _random_plan(start, *masses):
     return rule.mend(start.entries((len(rule.p), len(rule.q))))
 
 
+def _solve_all(solver, pairs, at_once, n_jobs):
+    """Yields parts of the pairs and what was found of them, as they are there, by
+    threads of this process or by workers of joblib.
+    """
+    parts = [pairs[k : k + CHUNK] for k in range(0, len(pairs), CHUNK)]
+    spaces, options = solver.spaces, solver.options
+    if n_jobs is not None:
+        calls = [(spaces, options, solver.plans, part) for part in parts]
+        done = in_parallel(_solve_elsewhere, calls, n_jobs)
+        yield from ((parts[number], found) for number, found in done)
+        return
+    with single_threaded_blas(), ThreadPoolExecutor(at_once) as pool:
+        running = {pool.submit(solver, part): part for part in parts}
+        try:
+            for future in as_completed(running):
+                yield running[future], future.result()
+        except BaseException:
+            options.limits.deadline.stop()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
 def _solve_elsewhere(spaces, options, plans, pairs):
     """`_Solver` in another process."""
     with single_threaded_blas():
         return _Solver(spaces, options, plans)(pairs)
 
 
-class _Workers(contextlib.ExitStack):
-    """Who solves pairs: threads of this process, or workers of joblib."""
-
-    def __init__(self, spaces, options, plans, n_threads, n_jobs):
-        super().__init__()
-        self._given, self._n_jobs = (spaces, options, plans), n_jobs
-        self._solver = _Solver(*self._given)
-        n = max((one.n for one in spaces.geometries), default=0)
-        self._at_once = options.at_once(n_threads, [(n, n)])
-
-    def solve(self, pairs):
-        """Yields parts of the pairs and what was found of them, as they are there."""
-        parts = [pairs[k : k + CHUNK] for k in range(0, len(pairs), CHUNK)]
-        if self._n_jobs is not None:
-            calls = [(*self._given, part) for part in parts]
-            done = in_parallel(_solve_elsewhere, calls, self._n_jobs)
-            yield from ((parts[number], found) for number, found in done)
-            return
-        with single_threaded_blas(), ThreadPoolExecutor(self._at_once) as pool:
-            running = {pool.submit(self._solver, part): part for part in parts}
-            try:
-                for future in as_completed(running):
-                    yield running[future], future.result()
-            except BaseException:
-                self._given[1].limits.deadline.stop()
-                pool.shutdown(cancel_futures=True)
-                raise
-
-
 class _State:
-    """Which pairs are solved, and what they cost."""
+    """Which pairs are solved, and what they cost: none, or those of a checkpoint."""
 
-    def __init__(self, costs, bounds, symmetric):
-        self.costs, self._bounds, self._symmetric = costs, bounds, symmetric
-        self.plans, self.n_solved, self.n_unconverged = {}, 0, 0
-        self.n_skipped, n = 0, len(costs)
+    def __init__(self, bounds, checkpoint, symmetric):
+        n = len(bounds)
+        self.costs = np.full((n, n), np.nan)
+        np.fill_diagonal(self.costs, 0.0)
+        self._bounds, self._symmetric = bounds, symmetric
+        self.plans, self.n_solved, self.n_unconverged, self.n_skipped = {}, 0, 0, 0
         self.total = n * (n - 1) // (2 if symmetric else 1)
-
-    @classmethod
-    def begun(cls, n, bounds, checkpoint, symmetric):
-        """Before all pairs, or where the checkpoint stood."""
-        costs = np.full((n, n), np.nan)
-        np.fill_diagonal(costs, 0.0)
-        state, saved = cls(costs, bounds, symmetric), checkpoint.at(PAIRS)
+        saved = checkpoint.at(PAIRS)
         if saved is not None:
             with checkpoint.restoring():
-                np.copyto(costs, saved["costs"])
-                state.n_unconverged = int(saved["n_unconverged"])
-                state.n_solved = state.total - len(state._left())
-        return state
+                np.copyto(self.costs, saved["costs"])
+                self.n_unconverged = int(saved["n_unconverged"])
+                self.n_solved = self.total - len(self._left())
 
     def export(self):
-        """A tree."""
         return dict(costs=self.costs, n_unconverged=self.n_unconverged)
 
     def rounds(self, k_nearest):
         """Lists of pairs to be solved, one after the other: without `k_nearest` all at
-        once, else those with the lowest bounds first, and of the others only what may
-        still be among the nearest.
+        once, else pairs with the lowest bounds first, and of the others only those that
+        may still be among the nearest.
         """
         left = self._left()
         if k_nearest is None:
@@ -416,13 +393,14 @@ class _State:
                 yield left
             return
         left.sort(key=lambda pair: self._bounds[pair])
-        size = max(-(-len(left) // ROUNDS), CHUNK)
+        # In 24 rounds at most: after each of them pairs are given up.
+        size = max(-(-len(left) // 24), CHUNK)
         while left:
             yield left[:size]
             left = self._open(left[size:], k_nearest)
 
     def take(self, pairs, found):
-        """What was found of the first of these pairs."""
+        """Take costs and plans of the first of some pairs, as many as were solved."""
         for (i, j), (cost, plan, converged) in zip(pairs, found, strict=False):
             self.costs[i, j] = cost
             if self._symmetric:
@@ -432,7 +410,7 @@ class _State:
             self.n_solved += 1
             self.n_unconverged += not converged
 
-    def result(self, plans, bounds, seconds):
+    def result(self, plans, seconds):
         """The `PairwiseResult`, with a warning where solvers ended at a limit."""
         if self.n_unconverged:
             warnings.warn(
@@ -443,7 +421,7 @@ class _State:
             )
         return PairwiseResult(
             costs=self.costs,
-            lower_bounds=bounds,
+            lower_bounds=self._bounds,
             plans=self.plans if plans else None,
             n_solved=self.n_solved,
             n_skipped=self.n_skipped,
@@ -458,8 +436,8 @@ class _State:
         return [(i, j) for i, j in pairs if i < j or not self._symmetric]
 
     def _open(self, left, k_nearest):
-        """Those of the pairs that may be among the nearest of either space; others are
-        given up.
+        """The pairs that may be among the nearest of either space; others are given
+        up.
         """
         known = np.where(np.isnan(self.costs), np.inf, self.costs)
         np.fill_diagonal(known, np.inf)

@@ -167,8 +167,8 @@ class Seeds(Start):
         return plan
 
     def of(self, problem: QuadraticProblem) -> Seeds:
-        """Those pairs that the problem has, and of these, if there are any, that have
-        mass.
+        """The seeds whose points the problem has, without those that have no mass if
+        others have some.
         """
         pairs = self._among(problem.shape)
         some = (problem.p[pairs[:, 0]] > 0) & (problem.q[pairs[:, 1]] > 0)
@@ -185,7 +185,7 @@ class Seeds(Start):
         return made
 
     def within(self, rows: Iterable[IntArray]) -> Seeds:
-        """The same for a problem of these points of either side, in rising order, among
+        """The seeds of a problem of some points of either side, in rising order, among
         which some pairs must be.
         """
         sides = list(zip(np.asarray(self.pairs).T, rows, strict=True))
@@ -194,44 +194,34 @@ class Seeds(Start):
         return dataclasses.replace(self, pairs=np.stack(at, axis=1))
 
     def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
-        """The pairs of points that there are."""
+        """The pairs whose points take part."""
         pairs = np.asarray(self.pairs)
         within = (pairs < shape).all(axis=1)
-        n, m = shape
+        of = f"of the {shape[0]} and {shape[1]} points that take part"
         if not within.any():
-            raise ValueError(
-                f"pairs must have one of the {n} and {m} points that take part, got "
-                f"rows from {pairs.min(axis=0).tolist()} on"
-            )
-        of = f"of the {n} and {m} points that take part"
+            came = pairs.min(axis=0).tolist()
+            raise ValueError(f"pairs must have one {of}, got rows from {came} on")
         _warn_of_others("pairs", int(within.sum()), len(pairs), of)
         return pairs[within]
 
     def __str__(self) -> str:
-        number = len(np.asarray(self.pairs))
         share = "" if self.share == 1 else f" of {self.share:.3g} of the mass"
-        return f"{number} seed{'s' * (number != 1)}{share}"
+        return f"{self._counted('seed')}{share}"
 
     def __repr__(self) -> str:
-        number = len(np.asarray(self.pairs))
-        said = f"{number} pair{'s' * (number != 1)}"
+        said = self._counted("pair")
         if self.share != 1:
             said += f", share={self.share:g}, rest={self.rest!r}"
         return f"Seeds({said})"
 
+    def _counted(self, noun: str) -> str:
+        number = len(np.asarray(self.pairs))
+        return f"{number} {noun}{'s' * (number != 1)}"
+
 
 def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray:
     """Rows (k, 2) of words that are spelt alike; `name` is for the error if none is."""
-    _check_words(words_x, words_y)
-    return _rows({word: {word} for word in words_x}, words_x, words_y, name)
-
-
-def _check_words(words_x: Any, words_y: Any) -> None:
-    for words, argument in ((words_x, "words_x"), (words_y, "words_y")):
-        if isinstance(words, str) or not hasattr(words, "__len__"):
-            raise TypeError(
-                f"{argument} must be a sequence of words, got {type(words).__name__}"
-            )
+    return _rows(lambda word: {word}, words_x, words_y, name)
 
 
 def known_pairs(
@@ -243,41 +233,47 @@ def known_pairs(
     """Rows (k, 2) of words and translations, with a warning if there are others;
     `name` is what messages call the dictionary.
     """
-    _check_words(words_x, words_y)
     given: Any = dictionary
-    if not isinstance(given, list) or not all(map(_is_pair, given)):
+    pairs = isinstance(given, list) and all(
+        isinstance(one, tuple | list) and len(one) == 2 for one in given
+    )
+    if not pairs:
         given = as_mapping(given, name).items()
     translations: dict[str, set[str]] = {}
     for word, known in given:
         several = {known} if isinstance(known, str) else known
         several = as_translations(several, word, name)
         translations.setdefault(word, set()).update(several)
-    pairs = _rows(translations, words_x, words_y, name)
+    made = _rows(lambda word: translations.get(word, ()), words_x, words_y, name)
     of = f"of the first {len(words_x)} and {len(words_y)} words"
-    _warn_of_others(name, len(pairs), sum(map(len, translations.values())), of)
-    return pairs
+    _warn_of_others(name, len(made), sum(map(len, translations.values())), of)
+    return made
 
 
-def _is_pair(x):
-    return isinstance(x, tuple | list) and len(x) == 2
-
-
-def _rows(translations, words_x, words_y, name):
-    places = {}
-    for at, word in enumerate(words_y):
-        places.setdefault(word, at)
-    pairs, seen = [], set()
-    for at, word in enumerate(words_x):
-        if word not in seen:
-            found = {places[y] for y in translations.get(word, ()) if y in places}
-            pairs += [(at, to) for to in sorted(found)]
-            seen.add(word)
+def _rows(translations_of, words_x, words_y, name):
+    first_x, first_y = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
+    pairs = [
+        (at, to)
+        for word, at in first_x.items()
+        for to in sorted(first_y[y] for y in translations_of(word) if y in first_y)
+    ]
     if not pairs:
         raise ValueError(
             f"{name} must have a pair of the first {len(words_x)} and {len(words_y)} "
             "words, got none"
         )
     return np.array(pairs)
+
+
+def _firsts(words, name):
+    """The first row of each word."""
+    if isinstance(words, str) or not hasattr(words, "__len__"):
+        came = type(words).__name__
+        raise TypeError(f"{name} must be a sequence of words, got {came}")
+    rows = {}
+    for at, word in enumerate(words):
+        rows.setdefault(word, at)
+    return rows
 
 
 def _warn_of_others(name, number, n_given, of):

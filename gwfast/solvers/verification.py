@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic import certificate
-from ..quadratic.exact import ExactLinearization, costs_of, nbytes, stays_factored
-from ..quadratic.exact_plan import ExactPlan, alternate
+from ..quadratic import reference
+from ..quadratic.certificate import frank_wolfe_gap
+from ..quadratic.conditional_gradient import ROUNDING
 from ..quadratic.methods import PGD, MethodName, as_method
+from ..quadratic.reference_plan import ReferencePlan, alternate
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..results.verification import Residual, Verification
@@ -26,22 +27,6 @@ from ..utils.validation import as_array, as_count, as_positive
 # Rounding errors of a linearized cost, in units of its scale: products of matrices in
 # float32 were off by up to four.
 ROUNDINGS = 16
-# How much further than its last step, which was within tolerance, a plan may be from
-# its exact next one.
-SLACK = 10
-# Largest bound, a fraction of the plan, that says anything.
-MAX_BOUND = 0.1
-# Rounding of the objective, a difference of larger terms, in units of what solvers
-# expect of it: sums of mean losses that are negative by less than ten are made zero.
-COST_ROUNDINGS = 10
-# Rounding of the gap of a plan without entropy, as a fraction of the largest of the
-# terms that its objective is a difference of, in units of that of a cost: solvers end
-# at a tenth of it.
-GAP_ROUNDINGS = 1e4
-# Masses of two marginals that differ by no more are the same but for rounding.
-SAME_MASSES = 1e-5
-# Residuals of which nothing can be said where the plan is not finite.
-UNKNOWN = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
 
 
 def verify(
@@ -123,11 +108,11 @@ def verify(
         marginal_tol=as_positive(marginal_tol, "marginal_tol"),
         max_iter=as_count(max_iter, "max_iter"),
     )
-    limit, size = as_memory_limit(memory_limit), nbytes(problem, steps.alternating)
+    limit, (n, m) = as_memory_limit(memory_limit), problem.shape
+    size = reference.nbytes(problem, steps.alternating)
     if given.is_exact:
-        size += certificate.nbytes(problem)
+        size += 8 * 5 * n * m
     if size > limit:
-        n, m = problem.shape
         raise MemoryError(
             f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
             f"memory_limit is {limit / 1e9:.3g} GB"
@@ -173,7 +158,8 @@ class _Given:
             negative -= float(block[block < 0].sum())
             alive = block[block > 0]
             entropy -= float(alive @ np.log(alive))
-        return dict.fromkeys(UNKNOWN, Residual(np.nan)) | dict(
+        unknown = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
+        return dict.fromkeys(unknown, Residual(np.nan)) | dict(
             gw_cost=np.nan,
             linear_cost=np.nan,
             entropy=entropy,
@@ -187,18 +173,15 @@ class _Given:
 
 def _as_given(problem, result, epsilon, method):
     """What came, checked."""
-    reported = {}
+    reported, coupling = {}, result
     if isinstance(result, GWResult):
         coupling = result.coupling
         names = "potentials", "gw_cost", "reg_cost", "left_out"
         reported = {name: getattr(result, name) for name in names}
-        own = None if result.method == "cg" else result.method
         epsilon = result.epsilon if epsilon is None else epsilon
-        if epsilon != 0:
-            method = method or own
-    elif isinstance(result, Coupling):
-        coupling = result
-    else:
+        if epsilon != 0 and result.method != "cg":
+            method = method or result.method
+    elif not isinstance(result, Coupling):
         plan = as_array(result, "result")
         if plan.dtype not in (np.float32, np.float64):
             plan = plan.astype(np.float64)
@@ -207,7 +190,7 @@ def _as_given(problem, result, epsilon, method):
         raise ValueError(
             f"result must have shape {problem.shape}, got {coupling.shape}"
         )
-    if isinstance(result, GWResult):
+    if reported:
         _check_marginals(problem, result)
     if epsilon is None:
         raise ValueError("epsilon must be given for a plan that does not tell it")
@@ -227,7 +210,7 @@ def _check_marginals(problem, result):
     for name in "pq":
         solved = getattr(result, name)
         off = 0.0 if solved is None else np.abs(getattr(problem, name) - solved).sum()
-        if off > SAME_MASSES:
+        if off > 1e-5:  # the tolerance of marginals, by default
             raise ValueError(
                 f"problem must have the {name} that result was solved with, got one "
                 f"that differs by {off:.2g} of the mass"
@@ -236,11 +219,11 @@ def _check_marginals(problem, result):
 
 def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter):
     """The residuals of a finite plan."""
-    costs = costs_of(problem, method.alternating)
+    costs = reference.costs_of(problem, method.alternating)
     least = float(np.finfo(given.coupling.dtype).tiny)
-    at = ExactLinearization(costs, given.rows, method.alternating, least)
+    at = reference.ReferenceLinearization(costs, given.rows, method.alternating, least)
     # Solvers without entropy take costs of point clouds as matrices of float32.
-    clouds = given.is_exact and stays_factored(problem, method.alternating)
+    clouds = given.is_exact and reference.stays_factored(problem, method.alternating)
     precision = SINGLE if clouds else given.precision
     found = dict(
         **_marginals(problem, at, method, marginal_tol),
@@ -257,13 +240,14 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     rounding = given.precision.rounding * (1.0 + unit)
     # Of the costs here, sums of larger terms, whatever the plan was computed with.
     rounding += DOUBLE.rounding * at.magnitude / given.epsilon
-    bound = SLACK * tol + ROUNDINGS * rounding
-    bound = min(bound, MAX_BOUND)
+    # The last step was within tolerance; the next one may be ten times as long. A bound
+    # above a tenth of the plan says nothing.
+    bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
     left_out, complementarity = 0.0, None
     if method.alternating:
         distance = alternate(at, costs, given.epsilon)
     else:
-        plan = ExactPlan(at, given.epsilon, method.proximal)
+        plan = ReferencePlan(at, given.epsilon, method.proximal)
         plan.search(given.potentials, max_iter, bound / 2)
         distance, left_out = plan.distance, plan.left_out
         if problem.rule.takes_mass:
@@ -277,11 +261,13 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
 
 def _gap(at, tol, precision):
     """That of Frank and Wolfe, as a fraction of the objective."""
-    rounding = ROUNDINGS if precision is SINGLE else GAP_ROUNDINGS
-    rounding *= precision.rounding * at.magnitude
+    # In float64 solvers end at `conditional_gradient.ROUNDING`, and this is ten times
+    # that.
+    rounding = ROUNDINGS * SINGLE.rounding if precision is SINGLE else 10 * ROUNDING
+    rounding *= at.magnitude
     # Where the objective is nothing but rounding, of that.
     unit = max(abs(at.gw_cost), rounding) or 1.0
-    return Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
+    return Residual(frank_wolfe_gap(at) / unit, tol + rounding / unit)
 
 
 def _marginals(problem, at, method, marginal_tol):
@@ -306,7 +292,9 @@ def _marginals(problem, at, method, marginal_tol):
 
 def _objectives(at, given, entropy, precision):
     """How far the reported objectives are from those of the plan."""
-    rounding, made = COST_ROUNDINGS * precision.cost_rounding, {}
+    # The objective is a difference of larger terms: sums of mean losses that are
+    # negative by less than ten of the roundings that solvers expect are made zero.
+    rounding, made = 10 * precision.cost_rounding, {}
     # Solvers take given marginals for those of the plan.
     bound = rounding * at.magnitude + at.confusion
     if given.gw_cost is not None:

@@ -47,9 +47,26 @@ class Deadline:
         if self.passed(spare):
             raise OutOfTime
 
+    def sooner(self, seconds: float) -> "Deadline":
+        """The deadline so much before this one; `stop` of this one ends both."""
+        return _Sooner(self, seconds)
+
     def stop(self) -> None:
         """Let it be over now, for all who look at it, from any thread."""
         self.at = -math.inf
+
+
+class _Sooner(Deadline):
+    """A deadline some seconds before another one, whenever that is."""
+
+    __slots__ = ("_other", "_seconds")
+
+    def __init__(self, other: Deadline, seconds: float) -> None:
+        self._other, self._seconds = other, seconds
+
+    @property
+    def at(self) -> float:  # type: ignore[override]
+        return self._other.at - self._seconds
 
 
 # Of what has no limit; nobody may stop it.

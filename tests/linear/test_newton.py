@@ -94,7 +94,7 @@ def test_a_step_is_newtons(kind, precision, monkeypatch):
     groups = Groups(precision, kind, empty=2)
     v, expected = groups.scalings.v.astype(np.float64), groups.newton()
     n_reads = groups.step()
-    assert 3 <= n_reads <= newton.MOST
+    assert 3 <= n_reads <= newton.MAX_READS
     used = groups.q > 0
     moved = np.log(groups.scalings.v[used] / v[used])
     # What is added to all of them moves no plan.
@@ -152,10 +152,10 @@ def test_factors_follow_where_conjugate_gradients_did_not_lead(precision, follow
         given = groups.kernel, groups.p, groups.q, groups.scalings
         steps.take(*given, error, FREE)
 
-    assert pays(1e-2) and steps.price == newton.PRICE_ITERATED
+    assert pays(1e-2) and steps.price == newton.MAX_READS
     take(1e-2)
     assert pays(0.99e-2) is follow
-    assert (steps.price > newton.PRICE_ITERATED) is follow
+    assert (steps.price > newton.MAX_READS) is follow
     take(1e-2)
     assert not pays(0.99e-2)
     # Without factors they are taken again once the error is less.

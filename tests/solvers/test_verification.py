@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein, verify
-from gwfast.quadratic import exact
+from gwfast.quadratic import reference
 
 OF_PROBLEM = "loss", "linear_cost", "alpha", "marginals", "mass"
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -154,9 +154,9 @@ def test_point_clouds_are_verified_in_blocks_of_rows(tier, metric, monkeypatch):
     result = gromov_wasserstein(x, y, tier=tier, init="product")
     whole = verify(problem, result)
     assert whole.holds, str(whole)
-    monkeypatch.setattr(exact, "KEPT_BYTES", 0)
+    monkeypatch.setattr(reference, "KEPT_BYTES", 0)
     monkeypatch.setattr(
-        exact, "row_blocks", lambda n, m: [slice(i, i + 7) for i in range(0, n, 7)]
+        reference, "row_blocks", lambda n, m: [slice(i, i + 7) for i in range(0, n, 7)]
     )
     blocks = verify(problem, result)
     assert blocks.holds

@@ -1,36 +1,20 @@
-"""The exact plan of a linearized cost, in float64, plain NumPy and the log domain:
+"""The plan of a linearized cost, in float64, plain NumPy and the log domain:
 slow, but it shares nothing with the solvers.
 """
 
 import numpy as np
 from scipy.sparse import linalg
 
-from .exact import ExactLinearization
-
-# Iterations between two looks at the distance from a plan.
-LOOK_EVERY = 10
-# Factor between the epsilons of two levels of annealing, and iterations in each.
-ANNEAL_BY, LEVEL_ITERATIONS = 4.0, 20
-# Entries of a plan below which their logarithms are rough, and steps of the regression.
-LEAST_ENTRY, REGRESSIONS = 1e-30, 200
-# Fraction of a mass that has to be left for a partial plan not to use it up.
-UNUSED = 1e-4
-# Potentials in units of epsilon that move by less have been found.
-SETTLED = 1e-13
+from .reference import ReferenceLinearization
 
 
-class ExactPlan:
-    """The plan with the marginals of another, for the linearized cost at that.
+class ReferencePlan:
+    """The plan with the marginals of another, for the linearized cost at that, a
+    `ReferenceLinearization`. Where steps are proximal epsilon weighs the distance from
+    the other plan.
 
     Where the columns are free, it has no potentials of columns. Potentials are in units
     of epsilon.
-
-    Parameters
-    ----------
-    at : ExactLinearization
-    epsilon : float
-    proximal : bool
-        Whether epsilon weighs the distance from the other plan.
 
     Attributes
     ----------
@@ -45,10 +29,11 @@ class ExactPlan:
 
     def __init__(self, at, epsilon, proximal):
         self._at, self._epsilon, self._proximal = at, epsilon, proximal
-        self._groups = [_tied(at.problem.rule, *side) for side in self._sides(at)]
+        self._sides = (at.rows, at.problem.p), (at.cols, at.problem.q)
+        self._groups = [_tied(at.problem.rule, *side) for side in self._sides]
         self._logs = [
             np.log(np.maximum(np.bincount(group, sums, len(sums)), 0.0))[group]
-            for group, (sums, _) in zip(self._groups, self._sides(at), strict=True)
+            for group, (sums, _) in zip(self._groups, self._sides, strict=True)
         ]
         self.distance = self.left_out = self.complementarity = np.inf
 
@@ -71,18 +56,6 @@ class ExactPlan:
 
     def _found(self, enough):
         return max(self.distance, self.complementarity) <= enough
-
-    @staticmethod
-    def _sides(at):
-        return (at.rows, at.problem.p), (at.cols, at.problem.q)
-
-    def _not_complementary(self, *potentials):
-        if not self._at.problem.rule.takes_mass:
-            return 0.0
-        return sum(
-            float(np.maximum(masses - used, 0.0) @ np.minimum(x.max() - x, 1.0))
-            for x, (used, masses) in zip(potentials, self._sides(self._at), strict=True)
-        )
 
     def _exponent(self, rows, factor=1.0):
         """Some rows of ``-cost / epsilon``, at a multiple of epsilon, and with the
@@ -107,7 +80,7 @@ class ExactPlan:
         return fitted(self._logs[1], _log_totals(sums, self._groups[1]))
 
     def _iterate(self, f, g, max_iter, enough):
-        """Sinkhorn iterations from potentials, with looks at what they give."""
+        """Sinkhorn iterations from potentials, with a look at what each tenth gives."""
         self._look(f, g)
         for k in range(max_iter):
             if self._found(enough):
@@ -117,76 +90,81 @@ class ExactPlan:
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(f - before), nan=0.0).max()
             largest = np.abs(f[np.isfinite(f)]).max(initial=0.0)
-            settled = moved <= SETTLED * (1.0 + largest)
-            if settled or (k + 1) % LOOK_EVERY == 0 or k + 1 == max_iter:
+            # What moves by some hundred roundings has been found.
+            settled = moved <= 1e-13 * (1.0 + largest)
+            if settled or (k + 1) % 10 == 0 or k + 1 == max_iter:
                 self._look(f, g)
             if settled:
                 return
 
     def _look(self, f, g):
-        """Compare the plan of these potentials with the other one."""
-        at, total = self._at, 0.0
-        lost_rows, lost_cols = [], np.zeros(len(g))
-        for rows in at.slices:
+        """Compare the plan of two potentials with the other one."""
+        at, total, missed = self._at, 0.0, 0.0
+
+        def lost(rows):
+            """What the plan has where the other one is zero."""
+            nonlocal total
             plan = at.plan(rows)
             made = np.exp(self._exponent(rows) + f[rows, None] + g)
             total += float(np.abs(made - plan).sum())
-            made[plan > 0] = 0.0
-            lost_rows.append(made.sum(axis=1))
-            lost_cols += made.sum(axis=0)
-        total /= float(np.abs(at.rows).sum()) or 1.0
-        missed = self._not_complementary(f, g)
-        if max(total, missed) < max(self.distance, self.complementarity):
-            shares = (
-                lost[sums > 0] / sums[sums > 0]
-                for lost, sums in (
-                    (np.concatenate(lost_rows), at.rows),
-                    (lost_cols, at.cols),
-                )
+            return np.where(plan > 0, 0.0, made)
+
+        both = self._sums(lost)
+        total /= at.mass or 1.0
+        if at.problem.rule.takes_mass:
+            missed = sum(
+                float(np.maximum(masses - used, 0.0) @ np.minimum(x.max() - x, 1.0))
+                for x, (used, masses) in zip((f, g), self._sides, strict=True)
             )
+        if max(total, missed) < max(self.distance, self.complementarity):
             self.distance, self.complementarity = total, missed
-            self.left_out = float(max(share.max(initial=0.0) for share in shares))
+            self.left_out = max(
+                float((one[sums > 0] / sums[sums > 0]).max(initial=0.0))
+                for one, sums in zip(both, (at.rows, at.cols), strict=True)
+            )
 
-    def _regressed(self):
-        """Potentials by the logarithms of the other plan, which are sums of two but for
-        the cost: by least squares, over all entries whose logarithms can be trusted, or
-        those that a proximal step can see.
-        """
-        n, m = self._at.problem.shape
-        tied = np.concatenate([self._groups[0], n + self._groups[1]])
-
-        def sums_of(entries):
-            return np.bincount(tied, np.concatenate(self._over_rows(entries)), n + m)
-
-        counts = sums_of(lambda s, weights, logs: weights)
-        scale = 1.0 / np.sqrt(np.where(counts > 0, counts, 1.0))
-        right = sums_of(lambda s, weights, logs: weights * logs)
-
-        def normal(x):
-            f, g = np.split((scale * x.ravel())[tied], [n])
-            return scale * sums_of(lambda s, weights, _: weights * (f[s, None] + g))
-
-        operator = linalg.LinearOperator((n + m, n + m), matvec=normal)
-        found, _ = linalg.cg(operator, scale * right, rtol=1e-14, maxiter=REGRESSIONS)
-        return np.split((scale * found)[tied], [n])
-
-    def _over_rows(self, entries):
-        """Row and column sums of what `entries` makes of weights and logarithms."""
-        of_rows, of_cols = [], np.zeros(self._at.problem.shape[1])
+    def _sums(self, entries):
+        """Row and column sums of a matrix, which is made some rows at a time."""
+        of_rows, of_cols = [], np.zeros(len(self._at.cols))
         for rows in self._at.slices:
-            made = entries(rows, *self._logarithms(rows))
+            made = entries(rows)
             of_rows.append(made.sum(axis=1))
             of_cols += made.sum(axis=0)
         return np.concatenate(of_rows), of_cols
 
-    def _logarithms(self, rows):
-        """Weights of a regression, and what is to be explained."""
-        plan = self._at.plan(rows)
-        known = plan > LEAST_ENTRY
-        logs = np.log(np.where(known, plan, 1.0)) - np.where(
-            known, self._exponent(rows), 0.0
-        )
-        return np.where(known, plan, 0.0) if self._proximal else known * 1.0, logs
+    def _regressed(self):
+        """Potentials by least squares: the logarithms of the other plan are sums of two
+        potentials but for the cost. Entries count whose logarithms can be trusted, by
+        their mass where steps are proximal.
+        """
+        n, m = self._at.problem.shape
+        tied = np.concatenate([self._groups[0], n + self._groups[1]])
+
+        def weights(rows):
+            plan = self._at.plan(rows)
+            # Logarithms of what is less are rough.
+            known = plan > 1e-30
+            return np.where(known, plan, 0.0) if self._proximal else known * 1.0
+
+        def explained(rows):
+            there, plan = weights(rows), self._at.plan(rows)
+            known = there > 0
+            logs = np.log(np.where(known, plan, 1.0))
+            return there * (logs - np.where(known, self._exponent(rows), 0.0))
+
+        def sums_of(entries):
+            return np.bincount(tied, np.concatenate(self._sums(entries)), n + m)
+
+        def normal(x):
+            f, g = np.split((scale * x.ravel())[tied], [n])
+            return scale * sums_of(lambda s: weights(s) * (f[s, None] + g))
+
+        counts = sums_of(weights)
+        scale = 1.0 / np.sqrt(np.where(counts > 0, counts, 1.0))
+        operator = linalg.LinearOperator((n + m, n + m), matvec=normal)
+        right = scale * sums_of(explained)
+        found, _ = linalg.cg(operator, right, rtol=1e-14, maxiter=200)
+        return np.split((scale * found)[tied], [n])
 
     def _annealed(self):
         """Potentials from a large epsilon down to the one that is asked for."""
@@ -194,33 +172,28 @@ class ExactPlan:
         if self._proximal:
             return f, g
         spread = max(float(np.ptp(self._exponent(s))) for s in self._at.slices)
-        levels = int(np.log(max(spread, 1.0)) / np.log(ANNEAL_BY))
-        for level in range(levels, -1, -1):
-            factor = ANNEAL_BY**level
-            for _ in range(LEVEL_ITERATIONS):
-                f = self._fit_rows(g, factor)
-                g = self._fit_cols(f, factor)
+        for level in range(int(np.log(max(spread, 1.0)) / np.log(4.0)), -1, -1):
+            for _ in range(20):
+                f = self._fit_rows(g, 4.0**level)
+                g = self._fit_cols(f, 4.0**level)
             if level:
-                f, g = f * ANNEAL_BY, g * ANNEAL_BY
+                f, g = 4.0 * f, 4.0 * g
         return f, g
 
 
 def alternate(at, costs, epsilon):
     """L1 distance of a plan from that after an iteration of alternating projections,
-    exactly: linearize and fit the rows, linearize and fit the columns.
+    in float64: linearize and fit the rows, linearize and fit the columns.
     """
-    problem, plan = costs.problem, at.plan(slice(None))
-    logs, now = (np.log(problem.p), np.log(problem.q)), at
-    made = plan
-    for axis, fit in ((1, logs[0]), (0, logs[1])):
-        everything = slice(None)
+    problem, everything, now = costs.problem, slice(None), at
+    for axis, masses in ((1, problem.p), (0, problem.q)):
         exponent = now.logarithms(everything) - now.cost(everything) / epsilon
         exponent[problem.p == 0] = exponent[:, problem.q == 0] = -np.inf
-        potential = fitted(fit, log_sum(exponent, axis))
+        potential = fitted(np.log(masses), log_sum(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
-            now = ExactLinearization(costs, made.__getitem__, True, at.least)
-    return float(np.abs(made - plan).sum()) / float(np.abs(at.rows).sum() or 1.0)
+            now = ReferenceLinearization(costs, made.__getitem__, True, at.least)
+    return float(np.abs(made - at.plan(everything)).sum()) / (at.mass or 1.0)
 
 
 def log_sum(x, axis):
@@ -231,8 +204,8 @@ def log_sum(x, axis):
 
 
 def fitted(logs, sums):
-    """Potentials with which sums of these logarithms have those masses; -inf where one
-    of them is zero.
+    """Potentials with which sums have masses, by the logarithms of both; -inf where a
+    mass or a sum is zero.
     """
     alive = np.isfinite(logs) & np.isfinite(sums)
     return np.where(alive, logs - np.where(alive, sums, 0.0), -np.inf)
@@ -244,7 +217,7 @@ def _tied(rule, sums, masses):
     """
     group = np.arange(len(sums))
     if rule.takes_mass:
-        slack = np.flatnonzero(masses - sums > UNUSED * masses)
+        slack = np.flatnonzero(masses - sums > 1e-4 * masses)
         group[slack] = slack[:1]
     return group
 

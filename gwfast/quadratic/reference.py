@@ -10,7 +10,8 @@ from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.blocks import SCRATCH_BYTES, row_blocks
 
-# Bytes of linearized costs that are kept rather than made anew from their factors.
+# Bytes of a linearized cost, that of 5,800 points a side, up to which it is kept rather
+# than made anew from its factors.
 KEPT_BYTES = 32 * SCRATCH_BYTES
 
 
@@ -23,7 +24,7 @@ class DenseCosts:
         Size of the bilinear term of a plan of mass one, at most, but for what is
         separable where the marginals are fixed.
     magnitude : float
-        The same with all of it.
+        Size of the bilinear term, at most, its separable part included.
     """
 
     def __init__(self, problem, alternating):
@@ -33,8 +34,8 @@ class DenseCosts:
         x, y = (
             side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)
         )
-        # A common shift changes nothing but rounding, unless the separable terms are
-        # those of other marginals than the plan's.
+        # A common shift changes nothing but rounding, unless the separable terms are of
+        # other marginals than the plan's.
         fixed = problem.is_balanced and not alternating
         if loss.shift_invariant and not alternating:
             shift = (x.mean() + y.mean()) / 2
@@ -107,32 +108,21 @@ def nbytes(problem, alternating):
     return 8 * (3 * n * n + 3 * m * m + 5 * n * m)
 
 
-class ExactLinearization:
-    """The linearized cost at a plan.
-
-    Parameters
-    ----------
-    costs : DenseCosts or FactoredCosts
-    plan : callable
-        ``plan(rows)`` gives some rows of it, (k, m) in float64.
-    given_marginals : bool, default=False
-        Whether the separable terms are those of the problem's marginals, not of the
-        plan's.
-    least : float, default=0
-        What smaller entries count as where their logarithms are asked for.
+class ReferenceLinearization:
+    """The linearized cost at a plan, of which ``plan(rows)`` gives some rows (k, m) in
+    float64, by the `costs`. With `given_marginals` the separable terms are of the
+    problem's marginals, not of the plan's; smaller entries count as `least` where their
+    logarithms are asked for.
 
     Attributes
     ----------
     slices : list of slice
         Rows that are taken at a time.
-    rows, cols : (n,) and (m,) ndarrays
-        Marginals of the plan.
-    gw_cost, linear_cost : float
+    rows, cols, mass : (n,) and (m,) ndarrays, float
+        Marginals of the plan, and the sum of the sizes of its row sums.
     confusion : float
         Most that the objective changes where given marginals are taken for those of the
         plan.
-    mass : float
-        Of the plan.
     cost_scale : float
         Size of the terms that no potential takes up, at most.
     magnitude : float
@@ -140,50 +130,45 @@ class ExactLinearization:
     """
 
     def __init__(self, costs, plan, given_marginals=False, least=0.0):
-        self.problem, self.plan, n_m = costs.problem, plan, costs.problem.shape
-        self.least = least
-        self.slices = row_blocks(*n_m)
-        parts = [plan(rows) for rows in self.slices] if len(self.slices) == 1 else None
-        if parts:
-            self.plan = lambda rows: parts[0][rows]
+        problem = self.problem = costs.problem
+        self.plan, self.least, self.slices = plan, least, row_blocks(*problem.shape)
+        if len(self.slices) == 1:
+            self.plan = plan(self.slices[0]).__getitem__
         self.rows = np.concatenate([self.plan(s).sum(axis=1) for s in self.slices])
         self.cols = sum(self.plan(s).sum(axis=0) for s in self.slices)
         self.mass = float(np.abs(self.rows).sum())
-        self._set_costs(costs, given_marginals)
+        self._bilinear = costs.bilinear(self.plan, self.slices)
+        self._weight = problem.alpha if problem.is_fused else 1.0
+        given, own = (problem.p, problem.q), costs.separable(self.rows, self.cols)
+        self._separable = costs.separable(*given) if given_marginals else own
+        self._measure(costs, own, given)
         self._kept = None
-        if 8 * n_m[0] * n_m[1] <= KEPT_BYTES:
+        if 8 * len(self.rows) * len(self.cols) <= KEPT_BYTES:
             self._kept = np.concatenate([self._made(s) for s in self.slices])
 
-    def _set_costs(self, costs, given_marginals):
-        problem = self.problem
-        given = problem.p, problem.q
-        own = self._separable = costs.separable(self.rows, self.cols)
-        if given_marginals:
-            self._separable = costs.separable(*given)
-        self._bilinear = costs.bilinear(self.plan, self.slices)
-        fused = problem.is_fused
-        self._alpha = problem.alpha if fused else 1.0
-        bilinear = sum(np.vdot(self.plan(s), self._bilinear(s)) for s in self.slices)
-        self.linear_cost, self._linear = 0.0, problem.linear_cost
-        self.cost_scale = self._alpha * costs.scale
+    def _measure(self, costs, own, given):
+        """Set the objective, and the sizes of its terms."""
+        problem, linear, (f, g) = self.problem, self.problem.linear_cost, own
+        value = f @ self.rows + g @ self.cols + self._dot(self._bilinear)
+        self.cost_scale = self._weight * costs.scale
         sizes = (np.abs(c) @ mass for c, mass in zip(own, given, strict=True))
-        self.magnitude = self._alpha * (sum(sizes) + costs.magnitude * self.mass)
-        if fused:
-            linear = self._linear
-            self.linear_cost = float(
-                sum(np.vdot(self.plan(s), linear[s]) for s in self.slices)
-            )
-            weight = 1.0 - self._alpha
-            self.cost_scale = max(self.cost_scale, weight * float(np.ptp(linear)) / 4)
-            self.magnitude += weight * float(np.abs(linear).max())
-        f, g = own
-        value = self._alpha * (f @ self.rows + g @ self.cols + bilinear)
-        self.gw_cost = float(value + (1.0 - self._alpha) * self.linear_cost)
-        missed, largest = 0.0, np.abs(f).max() + np.abs(g).max()
+        self.magnitude = self._weight * (sum(sizes) + costs.magnitude * self.mass)
+        self.linear_cost, rest = 0.0, 1.0 - self._weight
+        if problem.is_fused:
+            self.linear_cost = float(self._dot(linear.__getitem__))
+            self.cost_scale = max(self.cost_scale, rest * float(np.ptp(linear)) / 4)
+            self.magnitude += rest * float(np.abs(linear).max())
+        value = self._weight * value + rest * self.linear_cost
+        self.gw_cost, missed = float(value), 0.0
         if problem.is_balanced:
             missed = np.abs(self.rows - problem.p).sum()
             missed += np.abs(self.cols - problem.q).sum()
-        self.confusion = 2 * self._alpha * missed * (largest + costs.magnitude)
+        largest = np.abs(f).max() + np.abs(g).max() + costs.magnitude
+        self.confusion = 2 * self._weight * missed * largest
+
+    def _dot(self, cost):
+        """The sum of a cost, some rows at a time, times the plan."""
+        return sum(np.vdot(self.plan(s), cost(s)) for s in self.slices)
 
     def logarithms(self, rows):
         """Of some rows of the plan."""
@@ -195,7 +180,7 @@ class ExactLinearization:
 
     def _made(self, rows):
         f, g = self._separable
-        made = self._alpha * (f[rows, None] + g + self._bilinear(rows))
-        if self._linear is not None:
-            made += (1.0 - self._alpha) / 2 * self._linear[rows]
+        made = self._weight * (f[rows, None] + g + self._bilinear(rows))
+        if self.problem.is_fused:
+            made += (1.0 - self._weight) / 2 * self.problem.linear_cost[rows]
         return made
