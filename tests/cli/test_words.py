@@ -233,6 +233,6 @@ def test_bytes_are_limited_and_more_are_read_if_asked_for(run):
     for arguments in (convert, ALIGN):
         status, _, err = run(*arguments, "--max-bytes", "500")
         assert status == 2
-        assert "a.vec: expected at most 500 bytes" in err
+        assert "a.vec:1: expected at most 500 bytes" in err
         assert "; --max-bytes sets the limit" in err
     assert run(*convert, "--max-bytes", "1000000")[0] == 0
