@@ -216,7 +216,9 @@ def test_embeddings_are_taken_as_they_are():
 # A plan that matches next to nothing is there at once, and whoever computes it is to
 # come to the same matchings.
 QUICK = {"epsilon": 0.1, "n_words": 100}
-quick = pytest.mark.filterwarnings("ignore:.*poor plans")
+quick = pytest.mark.filterwarnings(
+    "ignore:.*poor plans", "ignore::gwfast.ConvergenceWarning"
+)
 
 
 @pytest.fixture(scope="module")
