@@ -231,8 +231,15 @@ class Linearization:
         """Difference of the state from that of the product plan, relative to the
         largest possible one.
         """
-        p, q = self.problem.p, self.problem.q
-        return (self.state - np.outer(p, q)) / np.sqrt(p.max() * q.max())
+        return (self.state - np.outer(self.problem.p, self.problem.q)) / self._largest
+
+    def apart(self, other):
+        """Frobenius norm of the difference of two states, in the same units."""
+        return np.linalg.norm(self.deviation() - other.deviation())
+
+    @property
+    def _largest(self):
+        return np.sqrt(self.problem.p.max() * self.problem.q.max())
 
     @property
     def magnitude(self):

@@ -441,14 +441,11 @@ def _distinct(ranked, nearness=SAME_STATE, same_cost=SAME_COST):
     """Splits contestants, the best first, by whether the optimum they are on the way to
     is one of their own or that of a better contestant.
     """
-    kept, same, deviation = [], [], _deviation
-    # Deviations of small states are kept while these are compared.
-    if sum(one.loop.linearization.state.size for one in ranked) <= 1 << 20:
-        deviation = functools.cache(_deviation)
+    kept, same, size_of = [], [], functools.cache(_size)
     for one in ranked:
         for other in kept:
             alike = as_good(one, other, same_cost)
-            if alike and same_state(one, other, nearness, deviation):
+            if alike and same_state(one, other, nearness, size_of):
                 same.append(one.with_outcome(f"same as {other.label}"))
                 break
         else:
@@ -469,17 +466,17 @@ def as_good(one, best, fraction):
     return one.gw_cost - best.gw_cost <= fraction * abs(best.gw_cost) + rounding
 
 
-def _deviation(one):
-    """The deviation of a state from that of the product plan, and its norm."""
-    made = one.loop.linearization.deviation()
-    return made, np.linalg.norm(made)
+def _size(one):
+    """The distance of a state from that of the product plan."""
+    return np.linalg.norm(one.loop.linearization.deviation())
 
 
-def same_state(one, other, nearness=SAME_STATE, deviation=_deviation):
+def same_state(one, other, nearness=SAME_STATE, size_of=_size):
     """Whether the relative distance of two states, from 0 to about 1.4, says that they
-    are on the way to the same optimum. `deviation` may remember its results.
+    are on the way to the same optimum. `size_of` may remember its results.
     """
-    (one, length), (other, other_length) = deviation(one), deviation(other)
-    size = max(length, other_length)
-    # Smaller deviations from the product plan may be rounding.
-    return size <= 1e-5 or np.linalg.norm(one - other) / size < nearness
+    size = max(size_of(one), size_of(other))
+    # Smaller distances from the product plan may be rounding.
+    if size <= 1e-5:
+        return True
+    return one.loop.linearization.apart(other.loop.linearization) < nearness * size

@@ -167,5 +167,5 @@ def test_the_loop_goes_on_where_the_kernel_ends(looked_at, one_by_one):
 
 
 def test_larger_problems_are_looked_at_always(looked_at):
-    result = solve(*problem(1, 140, 140), max_outer=6)
+    result = solve(*problem(1, 210, 210), max_outer=6)
     assert looked_at == list(range(1, result.n_outer + 1))
