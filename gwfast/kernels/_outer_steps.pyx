@@ -253,12 +253,12 @@ cdef ptrdiff_t solve(
     marginals; returns the iterations that took, or -1 where they do not get there.
     """
     cdef ptrdiff_t n = p.shape[0], m = q.shape[0], done = 0, made
-    cdef int k
+    cdef int _
     if real is float:
         table = isa.f32
     else:
         table = isa.f64
-    for k in range(MOST_KERNELS):
+    for _ in range(MOST_KERNELS):
         memcpy(&kernel[0, 0], &cost[0, 0], n * m * sizeof(real))
         if limits.proximal:
             table.proximal_rows(&kernel[0, 0], &plan[0, 0], <real>epsilon, n, m)
