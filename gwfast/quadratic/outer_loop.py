@@ -199,7 +199,8 @@ class OuterLoop:
         last `Stepped` or None, and a status if the loop ends.
         """
         epsilon, n_done = self.epsilons.at(len(self.history)), len(self.history)
-        if epsilon != self.epsilons.last or limits.deadline.passed():
+        final = epsilon == self.epsilons.last
+        if not (self._short_steps.pays and final) or limits.deadline.passed():
             return None, None
         at = self.linearization
         unit = in_units(epsilon, at.cost_scale, at.precision)

@@ -27,10 +27,15 @@ class ShortSteps:
     ----------
     linearization : Dense
         With its state set.
+
+    Attributes
+    ----------
+    pays : bool
+        Whether the next iteration may be one of these.
     """
 
     def __init__(self, linearization):
-        self._linearization, self._pays = linearization, linearization.is_small
+        self._linearization, self.pays = linearization, linearization.is_small
         # A row of the kernel's for each iteration, and whether the last has settled
         # but for its marginals.
         self._rows, self._done, self._settled = (
@@ -64,15 +69,15 @@ class ShortSteps:
         """
         judged = limits.rule.in_kernel(limits, self._linearization, epsilon)
         begins = n_before == self._done
-        if not (self._pays and begins and judged) or n_before >= limits.max_outer:
-            self._pays = False
+        if not (begins and judged) or n_before >= limits.max_outer:
+            self.pays = False
             return [], None, None
         done = self._done
         most = min(1 if single else AT_ONCE, limits.max_outer - done)
         self._make_room(done + most)
         made = self._advance(done + most, epsilon, potentials, limits, judged)
         stepped, self._done, status, self._settled = made
-        self._pays = status != OTHERWISE
+        self.pays = status != OTHERWISE
         if self._done == done:
             return [], None, None
         ended = Status.CONVERGED if status == SETTLED else None
