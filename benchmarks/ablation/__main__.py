@@ -31,6 +31,8 @@ from .problems import PROBLEMS, parts
 WORSE = 1e-3
 # Ratios nearer to one than this are not measured again.
 NEAR, REPEATS = 0.05, 2
+# Words of names, beside the first ones, that are classes.
+CLASSES = {"float64", "small", "exact"}
 LIMITS = "max_outer", "max_inner", "tol", "marginal_tol"
 TITLES = (
     "without", "lines", "use it", "mean ratio", "worst class", "worst", "higher",
@@ -96,7 +98,9 @@ def _row(name, found):
             (higher if by > 0 else lower).append(f"{problem} {100 * by:+.1f} %")
     classes = {}
     for problem in found:
-        classes.setdefault(problem.split()[0], []).append(ratios.get(problem, 1.0))
+        kind, *words = problem.split()
+        for one in {kind, *(CLASSES & {*words})}:
+            classes.setdefault(one, []).append(ratios.get(problem, 1.0))
     means = {kind: statistics.geometric_mean(some) for kind, some in classes.items()}
     kind = max(means, key=means.get)
     worst = max(ratios, key=ratios.get, default=None)
