@@ -37,8 +37,8 @@ class ExactLimits:
     max_outer: int = 1000
     # Gap at which it has converged, as a fraction of the objective.
     tol: float = 1e-5
-    # Change of the objective in a step at which it has: the rule of POT, which says
-    # less.
+    # Absolute and relative change of the objective in a step at which POT's rule, a
+    # weaker one, takes it for converged.
     min_change: float = 0.0
     min_relative: float = 0.0
     deadline: Deadline = NEVER

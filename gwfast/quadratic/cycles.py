@@ -12,10 +12,11 @@ import numpy as np
 
 from ..linear.log_domain import Potentials
 
-# Successive iterations whose plan is nearer to the plan before the last than to the
-# last one that make a cycle: of noise about one plan half are such.
+# Number of successive iterations that make a cycle: each plan of them is nearer to the
+# plan before the last than to the last. Of noise about one plan half the plans are.
 ROUND = 20
-# Factor of the change over such a row up to which the steps shrink, and settle.
+# Largest factor of the change over these iterations with which the steps shrink, so
+# that they settle by themselves.
 SETTLES = 0.8
 # Number of times that steps are halved before the loop ends: some semi-relaxed problems
 # of ten points need seven.

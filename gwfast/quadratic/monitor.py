@@ -2,8 +2,6 @@
 solved more exactly, whether steps are damped, and whether and why the loop ends.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..linear.sinkhorn_solver import in_units
@@ -27,24 +25,6 @@ MAX_ROUNDED = 0.01
 # problems of up to 12 points one ended above POT's loss with 20 iterations, none with
 # 200.
 WANDERS = 200
-
-
-class Verdict(NamedTuple):
-    """The judgement of an iteration.
-
-    Attributes
-    ----------
-    status : Status or None
-        Why the loop ends; None if it goes on.
-    damped : bool
-        Whether steps are damped from now on.
-    follows : bool
-        Whether acceleration may move the state.
-    """
-
-    status: Status | None
-    damped: bool
-    follows: bool
 
 
 class Monitor:
@@ -98,7 +78,10 @@ class Monitor:
 
         Returns
         -------
-        Verdict
+        status : Status or None
+            Why the loop ends; None if it goes on.
+        follows : bool
+            Whether acceleration may move the state.
         """
         linearization, last = self._linearization, history[-1]
         precision, proximal = linearization.precision, linearization.method.proximal
@@ -126,7 +109,7 @@ class Monitor:
             damped = self._damp(stepped, epsilon, too_far, low)
         final = last.epsilon == self._last_epsilon
         follows = final and not (self._confirming or hidden or damped)
-        return Verdict(status, damped, follows)
+        return status, follows
 
     def _seen(self, history, moves, gw_before, limits, floor, rounding):
         """The iteration as a stopping rule sees it."""

@@ -162,7 +162,7 @@ class OuterLoop:
         given = linearization.cost_scale, linearization.precision
         thorough = self._monitor.is_thorough(limits, len(self.history))
         options = self._monitor.schedule.options(limits, self.change, thorough)
-        options |= limits.clock(1, self.update_seconds)
+        options |= limits.clock(self.update_seconds)
         stepped = self._step(in_units(epsilon, *given), self.potentials, **options)
         # A linear problem that was cut short ends the loop.
         late = limits.late(max(self.update_seconds, stepped.seconds))
@@ -182,17 +182,16 @@ class OuterLoop:
             ended = Status.TIME_LIMIT
         accelerator, given = self._accelerator, (stepped, gw_before, limits)
         how = dict(led=accelerator.trial is not None, thorough=thorough, ended=ended)
-        verdict = self._monitor.judge(self.history, self._moves, *given, **how)
-        if verdict.status is None:
-            if verdict.follows:
-                # A move before the last iteration of `max_outer` could not be undone.
-                further = len(self.history) + 1 < limits.max_outer
-                failed = accelerator.advance(self.change, stepped.error, further)
-                if failed is not None:
-                    self.gw_cost, self.change = gw_before, failed
-            else:
-                accelerator.reset()
-        return verdict.status
+        status, follows = self._monitor.judge(self.history, self._moves, *given, **how)
+        if status is None and follows:
+            # A move before the last iteration of `max_outer` could not be undone.
+            further = len(self.history) + 1 < limits.max_outer
+            failed = accelerator.advance(self.change, stepped.error, further)
+            if failed is not None:
+                self.gw_cost, self.change = gw_before, failed
+        elif status is None:
+            accelerator.reset()
+        return status
 
     def _take_short_steps(self, limits, began, single, callback):
         """Make as many iterations as `ShortSteps` can, or a single one; returns the
@@ -203,8 +202,8 @@ class OuterLoop:
         if not (self._short_steps.pays and final) or limits.deadline.passed():
             return None, None
         at = self.linearization
-        unit = in_units(epsilon, at.cost_scale, at.precision)
-        given = n_done, limits, unit, self.potentials, single
+        scaled = in_units(epsilon, at.cost_scale, at.precision)
+        given = n_done, limits, scaled, self.potentials, single
         steps, stepped, status = self._short_steps.take(*given)
         for gw_cost, change, moved, error, n_inner in steps:
             self._add(epsilon, began, gw_cost, change, moved, error, n_inner)

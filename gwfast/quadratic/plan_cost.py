@@ -75,6 +75,13 @@ class PlanCost:
         if step:
             _exponentials.proximal_cost(out, self._plan, step, self._n_threads)
 
+    def ensure(self, epsilon):
+        """Have the buffer hold the product, as linear problems of that epsilon need."""
+        if not self.is_there:
+            self.buffer.take()
+            self.fill(self.buffer.array, 1.0, epsilon)
+            self._turn = self.buffer.take()
+
     @property
     def is_there(self):
         """Whether the buffer still holds the product."""

@@ -34,8 +34,8 @@ MOST = 0.03
 # is left of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
 # Error that the first update of a reference may always have, in units of the last
-# digit: measured rows, reference and update each round by up to a quarter (random costs
-# of 600 points, .5 in all).
+# digit: the rounding of measured rows, reference and update (.5 in all for random costs
+# of 600 points).
 ROUNDED = 0.6
 # Updates of one reference that pay for its projections, and the largest number of
 # products without an attempt after a reference with fewer.
@@ -90,8 +90,9 @@ class ProductOperator:
         # Updates of the reference so far; products that are made without an attempt at
         # an update; and the length of the next such pause.
         self._n_updates, self._pause, self._next_pause = 0, 0, 1
-        # The last product as a `Known`; ``<plan, part of the reference>`` for its plan;
-        # and ``<plan, rest>`` for the plan of the reference, see `value`.
+        # For `value`: the last product as a `Known`; the low-rank part of the reference
+        # times the last plan; and the rest of the product of the reference, times the
+        # plan of the reference.
         self._last, self._overlap, self._offset = None, 0.0, 0.0
 
     def fork(self):
@@ -200,9 +201,10 @@ class ProductOperator:
         self._overlap = part.dot(projections)
 
     def value(self, plan, product):
-        """``<plan, product>`` of the last plan and product. The term that updates leave
-        out is self-adjoint: it is added to first order in the distance from the plan of
-        the reference.
+        """``<plan, product>`` of the last plan and product. Of the residual operator E
+        that updates leave out, ``<T, E T>`` is replaced by ``2 <T, E T0> - <T0, E T0>``
+        with the plan T0 of the reference: E is self-adjoint, so the error is of second
+        order in ``T - T0``.
         """
         value = _kernels.dot(plan, product, self._n_threads)
         reference = self.memory.reference

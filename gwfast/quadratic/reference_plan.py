@@ -9,9 +9,9 @@ from .reference import ReferenceLinearization
 
 
 class ReferencePlan:
-    """The plan with the marginals of another, for the linearized cost at that, a
-    `ReferenceLinearization`. Where steps are proximal epsilon weighs the distance from
-    the other plan.
+    """The solution of the linear problem that a `ReferenceLinearization` at a plan has,
+    with the marginals of that plan. Epsilon weighs the distance from it where steps are
+    proximal.
 
     Where the columns are free, it has no potentials of columns. Potentials are in units
     of epsilon.

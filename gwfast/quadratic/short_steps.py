@@ -25,8 +25,8 @@ class ShortSteps:
 
     Parameters
     ----------
-    linearization : Dense
-        With its state set.
+    linearization : Linearization
+        With its state set; only a small `Dense` one has such steps.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ShortSteps:
             Iterations of the loop so far.
         limits : Limits
         epsilon : float
-            Of all these iterations, in units of the costs.
+            Of all these iterations, divided by `cost_scale`.
         potentials : Potentials or None
         single : bool
             Whether to make one iteration only.
@@ -115,9 +115,7 @@ def outer_steps(at, rows, done, epsilon, potentials, options):
     """
     state, terms, problem, cost = at.state, at.terms, at.problem, at.cost
     unit, fused, product = terms.cost_scale, terms.fused, cost.buffer.array
-    if not cost.is_there:
-        cost.buffer.take()
-        cost.fill(product, 1.0, epsilon)
+    cost.ensure(epsilon)
     plan, separable = state.copy(), (cost.row_cost / unit, cost.col_cost / unit)
     if potentials is None:
         # No exponent is above zero, and in each row one is zero.
@@ -140,7 +138,6 @@ def outer_steps(at, rows, done, epsilon, potentials, options):
         **options,
     )
     if n_done == done:
-        cost.take(state, cost.standing()[:2])
         return None, n_done, status, settled
     row = rows[n_done - 1].tolist()
     change, moved, error, n_inner = row[3:]

@@ -14,9 +14,9 @@ from ..utils.validation import as_count, as_positive
 STALLED_AFTER = 20
 # POT looks at the first iteration, and at each of so many after it, at no others.
 LOOK_EVERY = 10
-# Rounding of a plan from which on a step may leave a fixed point that the last one came
-# near by chance: at so small an epsilon what is next to nothing grows to everything in
-# an iteration. A small change has to be followed by another.
+# Rounding of a plan, relative to it, from which on a small change is no sign of a fixed
+# point: at so small an epsilon a rounding error may grow to the whole plan within an
+# iteration. A small change has to be followed by another.
 UNSTABLE = 1e-3
 
 
@@ -41,16 +41,16 @@ class RelativeChange:
     """The state and the objective change by at most the tolerance, relatively."""
 
     def inner_tol(self, tol, rough, precision):
-        """Error of the marginals to end inner iterations at, where the plan they make
-        is to stay; `rough` is that where it will change.
+        """Error of the marginals at which the inner iterations of a last plan end;
+        `rough` is the error for plans that still change.
         """
-        # What the marginals miss moves the plan by about as much from one iteration to
-        # the next.
+        # An error of the marginals moves the plan by about as much from one iteration
+        # to the next.
         return max(3 * tol, precision.inner_tol)
 
     def in_kernel(self, limits, linearization, epsilon):
-        """The rule as `kernels._outer_steps` takes it, for that epsilon in units of the
-        costs; None where that kernel cannot judge by it.
+        """The rule as arguments of `kernels._outer_steps`, for epsilon divided by
+        `cost_scale`; None where that kernel cannot judge by the rule.
         """
         precision = linearization.precision
         floor = precision.rounding / epsilon
@@ -70,8 +70,8 @@ class RelativeChange:
 
 
 class Unjudged(RelativeChange):
-    """The limit of outer iterations, the last as rough as those before; it is not met
-    only where nothing moves.
+    """A rule that never stops a loop while the plan moves: only `max_outer` does, and
+    the last iteration is as rough as the others.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -106,11 +106,11 @@ class Limits:
         as_positive(self.tol, "tol")
         as_positive(self.marginal_tol, "marginal_tol")
 
-    def clock(self, updates, seconds):
-        """Until when a linear problem is to be solved: the deadline, less the time for
-        so many updates, of these seconds each, and for what comes after.
+    def clock(self, seconds):
+        """The deadline of a linear problem, as an option: ours, less an update, of so
+        many seconds, and what comes after.
         """
-        return dict(deadline=self.deadline.sooner((updates + self.after) * seconds))
+        return dict(deadline=self.deadline.sooner((1 + self.after) * seconds))
 
     def late(self, seconds):
         """Whether another iteration, whose update takes that long, would end too late;
@@ -146,8 +146,8 @@ def has_stalled(history, floor):
 
 
 def stands_still(history, cost_tol):
-    """Whether, once in a row of iterations, neither the change nor the objective of the
-    row was ever clearly lower than in the row before it, at one epsilon.
+    """Whether, after each `STALLED_AFTER` iterations, neither the change nor the
+    objective was ever clearly lower in these than in as many before, at one epsilon.
     """
     half = STALLED_AFTER
     if len(history) % half or len(history) < 2 * half:

@@ -44,7 +44,6 @@ class Clusters(Start):
     label: str
     groups: tuple[NDArray, NDArray]
     density: NDArray
-    is_random = True
 
     def plan(self, problem, n_threads, shared=ALONE):
         out = shared.scratch() if shared.scratch else aligned_empty(problem.shape)
