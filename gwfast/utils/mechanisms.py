@@ -30,7 +30,7 @@ class Mechanisms:
     damping : bool
         Half as much of each plan where the iterations cycle.
     short_steps : bool
-        Many outer iterations of a small problem in one call.
+        All outer iterations of a small problem in one call.
     newton : bool
         Newton's steps in the linear problem.
     over_relaxation : bool
