@@ -16,7 +16,7 @@ from ..quadratic.methods import PGD
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..results.result import GWResult
 from ..results.status import Status
-from ..utils.blocks import row_blocks
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.callers import outside
 from ..utils.precision import SINGLE
 
@@ -76,7 +76,7 @@ def completed(problem, result, seconds):
     if problem.is_fused:
         p, q = problem.rule.product()
         between, size = problem.between, 0.0
-        for rows in row_blocks(*between.shape):
+        for rows in row_blocks(*between.shape, CACHED_BYTES):
             factored = isinstance(between, CrossCost)
             cost = between.rows(rows) if factored else between[rows]
             size += float(p[rows] @ np.abs(cost) @ q)
