@@ -57,7 +57,8 @@ class PlanCost:
         problem, terms, (rows, cols) = self._problem, self._terms, sums
         self._plan, self._standing = plan, (rows, cols, None)
         self.buffer.take()
-        self.fill(self.buffer.array, change, epsilon, deadline)
+        self.has_moved = False
+        self.products.apply(plan, self.buffer.array, change, epsilon, deadline)
         self._turn = self.buffer.take()
         if not problem.is_balanced:
             self._separate(rows, cols)
@@ -67,11 +68,11 @@ class PlanCost:
         total = terms.total(separable, bilinear, half, float(rows.sum()))
         return total + problem.rule.penalty(rows, cols), bilinear - half
 
-    def fill(self, out, change, epsilon, deadline=NEVER, *, step=None):
+    def fill(self, out, change, epsilon, step=None):
         """Write the product, less ``step * log(plan)`` for proximal steps."""
         if not self.is_there:
             self.has_moved = False
-            self.products.apply(self._plan, out, change, epsilon, deadline)
+            self.products.apply(self._plan, out, change, epsilon)
         if step:
             _exponentials.proximal_cost(out, self._plan, step, self._n_threads)
 

@@ -130,7 +130,14 @@ class ProductOperator:
             found = self._look(plan) if self._updates else None
             over = plan if over is None else over
             if found is None or not self._update(found, out, tolerance, over, exactly):
-                self._make(plan, out, change, epsilon, exactly, deadline)
+                near = self._increments
+                if near is not None and near.fill(plan, out, change, epsilon, exactly):
+                    self.is_whole = near.products.is_whole
+                else:
+                    self.bilinear.multiply(plan, out, deadline)
+                    if near is not None:
+                        near.refer(plan, out)
+                self._add_constant(out)
                 self._refer(found, out, exactly)
         self.is_correction = self.is_whole and not was_whole
 
@@ -166,17 +173,6 @@ class ProductOperator:
         if known is not None:
             self._overlap = known.part.dot(projections)
         return True
-
-    def _make(self, plan, out, change, epsilon, exactly, deadline):
-        """Write the whole product, or an increment."""
-        near = self._increments
-        if near is not None and near.fill(plan, out, change, epsilon, exactly):
-            self.is_whole = near.products.is_whole
-        else:
-            self.bilinear.multiply(plan, out, deadline)
-            if near is not None:
-                near.refer(plan, out)
-        self._add_constant(out)
 
     def _add_constant(self, out):
         if self._constant is not None:
