@@ -29,6 +29,7 @@ def outer_steps(
     settled: bool = False,
     last: bool = False,
     fraction: float = 0.01,
+    least_fraction: float = 0.0,
     rough: float = ...,
     exact: float = 0.0,
     marginal: float = ...,
@@ -42,4 +43,4 @@ def outer_steps(
     frobenius: bool = False,
     every: int = 1,
     proximal: bool = False,
-) -> tuple[int, int, bool]: ...
+) -> tuple[int, int, bool, float]: ...

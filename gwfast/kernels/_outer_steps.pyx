@@ -34,15 +34,15 @@ cdef enum:
     MORE_, SETTLED_, OTHERWISE_
 
 # Kernels made of one linear problem, at most: its scalings are absorbed in between.
-# Iterations between two looks at how fast the change falls, and the factor by which it
-# has to: where it falls more slowly, accelerated iterations get there earlier.
+# Iterations in which the change has to fall by a factor: where it falls more slowly,
+# accelerated iterations get nearer to where it vanishes.
 cdef enum:
     MOST_KERNELS = 8, PACE = 40
 cdef double FALLS = 0.5
 
 
 cdef struct Limits:
-    double fraction, rough, exact, least, marginal, peak, scaling
+    double fraction, least_fraction, rough, exact, least, marginal, peak, scaling
     double tol, floor, rounding
     ptrdiff_t most_inner, every
     bint frobenius, proximal
@@ -71,6 +71,7 @@ def outer_steps(
     bint settled=False,
     bint last=False,
     double fraction=0.01,
+    double least_fraction=0.0,
     double rough=INFINITY,
     double exact=0.0,
     double marginal=INFINITY,
@@ -104,7 +105,8 @@ def outer_steps(
     before, or changes by `floor`, after the first iteration and each `every`-th one
     after it. An iteration ends all if its linear problem takes more than `most_inner`
     iterations or exponents above `peak`, and is then not made; after it all ends if the
-    objective has grown, or the change falls too slowly.
+    change has not halved in the last 40 iterations. Where the objective, which has
+    no entropy, rises, `fraction` is halved, down to `least_fraction`.
 
     Parameters
     ----------
@@ -129,9 +131,12 @@ def outer_steps(
         MORE, SETTLED or OTHERWISE.
     settled : bool
         See there.
+    fraction : float
+        For the next iteration.
     """
     cdef Limits limits
-    limits.fraction, limits.rough, limits.exact = fraction, rough, exact
+    limits.fraction, limits.least_fraction = fraction, least_fraction
+    limits.rough, limits.exact = rough, exact
     limits.least, limits.marginal, limits.most_inner = least, marginal, most_inner
     limits.peak, limits.scaling = peak, exp(drift)
     limits.tol, limits.floor, limits.rounding = tol, floor, rounding
@@ -212,11 +217,11 @@ cdef tuple steps_of(
             settled = settles(steps, done, value, before, settled, limits)
             if settled and step[ERROR] <= limits.marginal:
                 status = SETTLED_
-            elif (value > before + limits.tol * fabs(before) + limits.rounding
-                    or (done % PACE == 0
-                        and change > FALLS * steps[done - PACE, CHANGE])):
+            elif done % PACE == 0 and change > FALLS * steps[done - PACE, CHANGE]:
                 status = OTHERWISE_
-    return done, status, settled
+            if value > before + limits.tol * fabs(before) + limits.rounding:
+                limits.fraction = max(limits.fraction / 2, limits.least_fraction)
+    return done, status, settled, limits.fraction
 
 
 cdef double aim_of(double change, bint thorough, Limits limits) noexcept nogil:

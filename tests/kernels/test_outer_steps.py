@@ -110,7 +110,7 @@ def test_steps_are_those_that_are_written_out(shape, dtype, kind):
     # Between one point and some there is one plan; rounding moves it, or does not.
     most = 3 if min(shape) > 1 else 1
     options = dict(fraction=0.0, exact=least, rounding=1.0, most_inner=3000)
-    done, status, settled, steps = problem.run(most, **options)
+    done, status, settled, _, steps = problem.run(most, **options)
     assert (done, status, settled) == (most, MORE, False) or most == 1
     off = 50 * least
     if most == 3:
@@ -136,9 +136,9 @@ def test_steps_are_those_that_are_written_out(shape, dtype, kind):
 def test_one_by_one_they_are_the_same_bits(dtype):
     together, alone = (Problem(dtype=dtype, fused=True) for _ in range(2))
     *_, steps = together.run()
-    found, value = np.full_like(steps, np.nan), np.inf
+    found, value, fraction = np.full_like(steps, np.nan), np.inf, 0.01
     for done in range(len(steps)):
-        alone.run(1, done, found, value=value)
+        *_, fraction, _ = alone.run(1, done, found, value=value, fraction=fraction)
         value = found[done, :3].sum()
     assert found.tobytes() == steps.tobytes()
     for one, other in zip(together.state, alone.state, strict=True):
@@ -155,7 +155,7 @@ def test_they_end_with_the_first_plan_that_has_settled():
     assert Problem().run(1, value=1e6, tol=2.0, exact=1e-10)[1] == MORE
     # Marginals that are wrong by more have to be mended first.
     rough = dict(fraction=1.0, exact=1e-3, rounding=1.0, tol=tol, marginal=1e-8)
-    *_, status, settled, steps = Problem().run(30, **rough)
+    _, status, settled, _, steps = Problem().run(30, **rough)
     assert (status, settled) == (SETTLED, True)
     assert column(steps, "error")[-1] <= 1e-8 < column(steps, "error")[-2]
 
@@ -182,10 +182,15 @@ def test_the_last_of_all_is_solved_as_well_as_the_end():
         )
 
 
-def test_what_rises_or_hardly_falls_is_for_another_solver():
+def test_where_the_objective_rises_inner_solutions_get_tighter():
     value = Problem().run(1)[-1][0, :3].sum()
-    assert Problem().run(6, value=value - 1.0)[:2] == (1, OTHERWISE)
-    assert Problem().run(6, value=value - 1.0, rounding=1.1)[:2] == (6, MORE)
+    risen = dict(value=value - 1.0, fraction=0.01)
+    assert Problem().run(1, **risen)[:4] == (1, MORE, False, 0.005)
+    assert Problem().run(1, **risen, least_fraction=0.008)[3] == 0.008
+    assert Problem().run(1, **risen, rounding=1.1)[3] == 0.01
+
+
+def test_what_hardly_falls_is_for_another_solver():
     for before, expected in ((1e3, (41, MORE)), (1e-9, (40, OTHERWISE))):
         steps = np.full((42, len(FIELDS)), before)
         assert Problem().run(2, 39, steps, rounding=1.0)[:2] == expected

@@ -83,7 +83,7 @@ def balanced(seed, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_balanced_cycle_is_damped(dtype):
     result = balanced(3, dtype)
-    assert result.status == "converged" and result.n_outer < 200
+    assert result.status == "converged" and result.n_outer < 300
     # It went round from an objective of .181 to .183 and back.
     lowest = min(step.gw_cost for step in result.history)
     assert result.gw_cost <= min(1.0001 * lowest, 0.146)

@@ -82,9 +82,12 @@ def test_the_same_plan(seed, relative, options, one_by_one):
     off = 1e-7 if options.get("dtype") else 1e-4
     assert result.gw_cost == pytest.approx(other.gw_cost, rel=off)
     assert np.abs(result.plan - other.plan).sum() <= 100 * off
-    for one, same in zip(result.potentials, other.potentials, strict=True):
-        shift = np.mean(one - same)
-        np.testing.assert_allclose(one, same + shift, rtol=0, atol=300 * off)
+    # Potentials are determined where there is mass: of groups of points that have next
+    # to none in common those of one may differ by a constant.
+    pairs = zip(result.potentials, other.potentials, strict=True)
+    rows, cols = (one - same for one, same in pairs)
+    apart = (result.plan * np.abs(rows[:, None] + cols)).sum()
+    assert apart <= 10 * off * result.epsilon
 
 
 def test_the_loop_makes_none_of_them(looked_at):
@@ -157,7 +160,7 @@ def test_pot_looks_at_the_same_iterations(epsilon, one_by_one):
 def test_the_loop_goes_on_where_the_kernel_ends(looked_at, one_by_one):
     cost = random_cost(30, 9)
     given = cost, cost.copy()
-    options = dict(relative=0.12, tol=1e-9, marginal_tol=1e-9, dtype="float64")
+    options = dict(relative=0.08, tol=1e-9, marginal_tol=1e-9, dtype="float64")
     result = solve(*given, **options)
     first, last = looked_at[0], looked_at[-1]
     assert 1 < first < last == result.n_outer and len(looked_at) == 1 + last - first

@@ -137,7 +137,7 @@ def test_each_epsilon_goes_on_from_the_plan_of_the_one_before():
         assert f"epsilon {before:.3g}" in {row.start for row in rows}
     one_search = sum(row.n_outer for row in at[0])
     made = sum(row.n_outer for row in best.candidates)
-    assert made < 4 * one_search
+    assert made < 5 * one_search  # of ten
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
