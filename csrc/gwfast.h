@@ -18,7 +18,7 @@
 #define GWF_JOIN(a, b) GWF_JOIN_(a, b)
 
 /* Which marginals the plans of a descent have. */
-enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL };
+enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL, GWF_UNBALANCED };
 /* Why it ends: as many iterations are made as were asked for; the plan has settled,
  * with its marginals; what is next is for another solver. */
 enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
@@ -33,6 +33,7 @@ enum {
 /* How a descent is made and when it ends. */
 typedef struct {
     double epsilon, mass; /* in the unit of the costs; of the plan */
+    double rho_x, rho_y;  /* the prices of its sums, infinite where they are given */
     int rule, proximal, alternating, marginal_terms, accelerates;
     /* Of numbers (utils/precision.py); `drift` is the scaling itself. */
     double peak, drift, direct, standstill, floor, stalled, rounding;
@@ -40,7 +41,7 @@ typedef struct {
      * of `rough` and a fraction of the last change; aim is the least of `marginal` and `exact`, with
      * `relative` not more than rough' either, but for `least`. What may be the last of
      * all is solved to aim itself. Fraction and aim fall where the objective rises. */
-    double marginal, exact, least, rough;
+    double marginal, exact, least, rough, least_error;
     int relative;
     ptrdiff_t max_inner, first_limit;
     /* The plan has settled where its change and that of the objective are within `tol`

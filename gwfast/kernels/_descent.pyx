@@ -31,7 +31,7 @@ FIELDS = (
 # Why iterations ended: as many are made as were asked for; the plan has settled, with
 # its marginals; the next iteration is for another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
-RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2}
+RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
 cdef enum:
     N_VECTORS = 8
 

@@ -11,10 +11,10 @@ ctypedef fused real:
 
 cdef extern from "gwfast.h" nogil:
     ctypedef struct gwf_descent_limits:
-        double epsilon, mass
+        double epsilon, mass, rho_x, rho_y
         int rule, proximal, alternating, marginal_terms, accelerates
         double peak, drift, direct, standstill, floor, stalled, rounding
-        double marginal, exact, least, rough
+        double marginal, exact, least, rough, least_error
         int relative
         ptrdiff_t max_inner, first_limit
         double tol, still

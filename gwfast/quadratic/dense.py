@@ -241,7 +241,7 @@ class Dense(Linearization):
     @property
     def is_small(self):
         (n, m), allowed = self.problem.shape, self.mechanisms
-        if n * m * (n + m) > MOST_WORK or self.problem.rule.is_relaxed:
+        if n * m * (n + m) > MOST_WORK:
             return False
         if isinstance(self.terms.bilinear.matrices[0], Shifted):
             return False
@@ -251,7 +251,9 @@ class Dense(Linearization):
     @property
     def sample_stride(self):
         """Every how many rows acceleration goes by; 0 where there is none."""
-        return self._some.step if self.accelerates else 0
+        # Of plans whose mass changes more would have to be combined.
+        linear = self.accelerates and not self.problem.rule.is_relaxed
+        return self._some.step if linear else 0
 
     def take(self, descent):
         """Make the plan of a `Descent` the state."""

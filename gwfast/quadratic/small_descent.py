@@ -83,7 +83,8 @@ class SmallDescent:
         ended = Status.CONVERGED if status == SETTLED else None
         if ended is None and descent.done >= limit:
             ended = Status.MAX_OUTER
-        steps = _shown(descent.steps[done:].tolist(), at.terms, at.problem.mass)
+        mass = None if at.problem.rule.is_relaxed else at.problem.mass
+        steps = _shown(descent.steps[done:].tolist(), at.terms, mass)
         return steps, _stepped(descent, at, *steps[-1]), ended
 
 
@@ -92,14 +93,17 @@ def _limits(at, epsilon, limits, judged, first):
     begins after its `first` iterations.
     """
     precision, method, rule = at.precision, at.method, at.problem.rule
+    rho_x, rho_y = rule.rho or (np.inf, np.inf)
     return dict(
         epsilon=epsilon,
         mass=rule.mass,
+        rho_x=rho_x / at.cost_scale,
+        rho_y=rho_y / at.cost_scale,
         rule=RULES[rule.name],
         proximal=method.proximal,
         alternating=method.alternating,
         marginal_terms=method.marginal_terms,
-        accelerates=at.accelerates,
+        accelerates=at.sample_stride > 0,
         peak=precision.peak,
         drift=math.exp(precision.drift),
         direct=precision.direct,
@@ -109,6 +113,7 @@ def _limits(at, epsilon, limits, judged, first):
         rounding=precision.cost_rounding * at.magnitude / at.cost_scale,
         marginal=limits.marginal_tol,
         rough=MARGIN * precision.rough,
+        least_error=precision.inner_tol,
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
@@ -147,10 +152,14 @@ def _descent_of(at, potentials, limits):
 
 
 def _shown(steps, terms, mass):
-    """Of each step ``gw_cost, change, moved, error, n_inner``."""
+    """Of each step ``gw_cost, change, moved, error, n_inner``; `mass` is that of all
+    plans, None where it changes.
+    """
     unit, shown = terms.cost_scale, []
-    for separable, product, linear, _, change, moved, error, n_inner in steps:
-        gw_cost = terms.total(unit * separable, unit * product, unit * linear, mass)
+    for separable, product, linear, value, change, moved, error, n_inner in steps:
+        gw_cost = unit * value
+        if mass is not None:
+            gw_cost = terms.total(unit * separable, unit * product, unit * linear, mass)
         shown.append((gw_cost, change, moved, error, int(n_inner)))
     return shown
 
@@ -170,5 +179,6 @@ def _stepped(descent, at, gw_cost, change, moved, error, n_inner):
     fitted = error
     if at.method.alternating:
         fitted = float(np.abs(cols - rule.q).sum())
-    solution = LinearSolution(potentials, None, n_inner)
-    return Stepped(None, solution, update, n_inner, fitted / rule.mass, error, 0.0)
+    solution = LinearSolution(potentials, None, n_inner, error)
+    fitted /= rule.plan_mass(rows)
+    return Stepped(None, solution, update, n_inner, fitted, error, 0.0)
