@@ -81,7 +81,7 @@ class MatrixTerms:
         for side, factor in ((left, weight), (right, 1.0)):
             side.make(factor, dtype, n_threads, deadline)
         given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
-        sides = (x, y) if has_low_rank(problem, problem.shape) else None
+        sides = self._sides if has_low_rank(problem, problem.shape) else None
         self.bilinear = BilinearTerm(*given, sides)
 
     def astype(self, dtype):
@@ -145,10 +145,10 @@ class TransformedCost:
         self.center = (low + high) / 2 if fixed else 0.0
         self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
         self.scale = self.scale or 1.0
-        self._slope, self._reads = None, False
-        if keeps_factors and fixed and geometry.symmetric:
-            self._slope = slope = float(h(1.0) - h(0.0))
-            self._reads = not copies and MIN_RANGE < self.scale < MAX_RANGE
+        self._slope = slope = float(h(1.0) - h(0.0)) if keeps_factors else np.nan
+        self._is_simple = keeps_factors and fixed and geometry.symmetric
+        in_range = MIN_RANGE < self.scale < MAX_RANGE
+        self._reads = self._is_simple and in_range and not copies
         if self._reads:
             # Center and scale are numbers of float32, so that they are exact there.
             middle = float(np.float32(shift + self.center / slope))
@@ -157,16 +157,18 @@ class TransformedCost:
 
     def make(self, weight, dtype, n_threads=1, deadline=NEVER):
         """Make the matrix and the products. OutOfTime after the deadline."""
-        if self._slope is None:
+        geometry, slope, made = self._geometry, self._slope, None
+        # Of a linear h the matrix is ``(C - middle) * factor``.
+        offset, self._factor = self.center / slope, slope / self.scale * weight
+        self._middle = self._shift + offset
+        if not self._is_simple:
             self._make_by_blocks(weight, dtype, deadline)
             return
-        geometry, slope = self._geometry, self._slope
-        offset, factor, made = self.center / slope, slope / self.scale * weight, None
         if self._reads:
-            self.matrix = geometry.shifted(self._shift + offset, factor)
+            self.matrix = geometry.shifted(self._middle, self._factor)
         else:
             self.matrix = made = aligned_empty((geometry.n, geometry.n), dtype)
-        given = self._shift + offset, self._p, made, factor, n_threads, deadline
+        given = self._middle, self._p, made, self._factor, n_threads, deadline
         first, second = geometry.moments(*given)
         self.product = slope * first
         self.linear = second + offset * (2.0 * first + offset * self._p.sum())
@@ -204,6 +206,12 @@ class TransformedCost:
         if not fixed:
             self.product[:] = 0.0
 
+    def leading_eigenpairs(self, rank, n_threads):
+        """Those of the matrix, of symmetric costs with a linear h."""
+        span = leading_span(self._geometry, n_threads)
+        vectors, values, _ = span.eigenpairs(self._middle, rank)
+        return vectors, values * (span.unit * self._factor)
+
     def times(self, masses):
         """``f(C) @ masses``, the mean of both orientations."""
         made = self._losses @ masses.astype(self._losses.dtype)
@@ -213,8 +221,8 @@ class TransformedCost:
 class BilinearTerm:
     """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
     both symmetric `Shifted`; unless both are symmetric, the mean with the product of
-    the transposes. `sides` are the geometries where the matrices are their costs up to
-    shift and factor, and have cached eigenvectors.
+    the transposes. `sides` are the `TransformedCost` of both where their costs have
+    cached eigenvectors.
     """
 
     def __init__(self, left, right, symmetric, n_threads, sides=None):
@@ -258,13 +266,10 @@ class BilinearTerm:
 
     def leading_eigenpairs(self, rank):
         """Leading eigenpairs of both matrices, see low_rank.py."""
-        spans = None, None
+        given = rank, self._n_threads
         if self._sides is not None:
-            spans = [leading_span(side, self._n_threads) for side in self._sides]
-        return [
-            leading_eigenpairs(matrix, rank, self._n_threads, span)
-            for matrix, span in zip(self.matrices, spans, strict=True)
-        ]
+            return [side.leading_eigenpairs(*given) for side in self._sides]
+        return [leading_eigenpairs(matrix, *given) for matrix in self.matrices]
 
     def multiply(self, plan, out, deadline=NEVER):
         """Write the term of a plan to `out`, which is returned; OutOfTime after the
