@@ -437,14 +437,7 @@ class DenseCost:
         """``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64; ``(C - shift) *
         factor`` is written to `out`. OutOfTime after the deadline.
         """
-        first, second, matrix = np.empty(self.n), np.empty(self.n), self._by_rows
-        for rows in row_blocks(self.n, self.n):
-            deadline.check()
-            some = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
-            made = None if out is None else out[rows]
-            given = shift, p, first[rows], second[rows], made, factor, n_threads
-            _kernels.moments(some, *given)
-        return first, second
+        return moments(self._by_rows, shift, p, out, factor, n_threads, deadline)
 
     def shifted(self, shift: float, factor: float) -> Shifted:
         """Symmetric costs as float32 rows ``(C - shift) * factor`` that are made when
@@ -475,6 +468,27 @@ class DenseCost:
 
 
 Geometry: TypeAlias = PointCloud | DenseCost
+
+
+def moments(
+    matrix: NDArray[Any],
+    shift: float,
+    p: Float64Array,
+    out: FloatArray | None = None,
+    factor: float = 1.0,
+    n_threads: int = 1,
+    deadline: Deadline = NEVER,
+) -> tuple[Float64Array, Float64Array]:
+    """`DenseCost.moments` of any matrix (n, m) of floats."""
+    n, m = matrix.shape
+    first, second = np.empty(n), np.empty(n)
+    for rows in row_blocks(n, m):
+        deadline.check()
+        some = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
+        made = None if out is None else out[rows]
+        given = shift, p, first[rows], second[rows], made, factor, n_threads
+        _kernels.moments(some, *given)
+    return first, second
 
 
 def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:

@@ -141,6 +141,11 @@ class Dense(Linearization):
             self._started_at = gw_cost
         return gw_cost
 
+    def _start_value(self):
+        if not self._fixed:
+            return super()._start_value()
+        return self.terms.at_product(self.cost.row_cost, self.cost.col_cost)
+
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
         plan[np.ix_(rows, cols)] = coarse.state

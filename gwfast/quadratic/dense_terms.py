@@ -7,6 +7,7 @@ import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..problems.geometry import moments
 from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank, leading_eigenpairs, leading_span
 from ..utils.blocks import CACHED_BYTES, row_blocks
@@ -72,9 +73,8 @@ class MatrixTerms:
         self.fused, self._alpha, self.cost_scale = None, 1.0, left.scale * right.scale
         if problem.is_fused:
             self._alpha = problem.alpha
-            self.fused = FusedTerm(
-                problem.linear_cost, self._alpha, self.cost_scale, dtype, n_threads
-            )
+            given = problem.linear_cost, self._alpha, self.cost_scale, problem.q
+            self.fused = FusedTerm(*given, dtype, n_threads)
             self.cost_scale = self.fused.cost_scale
         # Sign and weight of the term go into the left matrix.
         weight = -self._alpha * left.scale * right.scale / self.cost_scale
@@ -98,6 +98,18 @@ class MatrixTerms:
         if self.fused is None:
             return not_negative(separable, bilinear)
         return separable + bilinear + half + self.fused.separable * mass
+
+    def at_product(self, row_cost, col_cost):
+        """The objective of the product plan, with fixed marginals and these separable
+        terms.
+        """
+        left, right = self._sides
+        p, q, half = left.masses, right.masses, 0.0
+        bilinear = -self._alpha * float(p @ left.product) * float(q @ right.product)
+        if self.fused is not None:
+            half = float(p @ self.fused.product)
+        separable = float(p @ row_cost) + float(q @ col_cost)
+        return self.total(separable, bilinear + half, half, 1.0)
 
     def separable(self, rows, cols):
         """The separable terms for these marginals, (n,) and (m,), in units of cost."""
@@ -128,6 +140,8 @@ class TransformedCost:
     Attributes
     ----------
     scale, center : float
+    masses : (n,) ndarray
+        The marginal p.
     matrix : (n, n) ndarray or Shifted
         Once `make` was called, with entries in [-1, 1] times the weight.
     linear : (n,) ndarray
@@ -137,7 +151,7 @@ class TransformedCost:
     """
 
     def __init__(self, geometry, shift, h, f, p, fixed, keeps_factors, copies=True):
-        self._geometry, self._shift, self._p = geometry, shift, p
+        self._geometry, self._shift, self.masses = geometry, shift, p
         self._h, self._f, self._fixed = h, f, fixed
         # h is monotone, so its range is that of the extremes.
         self._ends = np.array(geometry.extremes) - shift
@@ -168,14 +182,14 @@ class TransformedCost:
             self.matrix = geometry.shifted(self._middle, self._factor)
         else:
             self.matrix = made = aligned_empty((geometry.n, geometry.n), dtype)
-        given = self._middle, self._p, made, self._factor, n_threads, deadline
+        given = self._middle, self.masses, made, self._factor, n_threads, deadline
         first, second = geometry.moments(*given)
         self.product = slope * first
-        self.linear = second + offset * (2.0 * first + offset * self._p.sum())
+        self.linear = second + offset * (2.0 * first + offset * self.masses.sum())
 
     def _make_by_blocks(self, weight, dtype, deadline):
         """The same of any loss, and of costs that are not symmetric."""
-        geometry, p, fixed = self._geometry, self._p, self._fixed
+        geometry, p, fixed = self._geometry, self.masses, self._fixed
         cost, n = geometry.matrix, geometry.n
         self.matrix = np.empty((n, n), dtype=dtype)
         self.linear, self.product = np.zeros(n), np.zeros(n)
@@ -316,6 +330,7 @@ class FusedTerm:
     alpha : float
     quadratic_scale : float
         Unit of the quadratic term alone.
+    q : (m,) ndarray
     dtype : dtype
     n_threads : int
 
@@ -326,9 +341,11 @@ class FusedTerm:
     matrix : (n, m) ndarray of `dtype`
     separable : float
         The middle of the costs, with their weight.
+    product : (n,) ndarray
+        The costs less their middle, with their weight, times q.
     """
 
-    def __init__(self, linear_cost, alpha, quadratic_scale, dtype, n_threads):
+    def __init__(self, linear_cost, alpha, quadratic_scale, q, dtype, n_threads):
         self._linear_cost, self._n_threads = linear_cost, n_threads
         self._weight = weight = (1.0 - alpha) / 2
         low, high = float(linear_cost.min()), float(linear_cost.max())
@@ -336,9 +353,8 @@ class FusedTerm:
         self.cost_scale = max(alpha * quadratic_scale, weight * (high - low) / 2) or 1.0
         self.separable = weight * middle
         self.matrix = aligned_empty(linear_cost.shape, dtype)
-        for rows in row_blocks(*linear_cost.shape):
-            block = linear_cost[rows].astype(np.float64) - middle
-            self.matrix[rows] = block * (weight / self.cost_scale)
+        given = self.matrix, weight / self.cost_scale, n_threads
+        self.product = weight * moments(linear_cost, middle, q, *given)[0]
 
     def astype(self, dtype):
         """A copy in another precision."""

@@ -214,9 +214,13 @@ class Linearization:
         objective is rounding alone.
         """
         rule, known = self.problem.rule, self._started_at
-        cost = self.fork().start() if known is None else known
+        cost = self._start_value() if known is None else known
         cost -= rule.penalty(*rule.product())
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
+
+    def _start_value(self):
+        """Objective of the product plan with its penalty."""
+        return self.fork().start()
 
     def fork(self):
         """Another linearization with the same costs and buffers, and the same state
