@@ -78,7 +78,9 @@ class Dense(Linearization):
         products = ProductOperator(*given, followed=self.accelerates)
         self.cost = PlanCost(problem, terms, products, self.n_threads)
         self._buffer = self.cost.buffer
-        self._was_whole, self._confirms = True, True
+        if self._fixed:
+            self._started_at = terms.at_product(self.row_cost, self.col_cost)
+        self._was_whole = self._confirms = True
         self._epsilon, self._change = 0.0, 1.0
         # A sample of rows; and these rows of the plan that the cost belongs to, where
         # acceleration has moved the cost away from the state.
@@ -137,14 +139,8 @@ class Dense(Linearization):
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
         given = self.state, (rows, cols), self._change, epsilon, self._deadline
         gw_cost = self.cost.set(*given)[0]
-        if plan is None:
-            self._started_at = gw_cost
+        self._started_at = gw_cost if plan is None else self._started_at
         return gw_cost
-
-    def _start_value(self):
-        if not self._fixed:
-            return super()._start_value()
-        return self.terms.at_product(self.cost.row_cost, self.cost.col_cost)
 
     def start_from(self, coarse, rows, cols):
         plan = np.zeros(self.problem.shape, dtype=np.float32)
@@ -246,9 +242,8 @@ class Dense(Linearization):
     @property
     def is_small(self):
         n, m = self.problem.shape
-        plain = self._fixed and self.cost.products.is_plain
-        plain = plain and self.mechanisms.short_steps
-        return plain and n * m * (n + m) <= MOST_WORK
+        plain = self.mechanisms.short_steps and self.cost.products.is_plain
+        return self._fixed and plain and n * m * (n + m) <= MOST_WORK
 
     def take(self, plan, change):
         """Make a plan the state whose product is in the buffer already."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
-from ..problems.geometry import moments
+from ..problems.dense_cost import moments
 from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank, leading_eigenpairs, leading_span
 from ..utils.blocks import CACHED_BYTES, row_blocks

@@ -88,8 +88,7 @@ class Linearization:
     # The `row_cost` of the last `magnitude`, and its value: separable terms change
     # between iterations only where a marginal is free.
     _magnitude = None, 0.0
-    # Objective of the product plan with its penalty, once the product plan was the
-    # state.
+    # Objective of the product plan with its penalty, if it is known.
     _started_at = None
 
     def __init__(self, problem, n_threads, precision=SINGLE, mechanisms=ALL):
@@ -214,13 +213,9 @@ class Linearization:
         objective is rounding alone.
         """
         rule, known = self.problem.rule, self._started_at
-        cost = self._start_value() if known is None else known
+        cost = self.fork().start() if known is None else known
         cost -= rule.penalty(*rule.product())
         return cost if cost > PRODUCT_ROUNDING * self.magnitude else 0.0
-
-    def _start_value(self):
-        """Objective of the product plan with its penalty."""
-        return self.fork().start()
 
     def fork(self):
         """Another linearization with the same costs and buffers, and the same state
