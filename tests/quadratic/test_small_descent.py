@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from helpers.problems import distances, masses, random_cost
+from helpers.problems import distances, masses
 
 import gwfast
 from gwfast import pot
