@@ -81,15 +81,19 @@ class ExactAnswer(Answer):
         return entries | {"warning": None, "result_code": OPTIMAL}
 
 
+def limits_of(problem: Problem) -> ExactLimits:
+    """POT's rule, for the same problem of mass one."""
+    return ExactLimits(
+        max_outer=problem.limit("max_iter", minimum=0),
+        tol=0.0,
+        min_relative=problem.number("tol_rel", zero=True),
+        min_change=problem.number("tol_abs", 0.0, zero=True) / problem.total**2,
+    )
+
+
 def solve_exact(given: Problem) -> ExactAnswer:
     """The `ExactAnswer` to a problem."""
-    total = given.total
-    limits = ExactLimits(
-        max_outer=given.limit("max_iter", minimum=0),
-        tol=0.0,
-        min_relative=given.number("tol_rel", zero=True),
-        min_change=given.number("tol_abs", 0.0, zero=True) / total**2,
-    )
+    total, limits = given.total, limits_of(given)
     if given.marginals != "semirelaxed" and given.G0 is not None:
         _check_start(given)
     start = None if given.G0 is None else given.G0 / total

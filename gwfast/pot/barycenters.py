@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ..problems.graphs import CostLike
 from ._barycenters import StopCriterion, barycenter
 from ._conditional_gradient import exact, solve_exact
+from ._exact_plans import exact_plans
 from ._problem import LossFun, Plan, Solver
 from ._siblings import like
 from ._solve import solve
@@ -196,7 +197,9 @@ def gromov_barycenters(
     >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
     (4, 4)
     """
-    return barycenter(locals(), solve_exact, tol_rel=EXACT_PLAN_TOL)
+    return barycenter(
+        locals(), solve_exact, together=exact_plans, tol_rel=EXACT_PLAN_TOL
+    )
 
 
 @exact
@@ -244,4 +247,10 @@ def fgw_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(locals(), solve_exact, features="init_X", tol_rel=EXACT_PLAN_TOL)
+    return barycenter(
+        locals(),
+        solve_exact,
+        together=exact_plans,
+        features="init_X",
+        tol_rel=EXACT_PLAN_TOL,
+    )
