@@ -34,6 +34,8 @@ cdef extern from "gwfast.h" nogil:
                            ptrdiff_t) noexcept nogil
         double (*distance_rows)(const float *, const float *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
+        double (*survey_tile)(const float *, ptrdiff_t, const float *, ptrdiff_t,
+                              ptrdiff_t, ptrdiff_t, int, float *) noexcept nogil
         double (*entropy_rows)(const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*proximal_rows)(float *, const float *, float, ptrdiff_t,
                               ptrdiff_t) noexcept nogil
@@ -74,6 +76,8 @@ cdef extern from "gwfast.h" nogil:
                            ptrdiff_t) noexcept nogil
         double (*distance_rows)(const double *, const double *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
+        double (*survey_tile)(const double *, ptrdiff_t, const double *, ptrdiff_t,
+                              ptrdiff_t, ptrdiff_t, int, double *) noexcept nogil
         double (*entropy_rows)(const double *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*proximal_rows)(double *, const double *, double, ptrdiff_t,
                               ptrdiff_t) noexcept nogil

@@ -143,6 +143,18 @@ def distance(a, b, n_threads=1):
     return float(np.abs(difference).sum()), float(np.sqrt((difference**2).sum()))
 
 
+def survey(a, b=None, n_threads=1):
+    parts, mirrored = (a,) if b is None else (a, b), a.T if b is None else b.T
+    low, high = min(one.min() for one in parts), max(one.max() for one in parts)
+    total = sum(one.sum(dtype=np.longdouble) for one in parts)
+    apart = np.abs(a.astype(np.float64) - mirrored).max()
+    return float(low), float(high), float(total), float(apart)
+
+
+def extent(x):
+    return float(x.min()), float(x.max()), float(x.sum())
+
+
 def deviation(sums, masses):
     return float(np.abs(sums.astype(np.longdouble) - masses).sum())
 

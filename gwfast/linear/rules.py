@@ -23,7 +23,7 @@ def as_rule(name, p, q, mass, shape, rho=None):
     """A rule from what a caller may pass; masses None are uniform, `mass` None is one.
     A TypeError or ValueError names the argument.
     """
-    kind = RULES[one_of(name, "marginals", tuple(RULES))]
+    kind = RULES[one_of(name, "marginals", RULES)]
     if q is not None and not kind.takes_q:
         raise ValueError(f"q must be None with marginals={name!r}: it is free")
     if mass is not None and not kind.takes_mass:

@@ -15,13 +15,20 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ..kernels import _products
+from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import row_blocks
-from ..utils.fingerprint import fingerprint
+from ..utils.fingerprint import KEPT, fingerprint
 from ..utils.types import Float32Array, Float64Array
-from ..utils.validation import as_count, as_matrix, as_square, one_of
+from ..utils.validation import (
+    as_count,
+    as_matrix,
+    as_table,
+    check_finite,
+    check_square,
+    one_of,
+)
 
 T = TypeVar("T")
 Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean", "euclidean"]
@@ -32,8 +39,9 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points between which `PointCloud.scaled_by` looks for the median.
 SAMPLED = 2000
-# Points a side of the parts of a matrix that are compared with their mirror images.
-MIRRORED = 512
+# Differences of costs from those of the transpose, as a fraction of their range, up to
+# which they are the rounding of a float32 computation.
+ROUNDING = 1e-6
 # Relative differences of costs below which they are taken for rounding.
 CONSTANT = 1e-6
 
@@ -339,6 +347,9 @@ class DenseCost:
     matrix: NDArray[np.floating[Any]]
     symmetric: bool
     labels: tuple[Any, ...] | None = None
+    # The least and the largest cost, and the mean.
+    extremes: tuple[float, float]
+    mean: float
     # What has been made of the matrix, and its fingerprint then.
     _known: dict[str, Any]
     _mark: tuple[Any, ...] | None
@@ -348,53 +359,51 @@ class DenseCost:
     def __init__(
         self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
     ) -> None:
-        matrix = as_square(cost, name)
-        self._set(matrix, name, symmetric, fingerprint(matrix))
+        matrix = as_table(cost, name)
+        check_square(matrix, name)
+        self._set(matrix, name, symmetric)
+        # Of a large matrix a fingerprint takes as long as the check, and most matrices
+        # are used once.
+        if matrix.nbytes <= KEPT:
+            self._mark = fingerprint(matrix)
 
     @classmethod
     def from_checked(
         cls, matrix: NDArray[Any], name: str, *, symmetric: bool | None = None
     ) -> DenseCost:
-        """Those of a square matrix of finite numbers."""
+        """Those of a square matrix of float numbers."""
         geometry = cls.__new__(cls)
         geometry._set(matrix, name, symmetric)
         return geometry
 
-    def _set(
-        self,
-        matrix: NDArray[Any],
-        name: str,
-        symmetric: bool | None,
-        mark: tuple[Any, ...] | None = None,
-    ) -> None:
-        self.matrix, self.n, self._asked = matrix, matrix.shape[0], symmetric
-        self._mark, self._known = None, {}
+    def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None) -> None:
+        self.matrix, self._asked, self._mark = matrix, symmetric, None
+        total, apart = self._look()
+        check_finite(matrix, name, total)
         low, high = self.extremes
         _check_extremes(low, high, name)
-        self.symmetric = self._looks_symmetric() if symmetric is None else symmetric
-        self._mark = mark
+        if symmetric is None:
+            symmetric = apart <= ROUNDING * (high - low)
+        self.symmetric = symmetric
 
-    def _looks_symmetric(self) -> bool:
-        low, high = self.extremes
-        tolerance = 1e-6 * (high - low)
-        starts = range(0, self.n, MIRRORED)
-        parts = [slice(i, i + MIRRORED) for i in starts]
-        # Each part is read twice, also where all of them are in a file.
-        return all(
-            np.abs(self.matrix[one, other] - self.matrix[other, one].T).max()
-            <= tolerance
-            for k, one in enumerate(parts)
-            for other in parts[: k + 1]
-        )
+    def _look(self) -> tuple[float, float]:
+        """Read the matrix, and forget what was made of another one; returns its sum,
+        and the largest difference from its transpose.
+        """
+        low, high, total, apart = survey(self.matrix)
+        self.n, self._known = len(self.matrix), {}
+        self.extremes, self.mean = (low, high), total / self.n**2
+        return total, apart
 
     def refresh(self, name: str) -> None:
-        """Check the matrix again, and forget what was made of it, if it has been
-        written to since that was done; `name` is for errors. Every public function
-        does so first, as the matrix is its owner's, and is not copied.
+        """Check the matrix again, and forget what was made of it, unless it is known to
+        be as it was; `name` is for errors. Every public function does so first, as the
+        matrix is its owner's, and is not copied.
         """
         mark = fingerprint(self.matrix)
         if mark != self._mark:
-            self._set(as_square(self.matrix, name), name, self._asked, mark)
+            self._set(self.matrix, name, self._asked)
+            self._mark = mark
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What ``make()`` returned first, kept until the matrix has been written to."""
@@ -404,17 +413,6 @@ class DenseCost:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n} points)"
-
-    @property
-    def extremes(self) -> tuple[float, float]:
-        """The least and the largest cost."""
-        matrix = self.matrix
-        return self.once("extremes", lambda: (float(matrix.min()), float(matrix.max())))
-
-    @property
-    def mean(self) -> float:
-        """The mean cost."""
-        return self.once("mean", lambda: float(self.matrix.mean(dtype=np.float64)))
 
     @property
     def is_constant(self) -> bool:
@@ -445,7 +443,8 @@ class DenseCost:
         """The costs between some of the points."""
         part = copy.copy(self)
         part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
-        part.n, part._mark, part._known = len(part.matrix), None, {}
+        part._mark = None
+        part._look()
         return part
 
     def to_dense(self) -> DenseCost:
@@ -453,6 +452,27 @@ class DenseCost:
 
 
 Geometry: TypeAlias = PointCloud | DenseCost
+
+
+def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:
+    """The survey of the kernels of a square matrix of any float dtype and memory order:
+    extremes, sum, and largest difference from its transpose.
+    """
+    dtype = np.dtype(np.float64 if matrix.itemsize == 8 else np.float32)
+    if matrix.dtype == dtype and matrix.flags.forc:
+        return _kernels.survey(matrix if matrix.flags.c_contiguous else matrix.T)
+
+    def part(rows: slice, cols: slice) -> NDArray[Any]:
+        return np.ascontiguousarray(matrix[rows, cols], dtype)
+
+    made = []
+    for rows in row_blocks(*matrix.shape):
+        made.append(_kernels.survey(part(rows, rows)))
+        if rows.start:
+            before = slice(0, rows.start)
+            made.append(_kernels.survey(part(rows, before), part(before, rows)))
+    lows, highs, totals, apart = zip(*made, strict=True)
+    return min(lows), max(highs), sum(totals), max(apart)
 
 
 def cosine_similarity(

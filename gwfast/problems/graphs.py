@@ -127,13 +127,13 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
     """What a caller passes for the costs of a space, with factors or as a matrix; of
     sparse matrices and graphs of networkx those of `GraphCost`.
     """
-    if isinstance(cost, PointCloud) and not cost.has_factors:
-        return cost.to_dense()
+    if isinstance(cost, PointCloud):
+        return cost if cost.has_factors else cost.to_dense()
     if isinstance(cost, DenseCost):
         cost.refresh(name)
-    if isinstance(cost, PointCloud | DenseCost):
         return cost
-    if is_graph(cost):
+    # To tell that an array is none of these takes as long as all else here.
+    if not isinstance(cost, np.ndarray) and is_graph(cost):
         return GraphCost(cost, name=name)
     try:
         return DenseCost(cost, name)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..kernels._kernels import extent
 from .memory import free_memory
 from .types import Float64Array
 
@@ -56,6 +57,18 @@ def as_matrix(
     Integers and booleans become float64. Any memory order is taken, read-only arrays
     too; no rows or no columns are refused.
     """
+    x = as_table(x, name, shape=shape)
+    # A finite sum proves finite entries without an n x m mask.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(x.sum(dtype=np.float64))
+    check_finite(x, name, total)
+    return x
+
+
+def as_table(
+    x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None
+) -> NDArray[Any]:
+    """`as_matrix` of numbers that may be infinite or NaN."""
     x = as_array(x, name)
     if x.dtype.kind in "biu" or x.dtype.itemsize > 8:
         x = x.astype(np.float64)
@@ -67,19 +80,22 @@ def as_matrix(
         raise ValueError(f"{name} must not be empty, got shape {x.shape}")
     if x.size > MANY_ENTRIES:
         _check_size(x, name)
-    # A finite sum proves finite entries without an n x m mask; only where it is not
-    # finite (an overflowing sum, perhaps) is it worth looking closer.
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(x.sum(dtype=np.float64))
-    if suspicious:
-        bad = np.argwhere(~np.isfinite(x))
-        if len(bad):
-            i, j = bad[0]
-            raise ValueError(
-                f"{name} must be finite, got {x[i, j]} at [{i}, {j}]"
-                f" ({len(bad)} such entries)"
-            )
     return x
+
+
+def check_finite(x: NDArray[Any], name: str, total: float) -> None:
+    """Raise a ValueError unless a matrix with this sum is finite: only where the sum is
+    not (an overflowing one, perhaps) is it worth looking closer.
+    """
+    if math.isfinite(total):
+        return
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        i, j = bad[0]
+        raise ValueError(
+            f"{name} must be finite, got {x[i, j]} at [{i}, {j}]"
+            f" ({len(bad)} such entries)"
+        )
 
 
 def _check_size(x: NDArray[Any], name: str) -> None:
@@ -95,47 +111,80 @@ def _check_size(x: NDArray[Any], name: str) -> None:
 def as_square(x: ArrayLike, name: str) -> NDArray[Any]:
     """`as_matrix` for a square matrix."""
     x = as_matrix(x, name)
-    if x.shape[0] != x.shape[1]:
-        raise ValueError(f"{name} must be square, got shape {x.shape}")
+    check_square(x, name)
     return x
+
+
+def check_square(x: NDArray[Any], name: str) -> None:
+    """Raise a ValueError unless a matrix is square."""
+    n, m = x.shape
+    if n != m:
+        raise ValueError(f"{name} must be square, got shape {x.shape}")
 
 
 def as_vector(x: ArrayLike, name: str, size: int) -> Float64Array:
     """`x` as a 1-D float64 array of `size` finite numbers."""
+    return _measured(x, name, size)[0]
+
+
+def _measured(
+    x: ArrayLike, name: str, size: int
+) -> tuple[Float64Array, float, float, float]:
+    """`as_vector`, the least and the largest number, and the sum."""
     x = as_array(x, name)
     if x.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {x.shape}")
-    x = x.astype(np.float64)
-    if not np.isfinite(x).all():
-        at = int(np.flatnonzero(~np.isfinite(x))[0])
+    x = x.astype(np.float64, order="C")
+    low, high, total = extent(x)
+    # Only where the sum is not finite (an overflowing one, perhaps) may a number be.
+    if not math.isfinite(total) and not (finite := np.isfinite(x)).all():
+        at = int(np.flatnonzero(~finite)[0])
         raise ValueError(f"{name} must be finite, got {x[at]} at [{at}]")
-    return x
+    return x, low, high, total
 
 
 def as_weights(x: ArrayLike, name: str, size: int) -> Float64Array:
     """`x` as masses that sum to one exactly; any positive total is taken."""
-    x = as_vector(x, name, size)
-    check_masses(x, name)
-    x[x < LEAST_MASS * x.max()] = 0.0
-    return x / x.sum()
+    return _weights_of(x, name, size)[0]
+
+
+def _weights_of(x: ArrayLike, name: str, size: int) -> tuple[Float64Array, float]:
+    """`as_weights`, and the total."""
+    x, low, high, total = _measured(x, name, size)
+    _check_masses(x, name, low, total)
+    kept = total
+    if low < LEAST_MASS * high:
+        x[x < LEAST_MASS * high] = 0.0
+        kept = extent(x)[2]
+    x /= kept
+    return x, total
 
 
 def check_masses(x: Float64Array, name: str) -> None:
     """Raise a ValueError unless these finite numbers are masses of a finite total."""
-    if x.min(initial=0.0) < 0:
+    low, _, total = extent(x)
+    _check_masses(x, name, low, total)
+
+
+def _check_masses(x: Float64Array, name: str, low: float, total: float) -> None:
+    if low < 0:
         at = int(np.flatnonzero(x < 0)[0])
         raise ValueError(f"{name} must not be negative, got {x[at]} at [{at}]")
-    total = x.sum()
     if not 0 < total < np.inf:
         raise ValueError(f"{name} must have a positive sum, got {total}")
+
+
+def _uniform(size: int) -> Float64Array:
+    weights = np.empty(size)
+    weights.fill(1.0 / size)
+    return weights
 
 
 def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
     """A marginal: None is uniform, else masses that sum to one (up to rounding)."""
     if x is None:
-        return np.full(size, 1.0 / size)
-    total = as_vector(x, name, size).sum()
-    weights = as_weights(x, name, size)
+        return _uniform(size)
+    weights, total = _weights_of(x, name, size)
     if abs(total - 1.0) > MASS_TOLERANCE:
         raise ValueError(f"{name} must sum to 1, got {total:.6g}")
     return weights
@@ -144,9 +193,9 @@ def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
 def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
     """Masses of any positive total; None is uniform, with a total of one."""
     if x is None:
-        return np.full(size, 1.0 / size)
-    total = as_vector(x, name, size).sum()
-    return as_weights(x, name, size) * total
+        return _uniform(size)
+    weights, total = _weights_of(x, name, size)
+    return weights * total
 
 
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:

@@ -183,6 +183,12 @@ def capped(rng, n, m):
     return {"v": v, "cap": float(np.float32(most)), "most": 3, "tol": -1.0}
 
 
+def square(rng, n, m):
+    """A matrix that is nearly symmetric."""
+    made = matrix(rng, min(n, m), min(n, m))
+    return made + made.T + matrix(rng, *made.shape) / 64
+
+
 def elementwise(draw):
     return {
         "x": lambda rng, n, m: draw(rng, n * m).astype(np.float32),
@@ -275,6 +281,9 @@ CASES = {
     ),
     "dot": Case("", (5e-7, 0), (2e-15, 0), summed=True),
     "distance": Case("", (5e-7, 0), (2e-15, 0), summed=True),
+    "survey": Case("", (5e-7, 0), (2e-15, 0), b=lambda rng, n, m: matrix(rng, m, n)),
+    "survey-square": Case("", (5e-7, 0), (2e-15, 0), a=square),
+    "extent": Case("", (1e-14, 0), (1e-14, 0), x=make.masses),
     "deviation": Case("", (1e-13, 0), (1e-13, 0)),
     "entropy": Case("", (5e-7, 0), (2e-15, 0), summed=True, plan=make.with_zeros),
     "copy_rows-product": Case(

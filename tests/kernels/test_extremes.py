@@ -343,3 +343,27 @@ def test_entries_beyond_two_to_the_31_are_found():
     ones, out = _rows.Panels(np.ones((m, 1), "f4")), np.empty((n, 1), dtype=np.float32)
     _products.matmul(x, ones, out, n_threads=2)
     np.testing.assert_array_equal(out[:, 0], rows)
+
+
+@TYPES
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [(0, 0), (3, 90), (99, 5)])
+def test_surveys_tell_what_is_not_finite_by_the_sum(dtype, bad, at):
+    whole = np.random.default_rng(0).random((200, 130)).astype(dtype)
+    x = whole[50:150, 20:120]  # columns of a matrix
+    expected = reference.survey(x)
+    np.testing.assert_allclose(_kernels.survey(x), expected, rtol=1e-6)
+    x[at] = bad
+    low, high, total, _ = _kernels.survey(x)
+    assert not np.isfinite(total)
+    if np.isnan(bad):
+        assert (low, high) == (np.nanmin(x), np.nanmax(x))
+    vector = np.float64(x[at[0]])
+    assert not np.isfinite(_kernels.extent(vector)[2])
+    x[at] = np.finfo(dtype).max  # sums are of float64
+    assert _kernels.survey(x)[1] == np.finfo(dtype).max
+    assert np.isfinite(_kernels.survey(x)[2])
+
+
+def test_surveys_of_nothing_are_empty():
+    assert _kernels.extent(np.empty(0)) == (np.inf, -np.inf, 0.0)

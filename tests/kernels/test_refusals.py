@@ -73,7 +73,9 @@ FREE = {
     ("dtype", "logsumexp_cols", "cost"),
     ("dtype", "rescale_columns", "v"),
     ("dtype", "rescale_columns-relaxed", "v"),
+    ("dtype", "survey-square", "a"),
     ("rows", "entropy", "plan"),
+    ("rows", "extent", "x"),
     ("columns", "entropy", "plan"),
     ("columns", "topk_rows", "x"),
 }

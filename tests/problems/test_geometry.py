@@ -277,6 +277,30 @@ def test_dense_cost_tells_symmetric_from_not(size, step, monkeypatch):
     assert DenseCost(cost).matrix is cost
 
 
+FORMS = {
+    "float64": lambda cost: cost,
+    "float32": lambda cost: cost.astype(np.float32),
+    "Fortran": np.asfortranarray,
+    "float16": lambda cost: cost.astype(np.float16),
+    "other bytes": lambda cost: cost.astype(">f8"),
+    "every second": lambda cost: np.repeat(np.repeat(cost, 2, 0), 2, 1)[::2, ::-2],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n", [1, 2, 30, 131])
+def test_dense_cost_looks_at_any_matrix(form, n, monkeypatch):
+    monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 8 * n * 7)
+    cost = FORMS[form](np.random.default_rng(n).random((n, n)))
+    dense, exact = DenseCost(cost), cost.astype(np.float64)
+    assert dense.extremes == (exact.min(), exact.max())
+    assert dense.mean == pytest.approx(exact.mean(), rel=1e-12)
+    assert dense.symmetric == (n == 1)
+    if n > 1:
+        part = dense.take(np.arange(n // 2, n))
+        assert part.extremes[1] == part.matrix.max() and part.n == n - n // 2
+
+
 # --- Linearization --------------------------------------------------------------------
 
 
