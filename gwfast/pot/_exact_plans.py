@@ -6,7 +6,6 @@ import numpy as np
 
 from ..kernels._frank_wolfe import MORE, FrankWolfe
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.geometry import DenseCost
 from ..quadratic.conditional_gradient import ROUNDING, Side
 from ._conditional_gradient import NOTHING, limits_of
 
@@ -17,11 +16,9 @@ def exact_plans(problems):
     """
     problems = list(problems)
     first = problems[0]
-    costs = [(first.C1, "C1", first)] + [(one.C2, "C2", one) for one in problems]
-    costs = [DenseCost.from_checked(C, one.name(name)) for C, name, one in costs]
-    plain = all(cost.symmetric for cost in costs) and not first.take("verbose")
-    if plain and all((one.q > 0).all() for one in problems):
-        return ExactPlans(problems, costs)
+    plain = all(one.y.symmetric and (one.q > 0).all() for one in problems)
+    if plain and first.x.symmetric and not first.take("verbose"):
+        return ExactPlans(problems)
     return None
 
 
@@ -34,25 +31,24 @@ class ExactPlans:
     ----------
     problems : list of Problem
         From any barycenter to each of the spaces.
-    costs : list of DenseCost
-        Those of the barycenter and of each space, symmetric.
+        Their costs are symmetric, their masses positive.
     """
 
-    def __init__(self, problems, costs):
-        first, (center, *others) = problems[0], costs
+    def __init__(self, problems):
+        first = problems[0]
         self._total, self._dtype = first.total, first.arrays.dtype
         self._loss, self._alpha = first.loss, first.alpha
         self._limits, self._fused = limits_of(first), first.M is not None
         self._p = first.p.astype(np.float64) / self._total
         self._shift = 0.0
         if first.loss.shift_invariant:
-            means = [cost.mean for cost in others]
-            self._shift = (center.mean + sum(means) / len(means)) / 2
+            means = [problem.y.mean for problem in problems]
+            self._shift = (first.x.mean + sum(means) / len(means)) / 2
         n = len(self._p)
         self._left, self._spaces, end = np.empty((n, n)), [], 0
-        for problem, cost in zip(problems, others, strict=True):
+        for problem in problems:
             q = problem.q.astype(np.float64) / self._total
-            side = Side(1, cost, q, self._loss, self._shift)
+            side = Side(1, problem.y, q, self._loss, self._shift)
             linear = None if first.M is None else np.empty((n, side.n))
             self._spaces.append((side, slice(end, end + side.n), linear))
             end += side.n

@@ -5,13 +5,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..utils.validation import (
     MASS_TOLERANCE,
     as_matrix,
-    as_square,
+    as_table,
     as_vector,
     check_masses,
+    check_square,
 )
 from ._starts import named_plan
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
@@ -36,36 +38,32 @@ class Problem:
         loss_fun = self.take("loss_fun", "square_loss")
         loss_fun = pots_choice(loss_fun, self.name("loss_fun"), LOSS_OF_POT)
         self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
-        symmetric = self.take("symmetric")
+        symmetric, start = self.take("symmetric"), self.take("G0")
         self.symmetric = None if symmetric is None else bool(symmetric)
-        named = {name: self.take(name) for name in ("M", "C1", "C2", "p", "q", "G0")}
-        for name in ("C1", "C2"):
-            named[name] = as_costs(named[name], self.name(name))
-        start = named["G0"]
         has_name = marginals == "semirelaxed" and isinstance(start, str)
-        if has_name:
-            named["G0"] = None
-        if marginals == "semirelaxed":
-            named["q"] = None
-        self.arrays = Arrays({self.name(name): x for name, x in named.items()})
-        self.C1 = self._matrix("C1", as_square)
-        self.C2 = self._matrix("C2", as_square)
-        self.loss.check(self.C1, self.name("C1"))
-        self.loss.check(self.C2, self.name("C2"))
-        self.shape = len(self.C1), len(self.C2)
-        self.M = self._matrix("M", as_matrix, shape=self.shape)
+        named = {self.name(name): self.take(name) for name in ("M", "p")}
+        for name in ("C1", "C2"):
+            named[self.name(name)] = as_costs(self.take(name), self.name(name))
+        if marginals != "semirelaxed":
+            named[self.name("q")] = self.take("q")
+        if not has_name:
+            named[self.name("G0")] = start
+        self.arrays = Arrays(named)
+        self.x, self.y = self._costs("C1"), self._costs("C2")
+        self.shape = self.x.n, self.y.n
+        self.M = self._matrix("M")
         self.alpha = 1.0 if self.M is None else self._weight()
         p, q = map(self._masses, "pq", self.shape)
-        self.mass = None
+        self.mass, dtype = None, self.arrays.dtype
         if marginals == "balanced":
             q = self._balanced(p, q)
         elif marginals == "partial":
             self.mass = self._partial_mass(p, q)
-        self.p = p.astype(self.arrays.dtype, copy=False)
+        self.p = p.astype(dtype, copy=False)
         self.total = float(self.p.sum(dtype=np.float64))
         self.q = None
         if marginals != "semirelaxed":
-            self.q = q.astype(self.arrays.dtype, copy=False)
+            self.q = q.astype(dtype, copy=False)
         if has_name:
             self.G0 = named_plan(self, start, self.take("random_state", 0))
         else:
@@ -87,11 +85,22 @@ class Problem:
         """An argument that is a count."""
         return as_limit(self.take(name, default), self.name(name), minimum)
 
-    def _matrix(self, name, check, **options):
-        x = self.arrays[self.name(name)]
+    def _costs(self, name):
+        """The costs of a space."""
+        name = self.name(name)
+        x = as_table(self.arrays[name], name)
+        check_square(x, name)
+        made = DenseCost.from_checked(x.astype(self.arrays.dtype, copy=False), name)
+        self.loss.check(made.matrix, name)
+        return made
+
+    def _matrix(self, name):
+        """What is given between the two spaces, or None."""
+        name = self.name(name)
+        x = self.arrays[name]
         if x is None:
             return None
-        x = check(x, self.name(name), **options)
+        x = as_matrix(x, name, shape=self.shape)
         return x.astype(self.arrays.dtype, copy=False)
 
     def _weight(self):
@@ -135,7 +144,7 @@ class Problem:
         return float(min(mass, smaller))
 
     def _checked_start(self):
-        start, name = self._matrix("G0", as_matrix, shape=self.shape), self.name("G0")
+        start, name = self._matrix("G0"), self.name("G0")
         if start is None:
             return None
         if (start < 0).any():

@@ -87,7 +87,7 @@ class FrobeniusChange(RelativeChange):
         return settled and looks and not grows, hidden
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Answer:
     """What the plan for a `Problem` is and costs, in POT's conventions; status and
     advice as in `GWResult`.
@@ -102,6 +102,16 @@ class Answer:
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     status: Status
     advice: str
+
+    @classmethod
+    def of(cls, problem, epsilon, plan, quad, linear, separable, errors, *others):
+        """From what the same problem of mass one has."""
+        total, dtype = problem.total, problem.arrays.dtype
+        if total != 1.0:
+            plan, errors = plan * total, [error * total for error in errors]
+        plan = plan.astype(dtype, copy=False)
+        terms = [float(x) * total**2 for x in (quad, linear, separable)]
+        return cls(problem, epsilon, plan, *terms, errors, *others)
 
     @property
     def lin_loss(self) -> float:
@@ -122,18 +132,6 @@ class Answer:
     def total(self) -> Any:
         """The loss, as POT returns it."""
         return self.problem.arrays.back(self.value)
-
-    def scaled(self, total):
-        """The same of masses with that total, the plan in the dtype of the problem."""
-        plan = self.plan * total if total != 1.0 else self.plan
-        return dataclasses.replace(
-            self,
-            plan=plan.astype(self.problem.arrays.dtype, copy=False),
-            quad=float(self.quad) * total**2,
-            linear=float(self.linear) * total**2,
-            separable=float(self.separable) * total**2,
-            errors=[error * total for error in self.errors],
-        )
 
     def evidence(self) -> dict[str, Any]:
         """What logs have of the way to the plan."""
@@ -226,12 +224,11 @@ def solved(problem, method, epsilon, limits, report):
             callback=report and callback,
         )
         found = _solved(quadratic, start, options)
-    return Answer(problem, epsilon, *found).scaled(total)
+    return Answer.of(problem, epsilon, *found)
 
 
 def stated(problem, dtype, symmetric):
     """The `QuadraticProblem` of mass one for a `Problem`, with costs in that dtype."""
-    costs = [C.astype(dtype, copy=False) for C in (problem.C1, problem.C2)]
     total, linear_cost = problem.total, problem.M
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
@@ -241,23 +238,27 @@ def stated(problem, dtype, symmetric):
     else:
         q = problem.q.astype(np.float64) / total
     mass = 1.0 if problem.mass is None else problem.mass / total
-    if symmetric:
-        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
-        # solver takes rows and columns for the same, and reads what is in order.
-        costs = map(np.ascontiguousarray, costs)
-    x, y = (
-        DenseCost.from_checked(C, problem.name(name), symmetric=symmetric)
-        for C, name in zip(costs, ("C1", "C2"), strict=True)
-    )
     rule = RULES[problem.marginals](p, q, mass)
     return QuadraticProblem.from_checked(
-        x,
-        y,
+        _costs(problem.x, problem.name("C1"), dtype, symmetric),
+        _costs(problem.y, problem.name("C2"), dtype, symmetric),
         rule,
         loss=problem.loss.name,
         linear_cost=linear_cost,
         alpha=problem.alpha,
     )
+
+
+def _costs(given, name, dtype, symmetric):
+    """Costs in that dtype, which are symmetric or not as the caller says, or looks."""
+    cost = given.matrix.astype(dtype, copy=False)
+    if cost is given.matrix and symmetric in (None, given.symmetric):
+        return given
+    if symmetric:
+        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
+        # solver takes rows and columns for the same, and reads what is in order.
+        cost = np.ascontiguousarray(cost)
+    return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
 def _unsolved(problem, start, method):

@@ -168,7 +168,7 @@ def test_random_starts_are_pots(seed, monkeypatch):
     else:
         ours(PLAIN)(N, CS, **options)
         expected /= expected.max()
-    np.testing.assert_allclose(spy.calls[0][0].C1, expected, rtol=1e-12)
+    np.testing.assert_allclose(spy.calls[0][0].x.matrix, expected, rtol=1e-12)
 
 
 def test_options_reach_the_solver(monkeypatch):
