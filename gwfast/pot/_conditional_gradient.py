@@ -137,7 +137,7 @@ def solve_exact(given: Problem) -> ExactAnswer:
     plan = solution.plan
     plan[plan < NOTHING * problem.mass] = 0.0
     quad = max(quadratic_term(problem, solution.gw_cost, linear), least)
-    found = quad, linear, np.nan, [], solution.status, ""
+    found: tuple[Any, ...] = (quad, linear, np.nan, [], solution.status, "")
     answer = ExactAnswer.of(given, 0.0, plan, *found, losses, solution)
     if given.marginals == "partial":
         answer.plan = _bounded(answer.plan, given.p, given.q)

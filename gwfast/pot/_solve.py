@@ -29,6 +29,7 @@ from ..utils.callers import outside
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from ._problem import Plan, Problem
+from ._siblings import VALUE
 from .arrays import pots_choice
 
 # A tolerance of zero is taken as this.
@@ -137,8 +138,10 @@ class Answer:
         """What logs have of the way to the plan."""
         return {"err": list(map(self.problem.arrays.back, self.errors))}
 
-    def result(self, log: bool) -> Plan:
-        """The plan, or with `log` the plan and POT's log."""
+    def result(self, log: bool | str) -> Plan:
+        """The plan, or with `log` the plan and POT's log, of which `VALUE` asks for the
+        value.
+        """
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
@@ -146,6 +149,8 @@ class Answer:
             return back(plan)
         name = VALUES[problem.marginals]
         name = name if problem.M is None else name.replace("gw", "fgw")
+        if log == VALUE:
+            return back(plan), {name: self.total}
         entries = self.evidence() | {name: self.total}
         if problem.M is not None:
             entries["lin_loss"] = back(self.lin_loss)
