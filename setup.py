@@ -156,7 +156,7 @@ sources = {
     "_rows": ["csrc/dispatch.c"],
     "_exponentials": [],
     "_kernels": [],
-    "_outer_steps": [],
+    "_descent": [],
     "_products": [],
     "_sparse": [],
     "_transport": ["csrc/network_simplex.c"],

@@ -17,14 +17,51 @@
 #define GWF_JOIN_(a, b) a##_##b
 #define GWF_JOIN(a, b) GWF_JOIN_(a, b)
 
+/* Which marginals the plans of a descent have. */
+enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL };
+/* Why it ends: as many iterations are made as were asked for; the plan has settled,
+ * with its marginals; what is next is for another solver. */
+enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
+/* What an iteration has shown: the parts of the objective, of both marginals, of the
+ * cost and of the linear costs, and all of it; the change of the plan, in L1 and in the
+ * Frobenius norm; the L1 error of its marginals; and its inner iterations. */
+enum {
+    GWF_SEPARABLE, GWF_PRODUCT, GWF_LINEAR, GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR,
+    GWF_INNER, GWF_STEP_FIELDS
+};
+
+/* How a descent is made and when it ends. */
+typedef struct {
+    double epsilon, mass; /* in the unit of the costs; of the plan */
+    int rule, proximal, alternating, marginal_terms, accelerates;
+    /* Of numbers (utils/precision.py); `drift` is the scaling itself. */
+    double peak, drift, direct, standstill, floor, stalled, rounding;
+    /* Linear problems are solved to an error of max(aim, rough'), with rough' the least
+     * of `rough` and a fraction of the last change; aim is the least of `marginal` and `exact`, with
+     * `relative` not more than rough' either, but for `least`. What may be the last of
+     * all is solved to aim itself. Fraction and aim fall where the objective rises. */
+    double marginal, exact, least, rough;
+    int relative;
+    ptrdiff_t max_inner, first_limit;
+    /* The plan has settled where its change and that of the objective are within `tol`
+     * of them, or `still`; with `frobenius` where it moves by `tol` and no more than
+     * before, or changes by `floor`, at the first iteration, each `every`-th after it,
+     * and where the move is at most half of the one before. */
+    double tol, still;
+    int frobenius;
+    ptrdiff_t every, max_outer;
+} gwf_descent_limits;
+
 #define real float
 #define GWF_TYPE f32
+#include "descent_types.inc"
 #include "table.inc"
 #undef real
 #undef GWF_TYPE
 
 #define real double
 #define GWF_TYPE f64
+#include "descent_types.inc"
 #include "table.inc"
 #undef real
 #undef GWF_TYPE

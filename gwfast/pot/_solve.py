@@ -71,12 +71,11 @@ class FrobeniusChange(RelativeChange):
         return max(precision.inner_tol, min(exact, rough))
 
     def in_kernel(self, limits, linearization, epsilon):
-        precision = linearization.precision
-        kind = dict(frobenius=True, every=LOOK_EVERY, least=precision.inner_tol)
-        exact = super().inner_tol(limits.tol, np.inf, precision)
-        floor = precision.rounding / epsilon
         made = super().in_kernel(limits, linearization, epsilon)
-        return made and made | kind | dict(tol=limits.tol, exact=exact, floor=floor)
+        kind = dict(frobenius=True, relative=True, every=LOOK_EVERY, tol=limits.tol)
+        least = linearization.precision.inner_tol
+        exact = super().inner_tol(limits.tol, np.inf, linearization.precision)
+        return made and made | kind | dict(least=least, exact=exact)
 
     def judge(self, seen):
         settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor

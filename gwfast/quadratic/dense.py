@@ -28,10 +28,10 @@ from .products import ProductOperator, n_rooms
 # left a saddle on another side than POT's, and took 301 outer iterations for 181; where
 # both lead to one optimum, times are the same.
 FAITHFUL_FRACTION = 0.001
-# Multiplications of an iteration up to which one call for all iterations, on a single
-# thread, pays: in float32 descents of 150 points take .4 of the time, of 200 points
-# .73 to .92, of 250 points .80 to 1.12.
-MOST_WORK = 2 * 200**3
+# Multiplications of an iteration up to which the compiled loop pays, which has a single
+# thread: in float32 descents of 150 points take .4 of the time, of 200 points .73 to
+# .92, of 250 points .80 to 1.12; and where the outer loop has one thread, too.
+MOST_WORK, MOST_SERIAL_WORK = 2 * 200**3, 2 * 500**3
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
@@ -240,14 +240,22 @@ class Dense(Linearization):
 
     @property
     def is_small(self):
-        n, m = self.problem.shape
-        plain = self._fixed and self.cost.products.is_plain
-        plain = plain and self.mechanisms.short_steps
-        return plain and n * m * (n + m) <= MOST_WORK
+        (n, m), allowed = self.problem.shape, self.mechanisms
+        most = MOST_SERIAL_WORK if self.n_threads == 1 else MOST_WORK
+        if n * m * (n + m) > most or self.problem.rule.is_relaxed or self._damping:
+            return False
+        allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
+        return all(allowed) and self.cost.products.is_plain
 
-    def take(self, plan, change):
-        """Make a plan the state whose product is in the buffer already."""
-        self.state, self._change = plan, change
+    @property
+    def sample_stride(self):
+        """Every how many rows acceleration goes by; 0 where there is none."""
+        return self._some.step if self.accelerates else 0
+
+    def take(self, descent):
+        """Make the plan of a `Descent` the state."""
+        self.state, self._change = descent.plan, float(descent.steps[-1, 4])
+        self.cost.take(descent)
         self.forget()
 
 

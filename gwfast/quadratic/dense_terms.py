@@ -89,6 +89,13 @@ class MatrixTerms:
         other.fused = self.fused and self.fused.astype(dtype)
         return other
 
+    def losses(self, dtype):
+        """Of free marginals, of either side: what the separable terms are made of, a
+        matrix and its weight in units of `cost_scale`.
+        """
+        unit = self._alpha / self.cost_scale
+        return tuple(side.weighted_losses(dtype, unit) for side in self._sides)
+
     def total(self, separable, bilinear, half, mass):
         """The objective of a plan of this mass from its terms; `half` is half of the
         linear term.
@@ -192,6 +199,10 @@ class TransformedCost:
             self.matrix = Shifted(made.matrix, made.shift, made.factor * factor)
         else:
             np.multiply(made, factor, out=made)
+
+    def weighted_losses(self, dtype, weight):
+        """``f(C - shift)`` as a matrix and its weight, which is multiplied by this."""
+        return self._losses.astype(dtype, copy=False), weight * self._loss_scale
 
     def times(self, masses):
         """``f(C) @ masses``, the mean of both orientations."""

@@ -74,7 +74,7 @@ class Linearization:
     accelerates : bool
         Whether the state is linear in the plan, and may `follow` its steps.
     is_small : bool
-        Whether `ShortSteps` can make its iterations.
+        Whether `SmallDescent` can make its iterations.
     can_damp : bool
         Whether a mean of two states is a state.
     precision : FloatPrecision

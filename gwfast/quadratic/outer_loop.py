@@ -21,7 +21,7 @@ from .acceleration import Accelerator
 from .cycles import Cycles
 from .methods import PGD, step_of
 from .monitor import Monitor
-from .short_steps import ShortSteps
+from .small_descent import SmallDescent
 from .solution import Solution
 
 
@@ -78,7 +78,7 @@ class OuterLoop:
         self._step = step_of(method, linearization)
         self._monitor = Monitor(linearization, epsilons)
         self._accelerator = Accelerator(linearization)
-        self._short_steps = ShortSteps(linearization)
+        self._small = SmallDescent(linearization)
 
     @classmethod
     def restored(cls, linearization, saved, *, method=PGD):
@@ -139,7 +139,7 @@ class OuterLoop:
         began, status = time.perf_counter() - self.seconds, None
         single = callback is not None or save is not None
         while status is None:
-            stepped, status = self._take_short_steps(limits, began, single, callback)
+            stepped, status = self._descend_small(limits, began, single, callback)
             if stepped is None:
                 stepped, status = self._iterate(limits, began, callback)
             if save is not None and status is None:
@@ -193,20 +193,20 @@ class OuterLoop:
             accelerator.reset()
         return status
 
-    def _take_short_steps(self, limits, began, single, callback):
-        """Make as many iterations as `ShortSteps` can, or a single one; returns the
+    def _descend_small(self, limits, began, single, callback):
+        """Make as many iterations as `SmallDescent` can, or a single one; returns the
         last `Stepped` or None, and a status if the loop ends.
         """
         epsilon, n_done = self.epsilons.at(len(self.history)), len(self.history)
         final = epsilon == self.epsilons.last
-        if not (self._short_steps.pays and final) or limits.deadline.passed():
+        if not (self._small.goes_on and final) or limits.deadline.passed():
             return None, None
         at = self.linearization
         scaled = in_units(epsilon, at.cost_scale, at.precision)
         given = n_done, limits, scaled, self.potentials, single
-        steps, stepped, status = self._short_steps.take(*given)
-        for gw_cost, change, moved, error, n_inner in steps:
-            self._add(epsilon, began, gw_cost, change, moved, error, n_inner)
+        steps, stepped, status = self._small.take(*given)
+        for step in steps:
+            self._add(epsilon, began, *step)
         if stepped is not None:
             self.potentials = stepped.solution.potentials
             if callback is not None and self._stops(callback, stepped):

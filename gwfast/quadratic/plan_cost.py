@@ -92,10 +92,16 @@ class PlanCost:
         """Have the product computed again."""
         self._turn = None
 
-    def take(self, plan, sums):
-        """Set a plan whose product the buffer already holds."""
-        self._plan, self._standing = plan, (*sums, None)
-        self._turn = self.buffer.take()
+    def take(self, descent):
+        """Take the plan of a `Descent`, and its product where that is known."""
+        self._plan = descent.plan
+        self._standing = descent.rows.copy(), descent.cols.copy(), None
+        self.has_moved, self._turn = False, self.buffer.take()
+        np.copyto(self.buffer.array, descent.cost)
+        if descent.is_away:
+            self.drop()
+        if not self._problem.is_balanced:
+            self._separate(*self._standing[:2])
 
     def _separate(self, rows, cols):
         self.row_cost, self.col_cost = self._terms.separable(rows, cols)

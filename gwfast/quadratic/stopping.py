@@ -49,8 +49,8 @@ class RelativeChange:
         return max(3 * tol, precision.inner_tol)
 
     def in_kernel(self, limits, linearization, epsilon):
-        """The rule as arguments of `kernels._outer_steps`, for epsilon divided by
-        `cost_scale`; None where that kernel cannot judge by the rule.
+        """The rule as limits of a `kernels._descent.Descent`, for epsilon divided by
+        `cost_scale`; None where that cannot judge by the rule.
         """
         precision = linearization.precision
         floor = precision.rounding / epsilon
@@ -59,8 +59,12 @@ class RelativeChange:
         rounding = precision.cost_rounding * linearization.magnitude
         return dict(
             tol=max(limits.tol, floor),
+            still=rounding / linearization.cost_scale,
             exact=self.inner_tol(limits.tol, np.inf, precision),
-            rounding=rounding / linearization.cost_scale,
+            least=0.0,
+            relative=False,
+            frobenius=False,
+            every=1,
         )
 
     def judge(self, seen):
@@ -78,7 +82,9 @@ class Unjudged(RelativeChange):
         return rough
 
     def in_kernel(self, limits, linearization, epsilon):
-        return None
+        made = super().in_kernel(limits, linearization, epsilon)
+        kind = dict(tol=linearization.precision.inner_tol, still=np.inf, relative=True)
+        return made and made | kind
 
     def judge(self, seen):
         return seen.change <= seen.precision.inner_tol, False

@@ -29,8 +29,8 @@ class Mechanisms:
         Early linear problems are solved only as well as the plan still moves.
     damping : bool
         Half as much of each plan where the iterations cycle.
-    short_steps : bool
-        All outer iterations of a small problem in one call.
+    small_descents : bool
+        Descents of small problems in a compiled loop.
     newton : bool
         Newton's steps in the linear problem.
     over_relaxation : bool
@@ -49,7 +49,7 @@ class Mechanisms:
     acceleration: bool = True
     rough_inner: bool = True
     damping: bool = True
-    short_steps: bool = True
+    small_descents: bool = True
     newton: bool = True
     over_relaxation: bool = True
     coarse_levels: bool = True

@@ -6,7 +6,7 @@ from helpers.marks import pairwise
 from helpers.problems import masses, random_cost
 from scipy.special import logsumexp
 
-from gwfast.kernels._outer_steps import (
+from gwfast.kernels._descent import (
     FIELDS,
     MORE,
     OTHERWISE,

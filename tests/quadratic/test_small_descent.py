@@ -51,6 +51,7 @@ def one_by_one(monkeypatch):
     def run(function, *args, **options):
         with monkeypatch.context() as patched:
             patched.setattr(dense, "MOST_WORK", 0)
+            patched.setattr(dense, "MOST_SERIAL_WORK", 0)
             return function(*args, **options)
 
     return run

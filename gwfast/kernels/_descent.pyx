@@ -1,0 +1,209 @@
+"""Descents of small problems, whole ones in one call on one thread without the GIL:
+where an iteration takes some microseconds, so does every call from Python. The loop is
+csrc/descent.inc; here it gets its arrays.
+"""
+from libc.math cimport INFINITY
+from libc.stddef cimport ptrdiff_t
+
+from ._rows cimport (
+    Panels,
+    check,
+    check_matrix,
+    gwf_descent_f32,
+    gwf_descent_f64,
+    holds_float64,
+    isa,
+    real,
+)
+
+import numpy as np
+
+from ._rows import aligned_empty
+
+cdef extern from "gwfast.h" nogil:
+    enum:
+        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS
+
+# What an iteration has shown: columns of `Descent.steps`.
+FIELDS = (
+    "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
+)
+# Why iterations ended: as many are made as were asked for; the plan has settled, with
+# its marginals; the next iteration is for another solver.
+MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
+RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2}
+cdef enum:
+    N_VECTORS = 8
+
+
+cdef class Descent:
+    """The descent of one problem from one plan.
+
+    An iteration solves the linear problem of the cost ``left plan right + linear``, or
+    of the mean with the product of the transposes, and makes its plan the next one. See
+    csrc/gwfast.h for how exactly, and for when it ends.
+
+    Parameters
+    ----------
+    factors : tuple of (n, n) ndarray and Panels
+        `left`, and `right` (m, m), of float32 or float64.
+    others : tuple of (n, n) ndarray and Panels, or None
+        Their transposes.
+    linear : (n, m) ndarray or None
+    plan, cost : (n, m) ndarray
+        A plan and its cost; overwritten.
+    p, q : (n,) and (m,) float64 ndarray
+    row_cost, col_cost : (n,) and (m,) float64 ndarray
+        The terms of the linearized cost that depend on one index.
+    potentials : tuple of (n,) and (m,) float64 ndarray, or None
+        To begin with; of partial plans followed by logarithms of scalings.
+    losses : tuple of ((n, n) ndarray, float) and ((m, m) ndarray, float), or None
+        Of free marginals, what makes `row_cost` and `col_cost` of sums: matrices and
+        their weights.
+    shift : float
+        Added to all linearized costs, half of a constant linear cost.
+    stride : int
+        Of the rows that acceleration goes by.
+    value : float
+        Objective of the plan.
+    fraction : float
+        Tolerance of the first linear problems, as a fraction of the last change.
+    limits : dict
+        All of `gwf_descent_limits`; `rule` is one of `RULES`.
+
+    Attributes
+    ----------
+    plan, cost : (n, m) ndarray
+    f, g, rows, cols, log_u, log_v : float64 ndarray
+        Potentials and sums of the plan; of partial ones logarithms of scalings.
+    steps : (done, 8) float64 ndarray
+        What each iteration has shown, see `FIELDS`: the parts of the objective, of both
+        marginals, of the cost and of `linear`, and all of it; the change of the plan,
+        in L1 and in the Frobenius norm; the L1 error of its marginals; and its inner
+        iterations.
+    """
+
+    cdef gwf_descent_f32 single
+    cdef gwf_descent_f64 double_
+    cdef bint is_float64
+    cdef readonly object plan, cost, f, g, rows, cols, log_u, log_v, row_cost, col_cost
+    cdef object given, shown
+    cdef unsigned char[::1] memory
+    cdef Panels right, right_t
+
+    def __init__(
+        self, factors, others, linear, plan, cost, const double[::1] p,
+        const double[::1] q, row_cost, col_cost, potentials=None, losses=None, *,
+        double shift=0.0, ptrdiff_t stride=0, double value=INFINITY,
+        double fraction=0.01, dict limits,
+    ):
+        n, m = plan.shape
+        self.plan, self.cost = plan, cost
+        self.is_float64 = holds_float64(plan)
+        left, self.right = factors
+        left_t, self.right_t = (None, None) if others is None else others
+        check_shapes(left, self.right, left_t, self.right_t, (plan, cost, linear),
+                     (p, row_cost), (q, col_cost), self.is_float64)
+        vectors = np.zeros((N_VECTORS, max(n, m)))
+        self.f, self.rows, self.log_u, self.row_cost = vectors[::2, :n]
+        self.g, self.cols, self.log_v, self.col_cost = vectors[1::2, :m]
+        self.row_cost[:], self.col_cost[:] = row_cost, col_cost
+        if potentials is not None:
+            for own, known in zip((self.f, self.g, self.log_u, self.log_v), potentials):
+                own[:] = known
+        self.given = left, left_t, linear, losses, p, q, vectors
+        self.shown = np.empty((0, GWF_STEP_FIELDS))
+        kind = shift, stride, value, fraction, potentials is not None, limits
+        given = left, left_t, linear, plan, cost, p, q, losses, vectors, *kind
+        if self.is_float64:
+            set_up[double](self, *given)
+        else:
+            set_up[float](self, *given)
+
+    @property
+    def done(self):
+        """Iterations made."""
+        return self.double_.done if self.is_float64 else self.single.done
+
+    @property
+    def is_away(self):
+        """Whether the cost is that of another plan, to which acceleration leads."""
+        return bool(self.double_.is_away if self.is_float64 else self.single.is_away)
+
+    @property
+    def steps(self):
+        return self.shown[:self.done]
+
+    def descend(self, ptrdiff_t most, dict limits):
+        """Iterate up to the `most`-th iteration of all, within limits that may be
+        others than before; returns why that ended: MORE, SETTLED or OTHERWISE.
+        """
+        cdef int status
+        cdef double[:, ::1] shown
+        if len(self.shown) < most:
+            more = np.empty((max(most, 2 * len(self.shown)), GWF_STEP_FIELDS))
+            more[:self.done] = self.steps
+            self.shown = more
+        shown = self.shown
+        # Packed for other instructions, panels are of no use.
+        self.right.check(self.is_float64)
+        if self.right_t is not None:
+            self.right_t.check(self.is_float64)
+        self.single.steps = self.double_.steps = &shown[0, 0]
+        self.single.limits = self.double_.limits = limits
+        with nogil:
+            if self.is_float64:
+                status = isa.f64.descend(&self.double_, most)
+            else:
+                status = isa.f32.descend(&self.single, most)
+        return status
+
+
+cdef set_up(
+    Descent self, const real[:, ::1] left, const real[:, ::1] left_t,
+    const real[:, ::1] linear, real[:, ::1] plan, real[:, ::1] cost,
+    const double[::1] p, const double[::1] q, losses, double[:, ::1] vectors,
+    double shift, ptrdiff_t stride, double value, double fraction,
+    bint has_potentials, dict limits,
+):
+    cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1]
+    cdef const real[:, ::1] row_losses, col_losses
+    if real is float:
+        d, table = &self.single, isa.f32
+    else:
+        d, table = &self.double_, isa.f64
+    d.n, d.m, d.stride, d.limits = n, m, stride, limits
+    d.left, d.right = &left[0, 0], <const real *>&self.right.packed[0]
+    if left_t is not None:
+        d.left_t = &left_t[0, 0]
+        d.right_t = <const real *>&self.right_t.packed[0]
+    if linear is not None:
+        d.linear = &linear[0, 0]
+    if losses is not None:
+        (row_losses, d.row_weight), (col_losses, d.col_weight) = losses
+        check_matrix("losses", row_losses.shape[0], row_losses.shape[1], n, n)
+        check_matrix("losses", col_losses.shape[0], col_losses.shape[1], m, m)
+        d.row_losses, d.col_losses = &row_losses[0, 0], &col_losses[0, 0]
+    d.p, d.q, d.plan, d.cost = &p[0], &q[0], &plan[0, 0], &cost[0, 0]
+    d.vectors, d.shift, d.value = &vectors[0, 0], shift, value
+    d.change, d.fraction, d.has_potentials = 1.0, fraction, has_potentials
+    self.memory = aligned_empty(table.lay_out(d, NULL), np.uint8)
+    table.lay_out(d, &self.memory[0])
+
+
+cdef check_shapes(left, Panels right, left_t, right_t, plans, of_rows, of_cols,
+                  bint is_float64):
+    cdef Panels one_right
+    n, m = len(of_rows[0]), len(of_cols[0])
+    check("row_cost", len(of_rows[1]), n)
+    check("col_cost", len(of_cols[1]), m)
+    for name, one in zip(("plan", "cost", "linear"), plans):
+        if one is not None:
+            check_matrix(name, one.shape[0], one.shape[1], n, m)
+    for one in (left, left_t):
+        if one is not None:
+            check_matrix("left", one.shape[0], one.shape[1], n, n)
+    for one_right in (right, right_t):
+        if one_right is not None:
+            check_matrix("right", one_right.k, one_right.m, m, m)
+            one_right.check(is_float64)

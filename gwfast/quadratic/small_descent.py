@@ -1,0 +1,174 @@
+"""Descents of small problems in a compiled loop (kernels/_descent.pyx): calls from
+Python for each iteration would take longer than all that it does. What that loop cannot
+solve, the outer loop does.
+"""
+
+import math
+
+import numpy as np
+
+from ..kernels._descent import OTHERWISE, RULES, SETTLED, Descent
+from ..linear.log_domain import Potentials
+from ..linear.marginals import PartialPotentials
+from ..linear.sinkhorn_solver import MARGIN, LinearSolution
+from ..results.status import Status
+from .linearization import Update
+from .methods import Stepped
+
+# Multiplications of one call, at most: a tenth of a second. Only in between are
+# deadlines looked at, and Ctrl-C is heard.
+AT_ONCE = 1e9
+
+
+class SmallDescent:
+    """The iterations of an outer loop, up to the first that the compiled loop cannot
+    make.
+
+    Parameters
+    ----------
+    linearization : Linearization
+        With its state set; only a small `Dense` one has such a descent.
+
+    Attributes
+    ----------
+    goes_on : bool
+        Whether the next iteration may be one of these.
+    """
+
+    def __init__(self, linearization):
+        self._linearization, self._descent = linearization, None
+        self._shape, self._first = linearization.problem.shape, 0
+        self.goes_on = linearization.is_small
+
+    def take(self, n_before, limits, epsilon, potentials, single):
+        """Iterate as far as the compiled loop can and the limits allow.
+
+        Parameters
+        ----------
+        n_before : int
+            Iterations of the loop so far.
+        limits : Limits
+        epsilon : float
+            Of all these iterations, divided by `cost_scale`.
+        potentials : Potentials or None
+        single : bool
+            Whether to make one iteration only.
+
+        Returns
+        -------
+        list of tuple
+            Of each iteration ``gw_cost, change, moved, error, n_inner``.
+        Stepped or None
+            The last one.
+        Status or None
+            Why the loop ends with it.
+        """
+        descent, at, (n, m) = self._descent, self._linearization, self._shape
+        judged = limits.rule.in_kernel(limits, at, epsilon)
+        if judged is None:
+            self.goes_on = False
+            return [], None, None
+        if descent is None:
+            self._first = n_before
+        judged = _limits(at, epsilon, limits, judged, self._first)
+        if descent is None:
+            descent = self._descent = _descent_of(at, potentials, judged)
+        done, limit = descent.done, judged["max_outer"]
+        most = 1 if single else max(int(AT_ONCE / (n * m * (n + m))), 1)
+        status = descent.descend(min(done + most, limit), judged)
+        self.goes_on = status != OTHERWISE
+        if descent.done == done:
+            return [], None, None
+        at.take(descent)
+        ended = Status.CONVERGED if status == SETTLED else None
+        if ended is None and descent.done >= limit:
+            ended = Status.MAX_OUTER
+        steps = _shown(descent.steps[done:].tolist(), at.terms, at.problem.mass)
+        return steps, _stepped(descent, at, *steps[-1]), ended
+
+
+def _limits(at, epsilon, limits, judged, first):
+    """How the descent of a linearization is made (`gwf_descent_limits`), which the loop
+    begins after its `first` iterations.
+    """
+    precision, method, rule = at.precision, at.method, at.problem.rule
+    return dict(
+        epsilon=epsilon,
+        mass=rule.mass,
+        rule=RULES[rule.name],
+        proximal=method.proximal,
+        alternating=method.alternating,
+        marginal_terms=method.marginal_terms,
+        accelerates=at.accelerates,
+        peak=precision.peak,
+        drift=math.exp(precision.drift),
+        direct=precision.direct,
+        standstill=precision.standstill,
+        floor=precision.rounding / epsilon,
+        stalled=precision.stalled,
+        rounding=precision.cost_rounding * at.magnitude / at.cost_scale,
+        marginal=limits.marginal_tol,
+        rough=MARGIN * precision.rough,
+        max_inner=limits.max_inner,
+        first_limit=at.inner_limit,
+        max_outer=limits.max_outer - first,
+        **judged,
+    )
+
+
+def _descent_of(at, potentials, limits):
+    """The `Descent` from the state of a linearization."""
+    terms, cost, problem, losses = at.terms, at.cost, at.problem, None
+    unit, fused = terms.cost_scale, terms.fused
+    if not problem.is_balanced:
+        losses = terms.losses(at.precision.dtype)
+    if isinstance(potentials, PartialPotentials):
+        logs = potentials.log_u, potentials.log_v
+        potentials = potentials.f, potentials.g, *logs
+    elif potentials is not None:
+        potentials = potentials.f, potentials.g
+    cost.ensure(limits["epsilon"])
+    return Descent(
+        *terms.bilinear.orientations,
+        fused and fused.matrix,
+        at.state.copy(),
+        cost.buffer.array.copy(),
+        problem.p,
+        problem.q,
+        cost.row_cost / unit,
+        cost.col_cost / unit,
+        potentials,
+        losses,
+        shift=0.0 if fused is None else fused.separable / unit,
+        stride=at.sample_stride,
+        fraction=MARGIN * at.inner_fraction,
+        limits=limits,
+    )
+
+
+def _shown(steps, terms, mass):
+    """Of each step ``gw_cost, change, moved, error, n_inner``."""
+    unit, shown = terms.cost_scale, []
+    for separable, product, linear, _, change, moved, error, n_inner in steps:
+        gw_cost = terms.total(unit * separable, unit * product, unit * linear, mass)
+        shown.append((gw_cost, change, moved, error, int(n_inner)))
+    return shown
+
+
+def _stepped(descent, at, gw_cost, change, moved, error, n_inner):
+    """What the last iteration has done."""
+    rows, cols, rule = descent.rows.copy(), descent.cols.copy(), at.problem.rule
+    _, product, linear = descent.steps[-1, :3].tolist()
+    bilinear = at.terms.cost_scale * (product - linear)
+    update = Update(gw_cost, change, rows, cols, moved, bilinear=bilinear)
+    potentials = descent.f.copy(), descent.g.copy()
+    if rule.takes_mass:
+        logs = descent.log_u.copy(), descent.log_v.copy()
+        potentials = PartialPotentials(*potentials, *logs)
+    else:
+        potentials = Potentials(*potentials)
+    fitted = error
+    if at.method.alternating:
+        fitted = float(np.abs(cols - rule.q).sum())
+    solution = LinearSolution(potentials, None, n_inner)
+    return Stepped(None, solution, update, n_inner, fitted / rule.mass, error, 0.0)
