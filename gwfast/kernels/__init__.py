@@ -38,7 +38,7 @@ To add a kernel, in this order:
 against iterations that are written out there. What keeps state is a class, whose twin
 has the arguments of its constructor and its methods, and a test file of its own.
 ``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``,
-compiled once: its loop over a row is the slot ``least_of_row``), ``_frank_wolfe.pyx`` a
+compiled once: its loops over rows are slots), ``_frank_wolfe.pyx`` a
 plan and its gradient.
 
 An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.

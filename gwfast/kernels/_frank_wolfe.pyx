@@ -10,7 +10,7 @@ and the next one shares most of them: only rows that changed go through the prod
 everything else that a step needs is a sum over entries of a vertex.
 """
 from cython.parallel cimport prange
-from libc.math cimport fabs
+from libc.math cimport INFINITY, fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -284,7 +284,8 @@ cdef class FrankWolfe:
         cdef Vertex out = self.vertex
         if self.transport is None:
             for i in range(n):
-                isa.f64.least_of_row(&self.gradient_[i, 0], &self.zeros[0], m, &j)
+                isa.f64.least_of_rows(&self.gradient_[i, 0], &self.zeros[0],
+                                      &self.zeros[0], 1, m, INFINITY, &j)
                 out.start[i], out.col[i], out.flow[i] = i, j, self.units[i]
             out.start[n] = n
             return True

@@ -2,26 +2,24 @@
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
+from ._rows cimport gwf_f64
+
 cdef extern from "network_simplex.h" nogil:
     ctypedef struct gwf_tree:
         ptrdiff_t n, m
         const int64_t *mass
         int32_t *parent
         int32_t *depth
-        int32_t *child
         int32_t *next
         int32_t *before
         int64_t *flow
         double *potential
+        double *room
         int32_t root
         ptrdiff_t row
-    ctypedef double (*gwf_least)(
-        const double *, const double *, ptrdiff_t, ptrdiff_t *
-    ) noexcept nogil
-    void gwf_tree_regrets(gwf_tree *, const double *, gwf_least, double *)
-    void gwf_tree_greedy(gwf_tree *, const double *, gwf_least, const int64_t *)
+    void gwf_tree_greedy(gwf_tree *, const double *, const gwf_f64 *)
     ptrdiff_t gwf_tree_solve(
-        gwf_tree *, const double *, double, ptrdiff_t, gwf_least
+        gwf_tree *, const double *, double, ptrdiff_t, const gwf_f64 *
     )
 
 
@@ -29,9 +27,9 @@ cdef class Transport:
     cdef gwf_tree tree
     cdef int64_t[::1] mass, flow
     cdef int32_t[:, ::1] links
-    cdef double[::1] potential
+    cdef double[::1] potential, room
     cdef readonly double unit
-    cdef void begin(self, const double *cost)
+    cdef void begin(self, const double *cost) noexcept nogil
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil

@@ -73,30 +73,23 @@ cdef class Transport:
             raise ValueError(f"there must be fewer than 2^31 masses, got {n + m}")
         self.mass, self.unit = _whole_masses(np.asarray(p), np.asarray(q))
         self.flow = np.empty(n + m, dtype=np.int64)
-        self.links = np.empty((5, n + m), dtype=np.int32)
-        self.potential = np.empty(n + m)
+        self.links = np.empty((4, n + m), dtype=np.int32)
+        self.potential, self.room = np.empty(n + m), np.empty(m)
         self.tree.n, self.tree.m = n, m
         self.tree.mass, self.tree.flow = &self.mass[0], &self.flow[0]
-        self.tree.potential = &self.potential[0]
+        self.tree.potential, self.tree.room = &self.potential[0], &self.room[0]
         self.tree.parent, self.tree.depth = &self.links[0, 0], &self.links[1, 0]
-        self.tree.child, self.tree.next = &self.links[2, 0], &self.links[3, 0]
-        self.tree.before = &self.links[4, 0]
+        self.tree.next, self.tree.before = &self.links[2, 0], &self.links[3, 0]
         self.tree.root = -1
 
-    cdef void begin(self, const double *cost):
+    cdef void begin(self, const double *cost) noexcept nogil:
         """Take the first tree by the costs."""
-        regret = np.empty(self.tree.n)
-        cdef double[::1] of_row = regret
-        gwf_tree_regrets(&self.tree, cost, isa.f64.least_of_row, &of_row[0])
-        cdef int64_t[::1] order = np.argsort(-regret, kind="stable")
-        gwf_tree_greedy(&self.tree, cost, isa.f64.least_of_row, &order[0])
+        gwf_tree_greedy(&self.tree, cost, isa.f64)
 
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil:
-        return gwf_tree_solve(
-            &self.tree, cost, tolerance, most, isa.f64.least_of_row
-        )
+        return gwf_tree_solve(&self.tree, cost, tolerance, most, isa.f64)
 
     cdef ptrdiff_t arc(
         self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
