@@ -9,13 +9,14 @@ part of the mass moves, or each row by itself. A vertex has fewer than n + m ent
 and the next one shares most of them: only rows that changed go through the product, and
 everything else that a step needs is a sum over entries of a vertex.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from ._rows cimport check_matrix, chunk_rows, count_chunks, isa, team
+from ._rows cimport check, check_matrix, chunk_rows, count_chunks, isa, team
 from ._transport cimport Transport
 
 import numpy as np
@@ -39,6 +40,8 @@ cdef double FEW = 0.01
 cdef ptrdiff_t TOUCHED = 1 << 26
 # What `advance` may end with.
 MORE, CONVERGED, STALLED = range(3)
+cdef enum:
+    MORE_
 
 
 # Entries of a vertex by rows, in units of mass.
@@ -158,12 +161,16 @@ cdef class FrankWolfe:
         """Begin at a plan, (n, m), whose G is given."""
         np.copyto(np.asarray(self.plan_), plan)
         np.copyto(np.asarray(self.gradient_), gradient)
+        self.begin()
+
+    cdef void begin(self) noexcept nogil:
+        """Begin at what is in `plan_` and `gradient_`."""
         self.scale, self.is_vertex, self.n_steps = 1.0, False, 0
         self.has_product = False
-        self.largest = max(np.max(gradient), -np.min(gradient))
+        self.largest = largest_of(&self.gradient_[0, 0], self.n * self.m)
         self.sum_up()
-        self.value, self.gap = self.at_plan + self.linear_at_plan, np.inf
-        self.change = np.inf
+        self.value, self.gap = self.at_plan + self.linear_at_plan, INFINITY
+        self.change = INFINITY
         if self.transport is not None:
             self.transport.begin(self.transport_cost())
 
@@ -534,7 +541,6 @@ cdef class FrankWolfe:
         cdef double *to = &self.gradient_[begin, 0]
         cdef const double *towards = &self.product[begin, 0]
         cdef const double *linear = NULL
-        cdef double low = 0, high = 0
         if self.linear is not None:
             linear = &self.linear[begin, 0]
             for i in range(count):
@@ -542,10 +548,7 @@ cdef class FrankWolfe:
         else:
             for i in range(count):
                 to[i] += size * (towards[i] - to[i])
-        for i in range(count):
-            low = to[i] if to[i] < low else low
-            high = to[i] if to[i] > high else high
-        return max(high, -low)
+        return largest_of(to, count)
 
     cdef void sum_up(self) noexcept nogil:
         """<G, T> and <F, T> from all entries."""
@@ -560,3 +563,57 @@ cdef class FrankWolfe:
 
 
 cdef double ROUNDING_ = ROUNDING
+
+
+cdef double largest_of(const double *x, ptrdiff_t count) noexcept nogil:
+    """The largest absolute value."""
+    cdef double low = 0, high = 0
+    cdef ptrdiff_t i
+    for i in range(count):
+        low = x[i] if x[i] < low else low
+        high = x[i] if x[i] > high else high
+    return max(high, -low)
+
+
+def descend(
+    list problems,                   # of FrankWolfe, of n rows and k columns in all
+    const double[:, ::1] plans,      # IN (n, k)
+    const double[:, ::1] gradients,  # IN (n, k)
+    double[:, ::1] ends,             # OUT (n, k)
+    const double[::1] constants,     # IN (len(problems),)
+    const double[::1] floors,        # IN (len(problems),)
+    double[::1] values,              # OUT (len(problems),)
+    ptrdiff_t most,
+    double least_change=0.0,
+    double least_relative=0.0,
+):
+    """Descents of several problems, one after the other, from plans side by side: what
+    `start` and `advance` do, as far as these go or `most` steps. `ends` are the last
+    plans, `values` are E with the constants.
+    """
+    cdef FrankWolfe one
+    cdef ptrdiff_t s, begin = 0, i, j, size = len(problems), k = plans.shape[1]
+    cdef int status
+    for name, x in (("constants", constants), ("floors", floors), ("values", values)):
+        check(name, x.shape[0], size)
+    n = problems[0].n
+    check("columns of problems", sum([one.m for one in problems]), k)
+    for name, x in (("plans", plans), ("gradients", gradients), ("ends", ends)):
+        check_matrix(name, x.shape[0], x.shape[1], n, k)
+    for s in range(size):
+        one, status = problems[s], MORE_
+        check("rows of a problem", one.n, n)
+        with nogil:
+            one.plan_[:, :] = plans[:, begin:begin + one.m]
+            one.gradient_[:, :] = gradients[:, begin:begin + one.m]
+            one.begin()
+        while status == MORE_ and one.n_steps < most:
+            # Between calls, which end in time, Ctrl-C is heard.
+            PyErr_CheckSignals()
+            status = one.advance(most - one.n_steps, 0.0, floors[s], least_change,
+                                 least_relative, constants[s])
+        for i in range(one.n):
+            for j in range(one.m):
+                ends[i, begin + j] = one.scale * one.plan_[i, j]
+        values[s] = one.value + constants[s]
+        begin = begin + one.m

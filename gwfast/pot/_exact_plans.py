@@ -2,9 +2,11 @@
 depends on the spaces alone is made once.
 """
 
+import itertools
+
 import numpy as np
 
-from ..kernels._frank_wolfe import MORE, FrankWolfe
+from ..kernels._frank_wolfe import FrankWolfe, descend
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..quadratic.conditional_gradient import ROUNDING, Side
 from ._conditional_gradient import NOTHING, limits_of
@@ -44,28 +46,31 @@ class ExactPlans:
         if first.loss.shift_invariant:
             means = [problem.y.mean for problem in problems]
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
-        n = len(self._p)
-        self._left, self._spaces, end = np.empty((n, n)), [], 0
-        for problem in problems:
-            q = problem.q.astype(np.float64) / self._total
-            side = Side(1, problem.y, q, self._loss, self._shift)
-            linear = None if first.M is None else np.empty((n, side.n))
-            self._spaces.append((side, slice(end, end + side.n), linear))
-            end += side.n
-        self._steps = [self._made(side, linear) for side, _, linear in self._spaces]
-        self._q = np.concatenate([side.masses for side, *_ in self._spaces])
-        self._projected = np.concatenate([side.projected for side, *_ in self._spaces])
+        self._left = np.empty(first.x.matrix.shape)
+        self._sides = [self._side(problem) for problem in problems]
+        self._linear = [
+            np.empty((len(self._p), side.n)) if self._fused else None
+            for side in self._sides
+        ]
+        self._steps = list(map(self._made, self._sides, self._linear))
+        ends = np.cumsum([0] + [side.n for side in self._sides]).tolist()
+        self._parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self._q, self._projected, constants = (
+            np.concatenate([getattr(side, name) for side in self._sides])
+            for name in ("masses", "projected", "constants")
+        )
+        self._constants = np.add.reduceat(self._q * constants, ends[:-1])
+        self._peaks = np.maximum.reduceat(abs(constants), ends[:-1])
+        self._largest = np.array([side.largest for side in self._sides])
+
+    def _side(self, problem):
+        q = problem.q.astype(np.float64) / self._total
+        return Side(1, problem.y, q, self._loss, self._shift)
 
     def _made(self, side, linear):
         threads = resolve_n_threads(None, work=len(self._p) * side.n)
-        return FrankWolfe(
-            self._left,
-            side.transposed,
-            self._p,
-            side.masses,
-            linear=linear,
-            n_threads=threads,
-        )
+        given = self._left, side.transposed, self._p, side.masses
+        return FrankWolfe(*given, linear=linear, n_threads=threads)
 
     def __call__(self, C, Ms, starts):
         with single_threaded_blas():
@@ -74,36 +79,35 @@ class ExactPlans:
     def _plans(self, C, Ms, starts):
         loss, p, alpha, total = self._loss, self._p, self._alpha, self._total
         C = C.astype(np.float64) - self._shift
-        C = (C + C.T) / 2
+        C += C.T.copy()
+        C /= 2
         self._left[:] = -alpha * loss.h1(C)
         of_points = alpha * (loss.f1(C) @ p)
-        peak, top = abs(self._left).max(), abs(of_points).max()
-        own = float(of_points @ p)
         plans, gradients = self._starts(starts)
-        if Ms is not None:
+        if self._fused:
             half = (0.5 - alpha / 2) * Ms
             gradients += half
-        made, value = np.empty(plans.shape, dtype=self._dtype), 0.0
-        for steps, (side, part, linear) in zip(self._steps, self._spaces, strict=True):
-            if linear is not None:
+            for linear, part in zip(self._linear, self._parts, strict=True):
                 linear[:] = half[:, part]
-            constant = own + alpha * float(side.masses @ side.constants)
-            magnitude = peak * side.largest + top + alpha * abs(side.constants).max()
-            steps.start(plans[:, part], gradients[:, part])
-            value += self._descend(steps, ROUNDING * magnitude, constant)
-            np.multiply(steps.plan, total, out=made[:, part], casting="same_kind")
-        made[made < NOTHING * total] = 0.0
-        return made, value * total**2
-
-    def _descend(self, steps, floor, constant):
-        """Go from where steps begin to the end, and return the loss."""
-        limits, moves = self._limits, MORE
-        while moves == MORE and steps.n_steps < limits.max_outer:
-            more = limits.max_outer - steps.n_steps
-            rules = limits.tol, floor, limits.min_change, limits.min_relative
-            moves = steps.advance(more, *rules, constant)
-        loss = steps.value + constant
-        return loss if self._fused else max(loss, 0.0)
+        ends, values = np.empty_like(plans), np.empty(len(self._steps))
+        peaks = abs(self._left).max() * self._largest + abs(of_points).max()
+        descend(
+            self._steps,
+            plans,
+            gradients,
+            ends,
+            constants=of_points @ p + alpha * self._constants,
+            floors=ROUNDING * (peaks + alpha * self._peaks),
+            values=values,
+            most=self._limits.max_outer,
+            least_change=self._limits.min_change,
+            least_relative=self._limits.min_relative,
+        )
+        ends[ends < NOTHING] = 0.0
+        if not self._fused:
+            values = np.maximum(values, 0.0)
+        ends *= total
+        return ends.astype(self._dtype, copy=False), float(values.sum()) * total**2
 
     def _starts(self, starts):
         """The plans to start from and half the gradients there, without the costs
@@ -114,6 +118,6 @@ class ExactPlans:
             return plans, np.multiply.outer(self._left @ self._p, self._projected)
         plans = starts.astype(np.float64) / self._total
         halves = self._left @ plans
-        for side, part, _ in self._spaces:
+        for side, part in zip(self._sides, self._parts, strict=True):
             halves[:, part] = halves[:, part] @ side.values
         return plans, halves

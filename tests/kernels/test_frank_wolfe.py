@@ -254,6 +254,31 @@ def test_after_a_stall_steps_go_on(kind):
         np.testing.assert_array_equal(stalling.plan, plain.plan)
 
 
+@pytest.mark.parametrize("most", [1, 50])
+@EVERY_KIND
+def test_descents_side_by_side_are_those_one_by_one(kind, most):
+    shapes, rules = [(9, 7), (9, 1), (9, 12)], dict(least_relative=1e-9)
+    problems = [Problem(shape, kind, shape[1], alpha=0.5) for shape in shapes]
+    each, together = ([one.make(_frank_wolfe) for one in problems] for _ in range(2))
+    starts = [
+        np.hstack([getattr(one, x) for one in each]) for x in ("plan", "gradient")
+    ]
+    constants, floors = np.array([0.0, 0.1, 0.2]), np.full(3, 1e-13)
+    ends, values = np.empty((9, 20)), np.empty(3)
+    given = together, *starts, ends, constants, floors, values, most
+    for _ in range(2):  # the second time from where they began
+        _frank_wolfe.descend(*given, **rules)
+    for one, constant in zip(each, constants, strict=True):
+        one.advance(most, floor=1e-13, constant=constant, **rules)
+    np.testing.assert_array_equal(ends, np.hstack([one.plan for one in each]))
+    np.testing.assert_array_equal(values, [one.value for one in each] + constants)
+    wrong = (1, starts[0][:8], "plans"), (3, ends.T, "ends"), (4, floors[1:], "const")
+    for at, bad, message in wrong:
+        bad = [np.ascontiguousarray(bad) if k == at else x for k, x in enumerate(given)]
+        with pytest.raises(ValueError, match=message):
+            _frank_wolfe.descend(*bad)
+
+
 @pytest.mark.parametrize(
     "name, value, message",
     [
