@@ -39,17 +39,17 @@ class FrankWolfe:
         least_relative: float = 0.0,
         constant: float = 0.0,
     ) -> int: ...
+    @staticmethod
+    def descend(
+        problems: list[FrankWolfe],
+        plans: Float64Array,
+        gradients: Float64Array,
+        ends: Float64Array,
+        constants: Float64Array,
+        floors: Float64Array,
+        values: Float64Array,
+        most: int,
+        least_change: float = 0.0,
+        least_relative: float = 0.0,
+    ) -> None: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...
-
-def descend(
-    problems: list[FrankWolfe],
-    plans: Float64Array,
-    gradients: Float64Array,
-    ends: Float64Array,
-    constants: Float64Array,
-    floors: Float64Array,
-    values: Float64Array,
-    most: int,
-    least_change: float = 0.0,
-    least_relative: float = 0.0,
-) -> None: ...

@@ -218,6 +218,52 @@ cdef class FrankWolfe:
                 status = self.step(tol, floor, least_change, least_relative, constant)
         return status
 
+    @staticmethod
+    def descend(
+        list problems,                   # of FrankWolfe, of n rows and k columns in all
+        const double[:, ::1] plans,      # IN (n, k)
+        const double[:, ::1] gradients,  # IN (n, k)
+        double[:, ::1] ends,             # OUT (n, k)
+        const double[::1] constants,     # IN (len(problems),)
+        const double[::1] floors,        # IN (len(problems),)
+        double[::1] values,              # OUT (len(problems),)
+        ptrdiff_t most,
+        double least_change=0.0,
+        double least_relative=0.0,
+    ):
+        """Descents of several problems, one after the other, from plans side by side:
+        what `start` and `advance` do, as far as these go or `most` steps. `ends` are
+        the last plans, `values` are E with the constants.
+        """
+        cdef FrankWolfe one
+        cdef ptrdiff_t s, begin = 0, i, j, size = len(problems), k = plans.shape[1]
+        cdef int status
+        check("constants", constants.shape[0], size)
+        check("floors", floors.shape[0], size)
+        check("values", values.shape[0], size)
+        n = problems[0].n
+        check("columns of problems", sum([one.m for one in problems]), k)
+        check_matrix("plans", plans.shape[0], k, n, k)
+        check_matrix("gradients", gradients.shape[0], gradients.shape[1], n, k)
+        check_matrix("ends", ends.shape[0], ends.shape[1], n, k)
+        for s in range(size):
+            one, status = problems[s], MORE_
+            check("rows of a problem", one.n, n)
+            with nogil:
+                one.plan_[:, :] = plans[:, begin:begin + one.m]
+                one.gradient_[:, :] = gradients[:, begin:begin + one.m]
+                one.begin()
+            while status == MORE_ and one.n_steps < most:
+                # Between calls, which end in time, Ctrl-C is heard.
+                PyErr_CheckSignals()
+                status = one.advance(most - one.n_steps, 0.0, floors[s], least_change,
+                                     least_relative, constants[s])
+            for i in range(one.n):
+                for j in range(one.m):
+                    ends[i, begin + j] = one.scale * one.plan_[i, j]
+            values[s] = one.value + constants[s]
+            begin = begin + one.m
+
     def potentials(self):
         """Of the last linear program: no entry of G is less than their sum, and where
         the vertex has mass it is that. Where each row goes by itself: at the plan.
@@ -573,47 +619,3 @@ cdef double largest_of(const double *x, ptrdiff_t count) noexcept nogil:
         low = x[i] if x[i] < low else low
         high = x[i] if x[i] > high else high
     return max(high, -low)
-
-
-def descend(
-    list problems,                   # of FrankWolfe, of n rows and k columns in all
-    const double[:, ::1] plans,      # IN (n, k)
-    const double[:, ::1] gradients,  # IN (n, k)
-    double[:, ::1] ends,             # OUT (n, k)
-    const double[::1] constants,     # IN (len(problems),)
-    const double[::1] floors,        # IN (len(problems),)
-    double[::1] values,              # OUT (len(problems),)
-    ptrdiff_t most,
-    double least_change=0.0,
-    double least_relative=0.0,
-):
-    """Descents of several problems, one after the other, from plans side by side: what
-    `start` and `advance` do, as far as these go or `most` steps. `ends` are the last
-    plans, `values` are E with the constants.
-    """
-    cdef FrankWolfe one
-    cdef ptrdiff_t s, begin = 0, i, j, size = len(problems), k = plans.shape[1]
-    cdef int status
-    for name, x in (("constants", constants), ("floors", floors), ("values", values)):
-        check(name, x.shape[0], size)
-    n = problems[0].n
-    check("columns of problems", sum([one.m for one in problems]), k)
-    for name, x in (("plans", plans), ("gradients", gradients), ("ends", ends)):
-        check_matrix(name, x.shape[0], x.shape[1], n, k)
-    for s in range(size):
-        one, status = problems[s], MORE_
-        check("rows of a problem", one.n, n)
-        with nogil:
-            one.plan_[:, :] = plans[:, begin:begin + one.m]
-            one.gradient_[:, :] = gradients[:, begin:begin + one.m]
-            one.begin()
-        while status == MORE_ and one.n_steps < most:
-            # Between calls, which end in time, Ctrl-C is heard.
-            PyErr_CheckSignals()
-            status = one.advance(most - one.n_steps, 0.0, floors[s], least_change,
-                                 least_relative, constants[s])
-        for i in range(one.n):
-            for j in range(one.m):
-                ends[i, begin + j] = one.scale * one.plan_[i, j]
-        values[s] = one.value + constants[s]
-        begin = begin + one.m

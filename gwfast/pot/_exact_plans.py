@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from ..kernels._frank_wolfe import FrankWolfe, descend
+from ..kernels._frank_wolfe import FrankWolfe
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..quadratic.conditional_gradient import ROUNDING, Side
 from ._conditional_gradient import NOTHING, limits_of
@@ -91,7 +91,7 @@ class ExactPlans:
                 linear[:] = half[:, part]
         ends, values = np.empty_like(plans), np.empty(len(self._steps))
         peaks = abs(self._left).max() * self._largest + abs(of_points).max()
-        descend(
+        FrankWolfe.descend(
             self._steps,
             plans,
             gradients,

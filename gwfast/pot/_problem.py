@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels._kernels import extent
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..utils.validation import (
@@ -35,6 +36,10 @@ class Problem:
 
     def __init__(self, given, *, marginals="balanced", names=None):
         self._given, self._names, self.marginals = given, names or {}, marginals
+        if names:
+            known = {own: given[name] for own, name in names.items() if name in given}
+            others = {own: x for own, x in given.items() if own not in names}
+            self._given = others | known
         loss_fun = self.take("loss_fun", "square_loss")
         loss_fun = pots_choice(loss_fun, self.name("loss_fun"), LOSS_OF_POT)
         self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
@@ -60,7 +65,7 @@ class Problem:
         elif marginals == "partial":
             self.mass = self._partial_mass(p, q)
         self.p = p.astype(dtype, copy=False)
-        self.total = float(self.p.sum(dtype=np.float64))
+        self.total = _total(self.p.astype(np.float64, copy=False))
         self.q = None
         if marginals != "semirelaxed":
             self.q = q.astype(dtype, copy=False)
@@ -75,7 +80,7 @@ class Problem:
 
     def take(self, name, default=None):
         """The argument `name` as it came."""
-        return self._given.get(self.name(name), default)
+        return self._given.get(name, default)
 
     def number(self, name, default=None, *, zero=False):
         """A positive (or zero, if asked) argument."""
@@ -123,25 +128,25 @@ class Problem:
 
     def _balanced(self, p, q):
         """`q` with the total of `p`, which it has but for rounding."""
-        of_p, of_q = p.sum(), q.sum()
+        of_p, of_q = _total(p), _total(q)
         if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
             raise ValueError(
                 f"{self.name('q')} must have the same total as {self.name('p')}, "
                 f"{of_p:.6g}, got {of_q:.6g}"
             )
-        return q * (of_p / of_q)
+        return q if of_p == of_q else q * (of_p / of_q)
 
     def _partial_mass(self, p, q):
-        smaller = min(p.sum(), q.sum())
+        smaller = min(_total(p), _total(q))
         if self.take("m") is None:
-            return float(smaller)
+            return smaller
         mass = self.number("m")
         if mass > smaller * (1 + MASS_TOLERANCE):
             raise ValueError(
                 f"{self.name('m')} must not be above the smaller total of "
                 f"{self.name('p')} and {self.name('q')}, {smaller:.6g}, got {mass:.6g}"
             )
-        return float(min(mass, smaller))
+        return min(mass, smaller)
 
     def _checked_start(self):
         start, name = self._matrix("G0"), self.name("G0")
@@ -160,3 +165,7 @@ class Problem:
                 f"{abs(start.sum(1) - self.p).max():.2g}"
             )
         return start
+
+
+def _total(masses):
+    return extent(masses)[2]

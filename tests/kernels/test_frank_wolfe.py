@@ -267,7 +267,7 @@ def test_descents_side_by_side_are_those_one_by_one(kind, most):
     ends, values = np.empty((9, 20)), np.empty(3)
     given = together, *starts, ends, constants, floors, values, most
     for _ in range(2):  # the second time from where they began
-        _frank_wolfe.descend(*given, **rules)
+        FrankWolfe.descend(*given, **rules)
     for one, constant in zip(each, constants, strict=True):
         one.advance(most, floor=1e-13, constant=constant, **rules)
     np.testing.assert_array_equal(ends, np.hstack([one.plan for one in each]))
@@ -276,7 +276,7 @@ def test_descents_side_by_side_are_those_one_by_one(kind, most):
     for at, bad, message in wrong:
         bad = [np.ascontiguousarray(bad) if k == at else x for k, x in enumerate(given)]
         with pytest.raises(ValueError, match=message):
-            _frank_wolfe.descend(*bad)
+            FrankWolfe.descend(*bad)
 
 
 @pytest.mark.parametrize(
