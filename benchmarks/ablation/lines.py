@@ -18,7 +18,7 @@ WHERE = {
     "acceleration": ["quadratic/acceleration", "quadratic/product_memory"],
     "rough_inner": ["quadratic/inner_schedule"],
     "damping": ["quadratic/cycles"],
-    "short_steps": ["quadratic/short_steps"],
+    "small_descents": ["quadratic/small_descent"],
     "newton": ["linear/newton"],
     "over_relaxation": ["linear/over_relaxation"],
     "coarse_levels": ["solvers/levels:level_sizes", "solvers/contestants:promote"],

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 
 from ..kernels import _kernels
-from ..kernels._rows import aligned_empty
+from ..kernels._rows import Shifted, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..problems.geometry import PointCloud
 from ..problems.low_rank import RANK, has_low_rank
@@ -242,7 +242,9 @@ class Dense(Linearization):
     def is_small(self):
         (n, m), allowed = self.problem.shape, self.mechanisms
         most = MOST_SERIAL_WORK if self.n_threads == 1 else MOST_WORK
-        if n * m * (n + m) > most or self.problem.rule.is_relaxed or self._damping:
+        if n * m * (n + m) > most or self.problem.rule.is_relaxed:
+            return False
+        if isinstance(self.terms.bilinear.matrices[0], Shifted):
             return False
         allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
         return all(allowed) and self.cost.products.is_plain

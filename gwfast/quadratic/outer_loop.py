@@ -99,6 +99,8 @@ class OuterLoop:
         # of iterations to be found.
         loop._monitor.schedule.allow(int(saved["inner_limit"]))
         loop._monitor.cycles = Cycles(int(saved["n_cycles"]))
+        # The compiled loop knows nothing of all this.
+        loop._small.goes_on = False
         return loop
 
     def export(self):

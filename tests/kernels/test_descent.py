@@ -1,4 +1,6 @@
-"""Outer iterations of small problems in one call: those that are written out here."""
+"""Descents of small problems in one call: iterations are those that are written out
+here.
+"""
 
 import numpy as np
 import pytest
@@ -6,17 +8,11 @@ from helpers.marks import pairwise
 from helpers.problems import masses, random_cost
 from scipy.special import logsumexp
 
-from gwfast.kernels._descent import (
-    FIELDS,
-    MORE,
-    OTHERWISE,
-    SETTLED,
-    outer_steps,
-)
+from gwfast.kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from gwfast.kernels._rows import Panels
 
 SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31), (65, 40)]
-EPSILON = 0.05
+EPSILON, MASS = 0.05, 0.6
 # Error of the marginals that scalings are found to.
 LEAST = {"float32": 1e-5, "float64": 1e-12}
 KINDS = {
@@ -26,6 +22,12 @@ KINDS = {
     "proximal": dict(proximal=True),
     "points without mass": dict(empty=True),
     "all of these": dict(fused=True, symmetric=False, proximal=True, empty=True),
+    "semirelaxed": dict(rule="semirelaxed"),
+    "semirelaxed, fused": dict(rule="semirelaxed", fused=True, empty=True),
+    "semirelaxed, proximal": dict(rule="semirelaxed", proximal=True),
+    "partial": dict(rule="partial"),
+    "partial, fused": dict(rule="partial", fused=True, symmetric=False),
+    "alternating": dict(alternating=True, proximal=True),
 }
 
 
@@ -34,9 +36,9 @@ class Problem:
 
     def __init__(
         self, shape=(9, 7), dtype="float64", *, fused=False, symmetric=True,
-        proximal=False, empty=False,
+        proximal=False, empty=False, rule="balanced", alternating=False,
     ):  # fmt: skip
-        rng, self.dtype = np.random.default_rng(0), np.dtype(dtype)
+        rng, self.dtype, self.rule = np.random.default_rng(0), np.dtype(dtype), rule
         self.p, self.q = (masses(size, rng) for size in shape)
         if empty and min(shape) > 2:
             self.p[0], self.q[-1] = 0.0, 0.0
@@ -47,40 +49,78 @@ class Problem:
         )
         self.left, self.right = (one.astype(dtype) for one in (-x, y))
         self.linear = rng.random(shape).astype(dtype) if fused else None
-        self.symmetric, self.proximal = symmetric, proximal
-        self.plan = np.multiply.outer(self.p, self.q).astype(dtype)
-        self.cost = self.cost_of(self.plan).astype(dtype)
-        self.f, self.g = (np.zeros(size) for size in shape)
-        self.separable = (x**2 @ self.p / 2, y**2 @ self.q / 2)
-        self.rows, self.cols = (np.empty(size) for size in shape)
+        self.shift = 0.25 if fused else 0.0
+        self.symmetric, self.proximal, self.alternating = (
+            symmetric, proximal, alternating
+        )  # fmt: skip
+        self.mass = MASS if rule == "partial" else 1.0
+        self.losses = None
+        self.halves = [(one**2 + one.T**2) / 4 for one in (x, y)]
+        if rule != "balanced":
+            self.losses = [(2 * one.astype(dtype), 0.5) for one in self.halves]
+        self.start = self.mass * np.multiply.outer(self.p, self.q)
+        self.limits = dict(
+            epsilon=EPSILON, mass=self.mass, rule=RULES[rule], proximal=proximal,
+            alternating=alternating, marginal_terms=True, accelerates=False,
+            peak=600.0 if dtype == "float64" else 60.0, drift=np.exp(25.0),
+            direct=0.0, standstill=LEAST[dtype], floor=0.0, stalled=0.0, rounding=1.0,
+            marginal=np.inf, exact=1e-6, least=0.0, rough=np.inf, relative=False,
+            max_inner=3000, first_limit=3000, tol=0.0, still=0.0, frobenius=False,
+            every=1, max_outer=1000,
+        )  # fmt: skip
+
+    def separable(self, plan):
+        """The terms of either side."""
+        sums = (plan.sum(axis=1), plan.sum(axis=0))
+        if self.rule == "balanced":
+            sums = self.p, self.q
+        rows, cols = (
+            2 * half @ one for half, one in zip(self.halves, sums, strict=True)
+        )
+        return rows / 2 + self.shift, cols / 2
 
     def cost_of(self, plan):
         left, right = (one.astype(float) for one in (self.left, self.right))
         made = left @ plan @ right.T + left.T @ plan @ right
         return made / 2 + (0.0 if self.linear is None else self.linear)
 
-    def run(self, most=6, done=0, steps=None, **options):
-        """What `outer_steps` returns, and of each step what it has shown."""
-        if steps is None:
-            steps = np.full((most, len(FIELDS)), np.nan)
+    def descent(self, fraction=0.01, stride=0, potentials=None, **limits):
         transposes = np.ascontiguousarray(self.left.T), Panels(self.right)
-        done, *ended = outer_steps(
+        self.limits |= limits
+        return Descent(
             (self.left, Panels(self.right, True)),
             None if self.symmetric else transposes,
-            *(self.linear, self.plan, self.cost, self.f, self.g, self.p, self.q),
-            *(*self.separable, self.rows, self.cols, steps[: done + most], done),
-            EPSILON,
-            proximal=self.proximal,
-            **{"exact": 1e-6, "peak": 600.0, "drift": 25.0, **options},
+            self.linear,
+            self.start.astype(self.dtype),
+            self.cost_of(self.start).astype(self.dtype),
+            *(self.p, self.q, *self.separable(self.start), potentials, self.losses),
+            shift=self.shift,
+            stride=stride,
+            fraction=fraction,
+            limits=self.limits,
         )
-        return done, *ended, steps[:done]
 
     def stepped(self, plan):
         """The plan that one iteration leads to."""
-        cost = self.cost_of(plan)
+        if not self.alternating:
+            return self._solved(plan)
+        return self._solved(self._solved(plan, 0), 1)
+
+    def _solved(self, plan, side=None):
+        rows, cols = self.separable(plan)
+        base = self.cost_of(plan) + rows[:, None] + cols
         with np.errstate(divide="ignore", invalid="ignore"):
-            base = -cost / EPSILON + (np.log(plan) if self.proximal else 0.0)
-            log_p, log_q, g = np.log(self.p), np.log(self.q), np.zeros(len(self.q))
+            base = -base / EPSILON + (np.log(plan) if self.proximal else 0.0)
+            log_p, log_q = np.log(self.p), np.log(self.q)
+            base[self.p == 0], base[:, self.q == 0] = -np.inf, -np.inf
+            if side == 0 or self.rule == "semirelaxed":
+                made = np.exp(base + (log_p - logsumexp(base, axis=1))[:, None])
+                return np.nan_to_num(made, nan=0.0)
+            if side == 1:
+                return np.exp(base + log_q - logsumexp(base, axis=0))
+            if self.rule == "partial":
+                return self._capped(base, log_p, log_q)
+            g = np.where(self.q > 0, 0.0, -np.inf)
             for _ in range(300):
                 f = log_p - logsumexp(base + g, axis=1)
                 f[self.p == 0] = -np.inf
@@ -88,10 +128,15 @@ class Problem:
                 g[self.q == 0] = -np.inf
             return np.exp(base + f[:, None] + g)
 
-    @property
-    def state(self):
-        """All that the next call goes on from."""
-        return self.plan, self.cost, self.f, self.g
+    def _capped(self, base, log_p, log_q):
+        u, v = np.zeros(len(log_p)), np.zeros(len(log_q))
+        scale = np.log(MASS) - logsumexp(base)
+        for _ in range(300):
+            u = np.minimum(log_p - scale - logsumexp(base + v, axis=1), 0.0)
+            sums = logsumexp(base + u[:, None], axis=0)
+            v = np.minimum(log_q - scale - sums, 0.0)
+            scale = np.log(MASS) - logsumexp(v + sums)
+        return np.exp(base + u[:, None] + v + scale)
 
 
 def column(steps, name):
@@ -99,129 +144,110 @@ def column(steps, name):
 
 
 @pairwise(shape=SHAPES, dtype=LEAST, kind=KINDS)
-def test_steps_are_those_that_are_written_out(shape, dtype, kind):
+def test_iterations_are_those_that_are_written_out(shape, dtype, kind):
     problem, least = Problem(shape, dtype, **KINDS[kind]), LEAST[dtype]
-    plan, costs = problem.plan.astype(float), []
+    plan, costs = problem.start, []
     moves = []
     for _ in range(3):
         before, plan = plan, problem.stepped(plan)
-        costs.append((problem.cost_of(plan) * plan).sum())
-        moves.append(np.abs(plan - before).sum())
-    # Between one point and some there is one plan; rounding moves it, or does not.
+        rows, cols = problem.separable(plan)
+        costs.append(((problem.cost_of(plan) + rows[:, None] + cols) * plan).sum())
+        costs[-1] += problem.shift * problem.mass
+        if problem.linear is not None:
+            costs[-1] += (problem.linear * plan).sum()
+        moves.append(np.abs(plan - before).sum() / problem.mass)
+    # Between one point and some there may be one plan; rounding moves it, or does not.
     most = 3 if min(shape) > 1 else 1
-    options = dict(fraction=0.0, exact=least, rounding=1.0, most_inner=3000)
-    done, status, settled, _, steps = problem.run(most, **options)
-    assert (done, status, settled) == (most, MORE, False) or most == 1
+    options = dict(exact=least, tol=0.0 if most == 3 else 1e-4, still=1.0)
+    descent = problem.descent(fraction=0.0, **options)
+    status = descent.descend(most, problem.limits)
+    assert descent.done == most
+    assert status == MORE or most == 1
     off = 50 * least
     if most == 3:
-        np.testing.assert_allclose(problem.plan, plan, rtol=0, atol=off * plan.max())
-        assert np.abs(problem.cost - problem.cost_of(plan)).max() <= off
-        np.testing.assert_allclose(column(steps, "product"), costs, atol=off)
-        np.testing.assert_allclose(column(steps, "change"), moves, atol=off)
-        if problem.linear is not None:
-            linear = (problem.linear * plan).sum()
-            assert column(steps, "linear")[-1] == pytest.approx(linear, abs=off)
-    sums = problem.plan.sum(axis=1), problem.plan.sum(axis=0)
-    pairs = zip((problem.rows, problem.cols), sums, strict=True)
-    for kept, expected in pairs:
+        close = dict(rtol=0, atol=off * max(plan.max(), 0.1))
+        np.testing.assert_allclose(descent.plan, plan, **close)
+        assert np.abs(descent.cost - problem.cost_of(plan)).max() <= off
+        np.testing.assert_allclose(column(descent.steps, "value"), costs, atol=off)
+        np.testing.assert_allclose(column(descent.steps, "change"), moves, atol=off)
+    sums = descent.plan.sum(axis=1), descent.plan.sum(axis=0)
+    for kept, expected in zip((descent.rows, descent.cols), sums, strict=True):
         np.testing.assert_allclose(kept, expected, atol=1e-6)
-    missed = np.abs(problem.rows - problem.p).sum()
-    missed += np.abs(problem.cols - problem.q).sum()
-    assert column(steps, "error")[-1] == pytest.approx(missed, abs=1e-6)
-    assert missed <= off
-    assert (problem.f == -np.inf).tolist() == (problem.p == 0).tolist()
+    rows, cols = problem.separable(descent.plan.astype(float))
+    np.testing.assert_allclose(descent.row_cost, rows, atol=off)
+    np.testing.assert_allclose(descent.col_cost, cols, atol=off)
 
 
 @pytest.mark.parametrize("dtype", LEAST)
-def test_one_by_one_they_are_the_same_bits(dtype):
-    together, alone = (Problem(dtype=dtype, fused=True) for _ in range(2))
-    *_, steps = together.run()
-    found, value, fraction = np.full_like(steps, np.nan), np.inf, 0.01
-    for done in range(len(steps)):
-        *_, fraction, _ = alone.run(1, done, found, value=value, fraction=fraction)
-        value = found[done, :3].sum()
-    assert found.tobytes() == steps.tobytes()
-    for one, other in zip(together.state, alone.state, strict=True):
-        assert one.tobytes() == other.tobytes()
+def test_newton_finds_the_scalings_that_many_iterations_find(dtype):
+    """And where the plan is far from its marginals it is not taken for the end."""
+    problem = Problem((40, 60), dtype)
+    problem.limits |= dict(epsilon=EPSILON / 20, exact=LEAST[dtype])
+    descent = problem.descent(fraction=0.0)
+    descent.descend(1, problem.limits)
+    assert column(descent.steps, "error")[0] <= 2 * LEAST[dtype]
+    if dtype == "float64":
+        assert column(descent.steps, "n_inner")[0] < 400
 
 
-def test_they_end_with_the_first_plan_that_has_settled():
-    exact = dict(fraction=0.0, exact=1e-10, rounding=1.0)
-    *_, steps = Problem().run(12, **exact)
-    tol = column(steps, "change")[7]
-    assert (column(steps, "change")[:7] > tol).all()
-    assert Problem().run(12, tol=tol, **exact)[:3] == (8, SETTLED, True)
-    # An objective that still falls has not settled.
-    assert Problem().run(1, value=1e6, tol=2.0, exact=1e-10)[1] == MORE
-    # Marginals that are wrong by more have to be mended first.
-    rough = dict(fraction=1.0, exact=1e-3, rounding=1.0, tol=tol, marginal=1e-8)
-    _, status, settled, _, steps = Problem().run(30, **rough)
-    assert (status, settled) == (SETTLED, True)
-    assert column(steps, "error")[-1] <= 1e-8 < column(steps, "error")[-2]
-
-
-def test_by_the_norm_only_some_iterations_are_looked_at():
-    exact = dict(fraction=1e-9, exact=1e-10, rounding=1.0, least=1e-15)
-    *_, steps = Problem().run(12, **exact)
-    kind = dict(frobenius=True, tol=column(steps, "moved")[4], **exact)
-    assert Problem().run(12, every=10, **kind)[:2] == (11, SETTLED)
-    assert Problem().run(12, every=3, **kind)[:2] == (7, SETTLED)
-    assert Problem().run(10, every=10, **kind)[:2] == (10, MORE)
-    # What moves by more than before is about to leave.
-    grows = Problem()
-    steps[0, FIELDS.index("moved")] = 0.0
-    assert grows.run(1, 1, steps, every=1, **kind | dict(tol=1.0))[1] == MORE
-
-
-def test_the_last_of_all_is_solved_as_well_as_the_end():
-    for last, expected in ((False, 1e-3), (True, 1e-9)):
-        options = dict(fraction=1e-3, exact=1e-9, last=last)
-        *_, steps = Problem().run(1, **options)
-        assert (column(steps, "error")[0] <= 2 * expected) and (
-            last or column(steps, "error")[0] > 1e-9
+def test_acceleration_ends_at_the_same_plan_sooner():
+    found = []
+    for accelerates in (False, True):
+        problem = Problem((30, 24))
+        problem.limits |= dict(
+            epsilon=EPSILON / 4, marginal=1e-10, tol=1e-10, still=1e-10, exact=1e-12
         )
+        descent = problem.descent(
+            stride=int(accelerates), accelerates=accelerates, rounding=1e-12
+        )
+        assert descent.descend(1000, problem.limits) == SETTLED
+        found.append(descent)
+    plain, fast = found
+    assert np.abs(plain.plan - fast.plan).sum() <= 1e-8
+    assert 3 < fast.done < 0.9 * plain.done
 
 
-def test_where_the_objective_rises_inner_solutions_get_tighter():
-    value = Problem().run(1)[-1][0, :3].sum()
-    risen = dict(value=value - 1.0, fraction=0.01)
-    assert Problem().run(1, **risen)[:4] == (1, MORE, False, 0.005)
-    assert Problem().run(1, **risen, least_fraction=0.008)[3] == 0.008
-    assert Problem().run(1, **risen, rounding=1.1)[3] == 0.01
+def test_what_goes_on_is_what_would_have_come():
+    whole, parts = Problem().descent(), Problem()
+    whole.descend(9, parts.limits)
+    pieces = parts.descent()
+    for most in (1, 2, 5, 9):
+        assert pieces.descend(most, parts.limits) == MORE
+    assert pieces.plan.tobytes() == whole.plan.tobytes()
+    assert pieces.steps.tobytes() == whole.steps.tobytes()
 
 
-def test_what_hardly_falls_is_for_another_solver():
-    for before, expected in ((1e3, (41, MORE)), (1e-9, (40, OTHERWISE))):
-        steps = np.full((42, len(FIELDS)), before)
-        assert Problem().run(2, 39, steps, rounding=1.0)[:2] == expected
+def test_known_potentials_save_inner_iterations():
+    problem = Problem((30, 24))
+    problem.limits |= dict(exact=1e-12)
+    first = problem.descent(fraction=0.0)
+    first.descend(1, problem.limits)
+    again = problem.descent(fraction=0.0, potentials=(first.f, first.g))
+    again.descend(1, problem.limits)
+    assert again.steps[0, -1] < first.steps[0, -1]
 
 
-@pytest.mark.parametrize("limit", [dict(most_inner=1), dict(peak=-100.0)])
-def test_what_takes_another_way_is_left_as_it_was(limit):
-    problem = Problem()
-    before = [one.tobytes() for one in problem.state]
-    assert problem.run(**limit)[:2] == (0, OTHERWISE)
-    assert [one.tobytes() for one in problem.state] == before
-
-
-def test_scalings_that_wander_are_absorbed():
-    far, near = Problem(), Problem()
-    options = dict(fraction=0.0, exact=1e-12)
-    assert far.run(3, drift=2.0, **options)[:2] == (3, MORE)
-    near.run(3, **options)
-    np.testing.assert_allclose(far.plan, near.plan, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["f", "q", "plan", "cost", "rows"])
+@pytest.mark.parametrize("name", ["cost", "p", "right", "linear"])
 def test_shapes_are_checked(name):
-    problem = Problem()
-    setattr(problem, name, getattr(problem, name)[:-1].copy())
-    with pytest.raises(ValueError, match="must have"):
-        problem.run()
+    problem = Problem(fused=True)
+    if name == "cost":
+        problem.cost_of = lambda plan, made=problem.cost_of: made(plan)[:-1].copy()
+    else:
+        setattr(problem, name, getattr(problem, name)[:-1].copy())
+    with pytest.raises(ValueError, match="must have|could not be broadcast|matmul"):
+        problem.descent()
 
 
 def test_types_are_checked():
     problem = Problem()
     problem.right = problem.right.astype(np.float32)
     with pytest.raises(ValueError, match="panels must be of float64"):
-        problem.run()
+        problem.descent()
+
+
+def test_a_problem_that_numbers_cannot_hold_is_left():
+    problem = Problem((9, 7), "float32", rule="partial")
+    problem.limits |= dict(peak=-1e6)
+    descent = problem.descent()
+    assert descent.descend(5, problem.limits) == OTHERWISE and descent.done == 0
+    np.testing.assert_array_equal(descent.plan, problem.start.astype("float32"))

@@ -135,7 +135,7 @@ def test_proximal_steps_that_lead_too_far_are_damped(seed, loss):
 def test_a_cycle_is_warned_of(monkeypatch):
     without_damping(monkeypatch)
     with pytest.warns(gwfast.ConvergenceWarning, match="cycle"):
-        log = semirelaxed(116)
+        log = semirelaxed(22)
     assert log["status"] == "cycle"
 
 

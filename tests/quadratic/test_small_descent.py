@@ -158,18 +158,18 @@ def test_pot_looks_at_the_same_iterations(epsilon, one_by_one):
     assert len(log["err"]) > 1
 
 
-def test_the_loop_goes_on_where_the_kernel_ends(looked_at, one_by_one):
-    cost = random_cost(30, 9)
-    given = cost, cost.copy()
-    options = dict(relative=0.08, tol=1e-9, marginal_tol=1e-9, dtype="float64")
-    result = solve(*given, **options)
+def test_the_loop_goes_on_where_the_compiled_one_ends(looked_at, one_by_one):
+    options = dict(method="ppa", relative=0.2, dtype="float64", max_outer=400)
+    result = solve(*problem(1, 7, 10), **options)
     first, last = looked_at[0], looked_at[-1]
     assert 1 < first < last == result.n_outer and len(looked_at) == 1 + last - first
     assert [step.iteration for step in result.history] == list(range(1, last + 1))
-    other = one_by_one(solve, *given, **options)
-    assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-9)
 
 
-def test_larger_problems_are_looked_at_always(looked_at):
-    result = solve(*problem(1, 210, 210), max_outer=6)
+def test_larger_problems_are_left_to_the_outer_loop(looked_at):
+    result = solve(*problem(1, 260, 260), max_outer=3, n_threads=2)
     assert looked_at == list(range(1, result.n_outer + 1))
+    looked_at.clear()
+    # On one thread the compiled loop is never slower.
+    solve(*problem(1, 260, 260), max_outer=3, n_threads=1)
+    assert looked_at == []

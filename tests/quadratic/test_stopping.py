@@ -67,7 +67,7 @@ def test_going_round_is_told_from_getting_on(history, stands):
     assert not stands_still(history[STALLED_AFTER:], 1e-6)
 
 
-def test_what_goes_round_is_made_to_tighter_tolerances(monkeypatch):
+def test_what_goes_round_is_made_to_tighter_tolerances(monkeypatch, in_outer_loop):
     costs, told = [distances(cloud(150, 3, seed)) for seed in (0, 1)], []
 
     def errors(stands):

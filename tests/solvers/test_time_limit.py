@@ -123,7 +123,7 @@ def test_what_is_not_in_time_does_not_change_a_bit(name, monkeypatch):
     assert result.status == expected.status
 
 
-@pytest.mark.parametrize("looks", [0, 30, 10**9])
+@pytest.mark.parametrize("looks", [0, 12, 10**9])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
@@ -134,7 +134,7 @@ def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
         (4, 7), (9, 12), (2, 5), (12, 15),
     ]  # fmt: skip
     late = [result.status == "time_limit" for result in results]
-    assert all(late) if looks == 0 else any(late) == (looks == 30)
+    assert all(late) if looks == 0 else any(late) == (looks == 12)
 
 
 LIMITED = {

@@ -167,7 +167,9 @@ def test_all_mass_is_the_balanced_problem(mass, dtype):
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.1])
-def test_partial_solutions_of_both_domains_agree(epsilon, dtype, monkeypatch):
+def test_partial_solutions_of_both_domains_agree(
+    epsilon, dtype, monkeypatch, in_outer_loop
+):
     cost_x, cost_y = costs()
     solve = dict(
         marginals="partial", mass=0.6, epsilon=epsilon, init="product", max_outer=1,
