@@ -21,10 +21,11 @@ import numpy as np
 
 from .ablation.problems import fused_clouds
 from .common import markdown, settings
+from .solvers.contenders import CONTENDERS, ott_function
 
 ALPHA, SHARE, ROUNDS = 0.5, 0.0175, 3
-# Tolerances of OTT: of its outer and inner iterations, and the limit of the latter.
-THRESHOLD, INNER_THRESHOLD, MAX_INNER = 1e-4, 1e-4, 100
+# How OTT is called; gwfast has a row with the same tolerances.
+OTT = CONTENDERS["OTT-JAX tight"].options
 TITLES = "points", "solver", "seconds", "ratio", "outer", "objective", "marginal error"
 
 
@@ -43,19 +44,10 @@ def with_gwfast(x, y, features, epsilon, **options):
 
 def with_ott(x, y, features, epsilon):
     import jax
-    import jax.numpy as jnp
     from ott.geometry import pointcloud
     from ott.problems.quadratic import quadratic_problem
-    from ott.solvers.linear import sinkhorn
-    from ott.solvers.quadratic import gromov_wasserstein
 
-    inner = sinkhorn.Sinkhorn(
-        threshold=INNER_THRESHOLD, max_iterations=MAX_INNER, inner_iterations=10
-    )
-    solver = gromov_wasserstein.GromovWasserstein(
-        inner, epsilon=epsilon / ALPHA, warm_start=True, threshold=THRESHOLD,
-        max_iterations=200,
-    )  # fmt: skip
+    function = ott_function(**OTT)
 
     @jax.jit
     def compiled(x, y, left, right):
@@ -65,8 +57,7 @@ def with_ott(x, y, features, epsilon):
             geom_xy=pointcloud.PointCloud(left, right),
             fused_penalty=(1 - ALPHA) / (2 * ALPHA),
         )
-        out = solver(problem)
-        return out.matrix, 1 + jnp.sum(out.costs != -1)
+        return function(problem, epsilon / ALPHA)
 
     # |x - y|^2 = 1 - cos of rows of this length.
     sides = [np.sqrt(0.5) * one.points for one in (x, y)]
@@ -102,7 +93,8 @@ def rows_of(n):
     product = np.full((n, n), 1 / n**2)
     epsilon = SHARE * judged(product, x, y, features)[0]
     made, reference = [], None
-    loose = functools.partial(with_gwfast, tol=THRESHOLD, marginal_tol=THRESHOLD)
+    tolerances = {"tol": OTT["tol"], "marginal_tol": OTT["inner_tol"]}
+    loose = functools.partial(with_gwfast, **tolerances)
     solvers = {"gwfast, OTT's tolerances": loose, "gwfast": with_gwfast}
     solvers["OTT-JAX"] = with_ott
     for name, solver in solvers.items():

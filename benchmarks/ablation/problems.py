@@ -50,9 +50,9 @@ def graphs(first, second):
     return [made[first], made[second]]
 
 
-def points(n, d=3, noise=0.02):
+def points(n, d=3, noise=0.02, seed=None):
     """Distances between points in space and a permuted, noisy copy."""
-    rng = np.random.default_rng(n)
+    rng = np.random.default_rng(n if seed is None else seed)
     x = rng.exponential(size=(n, d)) * np.arange(1, d + 1)
     y = rng.permutation(x + noise * rng.standard_normal((n, d)))
     return [cost / cost.max() for cost in (cdist(x, x), cdist(y, y))]

@@ -8,14 +8,8 @@ solves one pair at a time, or as many as ``GWFAST_BENCH_THREADS``.
 """
 
 import argparse
-import os
-import platform
-import subprocess
-import sys
 
-from ..common import settings
-from ..common.processes import command
-from ..common.versions import blas_environment, installed, load
+from ..common.processes import make_tables
 from .contenders import CAJAL, POT
 from .spaces import graphs, shapes
 from .timings import pairwise_table
@@ -47,16 +41,9 @@ def main(argv=None):
         make, peers = TABLES[name]
         pairwise_table(name, make(options.spaces), peers, options.turns)
         return
-    environment = {**os.environ, **settings.environment(1)}
-    more = "--one", "--spaces", options.spaces, "--turns", options.turns
-    for name in options.tables or TABLES:
-        one = command(__spec__.name, name, *more)
-        if subprocess.run(one, env=environment, check=False).returncode:
-            sys.exit(f"{name} failed, see above")
-    facts = [f"Python {platform.python_version()}"]
-    facts += installed(("numpy", "POT", "cajal"))
-    facts += [f"{name}={value}" for name, value in blas_environment().items()]
-    print(f"{', '.join(facts)}; load {load():.1f}.")
+    more = "--spaces", options.spaces, "--turns", options.turns
+    names = options.tables or TABLES
+    make_tables(__spec__.name, names, more, 1, ("numpy", "POT", "cajal"))
 
 
 if __name__ == "__main__":

@@ -10,16 +10,20 @@ MORE_EDGES = 0.5
 WAVES = 4
 
 
-def graphs(n, seed=0):
-    """Steps between the 12 to 29 nodes of connected random graphs."""
+def graphs(n, seed=0, sizes=(12, 29)):
+    """Steps between the nodes of connected random graphs, so many at least and most."""
     rng = np.random.default_rng(seed)
-    return [_graph(rng, int(size)) for size in rng.integers(12, 30, n)]
+    return [_graph(rng, int(size)) for size in _integers(rng, sizes, n)]
 
 
-def shapes(n, seed=0):
-    """Distances between 50 to 100 points of smooth closed curves in space."""
+def shapes(n, seed=0, sizes=(50, 100)):
+    """Distances between points of smooth closed curves in space."""
     rng = np.random.default_rng(seed)
-    return [_shape(rng, int(size)) for size in rng.integers(50, 101, n)]
+    return [_shape(rng, int(size)) for size in _integers(rng, sizes, n)]
+
+
+def _integers(rng, sizes, n):
+    return rng.integers(*sizes, n, endpoint=True)
 
 
 def _graph(rng, n):

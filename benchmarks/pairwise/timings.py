@@ -41,7 +41,8 @@ def pairwise_table(title, spaces, peers, turns):
             row.append(f"{ratio:.2f}")
         row.append(f"{costs[number].mean():.6g}")
         for peer in references:
-            row.append(shares(costs[number], costs[named[peer, 1]]))
+            others = costs[named[peer, 1]]
+            row.append(shares(costs[number], others, EQUAL * others.mean()))
         rows.append(row)
     heads = ["solver", "threads", "s, median [min]"]
     heads += [f"s, {peer} / this" for peer in references]
@@ -71,10 +72,11 @@ def times(seconds):
     return f"{median(seconds):.3g} [{min(seconds):.3g}]"
 
 
-def shares(costs, others):
-    """On how many of the pairs costs are lower than others, and on how many higher."""
-    apart = (costs - others) / (np.mean(others) or 1.0)
-    lower, higher = (apart < -EQUAL).mean(), (apart > EQUAL).mean()
+def shares(costs, others, least):
+    """On how many of the pairs costs are lower than others, by more than the least that
+    counts, and on how many higher.
+    """
+    lower, higher = (costs < others - least).mean(), (costs > others + least).mean()
     return f"{100 * lower:.1f} %, {100 * higher:.1f} %"
 
 

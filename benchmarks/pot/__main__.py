@@ -10,14 +10,9 @@ All arrays are float64. Each table is made in a process of its own, with the thr
 
 import argparse
 import importlib
-import os
-import platform
-import subprocess
-import sys
 
 from ..common import settings
-from ..common.processes import command
-from ..common.versions import blas_environment, installed, load
+from ..common.processes import make_tables
 from .agreement import agreement_table
 from .barycenters import barycenters_table
 from .calls import OURS
@@ -64,14 +59,11 @@ def main(argv=None):
     if options.one:
         make(options.tables[0], options.backend)
         return
-    environment = {**os.environ, **settings.environment(settings.THREADS)}
-    for name in options.tables or TABLES:
-        one = command(__spec__.name, name, "--one", "--backend", options.backend)
-        if subprocess.run(one, env=environment, check=False).returncode:
-            sys.exit(f"{name} failed, see above")
-    facts = [f"Python {platform.python_version()}", *installed(("numpy", "POT"))]
-    facts += [f"{name}={value}" for name, value in blas_environment().items()]
-    print(f"{', '.join(facts)}; {settings.THREADS} threads; load {load():.1f}.")
+    more = "--backend", options.backend
+    make_tables(
+        __spec__.name, options.tables or TABLES, more, settings.THREADS,
+        ("numpy", "POT"),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -72,40 +72,49 @@ class _Counted:
         return self.function(*args, **options)
 
 
-def ott_solver(problem, n_threads, *, max_inner, inner_tol, tol, max_outer=200):
-    """OTT-JAX on the points where there are any, compiled.
-
-    ``|x - y|^2 = 1 - cos`` for rows of length ``2^(-1/2)``, and a squared Euclidean
-    `PointCloud` is what OTT is fastest on, as it too never forms these costs.
-    """
-    import jax
+def ott_function(*, max_inner, inner_tol, tol, max_outer=200):
+    """A function of an OTT `QuadraticProblem` and epsilon, to be compiled."""
     import jax.numpy as jnp
-    from ott.geometry import geometry, pointcloud
-    from ott.problems.quadratic import quadratic_problem
     from ott.solvers.linear import sinkhorn
     from ott.solvers.quadratic import gromov_wasserstein
 
     linear_solver = sinkhorn.Sinkhorn(
         threshold=inner_tol, max_iterations=max_inner, inner_iterations=10
     )
-    solver = gromov_wasserstein.GromovWasserstein(
-        linear_solver,
-        epsilon=problem.epsilon,
-        warm_start=True,
-        threshold=tol,
-        min_iterations=min(5, max_outer),
-        max_iterations=max_outer,
-    )
+
+    def solve(problem, epsilon):
+        solver = gromov_wasserstein.GromovWasserstein(
+            linear_solver,
+            epsilon=epsilon,
+            warm_start=True,
+            threshold=tol,
+            min_iterations=min(5, max_outer),
+            max_iterations=max_outer,
+        )
+        out = solver(problem)
+        # One more solves the first linearization, before the loop.
+        return out.matrix, 1 + jnp.sum(out.costs != -1)
+
+    return solve
+
+
+def ott_solver(problem, n_threads, **options):
+    """OTT-JAX on the points where there are any, compiled.
+
+    ``|x - y|^2 = 1 - cos`` for rows of length ``2^(-1/2)``, and a squared Euclidean
+    `PointCloud` is what OTT is fastest on, as it too never forms these costs.
+    """
+    import jax
+    from ott.geometry import geometry, pointcloud
+    from ott.problems.quadratic import quadratic_problem
+
+    kind = geometry.Geometry if problem.points is None else pointcloud.PointCloud
+    function = ott_function(**options)
 
     @jax.jit
     def compiled(x, y):
-        if problem.points is None:
-            spaces = geometry.Geometry(x), geometry.Geometry(y)
-        else:
-            spaces = pointcloud.PointCloud(x), pointcloud.PointCloud(y)
-        out = solver(quadratic_problem.QuadraticProblem(*spaces))
-        # One more solves the first linearization, before the loop.
-        return out.matrix, 1 + jnp.sum(out.costs != -1)
+        given = quadratic_problem.QuadraticProblem(kind(x), kind(y))
+        return function(given, problem.epsilon)
 
     if problem.points is None:
         spaces = problem.costs

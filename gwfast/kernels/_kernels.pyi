@@ -50,6 +50,16 @@ def dot(plan: FloatArray, cost: FloatArray, n_threads: int = 1) -> float: ...
 def distance(
     a: FloatArray, b: FloatArray, n_threads: int = 1
 ) -> tuple[float, float]: ...
+def moments(
+    matrix: FloatArray,
+    shift: float,
+    p: Float64Array,
+    first: Float64Array,
+    second: Float64Array,
+    out: FloatArray | None = None,
+    factor: float = 1.0,
+    n_threads: int = 1,
+) -> None: ...
 def survey(
     a: FloatArray, b: FloatArray | None = None, n_threads: int = 1
 ) -> tuple[float, float, float, float]: ...

@@ -16,11 +16,13 @@ and _sparse.pyx:
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, fabs, log, sqrt
 from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport uint16_t
 
 from ._rows cimport (
     N_CHUNKS,
     ColumnSums,
     Rows,
+    Shifted,
     as_rows,
     check,
     check_matrix,
@@ -35,6 +37,7 @@ from ._rows cimport (
     strip_of,
     team,
 )
+from ._rows import aligned_empty
 
 # Rows and columns of two parts of a matrix that are compared at a time: both stay in
 # the second cache, and each row is a few cache lines.
@@ -420,6 +423,67 @@ cdef distance_of(const real[:, ::1] a, const real[:, ::1] b, int n_threads):
             total += part[chunk]
             squares += square[chunk]
     return total, sqrt(squares)
+
+
+def moments(
+    matrix,                  # IN (n, m), of float16 too
+    double shift,
+    const double[::1] p,     # IN (m,)
+    double[::1] first,       # OUT (n,)
+    double[::1] second,      # OUT (n,)
+    out=None,                # OUT (n, m)
+    double factor=1.0,
+    int n_threads=1,
+):
+    """``first_i = sum_j p_j (matrix_ij - shift)`` and ``second_i = sum_j p_j (matrix_ij
+    - shift)^2`` in float64, and ``out = (matrix - shift) * factor``, of either type.
+    """
+    cdef Shifted rows = Shifted(matrix)
+    cdef ptrdiff_t n = rows.n, m = rows.m, chunk, i
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef float[:, ::1] narrow = None
+    cdef double[:, ::1] wide = None
+    cdef float *narrow_row = NULL
+    cdef double *wide_row = NULL
+    check("p", p.shape[0], m)
+    check("first", first.shape[0], n)
+    check("second", second.shape[0], n)
+    if out is not None and holds_float64(out):
+        wide = out
+        check_matrix("out", wide.shape[0], wide.shape[1], n, m)
+    elif out is not None:
+        narrow = out
+        check_matrix("out", narrow.shape[0], narrow.shape[1], n, m)
+    # Halves, as floats.
+    cdef float[:, ::1] widened = aligned_empty(
+        (max(n_threads, 1), m if rows.itemsize == 2 else 1))
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="static"):
+            for i in range(chunk * size, min(chunk * size + size, n)):
+                narrow_row = wide_row = NULL
+                if narrow is not None:
+                    narrow_row = &narrow[i, 0]
+                elif wide is not None:
+                    wide_row = &wide[i, 0]
+                if rows.itemsize == 8:
+                    isa.f64.moments_row(
+                        <const double *>&rows.content[i, 0], shift, factor,
+                        &p[0], &first[i], &second[i], narrow_row, wide_row, m)
+                else:
+                    isa.f32.moments_row(
+                        floats_of(rows, i, &widened[threadid(), 0]), shift, factor,
+                        &p[0], &first[i], &second[i], narrow_row, wide_row, m)
+
+
+cdef inline const float *floats_of(
+    Shifted rows, ptrdiff_t i, float *scratch
+) noexcept nogil:
+    """A row of halves or floats as floats, as it came."""
+    if rows.itemsize == 4:
+        return <const float *>&rows.content[i, 0]
+    isa.shift_f16(<const uint16_t *>&rows.content[i, 0], 0.0, 1.0, scratch, rows.m)
+    return scratch
 
 
 def survey(a, b=None, int n_threads=1):  # IN (n, m), IN (m, n)

@@ -83,6 +83,8 @@ cdef extern from "gwfast.h" nogil:
                            ptrdiff_t) noexcept nogil
         double (*distance_rows)(const float *, const float *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
+        void (*moments_row)(const float *, double, double, const double *, double *,
+                            double *, float *, double *, ptrdiff_t) noexcept nogil
         double (*survey_tile)(const float *, ptrdiff_t, const float *, ptrdiff_t,
                               ptrdiff_t, ptrdiff_t, int, float *) noexcept nogil
         double (*entropy_rows)(const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
@@ -127,6 +129,8 @@ cdef extern from "gwfast.h" nogil:
                            ptrdiff_t) noexcept nogil
         double (*distance_rows)(const double *, const double *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
+        void (*moments_row)(const double *, double, double, const double *, double *,
+                            double *, float *, double *, ptrdiff_t) noexcept nogil
         double (*survey_tile)(const double *, ptrdiff_t, const double *, ptrdiff_t,
                               ptrdiff_t, ptrdiff_t, int, double *) noexcept nogil
         double (*entropy_rows)(const double *, ptrdiff_t, ptrdiff_t) noexcept nogil

@@ -143,6 +143,13 @@ def distance(a, b, n_threads=1):
     return float(np.abs(difference).sum()), float(np.sqrt((difference**2).sum()))
 
 
+def moments(matrix, shift, p, first, second, out=None, factor=1.0, n_threads=1):
+    rows = matrix.astype(np.float64) - shift
+    first[:], second[:] = rows @ p, rows**2 @ p
+    if out is not None:
+        out[:] = rows * factor
+
+
 def survey(a, b=None, n_threads=1):
     parts, mirrored = (a,) if b is None else (a, b), a.T if b is None else b.T
     low, high = min(one.min() for one in parts), max(one.max() for one in parts)

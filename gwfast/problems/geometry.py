@@ -19,8 +19,9 @@ from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import row_blocks
+from ..utils.deadline import NEVER, Deadline
 from ..utils.fingerprint import KEPT, fingerprint
-from ..utils.types import Float32Array, Float64Array
+from ..utils.types import Float32Array, Float64Array, FloatArray
 from ..utils.validation import (
     as_count,
     as_matrix,
@@ -422,22 +423,44 @@ class DenseCost:
 
     def square_times(self, p: Float64Array) -> Float64Array:
         """``(C * C) @ p``, float64."""
-        made = np.empty(self.n)
+        return self.moments(0.0, p)[1]
+
+    def moments(
+        self,
+        shift: float,
+        p: Float64Array,
+        out: FloatArray | None = None,
+        factor: float = 1.0,
+        n_threads: int = 1,
+        deadline: Deadline = NEVER,
+    ) -> tuple[Float64Array, Float64Array]:
+        """``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64; ``(C - shift) *
+        factor`` is written to `out`. OutOfTime after the deadline.
+        """
+        first, second, matrix = np.empty(self.n), np.empty(self.n), self._by_rows
         for rows in row_blocks(self.n, self.n):
-            made[rows] = np.square(self.matrix[rows], dtype=np.float64) @ p
-        return made
+            deadline.check()
+            some = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
+            made = None if out is None else out[rows]
+            given = shift, p, first[rows], second[rows], made, factor, n_threads
+            _kernels.moments(some, *given)
+        return first, second
 
     def shifted(self, shift: float, factor: float) -> Shifted:
         """Symmetric costs as float32 rows ``(C - shift) * factor`` that are made when
         they are read: without a copy, if these are C- or Fortran-contiguous.
         """
-        matrix = self.matrix
-        if not matrix.flags.c_contiguous and matrix.T.flags.c_contiguous:
-            matrix = matrix.T
+        matrix = self._by_rows
         dtype = matrix.dtype.newbyteorder("=")
         if not 1e-30 < abs(factor) < 1e30:
             dtype = np.dtype(np.float64)  # float32 may have no room for them
         return Shifted(np.ascontiguousarray(matrix, dtype), shift, factor)
+
+    @property
+    def _by_rows(self) -> NDArray[np.floating[Any]]:
+        """The matrix, or its transpose where its columns are stored, if symmetric."""
+        turned = self.symmetric and not self.matrix.flags.c_contiguous
+        return self.matrix.T if turned else self.matrix
 
     def take(self, rows: NDArray[Any]) -> DenseCost:
         """The costs between some of the points."""

@@ -10,7 +10,6 @@ import scipy.linalg
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
-from ..utils.blocks import row_blocks
 from .factors import LowRankCost
 from .geometry import DenseCost
 from .losses import LOSSES
@@ -164,11 +163,13 @@ def _eigenpairs_in(basis, matrix, n_threads):
 
 def square_lengths(matrix, n_threads):
     """Squared lengths of the rows of an array or `Shifted`, float64."""
-    lengths = np.empty(len(matrix))
-    for rows in row_blocks(*matrix.shape):
-        some = stored(matrix[rows], n_threads)
-        lengths[rows] = np.einsum("ij,ij->i", some, some, dtype=np.float64)
-    return lengths
+    shift, factor = 0.0, 1.0
+    if isinstance(matrix, Shifted):
+        matrix, shift, factor = matrix.matrix, matrix.shift, matrix.factor
+    n, m = matrix.shape
+    sums, squares = np.empty((2, n))
+    _kernels.moments(matrix, shift, np.ones(m), sums, squares, n_threads=n_threads)
+    return factor**2 * squares
 
 
 def stored(rows, n_threads):

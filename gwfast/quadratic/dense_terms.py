@@ -65,7 +65,7 @@ class MatrixTerms:
         if loss.shift_invariant and not method.alternating:
             shift = common_shift(x, y, fixed)
         copies = copies_costs(problem, method, np.dtype(dtype).itemsize, problem.shape)
-        kind = dtype, fixed, copies, deadline
+        kind = fixed, loss.keeps_factors, copies
         left = TransformedCost(x, shift, loss.h1, loss.f1, problem.p, *kind)
         right = TransformedCost(y, shift, loss.h2, loss.f2, problem.q, *kind)
         self._sides, self._balanced = (left, right), problem.is_balanced
@@ -77,7 +77,9 @@ class MatrixTerms:
             )
             self.cost_scale = self.fused.cost_scale
         # Sign and weight of the term go into the left matrix.
-        left.weigh(-self._alpha * left.scale * right.scale / self.cost_scale)
+        weight = -self._alpha * left.scale * right.scale / self.cost_scale
+        for side, factor in ((left, weight), (right, 1.0)):
+            side.make(factor, dtype, n_threads, deadline)
         given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
         sides = (x, y) if has_low_rank(problem, problem.shape) else None
         self.bilinear = BilinearTerm(*given, sides)
@@ -122,56 +124,83 @@ class MatrixTerms:
 
 
 class TransformedCost:
-    """``h(C - shift) = scale * matrix + center``, and products with the marginal for
-    the separable terms, in float64, in blocks of rows.
+    """``h(C - shift) = scale * matrix / weight + center``, and products with the
+    marginal for the separable terms, in float64.
 
     With a `fixed` marginal the center is the middle of the range; otherwise it is zero,
-    and `times` makes the separable terms. OutOfTime after the deadline.
+    and `times` makes the separable terms. Unless the costs are copied, the matrix is
+    computed when it is read: of symmetric costs, if `keeps_factors` (h is linear and f
+    the square) and the marginal is fixed.
 
     Attributes
     ----------
-    matrix : (n, n) ndarray of `dtype`, or Shifted
-        With entries in [-1, 1]; computed when read unless the costs are copied.
     scale, center : float
+    matrix : (n, n) ndarray or Shifted
+        Once `make` was called, with entries in [-1, 1] times the weight.
     linear : (n,) ndarray
         ``f(C - shift) @ p``.
     product : (n,) ndarray
-        ``scale * matrix @ p``.
+        ``(h(C - shift) - center) @ p``.
     """
 
-    def __init__(
-        self, geometry, shift, h, f, p, dtype, fixed, copies=True, deadline=NEVER
-    ):
-        cost, n = geometry.matrix, geometry.n
+    def __init__(self, geometry, shift, h, f, p, fixed, keeps_factors, copies=True):
+        self._geometry, self._shift, self._p = geometry, shift, p
+        self._h, self._f, self._fixed = h, f, fixed
         # h is monotone, so its range is that of the extremes.
-        ends = np.array(geometry.extremes) - shift
-        low, high = h(ends).tolist()
+        self._ends = np.array(geometry.extremes) - shift
+        low, high = h(self._ends).tolist()
         self.center = (low + high) / 2 if fixed else 0.0
         self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
         self.scale = self.scale or 1.0
-        copies = copies or not MIN_RANGE < self.scale < MAX_RANGE
-        if copies:
-            self.matrix = np.empty((n, n), dtype=dtype)
+        self._slope, self._reads = None, False
+        if keeps_factors and fixed and geometry.symmetric:
+            self._slope = slope = float(h(1.0) - h(0.0))
+            self._reads = not copies and MIN_RANGE < self.scale < MAX_RANGE
+        if self._reads:
+            # Center and scale are numbers of float32, so that they are exact there.
+            middle = float(np.float32(shift + self.center / slope))
+            self.center = slope * (middle - shift)
+            self.scale = slope / float(np.float32(slope / self.scale))
+
+    def make(self, weight, dtype, n_threads=1, deadline=NEVER):
+        """Make the matrix and the products. OutOfTime after the deadline."""
+        if self._slope is None:
+            self._make_by_blocks(weight, dtype, deadline)
+            return
+        geometry, slope = self._geometry, self._slope
+        offset, factor, made = self.center / slope, slope / self.scale * weight, None
+        if self._reads:
+            self.matrix = geometry.shifted(self._shift + offset, factor)
         else:
-            self._read(geometry, shift, float(h(1.0) - h(0.0)))
+            self.matrix = made = aligned_empty((geometry.n, geometry.n), dtype)
+        given = self._shift + offset, self._p, made, factor, n_threads, deadline
+        first, second = geometry.moments(*given)
+        self.product = slope * first
+        self.linear = second + offset * (2.0 * first + offset * self._p.sum())
+
+    def _make_by_blocks(self, weight, dtype, deadline):
+        """The same of any loss, and of costs that are not symmetric."""
+        geometry, p, fixed = self._geometry, self._p, self._fixed
+        cost, n = geometry.matrix, geometry.n
+        self.matrix = np.empty((n, n), dtype=dtype)
         self.linear, self.product = np.zeros(n), np.zeros(n)
         if not fixed:
             # f is convex: the largest loss is at an end of the range.
-            self._loss_scale = scale = float(np.abs(f(ends)).max()) or 1.0
+            largest = float(np.abs(self._f(self._ends)).max())
+            self._loss_scale = scale = largest or 1.0
             self._losses = np.empty((n, n), dtype=dtype)
         for rows in row_blocks(n, n, CACHED_BYTES):
             deadline.check()
-            block = np.subtract(cost[rows], shift, dtype=np.float64)
-            values, losses = h(block) - self.center, f(block)
+            block = np.subtract(cost[rows], self._shift, dtype=np.float64)
+            values, losses = self._h(block) - self.center, self._f(block)
             self.linear[rows] += losses @ p
             self.product[rows] += values @ p
             if not geometry.symmetric:
                 # Both orientations, halved below: the mean of C and its transpose.
                 self.linear += losses.T @ p[rows]
                 self.product += values.T @ p[rows]
-            if copies:
-                values /= self.scale
-                self.matrix[rows] = values
+            values *= weight / self.scale
+            self.matrix[rows] = values
             if not fixed:
                 self._losses[rows] = losses / scale
         if not geometry.symmetric:
@@ -181,24 +210,6 @@ class TransformedCost:
                 self._losses = (self._losses + self._losses.T) / 2
         if not fixed:
             self.product[:] = 0.0
-
-    def _read(self, geometry, shift, slope):
-        """Compute the matrix from the costs when it is read, for an h of this slope.
-        Center and scale are numbers of float32, so that they are exact there.
-        """
-        middle = float(np.float32(shift + self.center / slope))
-        self.center = slope * (middle - shift)
-        factor = float(np.float32(slope / self.scale))
-        self.scale = slope / factor
-        self.matrix = geometry.shifted(middle, factor)
-
-    def weigh(self, factor):
-        """Multiply the matrix by a factor."""
-        made = self.matrix
-        if isinstance(made, Shifted):
-            self.matrix = Shifted(made.matrix, made.shift, made.factor * factor)
-        else:
-            np.multiply(made, factor, out=made)
 
     def weighted_losses(self, dtype, weight):
         """``f(C - shift)`` as a matrix and its weight, which is multiplied by this."""

@@ -220,6 +220,18 @@ RESCALED = Case(
 )
 MATMUL = Case("out", (5e-7, 0), (2e-15, 0), a=make.left, b=make.panels)
 FEW = MATMUL.but(b=make.right)
+MOMENTS = Case(
+    "first second out",
+    (1e-7, 0),
+    (1e-14, 0),
+    matrix=matrix,
+    shift=-0.3,
+    factor=1.7,
+    p=lambda rng, n, m: masses(m, rng),
+    first=make.for_rows,
+    second=make.for_rows,
+    out=make.out,
+)
 SPARSE_PASSES = Case("u v work", (1e-6, 0), summed=True, together=kept_kernel)
 MANY = dict(most=3, tol=-1.0)
 RELAXED = dict(narrow=(5e-6, 0), wide=(2e-14, 0), omega=1.7)
@@ -281,6 +293,11 @@ CASES = {
     ),
     "dot": Case("", (5e-7, 0), (2e-15, 0), summed=True),
     "distance": Case("", (5e-7, 0), (2e-15, 0), summed=True),
+    "moments": MOMENTS,
+    "moments-halves": MOMENTS.but(matrix=lambda *of: matrix(*of).astype(np.float16)),
+    "moments-alone": Case(
+        "first second", (1e-14, 0), (1e-14, 0), **{**MOMENTS.own, "out": None}
+    ),
     "survey": Case("", (5e-7, 0), (2e-15, 0), b=lambda rng, n, m: matrix(rng, m, n)),
     "survey-square": Case("", (5e-7, 0), (2e-15, 0), a=square),
     "extent": Case("", (1e-14, 0), (1e-14, 0), x=make.masses),

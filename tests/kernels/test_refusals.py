@@ -71,6 +71,11 @@ FREE = {
     ("dtype", "entropy", "plan"),
     ("dtype", "logsumexp_rows", "cost"),
     ("dtype", "logsumexp_cols", "cost"),
+    *(
+        ("dtype", f"moments{kind}", *path)
+        for kind in ("", "-alone", "-halves")
+        for path in (("matrix",), ("out",))
+    ),
     ("dtype", "rescale_columns", "v"),
     ("dtype", "rescale_columns-relaxed", "v"),
     ("dtype", "survey-square", "a"),

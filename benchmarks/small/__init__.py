@@ -1,0 +1,1 @@
+"""Thousands of small problems, and what a solve costs beside its iterations."""
