@@ -22,21 +22,25 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
 
 
-def barycenter(given, solve, *, together=None, features="init_Y", **tolerances):
+def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     """What POT returns, for the arguments of a call.
 
     ``solve(problem)`` is the `Answer` to a `Problem`, whose tolerances are these.
-    ``together(problems)`` is a function that makes all plans of one update after
-    another, or None where it cannot. `features` is the argument that has the first
-    features.
+    `together` is the kind of `Together` that makes the plans, where it can. `features`
+    is the argument that has the first features.
     """
     _check(given, features)
     spaces = _Spaces(given, features, tolerances)
     tol, print_row = as_number(given["tol"], "tol", zero=True), table()
     by_loss, fused = given["stop_criterion"] == "loss", spaces.Y is not None
     C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
-    make = together and together(spaces.problems(C, Ms))
-    make = make or functools.partial(_one_by_one, spaces, solve)
+
+    def solve_one(s, C, Ms, starts):
+        return solve(spaces.problem(s, C, Ms, starts))
+
+    each = range(len(spaces.Cs))
+    make = together.of([spaces.problem(s, C, Ms) for s in each], solve_one)
+    make = make or functools.partial(_one_by_one, each, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = None, [1e15], [], []
     for _ in range(as_limit(given["max_iter"], "max_iter")):
@@ -68,9 +72,9 @@ def barycenter(given, solve, *, together=None, features="init_Y", **tolerances):
     return tuple(found) if len(found) > 1 else found[0]
 
 
-def _one_by_one(spaces, solve, C, Ms, starts):
+def _one_by_one(each, solve_one, C, Ms, starts):
     """The plans from a barycenter, side by side, and the sum of their losses."""
-    answers = [solve(problem) for problem in spaces.problems(C, Ms, starts)]
+    answers = [solve_one(s, C, Ms, starts) for s in each]
     plans = np.concatenate([answer.plan for answer in answers], axis=1)
     return plans, float(sum(answer.value for answer in answers))
 
@@ -161,16 +165,13 @@ class _Spaces:
             return None
         return cdist(Y, self._Ys, "sqeuclidean").astype(self.dtype, copy=False)
 
-    def problems(self, C, Ms, starts=None):
-        """The `Problem` of the structure `C` and each space."""
-        for s, (C_s, p_s, part) in enumerate(
-            zip(self.Cs, self.ps, self._parts, strict=True)
-        ):
-            names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
-            arrays = {"init_C": C, names["C2"]: C_s, "p": self.p, names["q"]: p_s}
-            arrays["M"] = None if Ms is None else Ms[:, part]
-            arrays["G0"] = None if starts is None else starts[:, part]
-            yield Problem(self._given | arrays, names=names)
+    def problem(self, s, C, Ms, starts=None):
+        """The `Problem` of the structure `C` and a space."""
+        names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
+        given = {"init_C": C, names["C2"]: self.Cs[s], names["q"]: self.ps[s]}
+        for name, x in (("M", Ms), ("G0", starts)):
+            given[name] = None if x is None else x[:, self._parts[s]]
+        return Problem(self._given | given | {"p": self.p}, names=names)
 
     def mean_structure(self, plans):
         """The best structure for the plans."""

@@ -95,7 +95,7 @@ class ExactAnswer(Answer):
         return u + shift, v - shift
 
 
-def limits_of(problem: Problem) -> ExactLimits:
+def exact_limits(problem: Problem) -> ExactLimits:
     """POT's rule, for the same problem of mass one."""
     return ExactLimits(
         max_outer=problem.limit("max_iter", minimum=0),
@@ -107,7 +107,7 @@ def limits_of(problem: Problem) -> ExactLimits:
 
 def solve_exact(given: Problem) -> ExactAnswer:
     """The `ExactAnswer` to a problem."""
-    total, limits = given.total, limits_of(given)
+    total, limits = given.total, exact_limits(given)
     if given.marginals != "semirelaxed" and given.G0 is not None:
         _check_start(given)
     start = None if given.G0 is None else given.G0 / total

@@ -162,28 +162,41 @@ class Answer:
 
 def solve(problem: Problem, method: str | None = None) -> Answer:
     """The `Answer` with entropy, by the method that POT has for the marginals."""
-    if method is None and problem.marginals == "balanced":
-        name, solver = problem.name("solver"), problem.take("solver", "PGD")
-        method = METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
-    elif method is None:
-        method = "ppa" if problem.marginals == "semirelaxed" else "pgd"
-    epsilon, total = problem.number("epsilon"), problem.total
-    max_iter = problem.limit("max_iter", minimum=0)
-    inner_tol = problem.number("stopThr", 1e-9, zero=True) / total
-    limits = Limits(
-        max_outer=max_iter or 1,
-        max_inner=problem.limit("numItermax", 1000),
-        tol=max(problem.number("tol", zero=True) / total, MIN_TOL),
-        # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol * math.sqrt(min(problem.shape)) / 2, MIN_TOL),
-        rule=FrobeniusChange(),
-    )
+    method, epsilon = method or method_of(problem), problem.number("epsilon")
+    # Without a single iteration it is the start.
+    limits = entropic_limits(problem) if problem.limit("max_iter", minimum=0) else None
     report = table(every=10) if problem.take("verbose") else None
-    answer = solved(problem, method, epsilon, limits if max_iter else None, report)
+    answer = solved(problem, method, epsilon, limits, report)
     dubious = answer.advice or answer.status not in EXPECTED
     if dubious and problem.take("warn", True):
         warn_of(answer.status, answer.advice)
     return answer
+
+
+def method_of(problem):
+    """The name of the method that POT has for the marginals."""
+    if problem.marginals == "balanced":
+        name, solver = problem.name("solver"), problem.take("solver", "PGD")
+        return METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
+    return "ppa" if problem.marginals == "semirelaxed" else "pgd"
+
+
+def entropic_limits(problem):
+    """The limits of the same problem of mass one."""
+    return Limits(
+        max_outer=problem.limit("max_iter"),
+        max_inner=problem.limit("numItermax", 1000),
+        tol=max(problem.number("tol", zero=True) / problem.total, MIN_TOL),
+        marginal_tol=marginal_tol(problem),
+        rule=FrobeniusChange(),
+    )
+
+
+def marginal_tol(problem):
+    """The error of the marginals, in L1, that inner iterations end at."""
+    tol = problem.number("stopThr", 1e-9, zero=True) / problem.total
+    # Ours is the sum of absolute errors; evenly spread it is that much larger.
+    return max(tol * math.sqrt(min(problem.shape)) / 2, MIN_TOL)
 
 
 def warn_of(status, advice):

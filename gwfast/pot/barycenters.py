@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from ..problems.graphs import CostLike
 from ._barycenters import StopCriterion, barycenter
 from ._conditional_gradient import exact, solve_exact
-from ._exact_plans import exact_plans
 from ._problem import LossFun, Plan, Solver
 from ._siblings import like
 from ._solve import solve
+from ._together import EntropicTogether, ExactTogether
 from .entropic import entropic_gromov_wasserstein
 from .exact import gromov_wasserstein
 
@@ -92,7 +92,7 @@ def entropic_gromov_barycenters(
     >>> center.shape
     (4, 4)
     """
-    return barycenter(locals(), solve, tol=PLAN_TOL)
+    return barycenter(locals(), solve, EntropicTogether, tol=PLAN_TOL)
 
 
 @like(entropic_gromov_barycenters)
@@ -160,7 +160,7 @@ def entropic_fused_gromov_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(locals(), solve, tol=PLAN_TOL)
+    return barycenter(locals(), solve, EntropicTogether, tol=PLAN_TOL)
 
 
 @exact
@@ -197,9 +197,7 @@ def gromov_barycenters(
     >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
     (4, 4)
     """
-    return barycenter(
-        locals(), solve_exact, together=exact_plans, tol_rel=EXACT_PLAN_TOL
-    )
+    return barycenter(locals(), solve_exact, ExactTogether, tol_rel=EXACT_PLAN_TOL)
 
 
 @exact
@@ -250,7 +248,7 @@ def fgw_barycenters(
     return barycenter(
         locals(),
         solve_exact,
-        together=exact_plans,
+        ExactTogether,
         features="init_X",
         tol_rel=EXACT_PLAN_TOL,
     )
