@@ -126,7 +126,7 @@ def solve_exact(given: Problem) -> ExactAnswer:
         if report is not None:
             report(losses[-1])
 
-    with single_threaded_blas():
+    with single_threaded_blas(max(problem.shape)):
         if one:
             solution = solve_one_orientation(problem, start, limits, note)
         else:

@@ -291,7 +291,7 @@ def _unsolved(problem, start, method):
 
 
 def _solved(problem, start, options):
-    with single_threaded_blas():
+    with single_threaded_blas(max(problem.shape)):
         start = Product() if start is None else Given(start)
         solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
