@@ -12,6 +12,7 @@ class FrankWolfe:
     gap: float
     step_size: float
     change: float
+    work: float
     def __init__(
         self,
         left: Float64Array,
@@ -25,7 +26,8 @@ class FrankWolfe:
         others: tuple[Float64Array, Float64Array] | None = None,
         n_threads: int = 1,
     ) -> None: ...
-    def start(self, plan: Float64Array, gradient: Float64Array) -> None: ...
+    def start(self, plan: Float64Array | None = None) -> None: ...
+    def start_at_random(self, seed: int) -> None: ...
     @property
     def plan(self) -> Float64Array: ...
     @property
@@ -38,5 +40,6 @@ class FrankWolfe:
         least_change: float = 0.0,
         least_relative: float = 0.0,
         constant: float = 0.0,
+        most_work: float = ...,
     ) -> int: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...
