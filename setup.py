@@ -161,6 +161,7 @@ sources = {
     "_sparse": [],
     "_transport": ["csrc/network_simplex.c"],
     "_frank_wolfe": [],
+    "_descents": [],
 }
 modules = {f"gwfast.kernels.{name}": more for name, more in sources.items()}
 modules["gwfast.words.files._text"] = []

@@ -12,6 +12,7 @@ class FrankWolfe:
     gap: float
     step_size: float
     change: float
+    work: float
     def __init__(
         self,
         left: Float64Array,
@@ -25,7 +26,8 @@ class FrankWolfe:
         others: tuple[Float64Array, Float64Array] | None = None,
         n_threads: int = 1,
     ) -> None: ...
-    def start(self, plan: Float64Array, gradient: Float64Array) -> None: ...
+    def start(self, plan: Float64Array | None = None) -> None: ...
+    def start_at_random(self, seed: int) -> None: ...
     @property
     def plan(self) -> Float64Array: ...
     @property
@@ -38,18 +40,6 @@ class FrankWolfe:
         least_change: float = 0.0,
         least_relative: float = 0.0,
         constant: float = 0.0,
+        most_work: float = ...,
     ) -> int: ...
-    @staticmethod
-    def descend(
-        problems: list[FrankWolfe],
-        plans: Float64Array,
-        gradients: Float64Array,
-        ends: Float64Array,
-        constants: Float64Array,
-        floors: Float64Array,
-        values: Float64Array,
-        most: int,
-        least_change: float = 0.0,
-        least_relative: float = 0.0,
-    ) -> None: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...

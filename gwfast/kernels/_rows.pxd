@@ -92,6 +92,8 @@ cdef extern from "gwfast.h" nogil:
                               ptrdiff_t) noexcept nogil
         float (*least_of_rows)(const float *, const float *, const float *,
                                ptrdiff_t, ptrdiff_t, float, ptrdiff_t *) noexcept nogil
+        float (*move_row)(float *, const float *, const float *, float,
+                         ptrdiff_t) noexcept nogil
         void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes
@@ -138,6 +140,8 @@ cdef extern from "gwfast.h" nogil:
                               ptrdiff_t) noexcept nogil
         double (*least_of_rows)(const double *, const double *, const double *,
                                 ptrdiff_t, ptrdiff_t, double, ptrdiff_t *) noexcept nogil
+        double (*move_row)(double *, const double *, const double *, double,
+                          ptrdiff_t) noexcept nogil
         void (*topk_row)(const double *, ptrdiff_t, ptrdiff_t *, double *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes

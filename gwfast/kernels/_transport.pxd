@@ -1,4 +1,5 @@
 """Exact transport plans: see _transport.pyx."""
+cimport cython
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
@@ -23,16 +24,28 @@ cdef extern from "network_simplex.h" nogil:
     )
 
 
+@cython.final
 cdef class Transport:
     cdef gwf_tree tree
-    cdef int64_t[::1] mass, flow
-    cdef int32_t[:, ::1] links
-    cdef double[::1] potential, room
+    cdef int64_t[::1] whole
+    cdef int32_t[::1] links
+    cdef double[::1] numbers
     cdef readonly double unit
+    cdef int reserve(self, ptrdiff_t nodes) except -1
+    cdef bint fit(
+        self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
+    ) noexcept nogil
     cdef void begin(self, const double *cost) noexcept nogil
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil
-    cdef ptrdiff_t arc(
+    cdef inline bint arc(
         self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
-    ) noexcept nogil
+    ) noexcept nogil:
+        """Row and column of the arc below which a node is; False for the root."""
+        cdef ptrdiff_t up = self.tree.parent[node], n = self.tree.n
+        if up < 0:
+            return False
+        i[0] = node if node < n else up
+        j[0] = (up if node < n else node) - n
+        return True

@@ -30,26 +30,26 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     is the argument that has the first features.
     """
     _check(given, features)
-    spaces = _Spaces(given, features, tolerances)
+    spaces = Spaces(given, features, tolerances)
     tol, print_row = as_number(given["tol"], "tol", zero=True), table()
     by_loss, fused = given["stop_criterion"] == "loss", spaces.Y is not None
-    C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
+    C, Y = spaces.C, spaces.Y
 
-    def solve_one(s, C, Ms, starts):
-        return solve(spaces.problem(s, C, Ms, starts))
+    def solve_one(s, C, Y, starts):
+        return solve(spaces.problem(s, C, Y, starts))
 
     each = range(len(spaces.Cs))
-    make = together.of([spaces.problem(s, C, Ms) for s in each], solve_one)
+    problems = [spaces.problem(s, C, Y) for s in each]
+    make = together.of(problems, spaces, solve_one)
     make = make or functools.partial(_one_by_one, each, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = None, [1e15], [], []
     for _ in range(as_limit(given["max_iter"], "max_iter")):
-        plans, loss = make(C, Ms, plans if given["warmstartT"] else None)
+        plans, loss = make(C, Y, plans if given["warmstartT"] else None)
         losses.append(loss)
         former_C, former_Y = C, Y
         if fused and not given["fixed_features"]:
             Y = spaces.mean_features(plans)
-            Ms = spaces.feature_costs(Y)
         if not given.get("fixed_structure"):
             C = spaces.mean_structure(plans)
         if by_loss:
@@ -67,14 +67,14 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
             break
     found = [spaces.back(x) for x in (Y, C) if x is not None]
     if given["log"]:
-        sides = {"T": plans} | ({"Ms": Ms} if fused else {})
+        sides = {"T": plans} | ({"Ms": spaces.feature_costs(Y)} if fused else {})
         found.append(_log(spaces, sides, losses[1:], changes, iterates, by_loss))
     return tuple(found) if len(found) > 1 else found[0]
 
 
-def _one_by_one(each, solve_one, C, Ms, starts):
+def _one_by_one(each, solve_one, C, Y, starts):
     """The plans from a barycenter, side by side, and the sum of their losses."""
-    answers = [solve_one(s, C, Ms, starts) for s in each]
+    answers = [solve_one(s, C, Y, starts) for s in each]
     plans = np.concatenate([answer.plan for answer in answers], axis=1)
     return plans, float(sum(answer.value for answer in answers))
 
@@ -102,7 +102,7 @@ def _check(given, features):
             raise _undefined(f"{name} must be given where {fixed}=True")
 
 
-class _Spaces:
+class Spaces:
     """The spaces, and what is given of the barycenter, in arrays of one dtype.
 
     What there is of every space, its plan for one, stands side by side in one array,
@@ -134,13 +134,15 @@ class _Spaces:
         lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
             lambdas = as_vector(given["lambdas"], "lambdas", size)
-        self.Y, ends = None, np.cumsum([0, *map(len, self.Cs)]).tolist()
-        self._parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.Y = self.features = None
+        ends = np.cumsum([0, *map(len, self.Cs)]).tolist()
+        self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.n_points = ends[-1]
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
             shapes = [(len(C), columns) for C in self.Cs]
             Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
-            self._Ys = np.concatenate(Ys)
+            self.features, self._Ys = Ys, np.concatenate(Ys)
             self._weighted_Ys = (
                 np.repeat(lambdas, list(map(len, Ys)))[:, None] * self._Ys
             )
@@ -159,23 +161,26 @@ class _Spaces:
         self._weighted_Cs = [x * C for x, C in zip(lambdas, means, strict=True)]
         self._mean_of = np.exp if kl else np.asarray
 
-    def feature_costs(self, Y):
-        """Costs between `Y` and the features of every space, None without features."""
+    def feature_costs(self, Y, s=None):
+        """Costs between `Y` and the features of a space, for None of all; None without
+        features.
+        """
         if Y is None:
             return None
-        return cdist(Y, self._Ys, "sqeuclidean").astype(self.dtype, copy=False)
+        features = self._Ys if s is None else self._Ys[self.parts[s]]
+        return cdist(Y, features, "sqeuclidean").astype(self.dtype, copy=False)
 
-    def problem(self, s, C, Ms, starts=None):
-        """The `Problem` of the structure `C` and a space."""
+    def problem(self, s, C, Y, starts=None):
+        """The `Problem` of the structure `C` and features `Y`, and a space."""
         names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
         given = {"init_C": C, names["C2"]: self.Cs[s], names["q"]: self.ps[s]}
-        for name, x in (("M", Ms), ("G0", starts)):
-            given[name] = None if x is None else x[:, self._parts[s]]
+        given["M"] = self.feature_costs(Y, s)
+        given["G0"] = None if starts is None else starts[:, self.parts[s]]
         return Problem(self._given | given | {"p": self.p}, names=names)
 
     def mean_structure(self, plans):
         """The best structure for the plans."""
-        pairs = zip(self._parts, self._weighted_Cs, strict=True)
+        pairs = zip(self.parts, self._weighted_Cs, strict=True)
         halves = np.concatenate([plans[:, part] @ C for part, C in pairs], axis=1)
         mean = (halves @ plans.T) / np.outer(self.p, self.p)
         return self._mean_of(mean).astype(self.dtype, copy=False)
@@ -187,7 +192,11 @@ class _Spaces:
 
     def apart(self, x):
         """What stands side by side, as a list of the caller's arrays."""
-        return [self.back(x[:, part].copy()) for part in self._parts]
+        return list(map(self.back, self.cut(x)))
+
+    def cut(self, x):
+        """The same as arrays of NumPy."""
+        return [x[:, part].copy() for part in self.parts]
 
 
 def _named(name, xs, size):

@@ -2,20 +2,19 @@
 spaces alone is made once, and an update takes one compiled descent a space.
 """
 
-import itertools
 import math
 
 import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, Descent
-from ..kernels._frank_wolfe import FrankWolfe
+from ..kernels._descents import Descents, Space
 from ..kernels._rows import Panels
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..quadratic.conditional_gradient import ROUNDING, Side
 from ..quadratic.factory import linearize
 from ..quadratic.methods import METHODS
-from ..quadratic.small_descent import at_once_for, descent_limits
+from ..quadratic.small_descent import AT_ONCE, at_once_for, descent_limits
 from ..utils.precision import DOUBLE
 from ._conditional_gradient import NOTHING, exact_limits
 from ._solve import (
@@ -31,138 +30,109 @@ VALUE, ERROR = map(FIELDS.index, ("value", "error"))
 
 
 class Together:
-    """What makes all plans of an update: called with the structure of the barycenter,
-    the costs between features and the plans to start from, or None, it returns plans,
-    and the sum of their losses. Of all spaces there is one array, side by side.
+    """What makes all plans of an update: called with structure and features of the
+    barycenter and the plans to start from, or None, it returns plans, and the sum of
+    their losses. Of all spaces there is one array, side by side.
 
     Parameters
     ----------
     problems : list of Problem
         From any barycenter to each of the spaces.
+    spaces : Spaces
     solve : callable
-        ``solve(s, C, Ms, starts)`` is the `Answer` to a single one.
+        ``solve(s, C, Y, starts)`` is the `Answer` to a single one.
     """
 
+    suits = True
+
     @classmethod
-    def of(cls, problems, solve):
+    def of(cls, problems, spaces, solve):
         """One of these, or None where problems have what it has not: costs that are not
-        symmetric, points without mass, tables that are printed.
+        symmetric, points without mass, work for several threads, tables that are
+        printed.
         """
-        first = problems[0]
-        plain = all(one.y.symmetric and (one.q > 0).all() for one in problems)
-        if not (plain and first.x.symmetric) or first.take("verbose"):
+        first, most = problems[0], max(math.prod(one.shape) for one in problems)
+        plain = first.x.symmetric and not first.take("verbose")
+        plain = plain and all(one.y.symmetric and (one.q > 0).all() for one in problems)
+        if not plain or resolve_n_threads(None, work=most) > 1:
             return None
-        made = cls(problems, solve)
+        made = cls(problems, spaces, solve)
         return made if made.suits else None
 
-    def __init__(self, problems, solve):
+    def __init__(self, problems, spaces, solve):
         first = problems[0]
-        self._solve, self._total, self._dtype = solve, first.total, first.arrays.dtype
-        self._loss, self._alpha, self._fused = (
-            first.loss,
-            first.alpha,
-            first.M is not None,
-        )
+        self._among, self._solve, self._total = spaces, solve, first.total
+        self._loss, self._alpha = first.loss, first.alpha
+        # Of the costs between features, in the linearized cost of mass one.
+        self._weight = (1.0 - self._alpha) / (2.0 * self._total)
         self._p = first.p.astype(np.float64) / self._total
         self._shift = 0.0
         if first.loss.shift_invariant:
             means = [problem.y.mean for problem in problems]
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
         self._sides = [self._side(problem) for problem in problems]
-        ends = np.cumsum([0] + [side.n for side in self._sides]).tolist()
-        self._parts = [slice(*pair) for pair in itertools.pairwise(ends)]
-        self._q, self._projected = (
-            np.concatenate([getattr(side, name) for side in self._sides])
-            for name in ("masses", "projected")
-        )
-        self._left = np.empty(first.x.matrix.shape)
-        self.suits = True
 
     def _side(self, problem):
         q = problem.q.astype(np.float64) / self._total
         return Side(1, problem.y, q, self._loss, self._shift)
 
-    def __call__(self, C, Ms, starts):
-        costs = C - self._shift
+    def __call__(self, C, Y, starts):
+        costs = np.array(C, dtype=np.float64, order="C") - self._shift
         costs = (costs + costs.T) / 2
-        self._left[:] = -self._alpha * self._loss.h1(costs)
+        left = -self._alpha * self._loss.h1(costs)
         of_points = self._alpha * (self._loss.f1(costs) @ self._p)
         with single_threaded_blas():
-            plans, gradients = self._starts(starts)
-            half = None
-            if self._fused:
-                half = (1.0 - self._alpha) / (2.0 * self._total) * Ms
-                gradients += half
-            # Those that need another solver than this are made from what came.
-            given = C, Ms, starts
-            ends, losses = self._ends(plans, gradients, half, of_points, given)
-        if not self._fused:
-            losses = np.maximum(losses, 0.0)
+            ends, losses = self._ends(left, of_points, C, Y, starts)
         ends *= self._total
         loss = float(np.sum(losses)) * self._total**2
-        return ends.astype(self._dtype, copy=False), loss
-
-    def _starts(self, starts):
-        """The plans to start from and half the gradients there, without the costs
-        between features.
-        """
-        if starts is None:
-            plans = np.multiply.outer(self._p, self._q)
-            return plans, np.multiply.outer(self._left @ self._p, self._projected)
-        plans = starts.astype(np.float64) / self._total
-        halves = self._left @ plans
-        for side, part in zip(self._sides, self._parts, strict=True):
-            halves[:, part] = halves[:, part] @ side.values
-        return plans, halves
+        return ends.astype(self._among.dtype, copy=False), loss
 
 
 class ExactTogether(Together):
     """Without entropy, by conditional gradient."""
 
-    def __init__(self, problems, solve):
-        super().__init__(problems, solve)
-        self._limits, n = exact_limits(problems[0]), len(self._p)
-        self._linear = [
-            np.empty((n, x.n)) if self._fused else None for x in self._sides
-        ]
-        self._steps = list(map(self._made, self._sides, self._linear))
-        sides = self._sides
-        self._constants = np.array([x.masses @ x.constants for x in sides])
-        self._peaks = np.array([abs(x.constants).max() for x in sides])
-        self._largest = np.array([x.largest for x in sides])
-
-    def _made(self, side, linear):
-        threads = resolve_n_threads(None, work=len(self._p) * side.n)
-        given = self._left, side.transposed, self._p, side.masses
-        return FrankWolfe(*given, linear=linear, n_threads=threads)
-
-    def _ends(self, plans, gradients, half, of_points, given):
-        if half is not None:
-            for linear, part in zip(self._linear, self._parts, strict=True):
-                linear[:] = half[:, part]
-        ends, values = np.empty_like(plans), np.empty(len(self._steps))
-        peaks = abs(self._left).max() * self._largest + abs(of_points).max()
-        FrankWolfe.descend(
-            self._steps,
-            plans,
-            gradients,
-            ends,
-            constants=of_points @ self._p + self._alpha * self._constants,
-            floors=ROUNDING * (peaks + self._alpha * self._peaks),
-            values=values,
-            most=self._limits.max_outer,
-            least_change=self._limits.min_change,
-            least_relative=self._limits.min_relative,
+    def __init__(self, problems, spaces, solve):
+        super().__init__(problems, spaces, solve)
+        limits = exact_limits(problems[0])
+        self._descents = Descents(
+            max_outer=limits.max_outer,
+            tol=0.0,
+            rounding=ROUNDING,
+            linear=self._weight,
+            least_change=limits.min_change,
+            least_relative=limits.min_relative,
         )
+        features = spaces.features or [None] * len(problems)
+        self._spaces = [
+            self._space(side.values, side.masses, self._alpha * side.constants, some)
+            for side, some in zip(self._sides, features, strict=True)
+        ]
+
+    def _space(self, values, masses, constants, features):
+        if features is not None:
+            features = np.array(features, dtype=np.float64, order="C")
+        largest = float(abs(values).max())
+        return Space(values, values, masses, constants, largest, features)
+
+    def _ends(self, left, of_points, C, Y, starts):
+        center = self._space(left, self._p, of_points, Y)
+        if starts is None:
+            ends = np.empty((len(self._p), self._among.n_points))
+        else:
+            ends = np.divide(starts, self._total, dtype=np.float64)
+        given = [center] * len(self._spaces), self._spaces, ends, starts is not None
+        self._descents.begin(*given)
+        while not self._descents.go_on(AT_ONCE):
+            pass
         ends[ends < NOTHING] = 0.0
-        return ends, values
+        return ends, self._descents.costs
 
 
 class EntropicTogether(Together):
     """With entropy, by the compiled descents of small problems."""
 
-    def __init__(self, problems, solve):
-        super().__init__(problems, solve)
+    def __init__(self, problems, spaces, solve):
+        super().__init__(problems, spaces, solve)
         # What descents go by is that of the largest problem, but for the marginals.
         first = max(problems, key=lambda problem: problem.shape[1])
         limits, work = entropic_limits(first), math.prod(first.shape)
@@ -177,7 +147,7 @@ class EntropicTogether(Together):
         epsilon = first.number("epsilon") / (2.0 * self._total)
         epsilon = in_units(epsilon, self._unit, DOUBLE)
         judged = limits.rule.in_kernel(limits, at, epsilon)
-        self.suits = at.is_small and judged is not None and self._dtype == DOUBLE.dtype
+        self.suits = at.is_small and judged is not None and spaces.dtype == DOUBLE.dtype
         if not self.suits:
             return
         shared = descent_limits(at, epsilon, limits, judged, 0)
@@ -186,22 +156,30 @@ class EntropicTogether(Together):
         ]
         self._how = {"stride": at.sample_stride, "fraction": MARGIN * at.inner_fraction}
         self._panels = [Panels(side.values, True) for side in self._sides]
+        self._q = np.concatenate([side.masses for side in self._sides])
+        self._projected = np.concatenate(
+            [side.values @ side.masses for side in self._sides]
+        )
         weight = self._alpha / self._unit
         self._of_spaces = [weight * side.constants for side in self._sides]
 
-    def _ends(self, plans, gradients, half, of_points, given):
-        left, rows = self._left / self._unit, of_points / self._unit
-        gradients /= self._unit
-        if half is not None:
-            half /= self._unit
+    def _ends(self, left, of_points, C, Y, starts):
+        left, rows = left / self._unit, of_points / self._unit
+        linear, between = [None] * len(self._sides), self._among.feature_costs(Y)
+        plans, costs = self._starts(left, starts)
+        if between is not None:
+            between = self._weight / self._unit * between
+            costs += between
+            linear = self._among.cut(between)
         ends, losses = np.empty_like(plans), []
-        for s, part in enumerate(self._parts):
+        pairs = zip(self._among.cut(plans), self._among.cut(costs), strict=True)
+        for s, (plan, cost) in enumerate(pairs):
             descent = Descent(
                 (left, self._panels[s]),
                 None,
-                None if half is None else half[:, part].copy(),
-                plans[:, part].copy(),
-                gradients[:, part].copy(),
+                linear[s],
+                plan,
+                cost,
                 self._p,
                 self._sides[s].masses,
                 rows,
@@ -210,13 +188,25 @@ class EntropicTogether(Together):
                 **self._how,
             )
             if _ended(descent, self._limits[s]):
-                ends[:, part] = descent.plan
-                losses.append(self._unit * descent.steps[-1, VALUE])
+                plan, loss = descent.plan, self._unit * descent.steps[-1, VALUE]
+                losses.append(loss if between is not None else max(loss, 0.0))
             else:
-                answer = self._solve(s, *given)
-                ends[:, part] = answer.plan / self._total
+                answer = self._solve(s, C, Y, starts)
+                plan = answer.plan / self._total
                 losses.append(answer.value / self._total**2)
+            ends[:, self._among.parts[s]] = plan
         return ends, losses
+
+    def _starts(self, left, starts):
+        """The plans to start from and their costs, without those between features."""
+        if starts is None:
+            plans = np.multiply.outer(self._p, self._q)
+            return plans, np.multiply.outer(left @ self._p, self._projected)
+        plans = starts / self._total
+        costs = left @ plans
+        for side, part in zip(self._sides, self._among.parts, strict=True):
+            costs[:, part] = costs[:, part] @ side.values
+        return plans, costs
 
 
 def _ended(descent, limits):

@@ -36,7 +36,7 @@ from .starts import (
     Start,
     Starts,
     as_start,
-    matrix_of,
+    seed_of,
     start_plan,
 )
 
@@ -140,7 +140,7 @@ def _plans(problem, options, report, solve):
         report(ProgressEvent("start", text, number))
         try:
             if isinstance(start, Random):
-                plan = matrix_of(start, problem)
+                plan = seed_of(start)
             else:
                 plan = start_plan(start, problem, options.threads(problem))
         except (MemoryError, OutOfTime):
