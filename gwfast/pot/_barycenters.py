@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..utils.validation import as_count, as_matrix, as_square, as_vector
-from ._problem import Problem
+from ..utils.validation import as_count, as_matrix, as_vector
+from ._problem import Problem, as_loss, balanced, checked_costs, checked_masses
 from ._solve import table
 from ._starts import random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
@@ -38,10 +38,8 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     def solve_one(s, C, Y, starts):
         return solve(spaces.problem(s, C, Y, starts))
 
-    each = range(len(spaces.Cs))
-    problems = [spaces.problem(s, C, Y) for s in each]
-    make = together.of(problems, spaces, solve_one)
-    make = make or functools.partial(_one_by_one, each, solve_one)
+    make = together.of(spaces, solve_one)
+    make = make or functools.partial(_one_by_one, spaces, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = None, [1e15], [], []
     for _ in range(as_limit(given["max_iter"], "max_iter")):
@@ -72,9 +70,9 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     return tuple(found) if len(found) > 1 else found[0]
 
 
-def _one_by_one(each, solve_one, C, Y, starts):
+def _one_by_one(spaces, solve_one, C, Y, starts):
     """The plans from a barycenter, side by side, and the sum of their losses."""
-    answers = [solve_one(s, C, Y, starts) for s in each]
+    answers = [solve_one(s, C, Y, starts) for s in range(len(spaces.qs))]
     plans = np.concatenate([answer.plan for answer in answers], axis=1)
     return plans, float(sum(answer.value for answer in answers))
 
@@ -121,26 +119,31 @@ class Spaces:
         arrays, self._given = Arrays(named), given | tolerances
         self.dtype, self.back = arrays.dtype, arrays.back
 
-        def matrix(name, check=as_matrix, **options):
-            return check(arrays[name], name, **options).astype(self.dtype, copy=False)
+        def matrix(name, **options):
+            x = as_matrix(arrays[name], name, **options)
+            return x.astype(self.dtype, copy=False)
 
-        self.Cs = [matrix(f"Cs[{s}]", as_square) for s in range(size)]
-        self.ps = [arrays[f"ps[{s}]"] for s in range(size)]
+        loss = as_loss(given["loss_fun"], "loss_fun")
+        self.costs = [
+            checked_costs(arrays[f"Cs[{s}]"], f"Cs[{s}]", self.dtype, loss)
+            for s in range(size)
+        ]
         self.p = np.full(n, 1 / n, dtype=self.dtype)
         if given["p"] is not None:
             self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
+        self.qs = [self._masses(arrays, s, cost.n) for s, cost in enumerate(self.costs)]
         lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
             lambdas = as_vector(given["lambdas"], "lambdas", size)
         self.Y = self.features = None
-        ends = np.cumsum([0, *map(len, self.Cs)]).tolist()
+        ends = np.cumsum([0] + [cost.n for cost in self.costs]).tolist()
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.n_points = ends[-1]
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
-            shapes = [(len(C), columns) for C in self.Cs]
+            shapes = [(cost.n, columns) for cost in self.costs]
             Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
             self.features, self._Ys = Ys, np.concatenate(Ys)
             self._weighted_Ys = (
@@ -156,10 +159,15 @@ class Spaces:
             self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
             if Ys is None:  # POT does so without features only
                 self.C /= self.C.max()
-        kl = given["loss_fun"] == "kl_loss"
-        means = [np.log(np.maximum(C, 1e-16)) if kl else C for C in self.Cs]
+        kl, Cs = loss.name == "kl", [cost.matrix for cost in self.costs]
+        means = [np.log(np.maximum(C, 1e-16)) if kl else C for C in Cs]
         self._weighted_Cs = [x * C for x, C in zip(lambdas, means, strict=True)]
         self._mean_of = np.exp if kl else np.asarray
+
+    def _masses(self, arrays, s, size):
+        name = f"ps[{s}]"
+        q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
+        return q.astype(self.dtype, copy=False)
 
     def feature_costs(self, Y, s=None):
         """Costs between `Y` and the features of a space, for None of all; None without
@@ -173,7 +181,7 @@ class Spaces:
     def problem(self, s, C, Y, starts=None):
         """The `Problem` of the structure `C` and features `Y`, and a space."""
         names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
-        given = {"init_C": C, names["C2"]: self.Cs[s], names["q"]: self.ps[s]}
+        given = {"init_C": C, names["C2"]: self.costs[s].matrix, names["q"]: self.qs[s]}
         given["M"] = self.feature_costs(Y, s)
         given["G0"] = None if starts is None else starts[:, self.parts[s]]
         return Problem(self._given | given | {"p": self.p}, names=names)

@@ -40,8 +40,7 @@ class Problem:
             others = {own: x for own, x in given.items() if own not in names}
             self._given = others | known
         loss_fun = self.take("loss_fun", "square_loss")
-        loss_fun = pots_choice(loss_fun, self.name("loss_fun"), LOSS_OF_POT)
-        self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
+        self.loss = as_loss(loss_fun, self.name("loss_fun"))
         symmetric, start = self.take("symmetric"), self.take("G0")
         self.symmetric = None if symmetric is None else bool(symmetric)
         has_name = marginals == "semirelaxed" and isinstance(start, str)
@@ -60,7 +59,7 @@ class Problem:
         p, q = map(self._masses, "pq", self.shape)
         self.mass, dtype = None, self.arrays.dtype
         if marginals == "balanced":
-            q = self._balanced(p, q)
+            q = balanced(p, q, self.name("p"), self.name("q"))
         elif marginals == "partial":
             self.mass = self._partial_mass(p, q)
         self.p = p.astype(dtype, copy=False)
@@ -92,11 +91,7 @@ class Problem:
     def _costs(self, name):
         """The costs of a space."""
         name = self.name(name)
-        x = as_table(self.arrays[name], name)
-        check_square(x, name)
-        made = DenseCost.from_checked(x.astype(self.arrays.dtype, copy=False), name)
-        self.loss.check(made.matrix, name)
-        return made
+        return checked_costs(self.arrays[name], name, self.arrays.dtype, self.loss)
 
     def _matrix(self, name):
         """What is given between the two spaces, or None."""
@@ -116,24 +111,8 @@ class Problem:
         return alpha
 
     def _masses(self, name, size):
-        """Checked masses as they came: their total need not be one."""
         name = self.name(name)
-        x = self.arrays[name]
-        if x is None:
-            return np.full(size, 1.0 / size)
-        x = as_vector(x, name, size)
-        check_masses(x, name)
-        return x
-
-    def _balanced(self, p, q):
-        """`q` with the total of `p`, which it has but for rounding."""
-        of_p, of_q = _total(p), _total(q)
-        if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
-            raise ValueError(
-                f"{self.name('q')} must have the same total as {self.name('p')}, "
-                f"{of_p:.6g}, got {of_q:.6g}"
-            )
-        return q if of_p == of_q else q * (of_p / of_q)
+        return checked_masses(self.arrays[name], name, size)
 
     def _partial_mass(self, p, q):
         smaller = min(_total(p), _total(q))
@@ -164,6 +143,39 @@ class Problem:
                 f"{abs(start.sum(1) - self.p).max():.2g}"
             )
         return start
+
+
+def as_loss(loss_fun, name):
+    """The `Loss` that POT calls so."""
+    return LOSSES[LOSS_OF_POT[pots_choice(loss_fun, name, LOSS_OF_POT)]]
+
+
+def checked_costs(x, name, dtype, loss):
+    """The costs of a space, in that dtype."""
+    x = as_table(x, name)
+    check_square(x, name)
+    made = DenseCost.from_checked(x.astype(dtype, copy=False), name)
+    loss.check(made.matrix, name)
+    return made
+
+
+def checked_masses(x, name, size):
+    """Masses as they came, uniform for None: their total need not be one."""
+    if x is None:
+        return np.full(size, 1.0 / size)
+    x = as_vector(x, name, size)
+    check_masses(x, name)
+    return x
+
+
+def balanced(p, q, name_p, name_q):
+    """`q` with the total of `p`, which it has but for rounding."""
+    of_p, of_q = _total(p), _total(q)
+    if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
+        raise ValueError(
+            f"{name_q} must have the same total as {name_p}, {of_p:.6g}, got {of_q:.6g}"
+        )
+    return q if of_p == of_q else q * (of_p / of_q)
 
 
 def _total(masses):

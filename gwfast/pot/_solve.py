@@ -187,16 +187,18 @@ def entropic_limits(problem):
         max_outer=problem.limit("max_iter"),
         max_inner=problem.limit("numItermax", 1000),
         tol=max(problem.number("tol", zero=True) / problem.total, MIN_TOL),
-        marginal_tol=marginal_tol(problem),
+        marginal_tol=marginal_tol(problem, problem.shape),
         rule=FrobeniusChange(),
     )
 
 
-def marginal_tol(problem):
-    """The error of the marginals, in L1, that inner iterations end at."""
+def marginal_tol(problem, shape):
+    """The error of the marginals, in L1, that inner iterations end at, for a plan of
+    this shape.
+    """
     tol = problem.number("stopThr", 1e-9, zero=True) / problem.total
     # Ours is the sum of absolute errors; evenly spread it is that much larger.
-    return max(tol * math.sqrt(min(problem.shape)) / 2, MIN_TOL)
+    return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)
 
 
 def warn_of(status, advice):

@@ -36,31 +36,32 @@ class Together:
 
     Parameters
     ----------
-    problems : list of Problem
-        From any barycenter to each of the spaces.
     spaces : Spaces
     solve : callable
         ``solve(s, C, Y, starts)`` is the `Answer` to a single one.
+    first : Problem
+        From the first barycenter to the largest of the spaces.
     """
 
     suits = True
 
     @classmethod
-    def of(cls, problems, spaces, solve):
+    def of(cls, spaces, solve):
         """One of these, or None where problems have what it has not: costs that are not
         symmetric, points without mass, work for several threads, tables that are
         printed.
         """
-        first, most = problems[0], max(math.prod(one.shape) for one in problems)
-        plain = first.x.symmetric and not first.take("verbose")
-        plain = plain and all(one.y.symmetric and (one.q > 0).all() for one in problems)
-        if not plain or resolve_n_threads(None, work=most) > 1:
+        sizes = [cost.n for cost in spaces.costs]
+        first = spaces.problem(int(np.argmax(sizes)), spaces.C, spaces.Y)
+        plain = all(cost.symmetric for cost in (first.x, *spaces.costs))
+        plain = plain and all((q > 0).all() for q in spaces.qs)
+        many = resolve_n_threads(None, work=math.prod(first.shape)) > 1
+        if not plain or many or first.take("verbose"):
             return None
-        made = cls(problems, spaces, solve)
+        made = cls(spaces, solve, first)
         return made if made.suits else None
 
-    def __init__(self, problems, spaces, solve):
-        first = problems[0]
+    def __init__(self, spaces, solve, first):
         self._among, self._solve, self._total = spaces, solve, first.total
         self._loss, self._alpha = first.loss, first.alpha
         # Of the costs between features, in the linearized cost of mass one.
@@ -68,13 +69,14 @@ class Together:
         self._p = first.p.astype(np.float64) / self._total
         self._shift = 0.0
         if first.loss.shift_invariant:
-            means = [problem.y.mean for problem in problems]
+            means = [cost.mean for cost in spaces.costs]
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
-        self._sides = [self._side(problem) for problem in problems]
+        pairs = zip(spaces.costs, spaces.qs, strict=True)
+        self._sides = [self._side(*pair) for pair in pairs]
 
-    def _side(self, problem):
-        q = problem.q.astype(np.float64) / self._total
-        return Side(1, problem.y, q, self._loss, self._shift)
+    def _side(self, cost, q):
+        q = q.astype(np.float64) / self._total
+        return Side(1, cost, q, self._loss, self._shift)
 
     def __call__(self, C, Y, starts):
         costs = np.array(C, dtype=np.float64, order="C") - self._shift
@@ -91,9 +93,9 @@ class Together:
 class ExactTogether(Together):
     """Without entropy, by conditional gradient."""
 
-    def __init__(self, problems, spaces, solve):
-        super().__init__(problems, spaces, solve)
-        limits = exact_limits(problems[0])
+    def __init__(self, spaces, solve, first):
+        super().__init__(spaces, solve, first)
+        limits = exact_limits(first)
         self._descents = Descents(
             max_outer=limits.max_outer,
             tol=0.0,
@@ -102,7 +104,7 @@ class ExactTogether(Together):
             least_change=limits.min_change,
             least_relative=limits.min_relative,
         )
-        features = spaces.features or [None] * len(problems)
+        features = spaces.features or [None] * len(self._sides)
         self._spaces = [
             self._space(side.values, side.masses, self._alpha * side.constants, some)
             for side, some in zip(self._sides, features, strict=True)
@@ -131,17 +133,12 @@ class ExactTogether(Together):
 class EntropicTogether(Together):
     """With entropy, by the compiled descents of small problems."""
 
-    def __init__(self, problems, spaces, solve):
-        super().__init__(problems, spaces, solve)
+    def __init__(self, spaces, solve, first):
+        super().__init__(spaces, solve, first)
         # What descents go by is that of the largest problem, but for the marginals.
-        first = max(problems, key=lambda problem: problem.shape[1])
-        limits, work = entropic_limits(first), math.prod(first.shape)
-        at = linearize(
-            stated(first, DOUBLE.dtype, None),
-            resolve_n_threads(None, work=work),
-            method=METHODS[method_of(first)],
-            precision=DOUBLE,
-        )
+        limits, problem = entropic_limits(first), stated(first, DOUBLE.dtype, None)
+        kind = dict(method=METHODS[method_of(first)], precision=DOUBLE)
+        at = linearize(problem, 1, **kind)
         at.start()
         self._unit = at.cost_scale
         epsilon = first.number("epsilon") / (2.0 * self._total)
@@ -151,9 +148,8 @@ class EntropicTogether(Together):
         if not self.suits:
             return
         shared = descent_limits(at, epsilon, limits, judged, 0)
-        self._limits = [
-            shared | {"marginal": marginal_tol(problem)} for problem in problems
-        ]
+        shapes = [(len(self._p), side.n) for side in self._sides]
+        self._limits = [shared | {"marginal": marginal_tol(first, x)} for x in shapes]
         self._how = {"stride": at.sample_stride, "fraction": MARGIN * at.inner_fraction}
         self._panels = [Panels(side.values, True) for side in self._sides]
         self._q = np.concatenate([side.masses for side in self._sides])
