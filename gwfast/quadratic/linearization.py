@@ -237,7 +237,7 @@ class Linearization:
         """Frobenius norm of the difference of two states, in the same units."""
         return np.linalg.norm(self.deviation() - other.deviation())
 
-    @property
+    @functools.cached_property
     def _largest(self):
         return np.sqrt(self.problem.p.max() * self.problem.q.max())
 

@@ -192,16 +192,17 @@ class Standing:
         limits before they may have stopped moving already.
         """
         standing, left, skipped = self, [], []
+        far, late = dataclasses.replace(limits, max_outer=most), self.is_late
         for k, one in enumerate(self.left):
-            if standing.is_late and not one.n_outer:
+            if late and not one.n_outer:
                 skipped.append(one.with_outcome(SKIPPED))
                 continue
             moving = one.outcome != SETTLED if final else one.is_moving
-            if not standing.is_late and moving and one.n_outer < most:
+            if not late and moving and one.n_outer < most:
                 if announce is not None:
                     announce(k, one)
-                far = dataclasses.replace(limits, max_outer=most)
                 standing = standing.advance(k, far, checkpoint)
+                late = standing.left[k].is_late
                 if final and not standing.left[k].is_moving:
                     one = standing.left[k].with_outcome(SETTLED)
                     standing = standing.replacing(k, one)
