@@ -11,8 +11,9 @@ class Space:
         values: Float64Array,
         transposed: Float64Array,
         masses: Float64Array,
-        constants: Float64Array,
+        constant: float,
         largest: float,
+        most: float,
         features: Float64Array | None = None,
     ) -> None: ...
 

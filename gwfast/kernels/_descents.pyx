@@ -33,10 +33,10 @@ cdef class Space:
         in the first space, and its transpose; the same object if they are equal.
     masses : (n,) float64 ndarray
         Positive, with a sum of one up to rounding.
-    constants : (n,) float64 ndarray
-        What a point adds to the objective, times its mass.
-    largest : float
-        Of the absolute values.
+    constant : float
+        What the space adds to the objective.
+    largest, most : float
+        Of the absolute values, and of what a point adds.
     features : (n, d) float64 ndarray or None
         Their squared distances are linear costs.
     """
@@ -46,19 +46,18 @@ cdef class Space:
 
     def __init__(
         self, const double[:, ::1] values, const double[:, ::1] transposed,
-        const double[::1] masses, const double[::1] constants, double largest,
+        const double[::1] masses, double constant, double largest, double most,
         const double[:, ::1] features=None,
     ):
         cdef ptrdiff_t n = masses.shape[0]
         check_matrix("values", values.shape[0], values.shape[1], n, n)
         check_matrix("transposed", transposed.shape[0], transposed.shape[1], n, n)
-        check("constants", constants.shape[0], n)
         self.kept = values, transposed, masses, features
         self.facts.n, self.facts.width, self.facts.features = n, 0, NULL
         self.facts.values, self.facts.transposed = &values[0, 0], &transposed[0, 0]
         self.facts.masses = &masses[0]
-        self.facts.constant = np.dot(masses, constants)
-        self.facts.largest, self.facts.most = largest, np.max(np.abs(constants))
+        self.facts.constant = constant
+        self.facts.largest, self.facts.most = largest, most
         if features is not None:
             self.facts.width = features.shape[1]
             check_matrix("features", features.shape[0], self.facts.width, n,

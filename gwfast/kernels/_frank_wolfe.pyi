@@ -41,5 +41,6 @@ class FrankWolfe:
         least_relative: float = 0.0,
         constant: float = 0.0,
         most_work: float = ...,
+        trace: Float64Array | None = None,
     ) -> int: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...

@@ -16,7 +16,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from ._rows cimport N_CHUNKS, check_matrix, chunk_rows, count_chunks, isa, team
+from ._rows cimport N_CHUNKS, check_matrix, chunk_rows, count_chunks, isa, seconds, team
 from ._transport cimport Transport
 
 import numpy as np
@@ -255,6 +255,7 @@ cdef class FrankWolfe:
     def advance(
         self, ptrdiff_t most, double tol=0.0, double floor=0.0, double least_change=0.0,
         double least_relative=0.0, double constant=0.0, double most_work=INFINITY,
+        double[:, ::1] trace=None,
     ):
         """Up to so many steps.
 
@@ -272,6 +273,9 @@ cdef class FrankWolfe:
         constant : float
         most_work : float
             Operations, about, after which it returns as well.
+        trace : (k, 3) float64 ndarray or None
+            OUT: E, `step_size` and the seconds since the call began, after each step; k
+            is at least `most`.
 
         Returns
         -------
@@ -281,13 +285,22 @@ cdef class FrankWolfe:
         """
         cdef int status = 0
         cdef Rule rule
-        cdef double until = self.work + most_work
+        cdef double until = self.work + most_work, began = seconds()
+        cdef ptrdiff_t before = self.n_steps, made = before
+        if trace is not None:
+            length = max(most, trace.shape[0])
+            check_matrix("trace", trace.shape[0], trace.shape[1], length, 3)
         rule.tol, rule.floor, rule.constant = tol, floor, constant
         rule.least_change, rule.least_relative = least_change, least_relative
         with nogil:
             while most > 0 and not status and self.work < until:
                 most -= 1
                 status = self.step(&rule)
+                if trace is not None and self.n_steps > made:
+                    trace[made - before, 0] = self.value
+                    trace[made - before, 1] = self.step_size
+                    trace[made - before, 2] = seconds() - began
+                    made = self.n_steps
         return status
 
     def potentials(self):

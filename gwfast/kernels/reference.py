@@ -369,8 +369,9 @@ class FrankWolfe:
         least_relative=0.0,
         constant=0.0,
         most_work=np.inf,
+        trace=None,
     ):
-        for _ in range(most):
+        for made in range(most):
             vertex, gradient, before = self._vertex(), self.gradient, self.value
             way, size = vertex - self.plan, abs(before + constant)
             self.gap = -2 * np.vdot(gradient, way)
@@ -384,6 +385,8 @@ class FrankWolfe:
             self.plan += part * way
             self.n_steps, self.step_size = self.n_steps + 1, part
             self.change = part * (self.gap - part * curved)
+            if trace is not None:
+                trace[made, :2] = self.value, part
             size = abs(self.value + constant)
             if self.change <= 0 or self.change < max(
                 least_change, least_relative * size
@@ -424,10 +427,12 @@ def _mixed(x):
 
 
 class Space:
-    def __init__(self, values, transposed, masses, constants, largest, features=None):
+    def __init__(
+        self, values, transposed, masses, constant, largest, most, features=None
+    ):
         self.values, self.transposed, self.masses = values, transposed, masses
-        self.constant, self.most = masses @ constants, np.abs(constants).max()
-        self.largest, self.features = largest, features
+        self.constant, self.largest, self.most = constant, largest, most
+        self.features = features
 
 
 class Descents:

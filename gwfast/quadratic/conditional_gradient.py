@@ -28,6 +28,8 @@ from .dense_terms import common_shift
 ROUNDING = 1e-13
 # Operations of descents between two looks at the time: some hundredths of a second.
 WORK = 1e8
+# Steps in one call of the kernel, at most: most descents of small problems have fewer.
+STEPS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Side:
         The term of this side alone, the mean of both orientations.
     constants : (k,) ndarray
         Losses times the masses.
+    largest, most : float
+        Of the absolute values, and of the constants.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class Side:
         loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
         own = (loss.f1, loss.f2)[number]
         self.n, self.symmetric = geometry.n, geometry.symmetric
-        self.some = np.arange(self.n) if keep_all else np.flatnonzero(masses)
+        self.some = np.arange(self.n) if keep_all else masses.nonzero()[0]
         self.masses = masses[self.some]
         costs = _part(geometry.matrix, self.some, self.some)
         costs -= shift
@@ -103,6 +107,7 @@ class Side:
             self.losses = weight * losses
         self.constants = weight * self._constants(costs, own)
         self.largest = float(np.abs(self.values).max())
+        self.most = float(np.abs(self.constants).max())
 
     def _constants(self, costs, loss):
         made, other = np.empty(len(costs)), np.zeros(len(costs))
@@ -174,11 +179,11 @@ class ConditionalGradient:
         losses, self._constants, self._constant = [], [], 0.0
         self._magnitude = x.largest * y.largest * mass**2
         for side, fixed in zip((x, y), _fixed(problem.rule), strict=True):
-            constants = side.constants if fixed else 0.0 * side.masses
             losses.append(None if fixed else side.losses)
-            self._constants.append(constants)
-            self._constant += float(side.masses @ constants)
-            self._magnitude += float(np.abs(constants).max())
+            self._constants.append(side.constants if fixed else 0.0)
+            if fixed:
+                self._constant += float(side.masses @ side.constants)
+                self._magnitude += side.most
         others = None
         if not (x.symmetric and y.symmetric):
             others = x.transposed, y.values
@@ -199,32 +204,28 @@ class ConditionalGradient:
         """From a plan: an `ExactSolution`. ``report(objective)`` is called before the
         first step and after each.
         """
-        began, history, status = time.perf_counter(), [], None
+        began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
-        constant = self._constant
         if report is not None:
-            report(steps.value + constant)
+            report(steps.value + self._constant)
+        most = STEPS if report is None and callback is None else 1
         while status is None:
-            moves = steps.advance(1, *options)
-            if steps.n_steps > len(history):
-                history.append(
-                    OuterStep(
-                        iteration=steps.n_steps,
-                        gw_cost=steps.value + constant,
-                        epsilon=0.0,
-                        change=steps.step_size,
-                        marginal_error=0.0,
-                        n_inner=0,
-                        seconds=time.perf_counter() - began,
-                    )
-                )
-                if report is not None:
-                    report(history[-1].gw_cost)
-                if callback is not None and self._stops(callback, history[-1], steps):
+            before, trace = steps.n_steps, np.empty((most, 3))
+            offset = time.perf_counter() - began
+            left = max(min(most, limits.max_outer - before), 1)
+            moves = steps.advance(left, *options, WORK, trace)
+            trace = trace[: steps.n_steps - before]
+            trace += self._constant, 0.0, offset
+            traces.append(trace)
+            if len(trace) and report is not None:
+                report(trace[-1, 0])
+            if len(trace) and callback is not None:
+                step = outer_step(steps.n_steps, trace[-1])
+                if self._stops(callback, step, steps):
                     status = Status.STOPPED
             if status is None:
                 status = self._status(moves, steps, limits)
-        return self._solution(steps, status, history, began)
+        return self._solution(steps, status, np.concatenate(traces), began)
 
     def is_least(self, cost):
         """Whether no plan can be below this objective, up to rounding: it is a mean of
@@ -289,12 +290,16 @@ class ConditionalGradient:
     def _whole(self, plan):
         return whole_plan(plan, *self._sides)
 
-    def _solution(self, steps, status, history, began):
+    def _solution(self, steps, status, trace, began):
         # Those of the last linear program, with the separable terms.
-        potentials = [np.full(side.n, -np.inf) for side in self._sides]
-        given = self._sides, steps.potentials(), self._constants
-        for made, side, *both in zip(potentials, *given, strict=True):
-            made[side.some] = sum(both)
+        potentials = []
+        given = self._sides, self._steps.potentials(), self._constants
+        for side, *both in zip(*given, strict=True):
+            made = both[0] + both[1]
+            if len(made) < side.n:
+                made, some = np.full(side.n, -np.inf), made
+                made[side.some] = some
+            potentials.append(made)
         return ExactSolution(
             problem=self.problem,
             plan=self._whole(steps.plan),
@@ -302,16 +307,31 @@ class ConditionalGradient:
             gw_cost=steps.value + self._constant,
             gap=max(steps.gap, 0.0),
             status=status,
-            history=tuple(history),
+            trace=trace,
             seconds=time.perf_counter() - began,
         )
+
+
+def outer_step(number, step):
+    """The `OuterStep` of a row of `ExactSolution.trace`."""
+    gw_cost, change, seconds = step.tolist()
+    return OuterStep(
+        iteration=number,
+        gw_cost=gw_cost,
+        epsilon=0.0,
+        change=change,
+        marginal_error=0.0,
+        n_inner=0,
+        seconds=seconds,
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExactSolution:
     """Where conditional gradient ended: a plan (n, m), potentials (n,) and (m,), those
     of points without mass minus infinity, and the gap of Frank and Wolfe at the last
-    plan that a vertex was looked for from.
+    plan that a vertex was looked for from. The `trace` (k, 3) has the objective, the
+    length and the time of each step.
     """
 
     problem: QuadraticProblem
@@ -320,7 +340,7 @@ class ExactSolution:
     gw_cost: float
     gap: float
     status: Status
-    history: tuple[OuterStep, ...]
+    trace: np.ndarray
     seconds: float
 
     def result(self, n_threads, **more):
@@ -340,11 +360,11 @@ class ExactSolution:
             reg_cost=self.gw_cost,
             epsilon=0.0,
             marginal_error=problem.rule.error(*sums),
-            n_outer=len(self.history),
+            n_outer=len(self.trace),
             n_inner=0,
             status=self.status,
             advice=advice,
-            history=self.history,
+            history=tuple(outer_step(k + 1, step) for k, step in enumerate(self.trace)),
             seconds=self.seconds,
             method="cg",
             gap=self.gap,

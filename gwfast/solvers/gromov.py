@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from typing import Any
@@ -289,7 +290,10 @@ def solve(problem, options):
     else:
         start, options = _prepared(problem, options)
         limit = options.memory_limit
-    with single_threaded_blas(), reporting(options.progress) as report:
+    # BLAS has no threads for what is made of small costs.
+    alone = limit is None and start is not None
+    blas = contextlib.nullcontext() if alone else single_threaded_blas()
+    with blas, reporting(options.progress) as report:
         try:
             if options.is_exact:
                 result = solve_exact(problem, start, options, report, solve)
@@ -297,7 +301,8 @@ def solve(problem, options):
                 result = _solve(problem, start, options, report)
         except OutOfTime:
             result = unsolved(problem, options)
-    result = dataclasses.replace(result, coupling=result.coupling.with_limit(limit))
+    if limit is not None:
+        result = dataclasses.replace(result, coupling=result.coupling.with_limit(limit))
     seconds = options.checkpoint.seconds + time.perf_counter() - began
     return completed(problem, result, seconds)
 

@@ -294,8 +294,9 @@ class _Solver:
                 made.values,
                 made.transposed,
                 made.masses,
-                made.constants,
+                float(made.masses @ made.constants),
                 made.largest,
+                made.most,
                 features,
             )
 

@@ -19,8 +19,10 @@ def spaces(module, number, symmetric=True, width=0):
         weights, values = masses(n, k), cost if number else -2 * cost
         transposed = values if symmetric else np.ascontiguousarray(values.T)
         features = np.random.default_rng(k).random((n, width)) if width else None
-        given = values, transposed, weights, cost**2 @ weights, np.abs(values).max()
-        made.append(module.Space(*given, features))
+        constants = cost**2 @ weights
+        given = values, transposed, weights, weights @ constants
+        sizes = np.abs(values).max(), constants.max()
+        made.append(module.Space(*given, *sizes, features))
     return made
 
 
@@ -131,14 +133,14 @@ def test_a_pair_in_hand_has_the_best_of_what_has_ended():
 
 def test_what_makes_no_problem_is_refused():
     cost, weights = np.ones((3, 3)), np.full(3, 1 / 3)
-    good = Space(cost, cost, weights, weights, 1.0)
+    good = Space(cost, cost, weights, 1.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="values"):
-        Space(cost[:2], cost, weights, weights, 1.0)
+        Space(cost[:2], cost, weights, 1.0, 1.0, 1.0)
     for features in (np.ones((2, 1)), np.ones((3, 2))):
         with pytest.raises(ValueError, match="features"):
-            other = Space(cost, cost, weights, weights, 1.0, features)
+            other = Space(cost, cost, weights, 1.0, 1.0, 1.0, features)
             Descents().begin([good], [other])
-    heavy, descents = Space(cost, cost, 2 * weights, weights, 1.0), Descents()
+    heavy, descents = Space(cost, cost, 2 * weights, 1.0, 1.0, 1.0), Descents()
     descents.begin([good, heavy], [good, good])
     with pytest.raises(ValueError, match="masses of pair 1 must be positive and have"):
         descents.go_on()
