@@ -1,4 +1,4 @@
-"""The two kinds of intra-space cost, and the chunked cosine builder.
+"""Costs of points, the two kinds of intra-space cost, and the chunked cosine builder.
 
 A `PointCloud` knows its costs through factors, where its metric has any, and never
 forms them; a `DenseCost` is a matrix. Both answer the same questions, so the rest of
@@ -10,28 +10,20 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ..kernels import _kernels, _products
-from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..kernels import _products
+from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import row_blocks
-from ..utils.deadline import NEVER, Deadline
-from ..utils.fingerprint import KEPT, fingerprint
-from ..utils.types import Float32Array, Float64Array, FloatArray
-from ..utils.validation import (
-    as_count,
-    as_matrix,
-    as_table,
-    check_finite,
-    check_square,
-    one_of,
-)
+from ..utils.types import Float32Array, Float64Array
+from ..utils.validation import as_count, as_matrix, one_of
+from .dense_cost import CONSTANT, check_extremes
+from .dense_cost import DenseCost as DenseCost
 
-T = TypeVar("T")
 Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean", "euclidean"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 # What costs may be divided by, of all of them.
@@ -40,25 +32,12 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points between which `PointCloud.scaled_by` looks for the median.
 SAMPLED = 2000
-# Differences of costs from those of the transpose, as a fraction of their range, up to
-# which they are the rounding of a float32 computation.
-ROUNDING = 1e-6
-# Relative differences of costs below which they are taken for rounding.
-CONSTANT = 1e-6
 
 
 def within_range(x: NDArray[Any], name: str) -> NDArray[Any]:
     """`x`, if fourth powers of its entries (squared squared distances) stay finite."""
-    _check_extremes(float(x.min()), float(x.max()), name)
+    check_extremes(float(x.min()), float(x.max()), name)
     return x
-
-
-def _check_extremes(low: float, high: float, name: str) -> None:
-    top = max(high, -low)
-    if not (top == 0 or 1e-60 < top < 1e60):
-        raise ValueError(
-            f"{name} must have its largest magnitude between 1e-60 and 1e60, got {top}"
-        )
 
 
 def unit_rows(x: ArrayLike, name: str) -> Float64Array:
@@ -316,186 +295,7 @@ class PointCloud:
         return DenseCost(cost, symmetric=True)
 
 
-class DenseCost:
-    """Intra-space costs given as a matrix, symmetric or not.
-
-    Parameters
-    ----------
-    cost : array-like of shape (n, n)
-    symmetric : bool or None, default=None
-        Whether to take the costs as symmetric; None looks.
-
-    Attributes
-    ----------
-    n : int
-    matrix : (n, n) ndarray
-        As it came, of its own float dtype (float16 too) and memory order; also one that
-        is mapped from a file. It may be written to between two calls: each of them
-        looks whether it has been.
-    symmetric : bool
-        Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
-    labels : tuple or None
-        What the points are called, for `GraphCost` of a graph of networkx.
-
-    Examples
-    --------
-    >>> import gwfast
-    >>> gwfast.DenseCost([[0, 1], [1, 0]]).symmetric
-    True
-    """
-
-    n: int
-    matrix: NDArray[np.floating[Any]]
-    symmetric: bool
-    labels: tuple[Any, ...] | None = None
-    # The least and the largest cost, and the mean.
-    extremes: tuple[float, float]
-    mean: float
-    # What has been made of the matrix, and its fingerprint then.
-    _known: dict[str, Any]
-    _mark: tuple[Any, ...] | None
-    # What the caller says of the symmetry.
-    _asked: bool | None
-
-    def __init__(
-        self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
-    ) -> None:
-        matrix = as_table(cost, name)
-        check_square(matrix, name)
-        self._set(matrix, name, symmetric)
-        # Of a large matrix a fingerprint takes as long as the check, and most matrices
-        # are used once.
-        if matrix.nbytes <= KEPT:
-            self._mark = fingerprint(matrix)
-
-    @classmethod
-    def from_checked(
-        cls, matrix: NDArray[Any], name: str, *, symmetric: bool | None = None
-    ) -> DenseCost:
-        """Those of a square matrix of float numbers."""
-        geometry = cls.__new__(cls)
-        geometry._set(matrix, name, symmetric)
-        return geometry
-
-    def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None) -> None:
-        self.matrix, self._asked, self._mark = matrix, symmetric, None
-        total, apart = self._look()
-        check_finite(matrix, name, total)
-        low, high = self.extremes
-        _check_extremes(low, high, name)
-        if symmetric is None:
-            symmetric = apart <= ROUNDING * (high - low)
-        self.symmetric = symmetric
-
-    def _look(self) -> tuple[float, float]:
-        """Read the matrix, and forget what was made of another one; returns its sum,
-        and the largest difference from its transpose.
-        """
-        low, high, total, apart = survey(self.matrix)
-        self.n, self._known = len(self.matrix), {}
-        self.extremes, self.mean = (low, high), total / self.n**2
-        return total, apart
-
-    def refresh(self, name: str) -> None:
-        """Check the matrix again, and forget what was made of it, unless it is known to
-        be as it was; `name` is for errors. Every public function does so first, as the
-        matrix is its owner's, and is not copied.
-        """
-        mark = fingerprint(self.matrix)
-        if mark != self._mark:
-            self._set(self.matrix, name, self._asked)
-            self._mark = mark
-
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """What ``make()`` returned first, kept until the matrix has been written to."""
-        if name not in self._known:
-            self._known[name] = make()
-        return self._known[name]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.n} points)"
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether all costs are one number, up to rounding."""
-        low, high = self.extremes
-        return high - low <= CONSTANT * max(abs(low), abs(high))
-
-    def square_times(self, p: Float64Array) -> Float64Array:
-        """``(C * C) @ p``, float64."""
-        return self.moments(0.0, p)[1]
-
-    def moments(
-        self,
-        shift: float,
-        p: Float64Array,
-        out: FloatArray | None = None,
-        factor: float = 1.0,
-        n_threads: int = 1,
-        deadline: Deadline = NEVER,
-    ) -> tuple[Float64Array, Float64Array]:
-        """``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64; ``(C - shift) *
-        factor`` is written to `out`. OutOfTime after the deadline.
-        """
-        first, second, matrix = np.empty(self.n), np.empty(self.n), self._by_rows
-        for rows in row_blocks(self.n, self.n):
-            deadline.check()
-            some = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
-            made = None if out is None else out[rows]
-            given = shift, p, first[rows], second[rows], made, factor, n_threads
-            _kernels.moments(some, *given)
-        return first, second
-
-    def shifted(self, shift: float, factor: float) -> Shifted:
-        """Symmetric costs as float32 rows ``(C - shift) * factor`` that are made when
-        they are read: without a copy, if these are C- or Fortran-contiguous.
-        """
-        matrix = self._by_rows
-        dtype = matrix.dtype.newbyteorder("=")
-        if not 1e-30 < abs(factor) < 1e30:
-            dtype = np.dtype(np.float64)  # float32 may have no room for them
-        return Shifted(np.ascontiguousarray(matrix, dtype), shift, factor)
-
-    @property
-    def _by_rows(self) -> NDArray[np.floating[Any]]:
-        """The matrix, or its transpose where its columns are stored, if symmetric."""
-        turned = self.symmetric and not self.matrix.flags.c_contiguous
-        return self.matrix.T if turned else self.matrix
-
-    def take(self, rows: NDArray[Any]) -> DenseCost:
-        """The costs between some of the points."""
-        part = copy.copy(self)
-        part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
-        part._mark = None
-        part._look()
-        return part
-
-    def to_dense(self) -> DenseCost:
-        return self
-
-
 Geometry: TypeAlias = PointCloud | DenseCost
-
-
-def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:
-    """The survey of the kernels of a square matrix of any float dtype and memory order:
-    extremes, sum, and largest difference from its transpose.
-    """
-    dtype = np.dtype(np.float64 if matrix.itemsize == 8 else np.float32)
-    if matrix.dtype == dtype and matrix.flags.forc:
-        return _kernels.survey(matrix if matrix.flags.c_contiguous else matrix.T)
-
-    def part(rows: slice, cols: slice) -> NDArray[Any]:
-        return np.ascontiguousarray(matrix[rows, cols], dtype)
-
-    made = []
-    for rows in row_blocks(*matrix.shape):
-        made.append(_kernels.survey(part(rows, rows)))
-        if rows.start:
-            before = slice(0, rows.start)
-            made.append(_kernels.survey(part(rows, before), part(before, rows)))
-    lows, highs, totals, apart = zip(*made, strict=True)
-    return min(lows), max(highs), sum(totals), max(apart)
 
 
 def cosine_similarity(

@@ -78,7 +78,9 @@ class Dense(Linearization):
         products = ProductOperator(*given, followed=self.accelerates)
         self.cost = PlanCost(problem, terms, products, self.n_threads)
         self._buffer = self.cost.buffer
-        self._was_whole, self._confirms = True, True
+        if self._fixed:
+            self._started_at = terms.at_product(self.row_cost, self.col_cost)
+        self._was_whole = self._confirms = True
         self._epsilon, self._change = 0.0, 1.0
         # A sample of rows; and these rows of the plan that the cost belongs to, where
         # acceleration has moved the cost away from the state.
@@ -112,13 +114,8 @@ class Dense(Linearization):
             self.cost.drop()
         return wanted
 
-    @property
-    def row_cost(self):
-        return self.cost.row_cost
-
-    @property
-    def col_cost(self):
-        return self.cost.col_cost
+    row_cost = property(lambda self: self.cost.row_cost)
+    col_cost = property(lambda self: self.cost.col_cost)
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         self._epsilon = epsilon
@@ -137,8 +134,7 @@ class Dense(Linearization):
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
         given = self.state, (rows, cols), self._change, epsilon, self._deadline
         gw_cost = self.cost.set(*given)[0]
-        if plan is None:
-            self._started_at = gw_cost
+        self._started_at = gw_cost if plan is None else self._started_at
         return gw_cost
 
     def start_from(self, coarse, rows, cols):
@@ -240,14 +236,7 @@ class Dense(Linearization):
 
     @property
     def is_small(self):
-        (n, m), allowed = self.problem.shape, self.mechanisms
-        most = MOST_SERIAL_WORK if self.n_threads == 1 else MOST_WORK
-        if n * m * (n + m) > most or self.problem.rule.is_relaxed:
-            return False
-        if isinstance(self.terms.bilinear.matrices[0], Shifted):
-            return False
-        allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
-        return all(allowed) and self.cost.products.is_plain
+        return suits_descent(self)
 
     @property
     def sample_stride(self):
@@ -259,6 +248,20 @@ class Dense(Linearization):
         self.state, self._change = descent.plan, float(descent.steps[-1, 4])
         self.cost.take(descent)
         self.forget()
+
+
+def suits_descent(at):
+    """Whether the compiled loop can make the iterations of a `Dense` linearization, and
+    pays.
+    """
+    (n, m), allowed = at.problem.shape, at.mechanisms
+    most = MOST_SERIAL_WORK if at.n_threads == 1 else MOST_WORK
+    if n * m * (n + m) > most or at.problem.rule.is_relaxed:
+        return False
+    if isinstance(at.terms.bilinear.matrices[0], Shifted):
+        return False
+    allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
+    return all(allowed) and at.cost.products.is_plain
 
 
 def sample(shape, itemsize):

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..problems.dense_cost import moments
 from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank, leading_eigenpairs, leading_span
 from ..utils.blocks import CACHED_BYTES, row_blocks
@@ -72,16 +73,15 @@ class MatrixTerms:
         self.fused, self._alpha, self.cost_scale = None, 1.0, left.scale * right.scale
         if problem.is_fused:
             self._alpha = problem.alpha
-            self.fused = FusedTerm(
-                problem.linear_cost, self._alpha, self.cost_scale, dtype, n_threads
-            )
+            given = problem.linear_cost, self._alpha, self.cost_scale, problem.q
+            self.fused = FusedTerm(*given, dtype, n_threads)
             self.cost_scale = self.fused.cost_scale
         # Sign and weight of the term go into the left matrix.
         weight = -self._alpha * left.scale * right.scale / self.cost_scale
         for side, factor in ((left, weight), (right, 1.0)):
             side.make(factor, dtype, n_threads, deadline)
         given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
-        sides = (x, y) if has_low_rank(problem, problem.shape) else None
+        sides = self._sides if has_low_rank(problem, problem.shape) else None
         self.bilinear = BilinearTerm(*given, sides)
 
     def astype(self, dtype):
@@ -105,6 +105,18 @@ class MatrixTerms:
         if self.fused is None:
             return not_negative(separable, bilinear)
         return separable + bilinear + half + self.fused.separable * mass
+
+    def at_product(self, row_cost, col_cost):
+        """The objective of the product plan, with fixed marginals and these separable
+        terms.
+        """
+        left, right = self._sides
+        p, q, half = left.masses, right.masses, 0.0
+        bilinear = -self._alpha * float(p @ left.product) * float(q @ right.product)
+        if self.fused is not None:
+            half = float(p @ self.fused.product)
+        separable = float(p @ row_cost) + float(q @ col_cost)
+        return self.total(separable, bilinear + half, half, 1.0)
 
     def separable(self, rows, cols):
         """The separable terms for these marginals, (n,) and (m,), in units of cost."""
@@ -135,6 +147,8 @@ class TransformedCost:
     Attributes
     ----------
     scale, center : float
+    masses : (n,) ndarray
+        The marginal p.
     matrix : (n, n) ndarray or Shifted
         Once `make` was called, with entries in [-1, 1] times the weight.
     linear : (n,) ndarray
@@ -144,7 +158,7 @@ class TransformedCost:
     """
 
     def __init__(self, geometry, shift, h, f, p, fixed, keeps_factors, copies=True):
-        self._geometry, self._shift, self._p = geometry, shift, p
+        self._geometry, self._shift, self.masses = geometry, shift, p
         self._h, self._f, self._fixed = h, f, fixed
         # h is monotone, so its range is that of the extremes.
         self._ends = np.array(geometry.extremes) - shift
@@ -152,10 +166,10 @@ class TransformedCost:
         self.center = (low + high) / 2 if fixed else 0.0
         self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
         self.scale = self.scale or 1.0
-        self._slope, self._reads = None, False
-        if keeps_factors and fixed and geometry.symmetric:
-            self._slope = slope = float(h(1.0) - h(0.0))
-            self._reads = not copies and MIN_RANGE < self.scale < MAX_RANGE
+        self._slope = slope = float(h(1.0) - h(0.0)) if keeps_factors else np.nan
+        self._is_simple = keeps_factors and fixed and geometry.symmetric
+        in_range = MIN_RANGE < self.scale < MAX_RANGE
+        self._reads = self._is_simple and in_range and not copies
         if self._reads:
             # Center and scale are numbers of float32, so that they are exact there.
             middle = float(np.float32(shift + self.center / slope))
@@ -164,23 +178,25 @@ class TransformedCost:
 
     def make(self, weight, dtype, n_threads=1, deadline=NEVER):
         """Make the matrix and the products. OutOfTime after the deadline."""
-        if self._slope is None:
+        geometry, slope, made = self._geometry, self._slope, None
+        # Of a linear h the matrix is ``(C - middle) * factor``.
+        offset, self._factor = self.center / slope, slope / self.scale * weight
+        self._middle = self._shift + offset
+        if not self._is_simple:
             self._make_by_blocks(weight, dtype, deadline)
             return
-        geometry, slope = self._geometry, self._slope
-        offset, factor, made = self.center / slope, slope / self.scale * weight, None
         if self._reads:
-            self.matrix = geometry.shifted(self._shift + offset, factor)
+            self.matrix = geometry.shifted(self._middle, self._factor)
         else:
             self.matrix = made = aligned_empty((geometry.n, geometry.n), dtype)
-        given = self._shift + offset, self._p, made, factor, n_threads, deadline
+        given = self._middle, self.masses, made, self._factor, n_threads, deadline
         first, second = geometry.moments(*given)
         self.product = slope * first
-        self.linear = second + offset * (2.0 * first + offset * self._p.sum())
+        self.linear = second + offset * (2.0 * first + offset * self.masses.sum())
 
     def _make_by_blocks(self, weight, dtype, deadline):
         """The same of any loss, and of costs that are not symmetric."""
-        geometry, p, fixed = self._geometry, self._p, self._fixed
+        geometry, p, fixed = self._geometry, self.masses, self._fixed
         cost, n = geometry.matrix, geometry.n
         self.matrix = np.empty((n, n), dtype=dtype)
         self.linear, self.product = np.zeros(n), np.zeros(n)
@@ -211,6 +227,12 @@ class TransformedCost:
         if not fixed:
             self.product[:] = 0.0
 
+    def leading_eigenpairs(self, rank, n_threads):
+        """Those of the matrix, of symmetric costs with a linear h."""
+        span = leading_span(self._geometry, n_threads)
+        vectors, values, _ = span.eigenpairs(self._middle, rank)
+        return vectors, values * (span.unit * self._factor)
+
     def weighted_losses(self, dtype, weight):
         """``f(C - shift)`` as a matrix and its weight, which is multiplied by this."""
         return self._losses.astype(dtype, copy=False), weight * self._loss_scale
@@ -224,8 +246,8 @@ class TransformedCost:
 class BilinearTerm:
     """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
     both symmetric `Shifted`; unless both are symmetric, the mean with the product of
-    the transposes. `sides` are the geometries where the matrices are their costs up to
-    shift and factor, and have cached eigenvectors.
+    the transposes. `sides` are the `TransformedCost` of both where their costs have
+    cached eigenvectors.
     """
 
     def __init__(self, left, right, symmetric, n_threads, sides=None):
@@ -269,13 +291,10 @@ class BilinearTerm:
 
     def leading_eigenpairs(self, rank):
         """Leading eigenpairs of both matrices, see low_rank.py."""
-        spans = None, None
+        given = rank, self._n_threads
         if self._sides is not None:
-            spans = [leading_span(side, self._n_threads) for side in self._sides]
-        return [
-            leading_eigenpairs(matrix, rank, self._n_threads, span)
-            for matrix, span in zip(self.matrices, spans, strict=True)
-        ]
+            return [side.leading_eigenpairs(*given) for side in self._sides]
+        return [leading_eigenpairs(matrix, *given) for matrix in self.matrices]
 
     def multiply(self, plan, out, deadline=NEVER):
         """Write the term of a plan to `out`, which is returned; OutOfTime after the
@@ -322,6 +341,7 @@ class FusedTerm:
     alpha : float
     quadratic_scale : float
         Unit of the quadratic term alone.
+    q : (m,) ndarray
     dtype : dtype
     n_threads : int
 
@@ -332,9 +352,11 @@ class FusedTerm:
     matrix : (n, m) ndarray of `dtype`
     separable : float
         The middle of the costs, with their weight.
+    product : (n,) ndarray
+        The costs less their middle, with their weight, times q.
     """
 
-    def __init__(self, linear_cost, alpha, quadratic_scale, dtype, n_threads):
+    def __init__(self, linear_cost, alpha, quadratic_scale, q, dtype, n_threads):
         self._linear_cost, self._n_threads = linear_cost, n_threads
         self._weight = weight = (1.0 - alpha) / 2
         low, high = float(linear_cost.min()), float(linear_cost.max())
@@ -342,9 +364,8 @@ class FusedTerm:
         self.cost_scale = max(alpha * quadratic_scale, weight * (high - low) / 2) or 1.0
         self.separable = weight * middle
         self.matrix = aligned_empty(linear_cost.shape, dtype)
-        for rows in row_blocks(*linear_cost.shape):
-            block = linear_cost[rows].astype(np.float64) - middle
-            self.matrix[rows] = block * (weight / self.cost_scale)
+        given = self.matrix, weight / self.cost_scale, n_threads
+        self.product = weight * moments(linear_cost, middle, q, *given)[0]
 
     def astype(self, dtype):
         """A copy in another precision."""

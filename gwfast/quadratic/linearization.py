@@ -88,8 +88,7 @@ class Linearization:
     # The `row_cost` of the last `magnitude`, and its value: separable terms change
     # between iterations only where a marginal is free.
     _magnitude = None, 0.0
-    # Objective of the product plan with its penalty, once the product plan was the
-    # state.
+    # Objective of the product plan with its penalty, if it is known.
     _started_at = None
 
     def __init__(self, problem, n_threads, precision=SINGLE, mechanisms=ALL):

@@ -126,19 +126,25 @@ def _quadratic(problem):
     if is_factored(plain):
         return linearize(plain, 1, "tiled").start()
     loss, (p, q) = LOSSES[problem.loss], problem.rule.product()
-    x, y = problem.x.to_dense().matrix, problem.y.to_dense().matrix
-    loss.check(x, "cost_x")
-    loss.check(y, "cost_y")
-    own = _mean(x, p, loss.f1) + _mean(y, q, loss.f2)
-    common = _mean(x, p, loss.h1) * _mean(y, q, loss.h2) / problem.mass**2
+    x, y = problem.x.to_dense(), problem.y.to_dense()
+    loss.check(x.matrix, "cost_x")
+    loss.check(y.matrix, "cost_y")
+    own_x, of_x = _means(x, p, loss.f1, loss.h1, loss)
+    own_y, of_y = _means(y, q, loss.f2, loss.h2, loss)
+    own, common = own_x + own_y, of_x * of_y / problem.mass**2
     value = float(own - common)
     # If all costs are equal, what is left is rounding.
     return value if abs(value) > 1e-13 * abs(common) else 0.0
 
 
-def _mean(cost, masses, function):
-    """``masses' function(cost) masses``."""
-    total = 0.0
-    for rows in row_blocks(*cost.shape):
-        total += masses[rows] @ function(cost[rows].astype(np.float64)) @ masses
-    return total
+def _means(side, masses, f, h, loss):
+    """``masses' f(C) masses`` and ``masses' h(C) masses`` of the costs of a side."""
+    if loss.keeps_factors:  # f is the square, and h is linear
+        first, second = side.moments(0.0, masses)
+        return masses @ second, h(masses @ first)
+    made = [0.0, 0.0]
+    for rows in row_blocks(side.n, side.n):
+        cost = side.matrix[rows].astype(np.float64)
+        for k, function in enumerate((f, h)):
+            made[k] += masses[rows] @ function(cost) @ masses
+    return made
