@@ -76,7 +76,7 @@ class Together:
 
     def _side(self, cost, q):
         q = q.astype(np.float64) / self._total
-        return Side(1, cost, q, self._loss, self._shift)
+        return Side(1, cost, q, self._loss, self._shift, self._alpha)
 
     def __call__(self, C, Y, starts):
         costs = np.array(C, dtype=np.float64, order="C") - self._shift
@@ -106,15 +106,22 @@ class ExactTogether(Together):
         )
         features = spaces.features or [None] * len(self._sides)
         self._spaces = [
-            self._space(side.values, side.masses, self._alpha * side.constants, some)
+            self._space(side.values, side.masses, side.constants, some)
             for side, some in zip(self._sides, features, strict=True)
         ]
 
     def _space(self, values, masses, constants, features):
         if features is not None:
             features = np.array(features, dtype=np.float64, order="C")
-        largest = float(abs(values).max())
-        return Space(values, values, masses, constants, largest, features)
+        return Space(
+            values,
+            values,
+            masses,
+            float(masses @ constants),
+            float(abs(values).max()),
+            float(abs(constants).max()),
+            features,
+        )
 
     def _ends(self, left, of_points, C, Y, starts):
         center = self._space(left, self._p, of_points, Y)
@@ -156,8 +163,7 @@ class EntropicTogether(Together):
         self._projected = np.concatenate(
             [side.values @ side.masses for side in self._sides]
         )
-        weight = self._alpha / self._unit
-        self._of_spaces = [weight * side.constants for side in self._sides]
+        self._of_spaces = [side.constants / self._unit for side in self._sides]
 
     def _ends(self, left, of_points, C, Y, starts):
         left, rows = left / self._unit, of_points / self._unit
