@@ -81,7 +81,6 @@ def seed(request):
 def in_outer_loop(monkeypatch):
     """Has the outer loop make all iterations, of small problems too."""
     monkeypatch.setattr(dense, "MOST_WORK", 0)
-    monkeypatch.setattr(dense, "MOST_SERIAL_WORK", 0)
 
 
 @pytest.fixture(scope="session")

@@ -30,8 +30,8 @@ from .products import ProductOperator, n_rooms
 FAITHFUL_FRACTION = 0.001
 # Multiplications of an iteration up to which the compiled loop pays, which has a single
 # thread: in float32 descents of 150 points take .4 of the time, of 200 points .73 to
-# .92, of 250 points .80 to 1.12; and where the outer loop has one thread, too.
-MOST_WORK, MOST_SERIAL_WORK = 2 * 200**3, 2 * 500**3
+# .92, of 250 points .80 to 1.12.
+MOST_WORK = 2 * 300**3
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
@@ -255,8 +255,7 @@ def suits_descent(at):
     pays.
     """
     (n, m), allowed = at.problem.shape, at.mechanisms
-    most = MOST_SERIAL_WORK if at.n_threads == 1 else MOST_WORK
-    if n * m * (n + m) > most or at.problem.rule.is_relaxed:
+    if n * m * (n + m) > MOST_WORK or at.problem.rule.is_relaxed:
         return False
     if isinstance(at.terms.bilinear.matrices[0], Shifted):
         return False

@@ -9,6 +9,7 @@ its last steps lead (acceleration.py).
 """
 
 import dataclasses
+import functools
 import time
 
 from ..linear.log_domain import Potentials
@@ -75,10 +76,14 @@ class OuterLoop:
             self.potentials = after.potentials_for(linearization)
             self.change, self.seconds = after.change, after.seconds
             self.history, self._moves = [*after.history], [*after.moves]
-        self._step = step_of(method, linearization)
+        self._method = method
         self._monitor = Monitor(linearization, epsilons)
         self._accelerator = Accelerator(linearization)
         self._small = SmallDescent(linearization)
+
+    @functools.cached_property
+    def _step(self):
+        return step_of(self._method, self.linearization)
 
     @classmethod
     def restored(cls, linearization, saved, *, method=PGD):
@@ -207,8 +212,7 @@ class OuterLoop:
         scaled = in_units(epsilon, at.cost_scale, at.precision)
         given = n_done, limits, scaled, self.potentials, single
         steps, stepped, status = self._small.take(*given)
-        for step in steps:
-            self._add(epsilon, began, *step)
+        self._add(epsilon, began, *steps)
         if stepped is not None:
             self.potentials = stepped.solution.potentials
             if callback is not None and self._stops(callback, stepped):
@@ -220,24 +224,19 @@ class OuterLoop:
     def _record(self, stepped, epsilon, began):
         update, self.potentials = stepped.update, stepped.solution.potentials
         self.update_seconds = stepped.seconds
-        given = update.gw_cost, update.change, update.moved, stepped.marginal_error
-        self._add(epsilon, began, *given, stepped.n_inner)
+        shown = update.gw_cost, update.change, update.moved, stepped.marginal_error
+        self._add(epsilon, began, (*shown, stepped.n_inner))
 
-    def _add(self, epsilon, began, gw_cost, change, moved, error, n_inner):
-        """Add an iteration to the history."""
-        self.gw_cost, self.change = gw_cost, change
-        self._moves.append(moved)
-        self.history.append(
-            OuterStep(
-                iteration=len(self.history) + 1,
-                gw_cost=gw_cost,
-                epsilon=epsilon,
-                change=change,
-                marginal_error=error,
-                n_inner=n_inner,
-                seconds=time.perf_counter() - began,
-            )
-        )
+    def _add(self, epsilon, began, *steps):
+        """Add iterations to the history, each ``gw_cost, change, moved, error,
+        n_inner``.
+        """
+        seconds = time.perf_counter() - began
+        for gw_cost, change, moved, error, n_inner in steps:
+            shown = gw_cost, epsilon, change, error, n_inner, seconds
+            self.history.append(OuterStep(len(self.history) + 1, *shown))
+            self._moves.append(moved)
+            self.gw_cost, self.change = gw_cost, change
 
     def _stops(self, callback, stepped):
         """Call the callback, which sees the last iteration; whether the loop ends."""

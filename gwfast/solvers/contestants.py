@@ -192,7 +192,7 @@ class Standing:
         limits before they may have stopped moving already.
         """
         standing, left, skipped = self, [], []
-        far, late = dataclasses.replace(limits, max_outer=most), self.is_late
+        far, late = dataclasses.replace(limits, max_outer=max(most, 1)), self.is_late
         for k, one in enumerate(self.left):
             if late and not one.n_outer:
                 skipped.append(one.with_outcome(SKIPPED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
-from ..quadratic.factory import Tier, is_factored, work
+from ..quadratic.factory import Tier, is_factored, is_placed, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
@@ -27,7 +28,7 @@ from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
-from .checkpoint import DESCENT, opened
+from .checkpoint import DESCENT, NOT_KEPT, opened
 from .contestants import restored_candidates
 from .diagnosis import conclude, doubted, warn_of
 from .exact import check_exact, check_memory, solve_exact
@@ -39,6 +40,10 @@ from .second_look import second_look
 from .seeds import Seeds
 from .stages import UPDATES, descend, go_on, warm_start_limits
 from .starts import Given, Product, as_start
+
+# Points up to which a solve takes 64 MB at most, a race too: less than is asked for
+# how much is free, which takes as long as a solve of some points.
+FEW_POINTS = 256
 
 
 @knows_pot_names(QUADRATIC)
@@ -301,10 +306,8 @@ def solve(problem, options):
                 result = _solve(problem, start, options, report)
         except OutOfTime:
             result = unsolved(problem, options)
-    if limit is not None:
-        result = dataclasses.replace(result, coupling=result.coupling.with_limit(limit))
     seconds = options.checkpoint.seconds + time.perf_counter() - began
-    return completed(problem, result, seconds)
+    return completed(problem, result, seconds, math.inf if limit is None else limit)
 
 
 def _prepared(problem, options):
@@ -315,21 +318,24 @@ def _prepared(problem, options):
     method = as_method(options.method, problem, precision)
     # A placement takes plain problems of point clouds only.
     plain = problem.is_plain and is_factored(problem, method)
-    placement = options.placement if plain else None
-    options = dataclasses.replace(options, method=method, placement=placement)
-    start = _start_of(problem, options)
-    threads, limit = options.threads(problem), as_memory_limit(options.memory_limit)
+    placement, start = options.placement if plain else None, _start_of(problem, options)
+    threads, limit = options.threads(problem), math.inf
+    if max(problem.shape) > FEW_POINTS or options.memory_limit is not None:
+        limit = as_memory_limit(options.memory_limit)
     kind = dict(method=method, itemsize=precision.itemsize, placement=placement)
     if start is None and not problem.is_balanced:
         # A race solves the balanced problem, too, if there is room for both.
         if min(needs(problem, threads, **kind).values()) > limit:
             start = Product()
     tier = choose(problem, options.tier, limit, threads, races=start is None, **kind)
-    # A solve goes on from its checkpoint on other workers, or on more of them.
-    placed = options.is_placed(problem)
-    parts = dict(init=start, method=method, tier=tier, placement=placed)
-    checkpoint = opened(problem, options, **parts)
+    checkpoint = options.checkpoint
+    if checkpoint is not NOT_KEPT:
+        # A solve goes on from its checkpoint on other workers, or on more of them.
+        placed = is_placed(problem, placement, method)
+        parts = dict(init=start, method=method, tier=tier, placement=placed)
+        checkpoint = opened(problem, options, **parts)
     chosen = dict(memory_limit=limit, tier=tier, checkpoint=checkpoint)
+    chosen |= dict(method=method, placement=placement)
     return start, dataclasses.replace(options, **chosen)
 
 

@@ -9,6 +9,7 @@ is kept, and how much memory that takes.
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -142,6 +143,8 @@ def choose(problem, tier, limit, n_threads, **kind):
     are options of `needs`. MemoryError, with the sizes, if none fits.
     """
     one_of(tier, "tier", ("auto", *TIERS))
+    if tier == "auto" and limit == math.inf:
+        return tiers(problem, kind.get("method", PGD))[0]
     sized = functools.partial(needs, problem, n_threads, **kind)
     takes = sized()
     if tier != "auto" and tier not in takes:

@@ -68,11 +68,13 @@ def unsolved(problem, options):
     )
 
 
-def completed(problem, result, seconds):
-    """The result with the seconds of the solve, the labels of the problem and, if that
-    is fused, its `GWResult.term_ratio`.
+def completed(problem, result, seconds, limit=math.inf):
+    """The result with the seconds of the solve, the labels of the problem, the bytes
+    that its plan may take as an array and, if it is fused, its `GWResult.term_ratio`.
     """
     added = dict(labels=problem.labels, seconds=seconds)
+    if limit < math.inf:
+        added["coupling"] = result.coupling.with_limit(limit)
     if problem.is_fused:
         p, q = problem.rule.product()
         between, size = problem.between, 0.0
