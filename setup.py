@@ -160,6 +160,7 @@ sources = {
     "_products": [],
     "_sparse": [],
     "_transport": ["csrc/network_simplex.c"],
+    "_quadratic_plan": [],
     "_frank_wolfe": [],
     "_descents": [],
 }

@@ -7,7 +7,7 @@ in `control_groups`.
     _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     _outer_steps.pyx iterates       -> small problems, many outer iterations in a call
-    _transport.pyx, _frank_wolfe.pyx, _descents.pyx
+    _transport.pyx, _quadratic_plan.pyx, _frank_wolfe.pyx, _descents.pyx
                      keep state     -> of problems without entropy, from step to step
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
 

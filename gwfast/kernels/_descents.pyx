@@ -7,7 +7,8 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
-from ._frank_wolfe cimport FrankWolfe, Rule, Terms
+from ._frank_wolfe cimport FrankWolfe, Rule
+from ._quadratic_plan cimport Terms
 from ._rows cimport check, check_matrix
 from ._transport cimport Transport
 

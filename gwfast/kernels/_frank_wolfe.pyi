@@ -1,18 +1,16 @@
+from ._quadratic_plan import QuadraticPlan
 from .arrays import Float64Array
 
 MORE: int
 CONVERGED: int
 STALLED: int
 
-class FrankWolfe:
-    n: int
-    m: int
+class FrankWolfe(QuadraticPlan):
     n_steps: int
     value: float
     gap: float
     step_size: float
     change: float
-    work: float
     def __init__(
         self,
         left: Float64Array,
@@ -26,12 +24,6 @@ class FrankWolfe:
         others: tuple[Float64Array, Float64Array] | None = None,
         n_threads: int = 1,
     ) -> None: ...
-    def start(self, plan: Float64Array | None = None) -> None: ...
-    def start_at_random(self, seed: int) -> None: ...
-    @property
-    def plan(self) -> Float64Array: ...
-    @property
-    def gradient(self) -> Float64Array: ...
     def advance(
         self,
         most: int,

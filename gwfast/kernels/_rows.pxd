@@ -93,7 +93,7 @@ cdef extern from "gwfast.h" nogil:
         float (*least_of_rows)(const float *, const float *, const float *,
                                ptrdiff_t, ptrdiff_t, float, ptrdiff_t *) noexcept nogil
         float (*move_row)(float *, const float *, const float *, float,
-                         ptrdiff_t) noexcept nogil
+                          ptrdiff_t) noexcept nogil
         void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes
@@ -139,9 +139,10 @@ cdef extern from "gwfast.h" nogil:
         void (*proximal_rows)(double *, const double *, double, ptrdiff_t,
                               ptrdiff_t) noexcept nogil
         double (*least_of_rows)(const double *, const double *, const double *,
-                                ptrdiff_t, ptrdiff_t, double, ptrdiff_t *) noexcept nogil
+                                ptrdiff_t, ptrdiff_t, double,
+                                ptrdiff_t *) noexcept nogil
         double (*move_row)(double *, const double *, const double *, double,
-                          ptrdiff_t) noexcept nogil
+                           ptrdiff_t) noexcept nogil
         void (*topk_row)(const double *, ptrdiff_t, ptrdiff_t *, double *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes
