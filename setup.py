@@ -160,7 +160,9 @@ sources = {
     "_products": [],
     "_sparse": [],
     "_transport": ["csrc/network_simplex.c"],
+    "_quadratic_plan": [],
     "_frank_wolfe": [],
+    "_descents": [],
 }
 modules = {f"gwfast.kernels.{name}": more for name, more in sources.items()}
 modules["gwfast.words.files._text"] = []

@@ -11,43 +11,33 @@
 #ifndef GWFAST_NETWORK_SIMPLEX_H
 #define GWFAST_NETWORK_SIMPLEX_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "gwfast.h"
 
 /* A spanning tree of the n sources 0 to n - 1 and the m sinks n to n + m - 1, hung from
- * one sink. All arrays have n + m entries, one a node; -1 is no node. */
+ * one sink. All arrays have n + m entries, one a node, but for `room`. */
 typedef struct {
     ptrdiff_t n, m;
     const int64_t *mass; /* positive; those of sources have the sum of those of sinks */
-    int32_t *parent, *depth;
-    int32_t *child, *next, *before; /* the first child; siblings */
-    int64_t *flow;                  /* on the arc to the parent, from source to sink */
-    double *potential;              /* of source and sink, cost of an arc in the tree */
+    int32_t *parent, *depth; /* the root has the parent -1 */
+    int32_t *next, *before;  /* in preorder, a ring */
+    int64_t *flow;           /* on the arc to the parent, from source to sink */
+    double *potential;       /* of source and sink, cost of an arc in the tree */
+    double *room;            /* m numbers for `gwf_tree_greedy` */
     int32_t root;
     ptrdiff_t row; /* the next to look at */
 } gwf_tree;
 
-/* The smallest of cost[j] - potential[j], and its first place. */
-typedef double (*gwf_least)(const double *cost, const double *potential, ptrdiff_t m,
-                            ptrdiff_t *at);
-
-/* How much more a row costs at a mean column than at its best, beside the means of the
- * columns, which are left in the potentials. */
-void gwf_tree_regrets(gwf_tree *tree, const double *cost, gwf_least least,
-                      double *regret);
-
-/* The tree that comes of rows taking, in this order, the best of the columns that are
- * left; after `gwf_tree_regrets` (a variant of Vogel's rule: Reinfeld and Vogel,
- * Mathematical Programming, Prentice-Hall 1958). With the largest regret first it is
- * the optimum where costs are products of two numbers, as those of points on two lines.
- */
-void gwf_tree_greedy(gwf_tree *tree, const double *cost, gwf_least least,
-                     const int64_t *rows);
+/* The tree that comes of rows taking, one after another, the best of the columns that
+ * are left, beside the means of these (a variant of Vogel's rule: Reinfeld and Vogel,
+ * Mathematical Programming, Prentice-Hall 1958). First is the row that costs most more
+ * at a mean column than at its best: this is the optimum where costs are products of
+ * two numbers, as those of points on two lines. */
+void gwf_tree_greedy(gwf_tree *tree, const double *cost, const gwf_f64 *with);
 
 /* Pivot to the optimum for the costs (n x m): where no arc is worth more than
  * `tolerance`. Returns how many pivots that took, or -1 where `most` were not enough;
  * the tree is feasible either way. */
 ptrdiff_t gwf_tree_solve(gwf_tree *tree, const double *cost, double tolerance,
-                         ptrdiff_t most, gwf_least least);
+                         ptrdiff_t most, const gwf_f64 *with);
 
 #endif

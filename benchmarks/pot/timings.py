@@ -1,6 +1,7 @@
 """What a call costs in either module: large dense costs, and small graphs."""
 
 import time
+import warnings
 from statistics import median
 
 import numpy as np
@@ -17,11 +18,25 @@ N_DENSE, N_SMALL = 1000, (30, 50, 100)
 DENSE_EPSILONS = (0.1, 0.02, 0.01)
 # In units of the mean cost.
 SMALL_EPSILONS = (1.0, 0.5, 0.2, 0.1, 0.05)
+# Points, and epsilon in units of the largest cost, as most users of POT have it.
+N_SCALED, SCALED_EPSILONS = (5, 20, 50, 100), (0.1, 0.05, 0.005)
+# Points of problems whose calls are mostly overhead.
+N_TINY = 5
 MAX_ITER = 1000  # POT's default
 # Seconds after which calls take no more turns, and turns that there are at least.
 BUDGET, TURNS = 60, 5
 # Seconds of a call that may have had threads of BLAS.
 LONG = 0.02
+# Functions with costs within the spaces alone and with some between them, whose calls
+# are timed on next to no work.
+TINY_CALLS = [
+    f"{entropy}{rule}{fused}gromov_wasserstein{value}"
+    for entropy in ("", "entropic_")
+    for rule in ("", "semirelaxed_", "partial_")
+    if entropy or rule != "partial_"  # whose linear problems POT cannot solve so small
+    for fused in ("", "fused_")
+    for value in ("", "2")
+]
 # Of the cells that `compared` makes.
 HEADS = (
     "ms, POT, median [min]", f"ms, {OURS}, median [min]", "ratio", "turns",
@@ -46,17 +61,51 @@ def dense_table(pot, ours):
 
 
 def small_table(pot, ours):
-    """Shortest paths of random graphs, as for kernels between graphs."""
-    rows = []
+    """Shortest paths of random graphs, as for kernels between graphs; then what a call
+    of every function costs beside next to no work.
+    """
+    rows, scaled_rows = [], []
     for n in N_SMALL:
-        rng = np.random.default_rng(n)
-        costs = [shortest_paths(rng, n) for _ in range(2)]
+        costs = two_graphs(n)
         mean = np.mean([cost.mean() for cost in costs])
         for share in SMALL_EPSILONS:
             row, _ = compared(pot, ours, costs, share * mean)
             rows.append([str(n), f"{share:g}", *row])
-    heads = ["points", "epsilon / mean cost", *HEADS]
-    show("one call on small graphs", heads, rows)
+    for n in N_SCALED:
+        for epsilon in SCALED_EPSILONS:
+            row, _ = compared(pot, ours, two_graphs(n), epsilon)
+            scaled_rows.append([str(n), f"{epsilon:g}", *row])
+    title = "one call on small graphs"
+    show(title, ["points", "epsilon / mean cost", *HEADS], rows)
+    show(title, ["points", "epsilon / largest cost", *HEADS], scaled_rows)
+    heads = "function", "microseconds, POT", f"microseconds, {OURS}", "ratio"
+    rows = [tiny_row(pot, ours, name) for name in TINY_CALLS]
+    show(f"one call on {N_TINY} points, of one step", heads, rows)
+
+
+def two_graphs(n):
+    rng = np.random.default_rng(n)
+    return [shortest_paths(rng, n) for _ in range(2)]
+
+
+def tiny_row(pot, ours, name):
+    """A row of medians for a function, whose limit of iterations is one."""
+    costs, p = two_graphs(N_TINY), np.full(N_TINY, 1 / N_TINY)
+    between = [np.abs(np.subtract.outer(p, p))] if "fused" in name else []
+    masses = [p] if "semirelaxed" in name else [p, p]
+    limit = "numItermax" if "partial" in name else "max_iter"
+    given, options = [*between, *costs, *masses], {limit: 1}
+
+    def call(module):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return getattr(module, name)(*given, **options)
+
+    seconds, _ = in_turns(
+        [lambda module=module: call(module) for module in (pot, ours)]
+    )
+    theirs, own = (1e6 * median(some) for some in seconds)
+    return [name, f"{theirs:.0f}", f"{own:.0f}", f"{theirs / own:.2f}"]
 
 
 def compared(pot, ours, costs, epsilon):

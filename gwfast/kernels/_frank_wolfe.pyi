@@ -1,12 +1,11 @@
+from ._quadratic_plan import QuadraticPlan
 from .arrays import Float64Array
 
 MORE: int
 CONVERGED: int
 STALLED: int
 
-class FrankWolfe:
-    n: int
-    m: int
+class FrankWolfe(QuadraticPlan):
     n_steps: int
     value: float
     gap: float
@@ -25,11 +24,6 @@ class FrankWolfe:
         others: tuple[Float64Array, Float64Array] | None = None,
         n_threads: int = 1,
     ) -> None: ...
-    def start(self, plan: Float64Array, gradient: Float64Array) -> None: ...
-    @property
-    def plan(self) -> Float64Array: ...
-    @property
-    def gradient(self) -> Float64Array: ...
     def advance(
         self,
         most: int,
@@ -38,5 +32,7 @@ class FrankWolfe:
         least_change: float = 0.0,
         least_relative: float = 0.0,
         constant: float = 0.0,
+        most_work: float = ...,
+        trace: Float64Array | None = None,
     ) -> int: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...

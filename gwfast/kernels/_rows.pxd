@@ -90,8 +90,10 @@ cdef extern from "gwfast.h" nogil:
         double (*entropy_rows)(const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*proximal_rows)(float *, const float *, float, ptrdiff_t,
                               ptrdiff_t) noexcept nogil
-        float (*least_of_row)(const float *, const float *, ptrdiff_t,
-                              ptrdiff_t *) noexcept nogil
+        float (*least_of_rows)(const float *, const float *, const float *,
+                               ptrdiff_t, ptrdiff_t, float, ptrdiff_t *) noexcept nogil
+        float (*move_row)(float *, const float *, const float *, float,
+                          ptrdiff_t) noexcept nogil
         void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes
@@ -136,8 +138,11 @@ cdef extern from "gwfast.h" nogil:
         double (*entropy_rows)(const double *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*proximal_rows)(double *, const double *, double, ptrdiff_t,
                               ptrdiff_t) noexcept nogil
-        double (*least_of_row)(const double *, const double *, ptrdiff_t,
-                               ptrdiff_t *) noexcept nogil
+        double (*least_of_rows)(const double *, const double *, const double *,
+                                ptrdiff_t, ptrdiff_t, double,
+                                ptrdiff_t *) noexcept nogil
+        double (*move_row)(double *, const double *, const double *, double,
+                           ptrdiff_t) noexcept nogil
         void (*topk_row)(const double *, ptrdiff_t, ptrdiff_t *, double *,
                          ptrdiff_t) noexcept nogil
         ptrdiff_t panel, lanes

@@ -1,6 +1,9 @@
 """Exact transport plans: see _transport.pyx."""
+cimport cython
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
+
+from ._rows cimport gwf_f64
 
 cdef extern from "network_simplex.h" nogil:
     ctypedef struct gwf_tree:
@@ -8,33 +11,41 @@ cdef extern from "network_simplex.h" nogil:
         const int64_t *mass
         int32_t *parent
         int32_t *depth
-        int32_t *child
         int32_t *next
         int32_t *before
         int64_t *flow
         double *potential
+        double *room
         int32_t root
         ptrdiff_t row
-    ctypedef double (*gwf_least)(
-        const double *, const double *, ptrdiff_t, ptrdiff_t *
-    ) noexcept nogil
-    void gwf_tree_regrets(gwf_tree *, const double *, gwf_least, double *)
-    void gwf_tree_greedy(gwf_tree *, const double *, gwf_least, const int64_t *)
+    void gwf_tree_greedy(gwf_tree *, const double *, const gwf_f64 *)
     ptrdiff_t gwf_tree_solve(
-        gwf_tree *, const double *, double, ptrdiff_t, gwf_least
+        gwf_tree *, const double *, double, ptrdiff_t, const gwf_f64 *
     )
 
 
+@cython.final
 cdef class Transport:
     cdef gwf_tree tree
-    cdef int64_t[::1] mass, flow
-    cdef int32_t[:, ::1] links
-    cdef double[::1] potential
+    cdef int64_t[::1] whole
+    cdef int32_t[::1] links
+    cdef double[::1] numbers
     cdef readonly double unit
-    cdef void begin(self, const double *cost)
+    cdef int reserve(self, ptrdiff_t nodes) except -1
+    cdef bint fit(
+        self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
+    ) noexcept nogil
+    cdef void begin(self, const double *cost) noexcept nogil
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil
-    cdef ptrdiff_t arc(
+    cdef inline bint arc(
         self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
-    ) noexcept nogil
+    ) noexcept nogil:
+        """Row and column of the arc below which a node is; False for the root."""
+        cdef ptrdiff_t up = self.tree.parent[node], n = self.tree.n
+        if up < 0:
+            return False
+        i[0] = node if node < n else up
+        j[0] = (up if node < n else node) - n
+        return True

@@ -1,6 +1,8 @@
 """Exact transport plans by the network simplex method (csrc/network_simplex.h), one
 problem on one thread; what the constructor and `solve` check holds for the rest.
 """
+cimport cython
+from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 
@@ -10,46 +12,48 @@ import numpy as np
 
 # Units of mass that there are in all: their sums are whole numbers of 64 bits.
 UNITS = 1 << 60
+cdef double UNITS_ = UNITS
 # What potentials may lose to rounding in some thousand pivots, as a fraction of the
 # largest cost.
 ROUNDING = 2.0**-44
 
 
-def _whole_masses(p, q):
-    """Two lists of positive masses of equal sum in units of which there are `UNITS`,
-    at least one each.
+cdef double total(const double *masses, ptrdiff_t n) noexcept nogil:
+    """Their sum, as if rounded once (Kahan)."""
+    cdef double made = 0.0, lost = 0.0, one, more
+    cdef ptrdiff_t k
+    for k in range(n):
+        one = masses[k] - lost
+        more = made + one
+        lost = (more - made) - one
+        made = more
+    return made
 
-    Parameters
-    ----------
-    p : (n,) float64 ndarray
-    q : (m,) float64 ndarray
 
-    Returns
-    -------
-    (n + m,) int64 ndarray
-        Those of `p`, those of `q`; their sums are equal. What rounding makes them
-        differ by is given to the largest of either.
-    float
-        The unit: of the mean of the sums of `p` and `q`.
+cdef int64_t count_units(
+    const double *masses, ptrdiff_t n, double scale, int64_t *out
+) noexcept nogil:
+    """Masses in units, of which there are `scale` to a mass of one, at least one each;
+    returns their sum.
     """
-    whole, sizes = np.empty(len(p) + len(q), dtype=np.int64), (p.sum(), q.sum())
-    finite = np.isfinite(sizes).all()
-    equal = finite and np.isclose(*sizes, rtol=1e-6, atol=0)
-    if not (equal and min(p.min(), q.min()) > 0):
-        raise ValueError(
-            f"masses must be positive and have equal sums, got sums of {sizes[0]:g} "
-            f"and {sizes[1]:g}, and a least mass of {min(p.min(), q.min()):g}"
-        )
-    parts = whole[:len(p)], whole[len(p):]
-    for part, masses, size in zip(parts, (p, q), sizes):
-        np.maximum(masses * (UNITS / size), 1, out=part, casting="unsafe")
-    least = min(int(part.sum()) for part in parts)
-    for part in parts:
-        # Equal masses stay so, as far as they can.
-        part[np.argmax(part)] -= int(part.sum()) - least
-    return whole, (sizes[0] + sizes[1]) / 2 / least
+    cdef int64_t made = 0
+    cdef ptrdiff_t k
+    for k in range(n):
+        out[k] = <int64_t>max(masses[k] * scale, 1.0)
+        made += out[k]
+    return made
 
 
+cdef void lessen(int64_t *units, ptrdiff_t n, int64_t by) noexcept nogil:
+    """Take some from the largest."""
+    cdef ptrdiff_t k, largest = 0
+    for k in range(n):
+        if units[k] > units[largest]:
+            largest = k
+    units[largest] -= by
+
+
+@cython.final
 cdef class Transport:
     """Exact plans between two lists of masses, for one matrix of costs after another:
     each begins where the last one ended, the first at a plan by a greedy rule.
@@ -69,45 +73,65 @@ cdef class Transport:
 
     def __init__(self, const double[::1] p, const double[::1] q):
         cdef ptrdiff_t n = p.shape[0], m = q.shape[0]
-        if n + m > np.iinfo(np.int32).max:
-            raise ValueError(f"there must be fewer than 2^31 masses, got {n + m}")
-        self.mass, self.unit = _whole_masses(np.asarray(p), np.asarray(q))
-        self.flow = np.empty(n + m, dtype=np.int64)
-        self.links = np.empty((5, n + m), dtype=np.int32)
-        self.potential = np.empty(n + m)
-        self.tree.n, self.tree.m = n, m
-        self.tree.mass, self.tree.flow = &self.mass[0], &self.flow[0]
-        self.tree.potential = &self.potential[0]
-        self.tree.parent, self.tree.depth = &self.links[0, 0], &self.links[1, 0]
-        self.tree.child, self.tree.next = &self.links[2, 0], &self.links[3, 0]
-        self.tree.before = &self.links[4, 0]
-        self.tree.root = -1
+        self.reserve(n + m)
+        if not self.fit(&p[0], n, &q[0], m):
+            sizes, least = (np.sum(p), np.sum(q)), min(np.min(p), np.min(q))
+            raise ValueError(
+                f"masses must be positive and have equal sums, got sums of "
+                f"{sizes[0]:g} and {sizes[1]:g}, and a least mass of {least:g}"
+            )
 
-    cdef void begin(self, const double *cost):
+    cdef int reserve(self, ptrdiff_t nodes) except -1:
+        """Make room for so many masses in all."""
+        if nodes > np.iinfo(np.int32).max:
+            raise ValueError(f"there must be fewer than 2^31 masses, got {nodes}")
+        self.whole = np.empty(2 * nodes, dtype=np.int64)
+        self.links = np.empty(4 * nodes, dtype=np.int32)
+        self.numbers = np.empty(2 * nodes)
+        return 0
+
+    cdef bint fit(
+        self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
+    ) noexcept nogil:
+        """Take these masses, for which there is room, in units; returns whether they
+        are positive and have sums that differ by rounding, which the largest of either
+        side makes up for.
+        """
+        cdef double of_p = total(p, n), of_q = total(q, m), least = p[0]
+        cdef int64_t rows, cols
+        cdef ptrdiff_t k, nodes = n + m
+        for k in range(n):
+            least = min(least, p[k])
+        for k in range(m):
+            least = min(least, q[k])
+        # As comparisons with NaN are false.
+        if not (least > 0 and of_p <= DBL_MAX and of_q <= DBL_MAX
+                and -1e-6 * of_q <= of_p - of_q <= 1e-6 * of_q):
+            return False
+        rows = count_units(p, n, UNITS_ / of_p, &self.whole[0])
+        cols = count_units(q, m, UNITS_ / of_q, &self.whole[n])
+        if rows > cols:
+            lessen(&self.whole[0], n, rows - cols)
+        else:
+            lessen(&self.whole[n], m, cols - rows)
+        self.unit = (of_p + of_q) / 2 / min(rows, cols)
+        self.tree.n, self.tree.m, self.tree.root = n, m, -1
+        self.tree.mass, self.tree.flow = &self.whole[0], &self.whole[nodes]
+        self.tree.parent, self.tree.depth = &self.links[0], &self.links[nodes]
+        self.tree.next = &self.links[2 * nodes]
+        self.tree.before = &self.links[3 * nodes]
+        self.tree.potential = &self.numbers[0]
+        self.tree.room = &self.numbers[nodes]
+        return True
+
+    cdef void begin(self, const double *cost) noexcept nogil:
         """Take the first tree by the costs."""
-        regret = np.empty(self.tree.n)
-        cdef double[::1] of_row = regret
-        gwf_tree_regrets(&self.tree, cost, isa.f64.least_of_row, &of_row[0])
-        cdef int64_t[::1] order = np.argsort(-regret, kind="stable")
-        gwf_tree_greedy(&self.tree, cost, isa.f64.least_of_row, &order[0])
+        gwf_tree_greedy(&self.tree, cost, isa.f64)
 
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil:
-        return gwf_tree_solve(
-            &self.tree, cost, tolerance, most, isa.f64.least_of_row
-        )
-
-    cdef ptrdiff_t arc(
-        self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
-    ) noexcept nogil:
-        """Row and column of the arc below which a node is; returns 0 for the root."""
-        cdef ptrdiff_t up = self.tree.parent[node], n = self.tree.n
-        if up < 0:
-            return 0
-        i[0] = node if node < n else up
-        j[0] = (up if node < n else node) - n
-        return 1
+        return gwf_tree_solve(&self.tree, cost, tolerance, most, isa.f64)
 
     def solve(
         self, const double[:, ::1] cost, tolerance=None, ptrdiff_t max_pivots=-1
@@ -161,7 +185,7 @@ cdef class Transport:
         cdef double[::1] mass = masses
         for node in range(n + m):
             if self.arc(node, &row[min(k, n + m - 2)], &col[min(k, n + m - 2)]):
-                mass[k] = self.flow[node] * self.unit
+                mass[k] = self.tree.flow[node] * self.unit
                 k += 1
         return rows, cols, masses
 
@@ -169,5 +193,6 @@ cdef class Transport:
         """Those of rows and of columns: no cost is less than their sum, but for the
         tolerance, and those of entries of the plan are it.
         """
-        n = self.tree.n
-        return np.array(self.potential[:n]), np.array(self.potential[n:])
+        n, m = self.tree.n, self.tree.m
+        made = np.array(self.numbers[:n + m])
+        return made[:n], made[n:]

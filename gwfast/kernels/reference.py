@@ -313,7 +313,8 @@ class FrankWolfe:
             np.zeros((len(x), len(x))) if one is None else one
             for one, x in zip(losses or (None, None), (p, q), strict=True)
         ]
-        self._p, self._kind, self._transport = p, kind, None
+        self._p, self._q, self._mass, self._kind = p, q, mass, kind
+        self._transport = None
         if kind == "balanced":
             self._transport = Transport(p, q)
         elif kind == "partial":
@@ -335,9 +336,29 @@ class FrankWolfe:
     def value(self):
         return float(np.vdot(self.gradient + self._linear, self.plan))
 
-    def start(self, plan, gradient):
+    def start(self, plan=None):
+        if plan is None:
+            plan = self._mass * np.multiply.outer(self._p, self._q)
         self.plan, self.n_steps = plan.copy(), 0
         self.gap = self.change = np.inf
+
+    def start_at_random(self, seed):
+        size = len(self._p), len(self._q)
+        places = np.arange(np.prod(size), dtype=np.uint64)
+        mixed = _mixed(_mixed(np.array([seed], np.uint64)) + places)
+        plan = -np.log(((mixed >> np.uint64(12)) + 0.5) * 2.0**-52).reshape(size)
+        if self._kind == "semirelaxed":
+            self.start(plan * (self._p / plan.sum(axis=1))[:, None])
+            return
+        plan *= self._mass / plan.sum()
+        plan *= np.minimum(self._p / plan.sum(axis=1), 1.0)[:, None]
+        plan *= np.minimum(self._q / plan.sum(axis=0), 1.0)
+        lacking = self._p - plan.sum(axis=1), self._q - plan.sum(axis=0)
+        rows, cols = (np.maximum(some, 0.0) for some in lacking)
+        lacking = max(self._mass - plan.sum(), 0.0) / max(
+            rows.sum() * cols.sum(), 1e-300
+        )
+        self.start(plan + lacking * np.multiply.outer(rows, cols))
 
     def advance(
         self,
@@ -347,8 +368,10 @@ class FrankWolfe:
         least_change=0.0,
         least_relative=0.0,
         constant=0.0,
+        most_work=np.inf,
+        trace=None,
     ):
-        for _ in range(most):
+        for made in range(most):
             vertex, gradient, before = self._vertex(), self.gradient, self.value
             way, size = vertex - self.plan, abs(before + constant)
             self.gap = -2 * np.vdot(gradient, way)
@@ -362,6 +385,8 @@ class FrankWolfe:
             self.plan += part * way
             self.n_steps, self.step_size = self.n_steps + 1, part
             self.change = part * (self.gap - part * curved)
+            if trace is not None:
+                trace[made, :2] = self.value, part
             size = abs(self.value + constant)
             if self.change <= 0 or self.change < max(
                 least_change, least_relative * size
@@ -391,3 +416,79 @@ class FrankWolfe:
         n, m = self.plan.shape
         rows, cols = self._transport.potentials()
         return rows[:n], cols[:m]
+
+
+def _mixed(x):
+    """SplitMix64."""
+    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+class Space:
+    def __init__(
+        self, values, transposed, masses, constant, largest, most, features=None
+    ):
+        self.values, self.transposed, self.masses = values, transposed, masses
+        self.constant, self.largest, self.most = constant, largest, most
+        self.features = features
+
+
+class Descents:
+    """Pairs are solved as they are taken."""
+
+    def __init__(
+        self,
+        n_starts=0,
+        seed=0,
+        max_outer=1000,
+        tol=1e-5,
+        rounding=0.0,
+        linear=0.0,
+        least_change=0.0,
+        least_relative=0.0,
+    ):
+        self._starts = [seed + k for k in range(n_starts)]
+        self._options, self._linear = (max_outer, tol, rounding), linear
+        self._least = least_change, least_relative
+
+    def begin(self, xs, ys, plans=None, from_plans=False):
+        ends = np.cumsum([y.values.shape[0] for y in ys])[:-1]
+        parts = [None] * len(ys) if plans is None else np.split(plans, ends, axis=1)
+        firsts = parts if from_plans else [None] * len(ys)
+        found = [self._best(*pair) for pair in zip(xs, ys, firsts, strict=True)]
+        if plans is not None:
+            np.concatenate([plan for *_, plan in found], axis=1, out=plans)
+        self._found, self.n_done = found, 0
+        self.costs = np.array([cost for cost, *_ in found])
+        self.converged = np.array([converged for _, converged, _ in found], bool)
+
+    def _best(self, x, y, first):
+        max_outer, tol, rounding = self._options
+        linear, found = None, []
+        if x.features is not None:
+            apart = x.features[:, None] - y.features
+            linear = self._linear * (apart**2).sum(axis=2)
+        others, constant = (x.transposed, y.values), x.constant + y.constant
+        given = x.values, y.transposed, x.masses, y.masses
+        steps = FrankWolfe(*given, linear=linear, others=others)
+        floor = rounding * (x.largest * y.largest + x.most + y.most)
+        for start in (first, *self._starts):
+            plan = start is None or isinstance(start, np.ndarray)
+            steps.start(start) if plan else steps.start_at_random(start)
+            ended = steps.advance(max_outer, tol, floor, *self._least, constant) != 0
+            found.append((max(steps.value + constant, 0.0), ended, steps.plan.copy()))
+        return min(found, key=lambda one: one[0])
+
+    def go_on(self, most_work=np.inf, one=False):
+        last = len(self._found)
+        self.n_done = min(self.n_done + 1, last) if one else last
+        return self.n_done == last
+
+    def settle(self):
+        pass
+
+    @property
+    def plan(self):
+        return self._found[self.n_done - 1][2]

@@ -187,10 +187,15 @@ class _BlasLimit:
 
     Such a library has one number of threads for the whole process: who comes first sets
     it, who goes last restores it. A number that somebody else has set meanwhile stays.
+
+    Attributes
+    ----------
+    has_buffers : bool
+        Whether BLAS has been called, for whose buffers there was room.
     """
 
     def __init__(self):
-        self._lock, self._has_buffers = threading.RLock(), False
+        self._lock, self.has_buffers = threading.RLock(), False
         self._inside = {}  # how often each Python thread is
         self._former = []
 
@@ -226,7 +231,7 @@ class _BlasLimit:
 
     def _take_buffers(self):
         """Call BLAS for the first time, where there is room for that."""
-        if self._has_buffers:
+        if self.has_buffers:
             return
         sizes = [_buffer_bytes(library) for library in _blas(shared=True)]
         if not _has_room(sum(sizes)):
@@ -238,7 +243,7 @@ class _BlasLimit:
         small = np.ones((2, 2), dtype=np.float32)
         scipy.linalg.blas.sgemm(1.0, small @ small, small)
         _rows.set_sizes(_STACK, max(sizes, default=0))
-        self._has_buffers = True
+        self.has_buffers = True
 
 
 _blas_limit = _BlasLimit()
@@ -306,13 +311,26 @@ def _to_limit(libraries):
     return [pair for pair in _now(libraries) if pair[1] != 1]
 
 
-@contextlib.contextmanager
-def single_threaded_blas():
-    """One BLAS thread inside the block, the former number after it, also on errors.
+# Points of problems that OpenBLAS multiplies on one thread anyway (interface/gemm.c:
+# up to 4 * 65536 multiplications), so that there is nothing to limit, which takes a
+# tenth of what else a call on few points does.
+FEW_POINTS = 64
+
+
+def single_threaded_blas(n_points=None):
+    """One BLAS thread inside the block, the former number after it, also on errors;
+    without effect where there are not so many points that it has more.
 
     The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the
     whole process while anybody is inside: blocks may overlap in several Python threads.
     """
+    if n_points is not None and n_points <= FEW_POINTS and _blas_limit.has_buffers:
+        return contextlib.nullcontext()
+    return _limited_blas()
+
+
+@contextlib.contextmanager
+def _limited_blas():
     own = _to_limit(_blas(shared=False))
     with _blas_limit:
         try:

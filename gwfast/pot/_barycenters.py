@@ -4,14 +4,16 @@ space, and the barycenter that suits these plans.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..utils.validation import as_count, as_matrix, as_square, as_vector
-from ._problem import Problem
+from ..utils.validation import as_count, as_matrix, as_vector
+from ._problem import Problem, as_loss, balanced, checked_costs, checked_masses
 from ._solve import table
 from ._starts import random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
@@ -20,32 +22,34 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
 
 
-def barycenter(given, solve, *, features="init_Y", **tolerances):
+def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     """What POT returns, for the arguments of a call.
 
     ``solve(problem)`` is the `Answer` to a `Problem`, whose tolerances are these.
-    `features` is the argument that has the first features.
+    `together` is the kind of `Together` that makes the plans, where it can. `features`
+    is the argument that has the first features.
     """
     _check(given, features)
-    spaces = _Spaces(given, features)
+    spaces = Spaces(given, features, tolerances)
     tol, print_row = as_number(given["tol"], "tol", zero=True), table()
     by_loss, fused = given["stop_criterion"] == "loss", spaces.Y is not None
-    C, Y, Ms = spaces.C, spaces.Y, spaces.feature_costs(spaces.Y)
-    no_plans = plans = [None] * len(spaces.Cs)
+    C, Y = spaces.C, spaces.Y
+
+    def solve_one(s, C, Y, starts):
+        return solve(spaces.problem(s, C, Y, starts))
+
+    make = together.of(spaces, solve_one)
+    make = make or functools.partial(_one_by_one, spaces, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
-    losses, changes, iterates = [1e15], [], []
+    plans, losses, changes, iterates = None, [1e15], [], []
     for _ in range(as_limit(given["max_iter"], "max_iter")):
-        starts = plans if given["warmstartT"] else no_plans
-        problems = spaces.problems(C, Ms, starts, given | tolerances)
-        answers = [solve(problem) for problem in problems]
-        plans = [answer.plan for answer in answers]
-        losses.append(float(np.sum([answer.value for answer in answers])))
+        plans, loss = make(C, Y, plans if given["warmstartT"] else None)
+        losses.append(loss)
         former_C, former_Y = C, Y
         if fused and not given["fixed_features"]:
             Y = spaces.mean_features(plans)
-            Ms = spaces.feature_costs(Y)
         if not given.get("fixed_structure"):
-            C = spaces.mean_structure(plans, given["loss_fun"])
+            C = spaces.mean_structure(plans)
         if by_loss:
             former, change = losses[-2], abs(losses[-1] - losses[-2])
             changes.append((change / former if former != 0 else np.nan,))
@@ -53,7 +57,7 @@ def barycenter(given, solve, *, features="init_Y", **tolerances):
             pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
             changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
         if given["log"] and fused and not by_loss:
-            iterates.append(list(map(spaces.back, plans)))
+            iterates.append(spaces.apart(plans))
         if given["verbose"]:
             print_row(*changes[-1])
         # As in POT, nan stops too.
@@ -61,21 +65,29 @@ def barycenter(given, solve, *, features="init_Y", **tolerances):
             break
     found = [spaces.back(x) for x in (Y, C) if x is not None]
     if given["log"]:
-        lists = {"T": plans} | ({"Ms": Ms} if fused else {})
-        found.append(_log(spaces, lists, losses[1:], changes, iterates, by_loss))
+        sides = {"T": plans} | ({"Ms": spaces.feature_costs(Y)} if fused else {})
+        found.append(_log(spaces, sides, losses[1:], changes, iterates, by_loss))
     return tuple(found) if len(found) > 1 else found[0]
 
 
-def _log(spaces, lists, losses, changes, iterates, by_loss):
-    """POT's log, which has these lists."""
-    errors = list(zip(*changes, strict=True))
+def _one_by_one(spaces, solve_one, C, Y, starts):
+    """The plans from a barycenter, side by side, and the sum of their losses."""
+    answers = [solve_one(s, C, Y, starts) for s in range(len(spaces.qs))]
+    plans = np.concatenate([answer.plan for answer in answers], axis=1)
+    return plans, float(sum(answer.value for answer in answers))
+
+
+def _log(spaces, sides, losses, changes, iterates, by_loss):
+    """POT's log, with what there is of all spaces side by side."""
+    errors, log = list(zip(*changes, strict=True)), {}
     if spaces.Y is None:
-        lists |= {"err": errors[0]} | ({"loss": losses} if by_loss else {})
+        log |= {"err": errors[0]} | ({"loss": losses} if by_loss else {})
     elif by_loss:
-        lists |= {"loss": losses, "err_rel_loss": errors[0]}
+        log |= {"loss": losses, "err_rel_loss": errors[0]}
     else:
-        lists |= {"err_feature": errors[1], "err_structure": errors[0]}
-    log = {name: list(map(spaces.back, x)) for name, x in lists.items()}
+        log |= {"err_feature": errors[1], "err_structure": errors[0]}
+    log = {name: list(map(spaces.back, x)) for name, x in log.items()}
+    log |= {name: spaces.apart(x) for name, x in sides.items()}
     log["p"] = spaces.back(spaces.p)
     return log | ({"Ts_iter": iterates} if len(changes[0]) > 1 else {})
 
@@ -88,10 +100,14 @@ def _check(given, features):
             raise _undefined(f"{name} must be given where {fixed}=True")
 
 
-class _Spaces:
-    """The spaces, and what is given of the barycenter, in arrays of one dtype."""
+class Spaces:
+    """The spaces, and what is given of the barycenter, in arrays of one dtype.
 
-    def __init__(self, given, features):
+    What there is of every space, its plan for one, stands side by side in one array,
+    so that an update takes few products.
+    """
+
+    def __init__(self, given, features, tolerances):
         n, size, Ys = as_count(given["N"], "N"), len(given["Cs"]), given.get("Ys")
         if not size:
             raise ValueError("Cs must not be empty")
@@ -100,27 +116,39 @@ class _Spaces:
         named = {"p": given["p"], "init_C": init_C, features: init_Y}
         for name, xs in (("Cs", Cs), ("ps", given["ps"]), ("Ys", Ys)):
             named |= _named(name, xs, size)
-        arrays = Arrays(named)
+        arrays, self._given = Arrays(named), given | tolerances
         self.dtype, self.back = arrays.dtype, arrays.back
 
-        def matrix(name, check=as_matrix, **options):
-            return check(arrays[name], name, **options).astype(self.dtype, copy=False)
+        def matrix(name, **options):
+            x = as_matrix(arrays[name], name, **options)
+            return x.astype(self.dtype, copy=False)
 
-        self.Cs = [matrix(f"Cs[{s}]", as_square) for s in range(size)]
-        self.ps = [arrays[f"ps[{s}]"] for s in range(size)]
+        loss = as_loss(given["loss_fun"], "loss_fun")
+        self.costs = [
+            checked_costs(arrays[f"Cs[{s}]"], f"Cs[{s}]", self.dtype, loss)
+            for s in range(size)
+        ]
         self.p = np.full(n, 1 / n, dtype=self.dtype)
         if given["p"] is not None:
             self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
-        self.lambdas = np.full(size, 1 / size)
+        self.qs = [self._masses(arrays, s, cost.n) for s, cost in enumerate(self.costs)]
+        lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
-            self.lambdas = as_vector(given["lambdas"], "lambdas", size)
-        self.Ys = self.Y = None
+            lambdas = as_vector(given["lambdas"], "lambdas", size)
+        self.Y = self.features = None
+        ends = np.cumsum([0] + [cost.n for cost in self.costs]).tolist()
+        self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.n_points = ends[-1]
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
-            shapes = [(len(C), columns) for C in self.Cs]
-            self.Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
+            shapes = [(cost.n, columns) for cost in self.costs]
+            Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
+            self.features, self._Ys = Ys, np.concatenate(Ys)
+            self._weighted_Ys = (
+                np.repeat(lambdas, list(map(len, Ys)))[:, None] * self._Ys
+            )
             self.Y = np.zeros((n, columns), dtype=self.dtype)
             if init_Y is not None:
                 self.Y = matrix(features, shape=self.Y.shape)
@@ -131,36 +159,52 @@ class _Spaces:
             self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
             if Ys is None:  # POT does so without features only
                 self.C /= self.C.max()
+        kl, Cs = loss.name == "kl", [cost.matrix for cost in self.costs]
+        means = [np.log(np.maximum(C, 1e-16)) if kl else C for C in Cs]
+        self._weighted_Cs = [x * C for x, C in zip(lambdas, means, strict=True)]
+        self._mean_of = np.exp if kl else np.asarray
 
-    def feature_costs(self, Y):
-        """Costs between `Y` and the features of every space, None without features."""
+    def _masses(self, arrays, s, size):
+        name = f"ps[{s}]"
+        q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
+        return q.astype(self.dtype, copy=False)
+
+    def feature_costs(self, Y, s=None):
+        """Costs between `Y` and the features of a space, for None of all; None without
+        features.
+        """
         if Y is None:
-            return [None] * len(self.Cs)
-        Ms = (cdist(Y, Y_s, "sqeuclidean") for Y_s in self.Ys)
-        return [M.astype(self.dtype, copy=False) for M in Ms]
+            return None
+        features = self._Ys if s is None else self._Ys[self.parts[s]]
+        return cdist(Y, features, "sqeuclidean").astype(self.dtype, copy=False)
 
-    def problems(self, C, Ms, starts, given):
-        """The `Problem` of the structure `C` and each space."""
-        for s, (C_s, p_s, M) in enumerate(zip(self.Cs, self.ps, Ms, strict=True)):
-            names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
-            arrays = {"init_C": C, names["C2"]: C_s, "p": self.p, names["q"]: p_s}
-            yield Problem(given | arrays | {"M": M, "G0": starts[s]}, names=names)
+    def problem(self, s, C, Y, starts=None):
+        """The `Problem` of the structure `C` and features `Y`, and a space."""
+        names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
+        given = {"init_C": C, names["C2"]: self.costs[s].matrix, names["q"]: self.qs[s]}
+        given["M"] = self.feature_costs(Y, s)
+        given["G0"] = None if starts is None else starts[:, self.parts[s]]
+        return Problem(self._given | given | {"p": self.p}, names=names)
 
-    def mean_structure(self, plans, loss_fun):
+    def mean_structure(self, plans):
         """The best structure for the plans."""
-        kl, mean = loss_fun == "kl_loss", 0.0
-        for weight, T, C in zip(self.lambdas, plans, self.Cs, strict=True):
-            C = np.log(np.maximum(C, 1e-16)) if kl else C
-            mean = mean + weight * (T @ C @ T.T)
-        mean = mean / np.outer(self.p, self.p)
-        return (np.exp(mean) if kl else mean).astype(self.dtype)
+        pairs = zip(self.parts, self._weighted_Cs, strict=True)
+        halves = np.concatenate([plans[:, part] @ C for part, C in pairs], axis=1)
+        mean = (halves @ plans.T) / np.outer(self.p, self.p)
+        return self._mean_of(mean).astype(self.dtype, copy=False)
 
     def mean_features(self, plans):
         """The best features for the plans."""
-        mean = 0.0
-        for weight, T, Y in zip(self.lambdas, plans, self.Ys, strict=True):
-            mean = mean + weight * (T @ Y)
-        return (mean / self.p[:, None]).astype(self.dtype)
+        mean = (plans @ self._weighted_Ys) / self.p[:, None]
+        return mean.astype(self.dtype, copy=False)
+
+    def apart(self, x):
+        """What stands side by side, as a list of the caller's arrays."""
+        return list(map(self.back, self.cut(x)))
+
+    def cut(self, x):
+        """The same as arrays of NumPy."""
+        return [x[:, part].copy() for part in self.parts]
 
 
 def _named(name, xs, size):

@@ -13,7 +13,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
+from ..quadratic.conditional_gradient import (
+    ConditionalGradient,
+    ExactLimits,
+    ExactSolution,
+)
 from ._one_orientation import solve_one_orientation
 from ._problem import Problem
 from ._solve import Answer, quadratic_term, stated
@@ -53,15 +57,14 @@ def exact(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class ExactAnswer(Answer):
     """With the losses of all plans on the way, the first and the last among them, and
-    the potentials of the last linear problem and its value.
+    the solution of the problem of mass one.
     """
 
     losses: list
-    potentials: tuple
-    cost: float
+    solution: ExactSolution
 
     @property
     def total(self) -> Any:
@@ -76,20 +79,35 @@ class ExactAnswer(Answer):
         entries: dict[str, Any] = {"loss": list(map(back, self.losses))}
         if self.problem.marginals != "balanced":
             return entries
-        u, v = map(back, self.potentials)
-        entries |= {"u": u, "v": v, "cost": back(self.cost)}
+        total, (u, v), cost = self.problem.total, self._potentials(), 0.0
+        for x, masses in ((u, self.problem.p), (v, self.problem.q)):
+            some = masses > 0
+            cost += total * float(x[some] @ masses[some])
+        entries |= {"u": back(total * u), "v": back(total * v), "cost": back(cost)}
         return entries | {"warning": None, "result_code": OPTIMAL}
+
+    def _potentials(self):
+        """POT's: for the whole gradient, and with one mean, by mass, on both sides."""
+        problem = self.solution.problem
+        u, v = (2 * x for x in self.solution.potentials)
+        rows, cols = problem.p > 0, problem.q > 0
+        shift = (v[cols] @ problem.q[cols] - u[rows] @ problem.p[rows]) / 2
+        return u + shift, v - shift
+
+
+def exact_limits(problem: Problem) -> ExactLimits:
+    """POT's rule, for the same problem of mass one."""
+    return ExactLimits(
+        max_outer=problem.limit("max_iter", minimum=0),
+        tol=0.0,
+        min_relative=problem.number("tol_rel", zero=True),
+        min_change=problem.number("tol_abs", 0.0, zero=True) / problem.total**2,
+    )
 
 
 def solve_exact(given: Problem) -> ExactAnswer:
     """The `ExactAnswer` to a problem."""
-    total = given.total
-    limits = ExactLimits(
-        max_outer=given.limit("max_iter", minimum=0),
-        tol=0.0,
-        min_relative=given.number("tol_rel", zero=True),
-        min_change=given.number("tol_abs", 0.0, zero=True) / total**2,
-    )
+    total, limits = given.total, exact_limits(given)
     if given.marginals != "semirelaxed" and given.G0 is not None:
         _check_start(given)
     start = None if given.G0 is None else given.G0 / total
@@ -108,7 +126,7 @@ def solve_exact(given: Problem) -> ExactAnswer:
         if report is not None:
             report(losses[-1])
 
-    with single_threaded_blas():
+    with single_threaded_blas(max(problem.shape)):
         if one:
             solution = solve_one_orientation(problem, start, limits, note)
         else:
@@ -116,30 +134,13 @@ def solve_exact(given: Problem) -> ExactAnswer:
             solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
             solution = solver.solve(start, limits, report=note)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
-    u, v = _potentials(problem, solution.potentials)
-    cost = sum(
-        float(x[masses > 0] @ masses[masses > 0])
-        for x, masses in ((u, problem.p), (v, problem.q))
-    )
     plan = solution.plan
     plan[plan < NOTHING * problem.mass] = 0.0
-    answer = ExactAnswer(
-        problem=given,
-        epsilon=0.0,
-        plan=plan,
-        quad=max(quadratic_term(problem, solution.gw_cost, linear), least),
-        linear=linear,
-        separable=np.nan,
-        errors=[],
-        status=solution.status,
-        advice="",
-        losses=losses,
-        potentials=(total * u, total * v),
-        cost=cost * total**2,
-    ).scaled(total)
+    quad = max(quadratic_term(problem, solution.gw_cost, linear), least)
+    found: tuple[Any, ...] = (quad, linear, np.nan, [], solution.status, "")
+    answer = ExactAnswer.of(given, 0.0, plan, *found, losses, solution)
     if given.marginals == "partial":
-        bounded = _bounded(answer.plan, given.p, given.q)
-        return dataclasses.replace(answer, plan=bounded)
+        answer.plan = _bounded(answer.plan, given.p, given.q)
     return answer
 
 
@@ -154,16 +155,6 @@ def _bounded(plan, p, q):
         factors[above] = masses[above] / sums[above] * (1 - 4 * eps)
         plan = plan * np.expand_dims(factors, axis)
     return plan
-
-
-def _potentials(problem, potentials):
-    """POT's: for the whole gradient, and with one mean, by mass, on both sides."""
-    u, v = (2 * x for x in potentials)
-    if not problem.is_balanced:
-        return u, v
-    rows, cols = problem.p > 0, problem.q > 0
-    shift = (v[cols] @ problem.q[cols] - u[rows] @ problem.p[rows]) / 2
-    return u + shift, v - shift
 
 
 def _check_start(problem):

@@ -50,7 +50,7 @@ def solve_one_orientation(problem, plan, limits, report):
         gw_cost=value,
         gap=np.nan,
         status=status,
-        history=(),
+        trace=np.empty((0, 3)),
         seconds=np.nan,
     )
 

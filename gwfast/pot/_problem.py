@@ -5,13 +5,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..utils.validation import (
     MASS_TOLERANCE,
     as_matrix,
-    as_square,
+    as_table,
     as_vector,
     check_masses,
+    check_square,
 )
 from ._starts import named_plan
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
@@ -33,39 +35,38 @@ class Problem:
 
     def __init__(self, given, *, marginals="balanced", names=None):
         self._given, self._names, self.marginals = given, names or {}, marginals
+        if names:
+            known = {own: given[name] for own, name in names.items() if name in given}
+            others = {own: x for own, x in given.items() if own not in names}
+            self._given = others | known
         loss_fun = self.take("loss_fun", "square_loss")
-        loss_fun = pots_choice(loss_fun, self.name("loss_fun"), LOSS_OF_POT)
-        self.loss = LOSSES[LOSS_OF_POT[loss_fun]]
-        symmetric = self.take("symmetric")
+        self.loss = as_loss(loss_fun, self.name("loss_fun"))
+        symmetric, start = self.take("symmetric"), self.take("G0")
         self.symmetric = None if symmetric is None else bool(symmetric)
-        named = {name: self.take(name) for name in ("M", "C1", "C2", "p", "q", "G0")}
-        for name in ("C1", "C2"):
-            named[name] = as_costs(named[name], self.name(name))
-        start = named["G0"]
         has_name = marginals == "semirelaxed" and isinstance(start, str)
-        if has_name:
-            named["G0"] = None
-        if marginals == "semirelaxed":
-            named["q"] = None
-        self.arrays = Arrays({self.name(name): x for name, x in named.items()})
-        self.C1 = self._matrix("C1", as_square)
-        self.C2 = self._matrix("C2", as_square)
-        self.loss.check(self.C1, self.name("C1"))
-        self.loss.check(self.C2, self.name("C2"))
-        self.shape = len(self.C1), len(self.C2)
-        self.M = self._matrix("M", as_matrix, shape=self.shape)
+        named = {self.name(name): self.take(name) for name in ("M", "p")}
+        for name in ("C1", "C2"):
+            named[self.name(name)] = as_costs(self.take(name), self.name(name))
+        if marginals != "semirelaxed":
+            named[self.name("q")] = self.take("q")
+        if not has_name:
+            named[self.name("G0")] = start
+        self.arrays = Arrays(named)
+        self.x, self.y = self._costs("C1"), self._costs("C2")
+        self.shape = self.x.n, self.y.n
+        self.M = self._matrix("M")
         self.alpha = 1.0 if self.M is None else self._weight()
         p, q = map(self._masses, "pq", self.shape)
-        self.mass = None
+        self.mass, dtype = None, self.arrays.dtype
         if marginals == "balanced":
-            q = self._balanced(p, q)
+            q = balanced(p, q, self.name("p"), self.name("q"))
         elif marginals == "partial":
             self.mass = self._partial_mass(p, q)
-        self.p = p.astype(self.arrays.dtype, copy=False)
-        self.total = float(self.p.sum(dtype=np.float64))
+        self.p = p.astype(dtype, copy=False)
+        self.total = _total(self.p.astype(np.float64, copy=False))
         self.q = None
         if marginals != "semirelaxed":
-            self.q = q.astype(self.arrays.dtype, copy=False)
+            self.q = q.astype(dtype, copy=False)
         if has_name:
             self.G0 = named_plan(self, start, self.take("random_state", 0))
         else:
@@ -77,7 +78,7 @@ class Problem:
 
     def take(self, name, default=None):
         """The argument `name` as it came."""
-        return self._given.get(self.name(name), default)
+        return self._given.get(name, default)
 
     def number(self, name, default=None, *, zero=False):
         """A positive (or zero, if asked) argument."""
@@ -87,11 +88,18 @@ class Problem:
         """An argument that is a count."""
         return as_limit(self.take(name, default), self.name(name), minimum)
 
-    def _matrix(self, name, check, **options):
-        x = self.arrays[self.name(name)]
+    def _costs(self, name):
+        """The costs of a space."""
+        name = self.name(name)
+        return checked_costs(self.arrays[name], name, self.arrays.dtype, self.loss)
+
+    def _matrix(self, name):
+        """What is given between the two spaces, or None."""
+        name = self.name(name)
+        x = self.arrays[name]
         if x is None:
             return None
-        x = check(x, self.name(name), **options)
+        x = as_matrix(x, name, shape=self.shape)
         return x.astype(self.arrays.dtype, copy=False)
 
     def _weight(self):
@@ -103,39 +111,23 @@ class Problem:
         return alpha
 
     def _masses(self, name, size):
-        """Checked masses as they came: their total need not be one."""
         name = self.name(name)
-        x = self.arrays[name]
-        if x is None:
-            return np.full(size, 1.0 / size)
-        x = as_vector(x, name, size)
-        check_masses(x, name)
-        return x
-
-    def _balanced(self, p, q):
-        """`q` with the total of `p`, which it has but for rounding."""
-        of_p, of_q = p.sum(), q.sum()
-        if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
-            raise ValueError(
-                f"{self.name('q')} must have the same total as {self.name('p')}, "
-                f"{of_p:.6g}, got {of_q:.6g}"
-            )
-        return q * (of_p / of_q)
+        return checked_masses(self.arrays[name], name, size)
 
     def _partial_mass(self, p, q):
-        smaller = min(p.sum(), q.sum())
+        smaller = min(_total(p), _total(q))
         if self.take("m") is None:
-            return float(smaller)
+            return smaller
         mass = self.number("m")
         if mass > smaller * (1 + MASS_TOLERANCE):
             raise ValueError(
                 f"{self.name('m')} must not be above the smaller total of "
                 f"{self.name('p')} and {self.name('q')}, {smaller:.6g}, got {mass:.6g}"
             )
-        return float(min(mass, smaller))
+        return min(mass, smaller)
 
     def _checked_start(self):
-        start, name = self._matrix("G0", as_matrix, shape=self.shape), self.name("G0")
+        start, name = self._matrix("G0"), self.name("G0")
         if start is None:
             return None
         if (start < 0).any():
@@ -151,3 +143,40 @@ class Problem:
                 f"{abs(start.sum(1) - self.p).max():.2g}"
             )
         return start
+
+
+def as_loss(loss_fun, name):
+    """The `Loss` that POT calls so."""
+    return LOSSES[LOSS_OF_POT[pots_choice(loss_fun, name, LOSS_OF_POT)]]
+
+
+def checked_costs(x, name, dtype, loss):
+    """The costs of a space, in that dtype."""
+    x = as_table(x, name)
+    check_square(x, name)
+    made = DenseCost.from_checked(x.astype(dtype, copy=False), name)
+    loss.check(made.matrix, name)
+    return made
+
+
+def checked_masses(x, name, size):
+    """Masses as they came, uniform for None: their total need not be one."""
+    if x is None:
+        return np.full(size, 1.0 / size)
+    x = as_vector(x, name, size)
+    check_masses(x, name)
+    return x
+
+
+def balanced(p, q, name_p, name_q):
+    """`q` with the total of `p`, which it has but for rounding."""
+    of_p, of_q = _total(p), _total(q)
+    if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
+        raise ValueError(
+            f"{name_q} must have the same total as {name_p}, {of_p:.6g}, got {of_q:.6g}"
+        )
+    return q if of_p == of_q else q * (of_p / of_q)
+
+
+def _total(masses):
+    return float(np.add.reduce(masses))

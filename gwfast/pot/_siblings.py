@@ -19,6 +19,8 @@ log : dict
     If asked for, that of `{name}`;
     where that returns one plan, this is in it as "T"."""
 PARTS = '\n    With the parts of the loss, "lin_loss" and "quad_loss".'
+# Passed as `log` it asks for the value alone: the rest may take as long as a plan.
+VALUE = "value"
 COSTS_BETWEEN = ">>> M = np.abs(np.subtract.outer(x, x[::-1]))\n"
 
 
@@ -64,17 +66,26 @@ def valued(
     own = dict(signature.parameters)
     own |= {key: own[key].replace(default=x) for key, x in defaults.items()}
     signature = signature.replace(parameters=list(own.values()))
+    places = {key: place for place, key in enumerate(own)}
+    at = places["log"]
 
     @functools.wraps(function)
     def function2(*args: P.args, **kwargs: P.kwargs) -> Any:
+        # To bind arguments to their names takes a tenth of a small problem.
+        given = {key: x for key, x in defaults.items() if places[key] >= len(args)}
+        given |= kwargs
+        positional = len(args) > at
+        log = args[at] if positional else kwargs.get("log")
+        asked = True if log else VALUE
+        if positional:
+            args = *args[:at], asked, *args[at + 1 :]  # type: ignore[assignment]
+        else:
+            given["log"] = asked
         try:
-            call = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}2() {error}") from None
-        call.apply_defaults()
-        log = call.arguments["log"]
-        call.arguments["log"] = True
-        plan, *others, entries = function(*call.args, **call.kwargs)
+            plan, *others, entries = function(*args, **given)
+        except TypeError:
+            _check_call(signature, f"{name}2", args, given)
+            raise
         if not others:
             entries["T"] = plan
         return (entries[value], entries) if log else entries[value]
@@ -94,6 +105,16 @@ def valued(
     function2.__annotations__ = function.__annotations__ | {"return": returned}
     function2.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
     return function2
+
+
+def _check_call(
+    signature: inspect.Signature, name: str, args: Any, kwargs: Mapping[str, Any]
+) -> None:
+    """Raise a TypeError that has this name where arguments do not fit a signature."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
 
 
 def _sections(function: Callable[..., Any]) -> dict[str, str]:

@@ -29,6 +29,7 @@ from ..utils.callers import outside
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from ._problem import Plan, Problem
+from ._siblings import VALUE
 from .arrays import pots_choice
 
 # A tolerance of zero is taken as this.
@@ -86,7 +87,7 @@ class FrobeniusChange(RelativeChange):
         return settled and looks and not grows, hidden
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Answer:
     """What the plan for a `Problem` is and costs, in POT's conventions; status and
     advice as in `GWResult`.
@@ -101,6 +102,16 @@ class Answer:
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     status: Status
     advice: str
+
+    @classmethod
+    def of(cls, problem, epsilon, plan, quad, linear, separable, errors, *others):
+        """From what the same problem of mass one has."""
+        total, dtype = problem.total, problem.arrays.dtype
+        if total != 1.0:
+            plan, errors = plan * total, [error * total for error in errors]
+        plan = plan.astype(dtype, copy=False)
+        terms = [float(x) * total**2 for x in (quad, linear, separable)]
+        return cls(problem, epsilon, plan, *terms, errors, *others)
 
     @property
     def lin_loss(self) -> float:
@@ -122,24 +133,14 @@ class Answer:
         """The loss, as POT returns it."""
         return self.problem.arrays.back(self.value)
 
-    def scaled(self, total):
-        """The same of masses with that total, the plan in the dtype of the problem."""
-        plan = self.plan * total if total != 1.0 else self.plan
-        return dataclasses.replace(
-            self,
-            plan=plan.astype(self.problem.arrays.dtype, copy=False),
-            quad=float(self.quad) * total**2,
-            linear=float(self.linear) * total**2,
-            separable=float(self.separable) * total**2,
-            errors=[error * total for error in self.errors],
-        )
-
     def evidence(self) -> dict[str, Any]:
         """What logs have of the way to the plan."""
         return {"err": list(map(self.problem.arrays.back, self.errors))}
 
-    def result(self, log: bool) -> Plan:
-        """The plan, or with `log` the plan and POT's log."""
+    def result(self, log: bool | str) -> Plan:
+        """The plan, or with `log` the plan and POT's log, of which `VALUE` asks for the
+        value.
+        """
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
@@ -147,6 +148,8 @@ class Answer:
             return back(plan)
         name = VALUES[problem.marginals]
         name = name if problem.M is None else name.replace("gw", "fgw")
+        if log == VALUE:
+            return back(plan), {name: self.total}
         entries = self.evidence() | {name: self.total}
         if problem.M is not None:
             entries["lin_loss"] = back(self.lin_loss)
@@ -159,28 +162,43 @@ class Answer:
 
 def solve(problem: Problem, method: str | None = None) -> Answer:
     """The `Answer` with entropy, by the method that POT has for the marginals."""
-    if method is None and problem.marginals == "balanced":
-        name, solver = problem.name("solver"), problem.take("solver", "PGD")
-        method = METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
-    elif method is None:
-        method = "ppa" if problem.marginals == "semirelaxed" else "pgd"
-    epsilon, total = problem.number("epsilon"), problem.total
-    max_iter = problem.limit("max_iter", minimum=0)
-    inner_tol = problem.number("stopThr", 1e-9, zero=True) / total
-    limits = Limits(
-        max_outer=max_iter or 1,
-        max_inner=problem.limit("numItermax", 1000),
-        tol=max(problem.number("tol", zero=True) / total, MIN_TOL),
-        # Ours is the sum of absolute errors; evenly spread it is that much larger.
-        marginal_tol=max(inner_tol * math.sqrt(min(problem.shape)) / 2, MIN_TOL),
-        rule=FrobeniusChange(),
-    )
+    method, epsilon = method or method_of(problem), problem.number("epsilon")
+    # Without a single iteration it is the start.
+    limits = entropic_limits(problem) if problem.limit("max_iter", minimum=0) else None
     report = table(every=10) if problem.take("verbose") else None
-    answer = solved(problem, method, epsilon, limits if max_iter else None, report)
+    answer = solved(problem, method, epsilon, limits, report)
     dubious = answer.advice or answer.status not in EXPECTED
     if dubious and problem.take("warn", True):
         warn_of(answer.status, answer.advice)
     return answer
+
+
+def method_of(problem):
+    """The name of the method that POT has for the marginals."""
+    if problem.marginals == "balanced":
+        name, solver = problem.name("solver"), problem.take("solver", "PGD")
+        return METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
+    return "ppa" if problem.marginals == "semirelaxed" else "pgd"
+
+
+def entropic_limits(problem):
+    """The limits of the same problem of mass one."""
+    return Limits(
+        max_outer=problem.limit("max_iter"),
+        max_inner=problem.limit("numItermax", 1000),
+        tol=max(problem.number("tol", zero=True) / problem.total, MIN_TOL),
+        marginal_tol=marginal_tol(problem, problem.shape),
+        rule=FrobeniusChange(),
+    )
+
+
+def marginal_tol(problem, shape):
+    """The error of the marginals, in L1, that inner iterations end at, for a plan of
+    this shape.
+    """
+    tol = problem.number("stopThr", 1e-9, zero=True) / problem.total
+    # Ours is the sum of absolute errors; evenly spread it is that much larger.
+    return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)
 
 
 def warn_of(status, advice):
@@ -225,12 +243,11 @@ def solved(problem, method, epsilon, limits, report):
             callback=report and callback,
         )
         found = _solved(quadratic, start, options)
-    return Answer(problem, epsilon, *found).scaled(total)
+    return Answer.of(problem, epsilon, *found)
 
 
 def stated(problem, dtype, symmetric):
     """The `QuadraticProblem` of mass one for a `Problem`, with costs in that dtype."""
-    costs = [C.astype(dtype, copy=False) for C in (problem.C1, problem.C2)]
     total, linear_cost = problem.total, problem.M
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
@@ -240,23 +257,27 @@ def stated(problem, dtype, symmetric):
     else:
         q = problem.q.astype(np.float64) / total
     mass = 1.0 if problem.mass is None else problem.mass / total
-    if symmetric:
-        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
-        # solver takes rows and columns for the same, and reads what is in order.
-        costs = map(np.ascontiguousarray, costs)
-    x, y = (
-        DenseCost.from_checked(C, problem.name(name), symmetric=symmetric)
-        for C, name in zip(costs, ("C1", "C2"), strict=True)
-    )
     rule = RULES[problem.marginals](p, q, mass)
     return QuadraticProblem.from_checked(
-        x,
-        y,
+        _costs(problem.x, problem.name("C1"), dtype, symmetric),
+        _costs(problem.y, problem.name("C2"), dtype, symmetric),
         rule,
         loss=problem.loss.name,
         linear_cost=linear_cost,
         alpha=problem.alpha,
     )
+
+
+def _costs(given, name, dtype, symmetric):
+    """Costs in that dtype, which are symmetric or not as the caller says, or looks."""
+    cost = given.matrix.astype(dtype, copy=False)
+    if cost is given.matrix and symmetric in (None, given.symmetric):
+        return given
+    if symmetric:
+        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
+        # solver takes rows and columns for the same, and reads what is in order.
+        cost = np.ascontiguousarray(cost)
+    return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
 def _unsolved(problem, start, method):
@@ -272,7 +293,7 @@ def _unsolved(problem, start, method):
 
 
 def _solved(problem, start, options):
-    with single_threaded_blas():
+    with single_threaded_blas(max(problem.shape)):
         start = Product() if start is None else Given(start)
         solution = descend(problem, start, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value

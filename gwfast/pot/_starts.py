@@ -50,5 +50,6 @@ def _partition_plan(problem, method, random_state):
             f"{problem.name('G0')}={method!r} needs POT, which makes it (pip install "
             f"POT); without there are {', '.join(STARTS)}, or a plan of your own"
         ) from error
-    arguments = problem.C1, problem.C2, problem.p, problem.M, problem.alpha, method
+    costs = problem.x.matrix, problem.y.matrix
+    arguments = *costs, problem.p, problem.M, problem.alpha, method
     return semirelaxed_init_plan(*arguments, random_state=random_state)

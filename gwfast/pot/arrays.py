@@ -62,7 +62,8 @@ class Arrays:
 
 def as_costs(x, name):
     """Costs of a graph or of an object of gwfast's, in float64; others as they came."""
-    if not is_graph(x) and not isinstance(x, PointCloud | DenseCost):
+    plain = type(x) is np.ndarray  # what most are, and quickly told
+    if plain or not (is_graph(x) or isinstance(x, PointCloud | DenseCost)):
         return x
     return as_geometry(x, name).to_dense().matrix.astype(np.float64)
 

@@ -14,6 +14,7 @@ from ._conditional_gradient import exact, solve_exact
 from ._problem import LossFun, Plan, Solver
 from ._siblings import like
 from ._solve import solve
+from ._together import EntropicTogether, ExactTogether
 from .entropic import entropic_gromov_wasserstein
 from .exact import gromov_wasserstein
 
@@ -91,7 +92,7 @@ def entropic_gromov_barycenters(
     >>> center.shape
     (4, 4)
     """
-    return barycenter(locals(), solve, tol=PLAN_TOL)
+    return barycenter(locals(), solve, EntropicTogether, tol=PLAN_TOL)
 
 
 @like(entropic_gromov_barycenters)
@@ -159,7 +160,7 @@ def entropic_fused_gromov_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(locals(), solve, tol=PLAN_TOL)
+    return barycenter(locals(), solve, EntropicTogether, tol=PLAN_TOL)
 
 
 @exact
@@ -196,7 +197,7 @@ def gromov_barycenters(
     >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
     (4, 4)
     """
-    return barycenter(locals(), solve_exact, tol_rel=EXACT_PLAN_TOL)
+    return barycenter(locals(), solve_exact, ExactTogether, tol_rel=EXACT_PLAN_TOL)
 
 
 @exact
@@ -244,4 +245,10 @@ def fgw_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(locals(), solve_exact, features="init_X", tol_rel=EXACT_PLAN_TOL)
+    return barycenter(
+        locals(),
+        solve_exact,
+        ExactTogether,
+        features="init_X",
+        tol_rel=EXACT_PLAN_TOL,
+    )

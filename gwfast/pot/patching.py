@@ -12,6 +12,8 @@ import types
 import warnings
 from collections.abc import Iterator
 
+import numpy as np
+
 from ..utils.callers import outside
 from . import barycenters, entropic, exact, unbalanced, unified
 from .arrays import asks_for_gradients
@@ -69,6 +71,8 @@ def _twin(own):
 
 def _asks_for_gradients(x):
     """Of an argument, which may be a list of arrays."""
+    if type(x) is np.ndarray:
+        return False
     return any(map(asks_for_gradients, x if isinstance(x, list | tuple) else [x]))
 
 

@@ -200,8 +200,8 @@ class _Call:
         share = 1.0 / (1.0 + self._alpha)
         rho = tuple(share * one for one in self._rho)
         problem = QuadraticProblem.from_checked(
-            DenseCost(data.C1.astype(np.float64), "Cx"),
-            DenseCost(data.C2.astype(np.float64), "Cy"),
+            DenseCost(data.x.matrix.astype(np.float64), "Cx"),
+            DenseCost(data.y.matrix.astype(np.float64), "Cy"),
             Unbalanced.of(self._p, self._q, rho),
             linear_cost=None if self._alpha == 0 else data.M.astype(np.float64),
             alpha=share,

@@ -9,13 +9,11 @@ at a vertex, which has fewer than n + m entries.
 import dataclasses
 import functools
 import time
-from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import _frank_wolfe, _products
+from ..kernels import _frank_wolfe
 from ..kernels._frank_wolfe import FrankWolfe
-from ..kernels._rows import Panels, aligned_empty
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..results.coupling import ArrayCoupling
@@ -28,6 +26,10 @@ from .dense_terms import common_shift
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
 # difference of: what no gap and no step is seen below.
 ROUNDING = 1e-13
+# Operations of descents between two looks at the time: some hundredths of a second.
+WORK = 1e8
+# Steps in one call of the kernel, at most: most descents of small problems have fewer.
+STEPS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Side:
     loss : Loss
     shift : float
         Taken from all costs first.
+    weight : float, default=1
+        Of the quadratic term.
     keep_all, keep_losses : bool, default=False
         Whether points without mass stay; whether there are `losses`.
 
@@ -64,34 +68,46 @@ class Side:
     some : (k,) ndarray of int
         Points that stay; all that follows is theirs, in float64.
     values : (k, k) ndarray
-        What the product is made of, with its sign in the first space.
+        What the product is made of, with its weight and sign in the first space.
     losses : (k, k) ndarray or None
         The term of this side alone, the mean of both orientations.
-    constants, projected : (k,) ndarray
-        Losses and values times the masses.
+    constants : (k,) ndarray
+        Losses times the masses.
+    largest, most : float
+        Of the absolute values, and of the constants.
     """
 
     def __init__(
-        self, number, geometry, masses, loss, shift, keep_all=False, keep_losses=False
+        self,
+        number,
+        geometry,
+        masses,
+        loss,
+        shift,
+        weight=1.0,
+        keep_all=False,
+        keep_losses=False,
     ):
         loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
         own = (loss.f1, loss.f2)[number]
         self.n, self.symmetric = geometry.n, geometry.symmetric
-        self.some = np.arange(self.n) if keep_all else np.flatnonzero(masses)
+        self.some = np.arange(self.n) if keep_all else masses.nonzero()[0]
         self.masses = masses[self.some]
         costs = _part(geometry.matrix, self.some, self.some)
         costs -= shift
         if self.symmetric:  # up to rounding, which would add up in the objective
             costs += costs.T
             costs /= 2
-        values = loss.h2(costs) if number else -loss.h1(costs)
+        values = loss.h2(costs) if number else -weight * loss.h1(costs)
         self.values, self.losses = np.ascontiguousarray(values), None
         if keep_losses:
             losses = own(costs)
-            self.losses = losses if self.symmetric else (losses + losses.T) / 2
-        self.constants = self._constants(costs, own)
-        self.projected = self.values @ self.masses
+            if not self.symmetric:
+                losses = (losses + losses.T) / 2
+            self.losses = weight * losses
+        self.constants = weight * self._constants(costs, own)
         self.largest = float(np.abs(self.values).max())
+        self.most = float(np.abs(self.constants).max())
 
     def _constants(self, costs, loss):
         made, other = np.empty(len(costs)), np.zeros(len(costs))
@@ -115,6 +131,15 @@ def _part(matrix, rows, cols):
     return matrix[np.ix_(rows, cols)].astype(np.float64)
 
 
+def whole_plan(plan, x, y):
+    """A plan between two `Side` with the points that have no mass."""
+    if plan.shape == (x.n, y.n):
+        return plan
+    made = np.zeros((x.n, y.n))
+    made[np.ix_(x.some, y.some)] = plan
+    return made
+
+
 def sides_of(problem):
     """Both spaces of a problem, as `Side`; a ValueError if costs are out of the domain
     of the loss.
@@ -125,9 +150,10 @@ def sides_of(problem):
     if loss.shift_invariant:
         shift = common_shift(x, y, problem.is_balanced)
     fixed, free = _fixed(rule), not rule.takes_q
+    given = loss, shift, problem.alpha if problem.is_fused else 1.0
     return (
-        Side(0, x, rule.p, loss, shift, keep_losses=not fixed[0]),
-        Side(1, y, rule.q, loss, shift, keep_all=free, keep_losses=not fixed[1]),
+        Side(0, x, rule.p, *given, keep_losses=not fixed[0]),
+        Side(1, y, rule.q, *given, keep_all=free, keep_losses=not fixed[1]),
     )
 
 
@@ -137,92 +163,110 @@ def _fixed(rule):
 
 
 class ConditionalGradient:
-    """An exact problem, to be solved from one plan after another; its two `Side` may be
-    there already.
+    """An exact problem, to be solved from one plan after another: None is the product
+    plan, a number below 2^64 that random one, and of an array (n, m) the marginals are
+    mended.
     """
 
-    def __init__(self, problem, n_threads, sides=None):
+    def __init__(self, problem, n_threads):
         self.problem, self.n_threads = problem, n_threads
-        x, y = self._sides = sides or sides_of(problem)
-        self._symmetric = x.symmetric and y.symmetric
-        self._linear, self._alpha = None, problem.alpha if problem.is_fused else 1.0
+        x, y = self._sides = sides_of(problem)
+        linear, mass = None, problem.mass
         if problem.is_fused:
-            self._linear = _part(problem.linear_cost, x.some, y.some)
-            self._linear *= (1.0 - self._alpha) / 2
-        self._constants, self._losses, self._constant = [], [], 0.0
-        self._magnitude = self._alpha * x.largest * y.largest * problem.mass**2
+            linear = _part(problem.linear_cost, x.some, y.some)
+            linear *= (1.0 - problem.alpha) / 2
+        self._is_fused = problem.is_fused
+        losses, self._constants, self._constant = [], [], 0.0
+        self._magnitude = x.largest * y.largest * mass**2
         for side, fixed in zip((x, y), _fixed(problem.rule), strict=True):
-            constants = self._alpha * side.constants if fixed else 0.0 * side.masses
-            self._losses.append(None if fixed else self._alpha * side.losses)
-            self._constants.append(constants)
-            self._constant += float(side.masses @ constants)
-            self._magnitude += float(np.abs(constants).max())
+            losses.append(None if fixed else side.losses)
+            self._constants.append(side.constants if fixed else 0.0)
+            if fixed:
+                self._constant += float(side.masses @ side.constants)
+                self._magnitude += side.most
+        others = None
+        if not (x.symmetric and y.symmetric):
+            others = x.transposed, y.values
+        self._steps = FrankWolfe(
+            x.values,
+            y.transposed,
+            x.masses,
+            y.masses,
+            problem.rule.name,
+            mass,
+            linear=linear,
+            losses=tuple(losses),
+            others=others,
+            n_threads=n_threads,
+        )
 
     def solve(self, plan, limits, callback=None, report=None):
-        """From a plan (n, m), None for the product plan: an `ExactSolution`.
-
-        Marginals of a plan are mended. ``report(objective)`` is called before the first
-        step and after each.
+        """From a plan: an `ExactSolution`. ``report(objective)`` is called before the
+        first step and after each.
         """
-        began, history, status = time.perf_counter(), [], None
+        began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
-        constant = self._constant
         if report is not None:
-            report(steps.value + constant)
+            report(steps.value + self._constant)
+        most = STEPS if report is None and callback is None else 1
         while status is None:
-            moves = steps.advance(1, *options)
-            if steps.n_steps > len(history):
-                history.append(
-                    OuterStep(
-                        iteration=steps.n_steps,
-                        gw_cost=steps.value + constant,
-                        epsilon=0.0,
-                        change=steps.step_size,
-                        marginal_error=0.0,
-                        n_inner=0,
-                        seconds=time.perf_counter() - began,
-                    )
-                )
-                if report is not None:
-                    report(history[-1].gw_cost)
-                if callback is not None and self._stops(callback, history[-1], steps):
+            before, trace = steps.n_steps, np.empty((most, 3))
+            offset = time.perf_counter() - began
+            left = max(min(most, limits.max_outer - before), 1)
+            moves = steps.advance(left, *options, WORK, trace)
+            trace = trace[: steps.n_steps - before]
+            trace += self._constant, 0.0, offset
+            traces.append(trace)
+            if len(trace) and report is not None:
+                report(trace[-1, 0])
+            if len(trace) and callback is not None:
+                step = outer_step(steps.n_steps, trace[-1])
+                if self._stops(callback, step, steps):
                     status = Status.STOPPED
             if status is None:
                 status = self._status(moves, steps, limits)
-        return self._solution(steps, status, history, began)
+        return self._solution(steps, status, np.concatenate(traces), began)
 
     def is_least(self, cost):
         """Whether no plan can be below this objective, up to rounding: it is a mean of
         losses, which are not negative.
         """
-        return self._linear is None and cost <= ROUNDING * self._magnitude
+        return not self._is_fused and cost <= ROUNDING * self._magnitude
 
-    def lowest(self, plans, limits, mended=False):
-        """The `Found` of lowest cost that descents from plans end at, as far as there
-        is time: OutOfTime where that is not enough for one. Plans are as `solve` takes
-        them; `mended` says that their marginals are those of the problem.
+    def lowest(self, plans, limits):
+        """The plan of lowest cost that descents from plans end at, as far as there is
+        time: OutOfTime where that is not enough for one.
         """
-        best, more = None, _frank_wolfe.MORE
+        least, best, more = np.inf, None, _frank_wolfe.MORE
         try:
             for plan in plans:
-                steps, options = self._started(plan, limits, mended)
+                steps, options = self._started(plan, limits)
                 moves = more
                 while moves == more and steps.n_steps < limits.max_outer:
-                    moves = steps.advance(limits.max_outer - steps.n_steps, *options)
+                    left = limits.max_outer - steps.n_steps
+                    moves = steps.advance(left, *options, WORK)
                     limits.deadline.check()
                 cost = max(steps.value + self._constant, 0.0)
-                if best is None or cost < best.cost:
-                    best = Found(cost, moves != more, self._whole(steps.plan))
+                if best is None or cost < least:
+                    least, best = cost, self._whole(steps.plan)
+                if self.is_least(least):
+                    break
         except OutOfTime:
             if best is None:
                 raise
         return best
 
-    def _started(self, plan, limits, mended=False):
+    def _started(self, plan, limits):
         """The steps at a plan, and what they are to be told."""
         steps = self._steps
         floor = ROUNDING * self._magnitude
-        steps.start(*self._start(plan, mended))
+        if isinstance(plan, int):
+            steps.start_at_random(plan)
+        elif plan is None:
+            steps.start()
+        else:
+            x, y = self._sides
+            steps.start(_part(plan, x.some, y.some))
         options = limits.tol, floor, limits.min_change, limits.min_relative
         return steps, (*options, self._constant)
 
@@ -237,67 +281,6 @@ class ConditionalGradient:
             return Status.TIME_LIMIT
         return Status.MAX_OUTER if steps.n_steps >= limits.max_outer else None
 
-    @functools.cached_property
-    def _steps(self):
-        """Steps that begin at one plan after another."""
-        (x, y), problem = self._sides, self.problem
-        left, others = x.values, None
-        if self._alpha != 1.0:
-            left = self._alpha * left
-        if not self._symmetric:
-            others = self._alpha * x.transposed, y.values
-        return FrankWolfe(
-            left,
-            y.transposed,
-            x.masses,
-            y.masses,
-            problem.rule.name,
-            problem.mass,
-            linear=self._linear,
-            losses=tuple(self._losses),
-            others=others,
-            n_threads=self.n_threads,
-        )
-
-    def _start(self, plan, mended):
-        """A plan of these marginals on the points with mass, and half the gradient."""
-        x, y = self._sides
-        if plan is None:
-            mass, outer = self.problem.mass, np.multiply.outer
-            plan = outer(mass * x.masses, y.masses)
-            made = outer(mass * self._alpha * x.projected, y.projected)
-            if not self._symmetric:
-                other = x.transposed @ x.masses, y.transposed @ y.masses
-                made += outer(mass * self._alpha * other[0], other[1])
-                made /= 2
-        else:
-            if not mended:
-                plan = self.problem.rule.mend(np.asarray(plan, dtype=np.float64))
-            plan = _part(plan, x.some, y.some)
-            made = self._times(x.values, plan, y.transposed)
-            if not self._symmetric:
-                made += self._times(x.transposed, plan, y.values)
-                made /= 2
-            made *= self._alpha
-        rows, cols = self._losses
-        if rows is not None:
-            made += (rows @ plan.sum(axis=1))[:, None]
-        if cols is not None:
-            made += cols @ plan.sum(axis=0)
-        if self._linear is not None:
-            made += self._linear
-        return plan, made
-
-    def _times(self, left, plan, right):
-        """``left @ plan @ right``."""
-        for matrix in (plan, right):
-            left = np.ascontiguousarray(left)
-            made = aligned_empty((len(left), matrix.shape[1]), np.float64)
-            panels = Panels(np.ascontiguousarray(matrix), n_threads=self.n_threads)
-            _products.matmul(left, panels, made, n_threads=self.n_threads)
-            left = made
-        return made
-
     def _stops(self, callback, step, steps):
         def make_coupling():
             return ArrayCoupling(self._whole(steps.plan), 1)
@@ -305,20 +288,18 @@ class ConditionalGradient:
         return LiveStep.stops(callback, step, make_coupling)
 
     def _whole(self, plan):
-        """With the points that have no mass."""
-        x, y = self._sides
-        if plan.shape == (x.n, y.n):
-            return plan
-        made = np.zeros((x.n, y.n))
-        made[np.ix_(x.some, y.some)] = plan
-        return made
+        return whole_plan(plan, *self._sides)
 
-    def _solution(self, steps, status, history, began):
+    def _solution(self, steps, status, trace, began):
         # Those of the last linear program, with the separable terms.
-        potentials = [np.full(side.n, -np.inf) for side in self._sides]
-        given = self._sides, steps.potentials(), self._constants
-        for made, side, *both in zip(potentials, *given, strict=True):
-            made[side.some] = sum(both)
+        potentials = []
+        given = self._sides, self._steps.potentials(), self._constants
+        for side, *both in zip(*given, strict=True):
+            made = both[0] + both[1]
+            if len(made) < side.n:
+                made, some = np.full(side.n, -np.inf), made
+                made[side.some] = some
+            potentials.append(made)
         return ExactSolution(
             problem=self.problem,
             plan=self._whole(steps.plan),
@@ -326,24 +307,31 @@ class ConditionalGradient:
             gw_cost=steps.value + self._constant,
             gap=max(steps.gap, 0.0),
             status=status,
-            history=tuple(history),
+            trace=trace,
             seconds=time.perf_counter() - began,
         )
 
 
-class Found(NamedTuple):
-    """A cost, whether the steps ended by themselves, and the plan."""
-
-    cost: float
-    converged: bool
-    plan: np.ndarray
+def outer_step(number, step):
+    """The `OuterStep` of a row of `ExactSolution.trace`."""
+    gw_cost, change, seconds = step.tolist()
+    return OuterStep(
+        iteration=number,
+        gw_cost=gw_cost,
+        epsilon=0.0,
+        change=change,
+        marginal_error=0.0,
+        n_inner=0,
+        seconds=seconds,
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExactSolution:
     """Where conditional gradient ended: a plan (n, m), potentials (n,) and (m,), those
     of points without mass minus infinity, and the gap of Frank and Wolfe at the last
-    plan that a vertex was looked for from.
+    plan that a vertex was looked for from. The `trace` (k, 3) has the objective, the
+    length and the time of each step.
     """
 
     problem: QuadraticProblem
@@ -352,7 +340,7 @@ class ExactSolution:
     gw_cost: float
     gap: float
     status: Status
-    history: tuple[OuterStep, ...]
+    trace: np.ndarray
     seconds: float
 
     def result(self, n_threads, **more):
@@ -372,11 +360,11 @@ class ExactSolution:
             reg_cost=self.gw_cost,
             epsilon=0.0,
             marginal_error=problem.rule.error(*sums),
-            n_outer=len(self.history),
+            n_outer=len(self.trace),
             n_inner=0,
             status=self.status,
             advice=advice,
-            history=self.history,
+            history=tuple(outer_step(k + 1, step) for k, step in enumerate(self.trace)),
             seconds=self.seconds,
             method="cg",
             gap=self.gap,

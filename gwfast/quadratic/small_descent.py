@@ -70,11 +70,11 @@ class SmallDescent:
             return [], None, None
         if descent is None:
             self._first = n_before
-        judged = _limits(at, epsilon, limits, judged, self._first)
+        judged = descent_limits(at, epsilon, limits, judged, self._first)
         if descent is None:
             descent = self._descent = _descent_of(at, potentials, judged)
         done, limit = descent.done, judged["max_outer"]
-        most = 1 if single else max(int(AT_ONCE / (n * m * (n + m))), 1)
+        most = 1 if single else at_once_for(n, m)
         status = descent.descend(min(done + most, limit), judged)
         self.goes_on = status != OTHERWISE
         if descent.done == done:
@@ -88,7 +88,12 @@ class SmallDescent:
         return steps, _stepped(descent, at, *steps[-1]), ended
 
 
-def _limits(at, epsilon, limits, judged, first):
+def at_once_for(n, m):
+    """Iterations of one call, at most."""
+    return max(int(AT_ONCE / (n * m * (n + m))), 1)
+
+
+def descent_limits(at, epsilon, limits, judged, first):
     """How the descent of a linearization is made (`gwf_descent_limits`), which the loop
     begins after its `first` iterations.
     """

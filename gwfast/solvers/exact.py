@@ -36,7 +36,7 @@ from .starts import (
     Start,
     Starts,
     as_start,
-    matrix_of,
+    seed_of,
     start_plan,
 )
 
@@ -49,6 +49,9 @@ BLURRED = (Product(), 0.2), (Product(), 0.05), (Profile(WIDE), 0.05), (Product()
 # usual epsilon: of 480,000 any other descent takes a sixth to a third of the time of
 # that, and all together may take half as long as that again.
 LARGE = 100_000
+# Bytes for which the system is not asked: the answer takes .1 ms, as long as a descent
+# between 30 points.
+ALWAYS_FREE = 1e7
 # Rows of the table of what was tried; later starts have one only if they are the best.
 MAX_ROWS = 1000
 
@@ -70,8 +73,13 @@ def check_exact(problem, options):
 
 
 def check_memory(problem, options):
-    """The bytes of `memory_limit`; a MemoryError where these are too few."""
-    limit, size = as_memory_limit(options.memory_limit), nbytes(problem)
+    """The bytes of `memory_limit`; a MemoryError where these are too few, None where
+    nothing is said and there is always room.
+    """
+    size = nbytes(problem)
+    if options.memory_limit is None and size <= ALWAYS_FREE:
+        return None
+    limit = as_memory_limit(options.memory_limit)
     if size > limit:
         n, m = problem.shape
         raise MemoryError(
@@ -108,7 +116,7 @@ def solve_exact(problem, start, options, report, solve):
                     n_points=max(problem.shape),
                     epsilon=0.0,
                     gw_cost=solution.gw_cost,
-                    n_outer=len(solution.history),
+                    n_outer=len(solution.trace),
                     seconds=seconds + solution.seconds,
                     fate="lost",
                 )
@@ -140,7 +148,7 @@ def _plans(problem, options, report, solve):
         report(ProgressEvent("start", text, number))
         try:
             if isinstance(start, Random):
-                plan = matrix_of(start, problem)
+                plan = seed_of(start)
             else:
                 plan = start_plan(start, problem, options.threads(problem))
         except (MemoryError, OutOfTime):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -294,7 +295,10 @@ def solve(problem, options):
     else:
         start, options = _prepared(problem, options)
         limit = options.memory_limit
-    with single_threaded_blas(), reporting(options.progress) as report:
+    # BLAS has no threads for what is made of small costs.
+    alone = limit is None and start is not None
+    blas = contextlib.nullcontext() if alone else single_threaded_blas()
+    with blas, reporting(options.progress) as report:
         try:
             if options.is_exact:
                 result = solve_exact(problem, start, options, report, solve)
@@ -303,7 +307,7 @@ def solve(problem, options):
         except OutOfTime:
             result = unsolved(problem, options)
     seconds = options.checkpoint.seconds + time.perf_counter() - began
-    return completed(problem, result, seconds, limit)
+    return completed(problem, result, seconds, math.inf if limit is None else limit)
 
 
 def _prepared(problem, options):

@@ -8,11 +8,13 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ..kernels._descents import Descents, Space
 from ..kernels.threads import single_threaded_blas
 from ..linear.marginals import Balanced
 from ..problems.bounds import lower_bounds, signature
@@ -21,13 +23,13 @@ from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
-from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, Side
+from ..quadratic.conditional_gradient import ROUNDING, WORK, Side, whole_plan
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..utils.callers import outside
-from ..utils.deadline import Deadline, OutOfTime
+from ..utils.deadline import Deadline
 from ..utils.parallel import in_parallel
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.progress import ProgressEvent, reporting
@@ -35,8 +37,7 @@ from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
 from .checkpoint import PAIRS, opened_for
 from .gromov import solve
-from .options import SHORT, SolveOptions
-from .starts import Product, Random, Starts, matrix_of
+from .options import SolveOptions
 
 # Pairs that a thread takes at a time.
 CHUNK = 32
@@ -268,70 +269,80 @@ class Spaces:
         )
 
 
+class _Found(NamedTuple):
+    """What was found of some pairs, the first of those that were asked for."""
+
+    costs: np.ndarray
+    converged: np.ndarray
+    plans: list | None
+
+
 class _Solver:
     """Solves pairs of `Spaces`; what is made of one space is kept."""
 
     def __init__(self, spaces, options, plans):
         self.spaces, self.options, self.plans = spaces, options, plans
-        loss = LOSSES[spaces.loss]
+        loss, fused = LOSSES[spaces.loss], spaces.features is not None
+        self._weight = spaces.alpha if fused else 1.0
 
         @functools.cache
         def side(number, k):
             given = spaces.geometries[k], spaces.masses[k], loss, spaces.shift
-            return Side(number, *given)
+            made = Side(number, *given, self._weight)
+            features = spaces.features[k][made.some] if fused else None
+            return made, Space(
+                made.values,
+                made.transposed,
+                made.masses,
+                float(made.masses @ made.constants),
+                made.largest,
+                made.most,
+                features,
+            )
 
-        self._side = side
-        # 5 MB of plans of up to `SHORT` entries. Making one takes 0.2 ms, a descent 0.3
-        # ms (50 points), and takes the interpreter from the other threads all the
-        # while.
-        self._kept_plan = functools.lru_cache(64)(_random_plan)
+        self._side, self._idle = side, []
 
     def __call__(self, pairs):
-        """A list of triples of a cost, a plan or None, and whether it converged; as
-        many as there was time for.
-        """
-        found = []
+        """The `_Found` of pairs, as many as there was time for."""
+        if not self.options.is_exact:
+            return self._regularized(pairs)
+        descents = self._idle.pop() if self._idle else self._descents()
+        sides = [(self._side(0, i), self._side(1, j)) for i, j in pairs]
+        descents.begin([x for (_, x), _ in sides], [y for _, (_, y) in sides])
+        plans, deadline, done = [], self.options.limits.deadline, False
+        while not done:
+            if deadline.passed():
+                descents.settle()
+                done = True
+            else:
+                done = descents.go_on(WORK, self.plans)
+            if self.plans and len(plans) < descents.n_done:
+                (x, _), (y, _) = sides[len(plans)]
+                plans.append(sparse.csr_array(whole_plan(descents.plan, x, y)))
+        n_done = descents.n_done
+        self._idle.append(descents)
+        found = descents.costs[:n_done], descents.converged[:n_done]
+        return _Found(*found, plans if self.plans else None)
+
+    def _descents(self):
+        options, weight = self.options, (1.0 - self._weight) / 2
+        limits = options.limits.max_outer, options.limits.tol
+        return Descents(options.n_starts, options.seed, *limits, ROUNDING, weight)
+
+    def _regularized(self, pairs):
+        costs, converged, plans = [], [], []
         for i, j in pairs:
-            try:
-                self.options.limits.deadline.check()
-                found.append(self._solve(i, j))
-            except OutOfTime:
+            if self.options.limits.deadline.passed():
                 break
-        return found
-
-    def _solve(self, i, j):
-        problem, options = self.spaces.problem(i, j), self.options
-        if not options.is_exact:
-            result = solve(problem, options)
+            result = solve(self.spaces.problem(i, j), self.options)
             if result.status == Status.TIME_LIMIT:
-                raise OutOfTime
-            plan = result.coupling.tocsr() if self.plans else None
-            return result.gw_cost, plan, result.converged
-        limits = options.limits
-        limits = ExactLimits(limits.max_outer, limits.tol, deadline=limits.deadline)
-        sides = self._side(0, i), self._side(1, j)
-        starts = Starts([Product()], options.seed, options.n_starts)
-        plans = (self._plan(start, problem) for start in starts)
-        solver = ConditionalGradient(problem, 1, sides)
-        found = solver.lowest(plans, limits, mended=True)
-        plan = sparse.csr_array(found.plan) if self.plans else None
-        return found.cost, plan, found.converged
-
-    def _plan(self, start, problem):
-        """The plan of a start with the marginals of the problem; None is the product
-        plan.
-        """
-        if not isinstance(start, Random):
-            return None
-        if problem.shape[0] * problem.shape[1] > SHORT:
-            return problem.rule.mend(matrix_of(start, problem))
-        return self._kept_plan(start, problem.p.tobytes(), problem.q.tobytes())
-
-
-def _random_plan(start, *masses):
-    """The plan of a random start between masses, given as bytes."""
-    rule = Balanced(*map(np.frombuffer, masses))
-    return rule.mend(start.entries((len(rule.p), len(rule.q))))
+                break
+            costs.append(result.gw_cost)
+            converged.append(result.converged)
+            if self.plans:
+                plans.append(result.coupling.tocsr())
+        found = np.array(costs), np.array(converged, dtype=bool)
+        return _Found(*found, plans if self.plans else None)
 
 
 def _solve_all(solver, pairs, at_once, n_jobs):
@@ -400,15 +411,18 @@ class _State:
             left = self._open(left[size:], k_nearest)
 
     def take(self, pairs, found):
-        """Take costs and plans of the first of some pairs, as many as were solved."""
-        for (i, j), (cost, plan, converged) in zip(pairs, found, strict=False):
-            self.costs[i, j] = cost
-            if self._symmetric:
-                self.costs[j, i] = cost
-            if plan is not None:
-                self.plans[i, j] = plan
-            self.n_solved += 1
-            self.n_unconverged += not converged
+        """Take the `_Found` of some pairs."""
+        n_found = len(found.costs)
+        if not n_found:
+            return
+        rows, cols = np.transpose(pairs[:n_found])
+        self.costs[rows, cols] = found.costs
+        if self._symmetric:
+            self.costs[cols, rows] = found.costs
+        if found.plans is not None:
+            self.plans.update(zip(pairs, found.plans, strict=False))
+        self.n_solved += n_found
+        self.n_unconverged += n_found - int(np.count_nonzero(found.converged))
 
     def result(self, plans, seconds):
         """The `PairwiseResult`, with a warning where solvers ended at a limit."""

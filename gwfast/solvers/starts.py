@@ -107,10 +107,6 @@ class Random(Start):
 
         return _couple(problem, fill, 1.0, n_threads, shared)
 
-    def entries(self, shape):
-        """Independent exponential entries in float64, with any sums."""
-        return np.random.default_rng(self.seed).standard_exponential(shape)
-
     def __str__(self):
         return f"random {self.seed}"
 
@@ -138,8 +134,8 @@ class Exact(Start):
         solver = ConditionalGradient(problem, n_threads)
         limits = ExactLimits(deadline=shared.deadline)
         starts = Starts([Product()], self.seed, self.n_random)
-        plans = (matrix_of(start, problem) for start in starts)
-        return solver.lowest(plans, limits).plan.astype(np.float32)
+        plans = (seed_of(start) for start in starts)
+        return solver.lowest(plans, limits).astype(np.float32)
 
     def __str__(self):
         return "exact"
@@ -278,9 +274,11 @@ class Starts(Sequence):
         return self.usual[k] if number < 0 else Random(self.seed + number)
 
 
-def matrix_of(start, problem):
-    """A random plan as a matrix, with rough marginals; None for the product plan."""
-    return start.entries(problem.shape) if start.is_random else None
+def seed_of(start):
+    """The number of a random plan, for `ConditionalGradient`; None for the product
+    plan.
+    """
+    return start.seed % 2**64 if start.is_random else None
 
 
 def fresh_starts(shape):

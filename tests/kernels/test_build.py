@@ -16,7 +16,7 @@ from helpers.processes import run_python
 
 import gwfast
 from gwfast import kernels
-from gwfast.kernels import _rows, _sparse, reference
+from gwfast.kernels import _quadratic_plan, _rows, _sparse, reference
 
 ROOT = Path(__file__).resolve().parents[2]
 ISAS = _rows.supported_isas()
@@ -33,6 +33,7 @@ OWN = [
     if not name.startswith("_") and getattr(x, "__module__", None) == module.__name__
 ]
 # The functions of `_rows` are no kernels, and an array is the twin of its other types.
+# The twin of a base is that of its heir.
 KERNELS = {
     f"sparse_{name}" if module is _sparse else name: x
     for module, name, x in OWN
@@ -41,7 +42,8 @@ KERNELS = {
 TYPES = {
     name: x
     for module, name, x in OWN
-    if isinstance(x, type) and x not in (_rows.Rows, _rows.Stored)
+    if isinstance(x, type)
+    and x not in (_rows.Rows, _rows.Stored, _quadratic_plan.QuadraticPlan)
 }
 
 

@@ -160,6 +160,13 @@ class TestSingleThreadedBlas:
             raise ZeroDivisionError
         assert set(blas_threads()) == {3}
 
+    def test_it_leaves_alone_what_has_one_thread_for_so_few_points(self):
+        with single_threaded_blas():  # BLAS has its buffers from now on
+            pass
+        for n_points, inside in ((threads.FEW_POINTS, 3), (threads.FEW_POINTS + 1, 1)):
+            with single_threaded_blas(n_points):
+                assert set(blas_threads()) == {inside}
+
     @pytest.mark.parametrize("first_out", ["first in", "last in"])
     def test_overlapping_python_threads_leave_nothing_behind(self, first_out):
         """No thread has set a number before: threadpoolctl lets only one do that."""

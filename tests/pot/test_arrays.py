@@ -120,8 +120,8 @@ def test_input_is_not_copied(monkeypatch):
     spy = Spy(monkeypatch)
     gwfast.pot.entropic_gromov_wasserstein(Foreign(C1), Foreign(C2), epsilon=EPSILON)
     problem = spy.calls[0][0]
-    assert np.shares_memory(problem.C1, C1)
-    assert np.shares_memory(problem.C2, C2)
+    assert np.shares_memory(problem.x.matrix, C1)
+    assert np.shares_memory(problem.y.matrix, C2)
 
 
 @pytest.mark.parametrize("wrong", ["C1", "C2", "p", "q", "G0", "M"])

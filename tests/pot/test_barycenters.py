@@ -8,7 +8,8 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import barycenters
+from gwfast.pot import _barycenters, _together, barycenters
+from gwfast.pot._together import Together
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -155,11 +156,23 @@ def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
     same((C, Y), (expected_C, expected_Y), rtol=1e-7)
 
 
+def made(monkeypatch):
+    """The problems of barycenters, which are noted."""
+    problems, kind = [], _barycenters.Problem
+
+    def problem(*args, **options):
+        problems.append(kind(*args, **options))
+        return problems[-1]
+
+    monkeypatch.setattr(_barycenters, "Problem", problem)
+    return problems
+
+
 @pytest.mark.parametrize("seed", [5, np.random.RandomState(5), None])
 def test_random_starts_are_pots(seed, monkeypatch):
     if seed is None:
         monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(5))
-    spy = Spy(monkeypatch)
+    problems = made(monkeypatch)
     points = np.random.RandomState(5).randn(N, 2)
     expected = cdist(points, points, "sqeuclidean")
     options = {"epsilon": 5.0, "max_iter": 1, "warn": False, "random_state": seed}
@@ -168,11 +181,69 @@ def test_random_starts_are_pots(seed, monkeypatch):
     else:
         ours(PLAIN)(N, CS, **options)
         expected /= expected.max()
-    np.testing.assert_allclose(spy.calls[0][0].C1, expected, rtol=1e-12)
+    np.testing.assert_allclose(problems[0].x.matrix, expected, rtol=1e-12)
 
 
-def test_options_reach_the_solver(monkeypatch):
+@pytest.fixture
+def apart(monkeypatch):
+    """Call it for plans that are made one by one, as single problems are solved."""
+
+    def of(*_):
+        return None
+
+    return lambda: monkeypatch.setattr(Together, "of", of)
+
+
+@pairwise(
+    name=[PLAIN, FUSED, *EXACT_BARYCENTERS],
+    loss_fun=LOSSES,
+    warmstartT=[False, True],
+    total=[1.0, 3.0],
+    dtype=[np.float64, np.float32],
+    solver=["PGD", "PPA"],
+)
+def test_plans_made_together_are_those_of_single_problems(
+    name, loss_fun, warmstartT, total, dtype, solver, apart
+):
+    options = GIVEN | {"p": total * P, "ps": [total * p for p in PS], "log": True}
+    options |= {"loss_fun": loss_fun, "warmstartT": warmstartT, "max_iter": 3}
+    options |= {"stop_criterion": "loss", "init_C": INIT_C}
+    fused = {"Ys": YS, "alpha": 0.7}
+    if name in EXACT_BARYCENTERS:
+        fused["init_X"] = INIT_Y
+    else:
+        fused["init_Y"] = INIT_Y
+        options |= {"epsilon": 0.3, "solver": solver}
+    options |= fused if "f" in name.replace("fused", "f").partition("gromov")[0] else {}
+    names = {"p", "ps", "Cs", "Ys", "init_C", "init_X", "init_Y"}
+    for key in names & options.keys():
+        x = options[key]
+        single = [one.astype(dtype) for one in x] if isinstance(x, list) else None
+        options[key] = single or x.astype(dtype)
+    *together, log = ours(name)(**options)
+    apart()
+    *single, right = ours(name)(**options)
+    tolerance = dict(rtol=2e-5, atol=2e-5) if dtype is np.float32 else {"atol": 1e-9}
+    same(together, single, **tolerance)
+    same(log["T"], right["T"], **tolerance)
+    np.testing.assert_allclose(log["loss"], right["loss"], rtol=2e-5)
+    assert {x.dtype for x in (*together, *log["T"])} == {np.dtype(dtype)}
+
+
+def test_what_descents_leave_is_solved_one_by_one(monkeypatch):
+    options = GIVEN | {"epsilon": 0.05, "max_iter": 2, "random_state": 0, "log": True}
+    right, right_log = ours(PLAIN)(**options)
+    monkeypatch.setattr(_together, "_ended", lambda *_: False)
     spy = Spy(monkeypatch)
+    found, log = ours(PLAIN)(**options)
+    assert len(spy.calls) == 6
+    np.testing.assert_allclose(found, right, atol=1e-7)
+    same(log["T"], right_log["T"], atol=1e-7)
+
+
+def test_options_reach_the_solver(monkeypatch, apart):
+    spy = Spy(monkeypatch)
+    apart()
     options = {"symmetric": False, "solver": "PPA", "warmstartT": True, "max_iter": 2}
     options |= {"warmstart": True, "numItermax": 10, "stopThr": 1e-4, "warn": False}
     ours(PLAIN)(N, CS, epsilon=0.5, **options)

@@ -132,13 +132,13 @@ def test_a_comparison_goes_on_from_its_checkpoint(epsilon, tmp_path, monkeypatch
             spaces(), checkpoint=file, progress=progress, n_threads=1
         )
     solved = []
-    solve = pairwise._Solver._solve
+    solve = pairwise._Solver.__call__
 
-    def counted(self, i, j):
-        solved.append((i, j))
-        return solve(self, i, j)
+    def counted(self, pairs):
+        solved.extend(pairs)
+        return solve(self, pairs)
 
-    monkeypatch.setattr(pairwise._Solver, "_solve", counted)
+    monkeypatch.setattr(pairwise._Solver, "__call__", counted)
     found = pairwise_gromov_wasserstein(spaces(), checkpoint=file)
     np.testing.assert_array_equal(found.costs, expected.costs)
     assert 0 < len(solved) < expected.n_solved
@@ -153,7 +153,7 @@ def test_when_time_is_up_the_others_are_unknown(monkeypatch):
     assert np.isnan(found.costs[~np.eye(len(SIZES), dtype=bool)]).all()
 
 
-@pytest.mark.parametrize("epsilon, looks", [(0.0, 3), (0.0, 30), (0.05, 30)])
+@pytest.mark.parametrize("epsilon, looks", [(0.0, 3), (0.0, 6), (0.05, 30)])
 def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
     """Each cost that is there is that of a pair that was solved to its end."""
     expected = pairwise_gromov_wasserstein(
@@ -167,6 +167,14 @@ def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
     np.testing.assert_array_equal(found.costs[there], expected.costs[there])
     assert there.sum() == 2 * found.n_solved + len(SIZES)
     assert len(found.plans) == found.n_solved < expected.n_solved
+
+
+def test_no_more_starts_are_made_than_there_is_time_for(monkeypatch):
+    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(4))
+    given = spaces("random")[:2]
+    found = pairwise_gromov_wasserstein(given, n_starts=10**30, n_threads=1)
+    assert found.n_solved == 1
+    assert found.costs[0, 1] <= pairwise_gromov_wasserstein(given).costs[0, 1]
 
 
 def test_who_ends_at_a_limit_is_told():

@@ -1,0 +1,45 @@
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Float64Array
+
+class Space:
+    def __init__(
+        self,
+        values: Float64Array,
+        transposed: Float64Array,
+        masses: Float64Array,
+        constant: float,
+        largest: float,
+        most: float,
+        features: Float64Array | None = None,
+    ) -> None: ...
+
+class Descents:
+    n_done: int
+    costs: Float64Array
+    converged: NDArray[np.bool_]
+    def __init__(
+        self,
+        n_starts: int = 0,
+        seed: int = 0,
+        max_outer: int = 1000,
+        tol: float = 1e-5,
+        rounding: float = 0.0,
+        linear: float = 0.0,
+        least_change: float = 0.0,
+        least_relative: float = 0.0,
+    ) -> None: ...
+    def begin(
+        self,
+        xs: Sequence[Space],
+        ys: Sequence[Space],
+        plans: Float64Array | None = None,
+        from_plans: bool = False,
+    ) -> None: ...
+    def go_on(self, most_work: float = ..., one: bool = False) -> bool: ...
+    def settle(self) -> None: ...
+    @property
+    def plan(self) -> Float64Array: ...

@@ -1,0 +1,222 @@
+"""The plans from one barycenter after another to the same spaces: what depends on the
+spaces alone is made once, and an update takes one compiled descent a space.
+"""
+
+import math
+
+import numpy as np
+
+from ..kernels._descent import FIELDS, MORE, OTHERWISE, Descent
+from ..kernels._descents import Descents, Space
+from ..kernels._rows import Panels
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..linear.sinkhorn_solver import MARGIN, in_units
+from ..quadratic.conditional_gradient import ROUNDING, Side
+from ..quadratic.factory import linearize
+from ..quadratic.methods import METHODS
+from ..quadratic.small_descent import AT_ONCE, at_once_for, descent_limits
+from ..utils.precision import DOUBLE
+from ._conditional_gradient import NOTHING, exact_limits
+from ._solve import (
+    MAX_MARGINAL_ERROR,
+    entropic_limits,
+    marginal_tol,
+    method_of,
+    stated,
+)
+
+# What is read of the steps of a descent.
+VALUE, ERROR = map(FIELDS.index, ("value", "error"))
+
+
+class Together:
+    """What makes all plans of an update: called with structure and features of the
+    barycenter and the plans to start from, or None, it returns plans, and the sum of
+    their losses. Of all spaces there is one array, side by side.
+
+    Parameters
+    ----------
+    spaces : Spaces
+    solve : callable
+        ``solve(s, C, Y, starts)`` is the `Answer` to a single one.
+    first : Problem
+        From the first barycenter to the largest of the spaces.
+    """
+
+    suits = True
+
+    @classmethod
+    def of(cls, spaces, solve):
+        """One of these, or None where problems have what it has not: costs that are not
+        symmetric, points without mass, work for several threads, tables that are
+        printed.
+        """
+        sizes = [cost.n for cost in spaces.costs]
+        first = spaces.problem(int(np.argmax(sizes)), spaces.C, spaces.Y)
+        plain = all(cost.symmetric for cost in (first.x, *spaces.costs))
+        plain = plain and all((q > 0).all() for q in spaces.qs)
+        many = resolve_n_threads(None, work=math.prod(first.shape)) > 1
+        if not plain or many or first.take("verbose"):
+            return None
+        made = cls(spaces, solve, first)
+        return made if made.suits else None
+
+    def __init__(self, spaces, solve, first):
+        self._among, self._solve, self._total = spaces, solve, first.total
+        self._loss, self._alpha = first.loss, first.alpha
+        # Of the costs between features, in the linearized cost of mass one.
+        self._weight = (1.0 - self._alpha) / (2.0 * self._total)
+        self._p = first.p.astype(np.float64) / self._total
+        self._shift = 0.0
+        if first.loss.shift_invariant:
+            means = [cost.mean for cost in spaces.costs]
+            self._shift = (first.x.mean + sum(means) / len(means)) / 2
+        pairs = zip(spaces.costs, spaces.qs, strict=True)
+        self._sides = [self._side(*pair) for pair in pairs]
+
+    def _side(self, cost, q):
+        q = q.astype(np.float64) / self._total
+        return Side(1, cost, q, self._loss, self._shift, self._alpha)
+
+    def __call__(self, C, Y, starts):
+        costs = np.array(C, dtype=np.float64, order="C") - self._shift
+        costs = (costs + costs.T) / 2
+        left = -self._alpha * self._loss.h1(costs)
+        of_points = self._alpha * (self._loss.f1(costs) @ self._p)
+        with single_threaded_blas():
+            ends, losses = self._ends(left, of_points, C, Y, starts)
+        ends *= self._total
+        loss = float(np.sum(losses)) * self._total**2
+        return ends.astype(self._among.dtype, copy=False), loss
+
+
+class ExactTogether(Together):
+    """Without entropy, by conditional gradient."""
+
+    def __init__(self, spaces, solve, first):
+        super().__init__(spaces, solve, first)
+        limits = exact_limits(first)
+        self._descents = Descents(
+            max_outer=limits.max_outer,
+            tol=0.0,
+            rounding=ROUNDING,
+            linear=self._weight,
+            least_change=limits.min_change,
+            least_relative=limits.min_relative,
+        )
+        features = spaces.features or [None] * len(self._sides)
+        self._spaces = [
+            self._space(side.values, side.masses, side.constants, some)
+            for side, some in zip(self._sides, features, strict=True)
+        ]
+
+    def _space(self, values, masses, constants, features):
+        if features is not None:
+            features = np.array(features, dtype=np.float64, order="C")
+        return Space(
+            values,
+            values,
+            masses,
+            float(masses @ constants),
+            float(abs(values).max()),
+            float(abs(constants).max()),
+            features,
+        )
+
+    def _ends(self, left, of_points, C, Y, starts):
+        center = self._space(left, self._p, of_points, Y)
+        if starts is None:
+            ends = np.empty((len(self._p), self._among.n_points))
+        else:
+            ends = np.divide(starts, self._total, dtype=np.float64)
+        given = [center] * len(self._spaces), self._spaces, ends, starts is not None
+        self._descents.begin(*given)
+        while not self._descents.go_on(AT_ONCE):
+            pass
+        ends[ends < NOTHING] = 0.0
+        return ends, self._descents.costs
+
+
+class EntropicTogether(Together):
+    """With entropy, by the compiled descents of small problems."""
+
+    def __init__(self, spaces, solve, first):
+        super().__init__(spaces, solve, first)
+        # What descents go by is that of the largest problem, but for the marginals.
+        limits, problem = entropic_limits(first), stated(first, DOUBLE.dtype, None)
+        kind = dict(method=METHODS[method_of(first)], precision=DOUBLE)
+        at = linearize(problem, 1, **kind)
+        at.start()
+        self._unit = at.cost_scale
+        epsilon = first.number("epsilon") / (2.0 * self._total)
+        epsilon = in_units(epsilon, self._unit, DOUBLE)
+        judged = limits.rule.in_kernel(limits, at, epsilon)
+        self.suits = at.is_small and judged is not None and spaces.dtype == DOUBLE.dtype
+        if not self.suits:
+            return
+        shared = descent_limits(at, epsilon, limits, judged, 0)
+        shapes = [(len(self._p), side.n) for side in self._sides]
+        self._limits = [shared | {"marginal": marginal_tol(first, x)} for x in shapes]
+        self._how = {"stride": at.sample_stride, "fraction": MARGIN * at.inner_fraction}
+        self._panels = [Panels(side.values, True) for side in self._sides]
+        self._q = np.concatenate([side.masses for side in self._sides])
+        self._projected = np.concatenate(
+            [side.values @ side.masses for side in self._sides]
+        )
+        self._of_spaces = [side.constants / self._unit for side in self._sides]
+
+    def _ends(self, left, of_points, C, Y, starts):
+        left, rows = left / self._unit, of_points / self._unit
+        linear, between = [None] * len(self._sides), self._among.feature_costs(Y)
+        plans, costs = self._starts(left, starts)
+        if between is not None:
+            between = self._weight / self._unit * between
+            costs += between
+            linear = self._among.cut(between)
+        ends, losses = np.empty_like(plans), []
+        pairs = zip(self._among.cut(plans), self._among.cut(costs), strict=True)
+        for s, (plan, cost) in enumerate(pairs):
+            descent = Descent(
+                (left, self._panels[s]),
+                None,
+                linear[s],
+                plan,
+                cost,
+                self._p,
+                self._sides[s].masses,
+                rows,
+                self._of_spaces[s],
+                limits=self._limits[s],
+                **self._how,
+            )
+            if _ended(descent, self._limits[s]):
+                plan, loss = descent.plan, self._unit * descent.steps[-1, VALUE]
+                losses.append(loss if between is not None else max(loss, 0.0))
+            else:
+                answer = self._solve(s, C, Y, starts)
+                plan = answer.plan / self._total
+                losses.append(answer.value / self._total**2)
+            ends[:, self._among.parts[s]] = plan
+        return ends, losses
+
+    def _starts(self, left, starts):
+        """The plans to start from and their costs, without those between features."""
+        if starts is None:
+            plans = np.multiply.outer(self._p, self._q)
+            return plans, np.multiply.outer(left @ self._p, self._projected)
+        plans = starts / self._total
+        costs = left @ plans
+        for side, part in zip(self._sides, self._among.parts, strict=True):
+            costs[:, part] = costs[:, part] @ side.values
+        return plans, costs
+
+
+def _ended(descent, limits):
+    """Whether a descent ends where another solver would, with the marginals."""
+    most, status = limits["max_outer"], MORE
+    at_once = at_once_for(*descent.plan.shape)
+    while status == MORE and descent.done < most:
+        status = descent.descend(min(descent.done + at_once, most), limits)
+    if status == OTHERWISE:
+        return False
+    return descent.steps[-1, ERROR] <= MAX_MARGINAL_ERROR
