@@ -6,7 +6,7 @@ in `control_groups`.
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
     _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
-    _outer_steps.pyx iterates       -> small problems, many outer iterations in a call
+    _descent.pyx     descends       -> small problems with entropy, a whole one a call
     _transport.pyx, _quadratic_plan.pyx, _frank_wolfe.pyx, _descents.pyx
                      keep state     -> of problems without entropy, from step to step
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
@@ -34,8 +34,11 @@ To add a kernel, in this order:
 8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
    counted by, if solves spend time in it.
 
-``_outer_steps.pyx`` calls the arithmetic of all others, on one thread; its test is
-against iterations that are written out there. What keeps state is a class, whose twin
+``_descent.pyx`` gives its arrays to the loop of ``csrc/descent.inc``, compiled for each
+instruction set with the row kernels that it calls; parts of it are
+``descent_linear.inc`` (the linear problems of each marginal rule: ``_newton``,
+``_priced``) and ``descent_acceleration.inc``. Its test is against iterations that are
+written out there. What keeps state is a class, whose twin
 has the arguments of its constructor and its methods, and a test file of its own.
 ``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``,
 compiled once: its loops over rows are slots), ``_frank_wolfe.pyx`` a
