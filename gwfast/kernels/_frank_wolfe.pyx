@@ -167,6 +167,13 @@ cdef class FrankWolfe:
         if self.transport is not None:
             self.transport.begin(self.transport_cost())
 
+    def turn_to(self, cost, tolerance=None):
+        """Go to the vertex that is the optimum of other costs, as `Transport.solve`: the
+        linear program of the next step, whose marginals are fixed, begins there, and
+        ends there if it is an optimum of both.
+        """
+        self.transport.solve(cost, tolerance)
+
     @property
     def plan(self):
         """A copy, (n, m)."""

@@ -23,6 +23,7 @@ from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER, Deadline, OutOfTime
+from . import ties
 from .dense_terms import common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
@@ -162,10 +163,14 @@ class ConditionalGradient:
         """From a plan (n, m), None for the product plan: an `ExactSolution`.
 
         Marginals of a plan are mended. ``report(objective)`` is called before the first
-        step and after each.
+        step and after each. From the product plan ties are broken (ties.py).
         """
         began, history, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
+        if plan is None and self._may_tie:
+            descend = functools.partial(_descend, steps, limits, options)
+            start, rounding = self._start(None, True), ROUNDING * self._magnitude
+            ties.break_ties(steps, start, self._sides, descend, rounding)
         constant = self._constant
         if report is not None:
             report(steps.value + constant)
@@ -200,19 +205,17 @@ class ConditionalGradient:
     def lowest(self, plans, limits, mended=False):
         """The `Found` of lowest cost that descents from plans end at, as far as there
         is time: OutOfTime where that is not enough for one. Plans are as `solve` takes
-        them; `mended` says that their marginals are those of the problem.
+        them; `mended` says that their marginals are those of the problem. Ties stay as
+        they are: several plans do what breaking them does.
         """
-        best, more = None, _frank_wolfe.MORE
+        best = None
         try:
             for plan in plans:
                 steps, options = self._started(plan, limits, mended)
-                moves = more
-                while moves == more and steps.n_steps < limits.max_outer:
-                    moves = steps.advance(limits.max_outer - steps.n_steps, *options)
-                    limits.deadline.check()
+                converged = _descend(steps, limits, options)
                 cost = max(steps.value + self._constant, 0.0)
                 if best is None or cost < best.cost:
-                    best = Found(cost, moves != more, self._whole(steps.plan))
+                    best = Found(cost, converged, self._whole(steps.plan))
         except OutOfTime:
             if best is None:
                 raise
@@ -225,6 +228,11 @@ class ConditionalGradient:
         steps.start(*self._start(plan, mended))
         options = limits.tol, floor, limits.min_change, limits.min_relative
         return steps, (*options, self._constant)
+
+    @functools.cached_property
+    def _may_tie(self):
+        plain = self._linear is None and self.problem.is_balanced
+        return plain and self._symmetric and ties.may_tie(*self._sides)
 
     def _status(self, moves, steps, limits):
         """Why the steps end, or None."""
@@ -331,6 +339,17 @@ class ConditionalGradient:
         )
 
 
+def _descend(steps, limits, options):
+    """Advance to the end; returns whether it is that of the steps rather than of their
+    limit. OutOfTime where there is not enough.
+    """
+    moves = _frank_wolfe.MORE
+    while moves == _frank_wolfe.MORE and steps.n_steps < limits.max_outer:
+        moves = steps.advance(limits.max_outer - steps.n_steps, *options)
+        limits.deadline.check()
+    return moves != _frank_wolfe.MORE
+
+
 class Found(NamedTuple):
     """A cost, whether the steps ended by themselves, and the plan."""
 
@@ -401,4 +420,6 @@ def nbytes(problem):
         matrices += 2 * squares + plan
     if not problem.is_balanced:
         matrices += squares + plan
+    elif not problem.is_fused:
+        matrices += 6 * plan  # where there are ties
     return 8 * (matrices + (8 + problem.is_fused) * plan)
