@@ -168,9 +168,9 @@ cdef class FrankWolfe:
             self.transport.begin(self.transport_cost())
 
     def turn_to(self, cost, tolerance=None):
-        """Go to the vertex that is the optimum of other costs, as `Transport.solve`: the
-        linear program of the next step, whose marginals are fixed, begins there, and
-        ends there if it is an optimum of both.
+        """Go to the vertex that is the optimum of other costs, as in `Transport.solve`:
+        the linear program of the next step, whose marginals are fixed, begins there,
+        and ends there if that is an optimum of both.
         """
         self.transport.solve(cost, tolerance)
 
