@@ -169,8 +169,9 @@ class ConditionalGradient:
         steps, options = self._started(plan, limits)
         if plan is None and self._may_tie:
             descend = functools.partial(_descend, steps, limits, options)
-            start, rounding = self._start(None, True), ROUNDING * self._magnitude
-            ties.break_ties(steps, start, self._sides, descend, rounding)
+            begin = functools.partial(steps.start, *self._start(None, True))
+            rounding = ROUNDING * self._magnitude
+            ties.break_ties(steps, begin, self._sides, descend, rounding)
         constant = self._constant
         if report is not None:
             report(steps.value + constant)

@@ -24,15 +24,15 @@ N_DIRECTIONS = 4
 ROUNDING = 1e-12
 
 
-def break_ties(steps, start, sides, descend, rounding):
+def break_ties(steps, begin, sides, descend, rounding):
     """Turn `FrankWolfe` at the product plan to the vertex, of those that are equally
     good, from which it ends lowest.
 
     Parameters
     ----------
     steps : FrankWolfe
-    start : tuple
-        The plan and half its gradient, (n, m).
+    begin : callable
+        Puts them there.
     sides : tuple of Side
     descend : callable
         Makes the steps; OutOfTime ends the search.
@@ -40,7 +40,7 @@ def break_ties(steps, start, sides, descend, rounding):
         Of objectives. Of vertices that differ by less the first counts, as of mirror
         images of symmetric spaces.
     """
-    gradient, seen, best, least = start[1], [], None, np.inf
+    gradient, seen, best, least = np.array(steps.gradient), [], None, np.inf
     scale = ROUNDING * _scale(*sides)
     of_rows, of_cols = _directions(*sides)
     signs = np.ones(of_rows.shape[1])
@@ -49,7 +49,7 @@ def break_ties(steps, start, sides, descend, rounding):
             others = signs.copy()
             others[:trial][-1:] *= -1
             secondary = np.einsum("ik,jk->ij", of_rows * others, of_cols)
-            steps.start(*start)
+            begin()
             steps.turn_to(gradient)
             costs = _on_face(gradient, steps.potentials(), secondary, scale)
             steps.turn_to(*costs)
@@ -62,7 +62,7 @@ def break_ties(steps, start, sides, descend, rounding):
                 signs, best, least = others, costs, steps.value
     except OutOfTime:
         pass
-    steps.start(*start)
+    begin()
     if best is not None:
         steps.turn_to(gradient)
         steps.turn_to(*best)
@@ -73,7 +73,7 @@ def may_tie(x, y):
     solutions: whether points of one of them are equally far from all others.
     """
     return any(
-        np.diff(np.sort(side.projected)).min(initial=np.inf)
+        np.diff(np.sort(side.values @ side.masses)).min(initial=np.inf)
         <= ROUNDING * side.largest * side.masses.sum()
         for side in (x, y)
     )
