@@ -3,7 +3,8 @@
 Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search over
 neighbors and epsilon), ``cells`` (its calls on PBMC, POT's of ten minutes at most),
 ``dense`` (1000 x 1000), ``small`` (5 to 100 points a side), ``exact`` (without
-entropy, 300 to 2000 points a side), ``unbalanced``, ``barycenters`` (of 20 graphs).
+entropy, 300 to 2000 points a side), ``ties`` (hop distances without entropy),
+``unbalanced``, ``barycenters`` (of 20 graphs).
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -16,7 +17,7 @@ from ..common.processes import make_tables
 from .agreement import agreement_table
 from .barycenters import barycenters_table
 from .calls import OURS
-from .exact import exact_table
+from .exact import exact_table, ties_table
 from .scot import cells_table, scgem_table
 from .timings import dense_table, small_table
 from .unbalanced import unbalanced_table
@@ -28,6 +29,7 @@ TABLES = {
     "dense": dense_table,
     "small": small_table,
     "exact": exact_table,
+    "ties": ties_table,
     "unbalanced": unbalanced_table,
     "barycenters": barycenters_table,
 }

@@ -140,6 +140,13 @@ cdef class FrankWolfe(QuadraticPlan):
         if self.transport is not None:
             self.transport.begin(self.transport_cost())
 
+    def turn_to(self, cost, tolerance=None):
+        """Go to the vertex that is the optimum of other costs, as in `Transport.solve`:
+        the linear program of the next step, whose marginals are fixed, begins there,
+        and ends there if that is an optimum of both.
+        """
+        self.transport.solve(cost, tolerance)
+
     def advance(
         self, ptrdiff_t most, double tol=0.0, double floor=0.0, double least_change=0.0,
         double least_relative=0.0, double constant=0.0, double most_work=INFINITY,

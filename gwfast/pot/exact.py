@@ -55,7 +55,8 @@ def gromov_wasserstein(
     numItermaxEmd: float = 100_000,
 ) -> Plan:
     """Gromov-Wasserstein plan without entropy, as `ot.gromov.gromov_wasserstein`: by
-    conditional gradient, from one plan to the local minimum that it leads to.
+    conditional gradient, from one plan to the local minimum that it leads to, the
+    lowest where it leads to several (ties).
 
     The problem and what comes back are POT's; see its documentation for the
     mathematics, and DIFFERENCES.md beside this file for what is not the same.

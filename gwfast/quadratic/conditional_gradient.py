@@ -21,6 +21,7 @@ from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER, Deadline, OutOfTime
+from . import ties
 from .dense_terms import common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
@@ -206,6 +207,10 @@ class ConditionalGradient:
         """
         began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
+        if plan is None and self._may_tie:
+            descend = functools.partial(_descend, steps, limits, options)
+            rounding = ROUNDING * self._magnitude
+            ties.break_ties(steps, steps.start, self._sides, descend, rounding)
         if report is not None:
             report(steps.value + self._constant)
         most = STEPS if report is None and callback is None else 1
@@ -237,15 +242,11 @@ class ConditionalGradient:
         """The plan of lowest cost that descents from plans end at, as far as there is
         time: OutOfTime where that is not enough for one.
         """
-        least, best, more = np.inf, None, _frank_wolfe.MORE
+        least, best = np.inf, None
         try:
             for plan in plans:
                 steps, options = self._started(plan, limits)
-                moves = more
-                while moves == more and steps.n_steps < limits.max_outer:
-                    left = limits.max_outer - steps.n_steps
-                    moves = steps.advance(left, *options, WORK)
-                    limits.deadline.check()
+                _descend(steps, limits, options)
                 cost = max(steps.value + self._constant, 0.0)
                 if best is None or cost < least:
                     least, best = cost, self._whole(steps.plan)
@@ -269,6 +270,12 @@ class ConditionalGradient:
             steps.start(_part(plan, x.some, y.some))
         options = limits.tol, floor, limits.min_change, limits.min_relative
         return steps, (*options, self._constant)
+
+    @functools.cached_property
+    def _may_tie(self):
+        plain = not self._is_fused and self.problem.is_balanced
+        symmetric = all(side.symmetric for side in self._sides)
+        return plain and symmetric and ties.may_tie(*self._sides)
 
     def _status(self, moves, steps, limits):
         """Why the steps end, or None."""
@@ -310,6 +317,14 @@ class ConditionalGradient:
             trace=trace,
             seconds=time.perf_counter() - began,
         )
+
+
+def _descend(steps, limits, options):
+    """Advance to the end; OutOfTime where there is not enough."""
+    moves = _frank_wolfe.MORE
+    while moves == _frank_wolfe.MORE and steps.n_steps < limits.max_outer:
+        moves = steps.advance(limits.max_outer - steps.n_steps, *options, WORK)
+        limits.deadline.check()
 
 
 def outer_step(number, step):
@@ -389,4 +404,6 @@ def nbytes(problem):
         matrices += 2 * squares + plan
     if not problem.is_balanced:
         matrices += squares + plan
+    elif not problem.is_fused:
+        matrices += 6 * plan  # where there are ties
     return 8 * (matrices + (8 + problem.is_fused) * plan)

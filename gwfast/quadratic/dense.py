@@ -241,9 +241,7 @@ class Dense(Linearization):
     @property
     def sample_stride(self):
         """Every how many rows acceleration goes by; 0 where there is none."""
-        # Of plans whose mass changes more would have to be combined.
-        linear = self.accelerates and not self.problem.rule.is_relaxed
-        return self._some.step if linear else 0
+        return self._some.step if self.accelerates else 0
 
     def take(self, descent):
         """Make the plan of a `Descent` the state."""
