@@ -105,6 +105,16 @@ class Spaces:
 
     What there is of every space, its plan for one, stands side by side in one array,
     so that an update takes few products.
+
+    Attributes
+    ----------
+    costs, qs : list of DenseCost and of ndarray
+        Of every space, its masses with the total of `p`.
+    features : list of ndarray or None
+    parts : list of slice
+        Where the spaces stand in such an array, of `n_points` in all.
+    C, Y, p : ndarray
+        What the barycenter begins with; `Y` is None without features.
     """
 
     def __init__(self, given, features, tolerances):
