@@ -162,7 +162,7 @@ sources = {
     "_transport": ["csrc/network_simplex.c"],
     "_quadratic_plan": [],
     "_frank_wolfe": [],
-    "_descents": [],
+    "_exact_pairs": [],
 }
 modules = {f"gwfast.kernels.{name}": more for name, more in sources.items()}
 modules["gwfast.words.files._text"] = []

@@ -7,7 +7,7 @@ in `control_groups`.
     _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     _descent.pyx     descends       -> small problems with entropy, a whole one a call
-    _transport.pyx, _quadratic_plan.pyx, _frank_wolfe.pyx, _descents.pyx
+    _transport.pyx, _quadratic_plan.pyx, _frank_wolfe.pyx, _exact_pairs.pyx
                      keep state     -> of problems without entropy, from step to step
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
 
@@ -42,7 +42,7 @@ written out there. What keeps state is a class, whose twin
 has the arguments of its constructor and its methods, and a test file of its own.
 ``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``,
 compiled once: its loops over rows are slots), ``_frank_wolfe.pyx`` a
-plan and its gradient, ``_descents.pyx`` one set of buffers for many problems.
+plan and its gradient, ``_exact_pairs.pyx`` one set of buffers for many problems.
 
 An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 """

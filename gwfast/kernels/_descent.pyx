@@ -28,7 +28,7 @@ cdef extern from "gwfast.h" nogil:
 FIELDS = (
     "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
 )
-# Why iterations ended: as many are made as were asked for; the plan has settled, with
+# Why iterations ended: as many are made as were asked for, or time is up; the plan has settled, with
 # its marginals; the next iteration is for another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
@@ -135,8 +135,9 @@ cdef class Descent:
         return self.shown[:self.done]
 
     def descend(self, ptrdiff_t most, dict limits):
-        """Iterate up to the `most`-th iteration of all, within limits that may be
-        others than before; returns why that ended: MORE, SETTLED or OTHERWISE.
+        """Iterate up to the `most`-th iteration of all, or for some tenths of a second,
+        within limits that may be others than before; returns why that ended: MORE,
+        SETTLED or OTHERWISE.
         """
         cdef int status
         cdef double[:, ::1] shown

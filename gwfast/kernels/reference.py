@@ -435,7 +435,7 @@ class Space:
         self.features = features
 
 
-class Descents:
+class ExactPairs:
     """Pairs are solved as they are taken."""
 
     def __init__(

@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, Descent
-from ..kernels._descents import Descents, Space
+from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels._rows import Panels
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.sinkhorn_solver import MARGIN, in_units
-from ..quadratic.conditional_gradient import ROUNDING, Side
+from ..quadratic.conditional_gradient import ROUNDING, WORK, Side
 from ..quadratic.factory import linearize
 from ..quadratic.methods import METHODS
-from ..quadratic.small_descent import AT_ONCE, at_once_for, descent_limits
+from ..quadratic.small_descent import descent_limits
 from ..utils.precision import DOUBLE
 from ._conditional_gradient import NOTHING, exact_limits
 from ._solve import (
@@ -96,7 +96,7 @@ class ExactTogether(Together):
     def __init__(self, spaces, solve, first):
         super().__init__(spaces, solve, first)
         limits = exact_limits(first)
-        self._descents = Descents(
+        self._pairs = ExactPairs(
             max_outer=limits.max_outer,
             tol=0.0,
             rounding=ROUNDING,
@@ -130,11 +130,11 @@ class ExactTogether(Together):
         else:
             ends = np.divide(starts, self._total, dtype=np.float64)
         given = [center] * len(self._spaces), self._spaces, ends, starts is not None
-        self._descents.begin(*given)
-        while not self._descents.go_on(AT_ONCE):
+        self._pairs.begin(*given)
+        while not self._pairs.go_on(WORK):
             pass
         ends[ends < NOTHING] = 0.0
-        return ends, self._descents.costs
+        return ends, self._pairs.costs
 
 
 class EntropicTogether(Together):
@@ -214,9 +214,8 @@ class EntropicTogether(Together):
 def _ended(descent, limits):
     """Whether a descent ends where another solver would, with the marginals."""
     most, status = limits["max_outer"], MORE
-    at_once = at_once_for(*descent.plan.shape)
     while status == MORE and descent.done < most:
-        status = descent.descend(min(descent.done + at_once, most), limits)
+        status = descent.descend(most, limits)
     if status == OTHERWISE:
         return False
     return descent.steps[-1, ERROR] <= MAX_MARGINAL_ERROR

@@ -15,10 +15,6 @@ from ..results.status import Status
 from .linearization import Update
 from .methods import Stepped
 
-# Multiplications of one call, at most: a tenth of a second. Only in between are
-# deadlines looked at, and Ctrl-C is heard.
-AT_ONCE = 1e9
-
 
 class SmallDescent:
     """The iterations of an outer loop, up to the first that the compiled loop cannot
@@ -37,7 +33,7 @@ class SmallDescent:
 
     def __init__(self, linearization):
         self._linearization, self._descent = linearization, None
-        self._shape, self._first = linearization.problem.shape, 0
+        self._first = 0
         self.goes_on = linearization.is_small
 
     def take(self, n_before, limits, epsilon, potentials, single):
@@ -63,7 +59,7 @@ class SmallDescent:
         Status or None
             Why the loop ends with it.
         """
-        descent, at, (n, m) = self._descent, self._linearization, self._shape
+        descent, at = self._descent, self._linearization
         judged = limits.rule.in_kernel(limits, at, epsilon)
         if judged is None:
             self.goes_on = False
@@ -74,8 +70,7 @@ class SmallDescent:
         if descent is None:
             descent = self._descent = _descent_of(at, potentials, judged)
         done, limit = descent.done, judged["max_outer"]
-        most = 1 if single else at_once_for(n, m)
-        status = descent.descend(min(done + most, limit), judged)
+        status = descent.descend(done + 1 if single else limit, judged)
         self.goes_on = status != OTHERWISE
         if descent.done == done:
             return [], None, None
@@ -86,11 +81,6 @@ class SmallDescent:
         mass = None if at.problem.rule.is_relaxed else at.problem.mass
         steps = _shown(descent.steps[done:].tolist(), at.terms, mass)
         return steps, _stepped(descent, at, *steps[-1]), ended
-
-
-def at_once_for(n, m):
-    """Iterations of one call, at most."""
-    return max(int(AT_ONCE / (n * m * (n + m))), 1)
 
 
 def descent_limits(at, epsilon, limits, judged, first):
@@ -108,7 +98,8 @@ def descent_limits(at, epsilon, limits, judged, first):
         proximal=method.proximal,
         alternating=method.alternating,
         marginal_terms=method.marginal_terms,
-        accelerates=at.sample_stride > 0,
+        # Of plans whose mass changes more would have to be combined.
+        accelerates=at.sample_stride > 0 and not rule.is_relaxed,
         peak=precision.peak,
         drift=math.exp(precision.drift),
         direct=precision.direct,

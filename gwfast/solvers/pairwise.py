@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..kernels._descents import Descents, Space
+from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels.threads import single_threaded_blas
 from ..linear.marginals import Balanced
 from ..problems.bounds import lower_bounds, signature
@@ -306,7 +306,7 @@ class _Solver:
         """The `_Found` of pairs, as many as there was time for."""
         if not self.options.is_exact:
             return self._regularized(pairs)
-        descents = self._idle.pop() if self._idle else self._descents()
+        descents = self._idle.pop() if self._idle else self._pairs()
         sides = [(self._side(0, i), self._side(1, j)) for i, j in pairs]
         descents.begin([x for (_, x), _ in sides], [y for _, (_, y) in sides])
         plans, deadline, done = [], self.options.limits.deadline, False
@@ -324,10 +324,10 @@ class _Solver:
         found = descents.costs[:n_done], descents.converged[:n_done]
         return _Found(*found, plans if self.plans else None)
 
-    def _descents(self):
+    def _pairs(self):
         options, weight = self.options, (1.0 - self._weight) / 2
         limits = options.limits.max_outer, options.limits.tol
-        return Descents(options.n_starts, options.seed, *limits, ROUNDING, weight)
+        return ExactPairs(options.n_starts, options.seed, *limits, ROUNDING, weight)
 
     def _regularized(self, pairs):
         costs, converged, plans = [], [], []

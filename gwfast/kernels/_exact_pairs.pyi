@@ -17,7 +17,7 @@ class Space:
         features: Float64Array | None = None,
     ) -> None: ...
 
-class Descents:
+class ExactPairs:
     n_done: int
     costs: Float64Array
     converged: NDArray[np.bool_]

@@ -67,7 +67,7 @@ cdef class Space:
                 self.facts.features = &features[0, 0]
 
 
-cdef class Descents:
+cdef class ExactPairs:
     """Descents between pairs of spaces.
 
     Parameters

@@ -5,8 +5,8 @@ import pytest
 from helpers.marks import ISAS, pairwise
 from helpers.problems import masses, random_cost
 
-from gwfast.kernels import _descents, _frank_wolfe, reference
-from gwfast.kernels._descents import Descents, Space
+from gwfast.kernels import _exact_pairs, _frank_wolfe, reference
+from gwfast.kernels._exact_pairs import ExactPairs, Space
 
 SIZES = [1, 2, 7, 9, 5]
 
@@ -27,7 +27,7 @@ def spaces(module, number, symmetric=True, width=0):
 
 
 def found(module, *, pairs=None, symmetric=True, width=0, **options):
-    descents = module.Descents(rounding=1e-13, **options)
+    descents = module.ExactPairs(rounding=1e-13, **options)
     xs, ys = (spaces(module, number, symmetric, width) for number in (0, 1))
     pairs = pairs or [(i, j) for i in range(len(xs)) for j in range(len(ys))]
     descents.begin([xs[i] for i, _ in pairs], [ys[j] for _, j in pairs])
@@ -42,7 +42,7 @@ def test_pairs_end_where_the_twin_does(symmetric, width, n_starts, isa):
     pairs = [(0, 2), (1, 2), (2, 4), (4, 1), (3, 0)]
     given = dict(symmetric=symmetric, width=width, n_starts=n_starts, linear=0.3)
     given["pairs"] = pairs
-    ours, twin = found(_descents, **given), found(reference, **given)
+    ours, twin = found(_exact_pairs, **given), found(reference, **given)
     np.testing.assert_allclose(ours[0], twin[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(ours[1], twin[1])
     for plan, other in zip(ours[2], twin[2], strict=True):
@@ -52,7 +52,7 @@ def test_pairs_end_where_the_twin_does(symmetric, width, n_starts, isa):
 @pytest.mark.parametrize("rule", ["least_change", "least_relative"])
 def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule):
     ends, costs = [], []
-    for module in (_descents, reference):
+    for module in (_exact_pairs, reference):
         x, ys = spaces(module, 0, width=2)[3], spaces(module, 1, width=2)
         product = [
             np.outer(masses(SIZES[3], 3), masses(n, k)) for k, n in enumerate(SIZES)
@@ -60,7 +60,7 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule):
         product = np.hstack(product)
         plans = np.empty_like(product)
         options = dict(tol=0.0, rounding=1e-13, linear=0.3) | {rule: 1e-4}
-        descents = module.Descents(**options)
+        descents = module.ExactPairs(**options)
         for from_plans in (False, True):
             descents.begin([x] * len(ys), ys, plans, from_plans)
             assert descents.go_on()
@@ -71,19 +71,21 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule):
         np.testing.assert_allclose(ends[one], ends[other], atol=1e-9)
         np.testing.assert_allclose(costs[one], costs[other], rtol=1e-9)
     # From product plans they are what each is alone.
-    ours = Descents(**options)
-    ours.begin(spaces(_descents, 0, width=2)[3:4], spaces(_descents, 1, width=2)[-1:])
+    ours = ExactPairs(**options)
+    ours.begin(
+        spaces(_exact_pairs, 0, width=2)[3:4], spaces(_exact_pairs, 1, width=2)[-1:]
+    )
     ours.go_on()
     np.testing.assert_array_equal(ends[0][:, -SIZES[-1] :], ours.plan)
 
 
 def test_plans_side_by_side_have_the_shape_of_all():
-    x, ys = spaces(_descents, 0)[3], spaces(_descents, 1)[:2]
+    x, ys = spaces(_exact_pairs, 0)[3], spaces(_exact_pairs, 1)[:2]
     for shape, message in (((8, 3), "rows of plans"), ((9, 4), "columns of plans")):
         with pytest.raises(ValueError, match=message):
-            Descents().begin([x, x], ys, np.empty(shape))
+            ExactPairs().begin([x, x], ys, np.empty(shape))
     with pytest.raises(ValueError, match="plans must be given"):
-        Descents().begin([x, x], ys, None, True)
+        ExactPairs().begin([x, x], ys, None, True)
 
 
 @pytest.mark.parametrize("kind", ["balanced", "semirelaxed", "partial"])
@@ -102,12 +104,12 @@ def test_random_plans_are_those_of_the_twin(kind):
 def test_no_cut_and_no_neighbor_changes_a_bit():
     """Calls that return after each step, and pairs in another order."""
     given = dict(symmetric=False, width=2, n_starts=3, seed=2**64 - 2, linear=0.5)
-    costs, *_ = found(_descents, **given)
+    costs, *_ = found(_exact_pairs, **given)
     pairs = [(i, j) for i in range(len(SIZES)) for j in range(len(SIZES))][::-1]
-    again, *_ = found(_descents, pairs=pairs, **given)
+    again, *_ = found(_exact_pairs, pairs=pairs, **given)
     np.testing.assert_array_equal(again[::-1], costs)
-    descents, n_calls = Descents(3, 2**64 - 2, rounding=1e-13, linear=0.5), 1
-    xs, ys = (spaces(_descents, number, False, 2) for number in (0, 1))
+    descents, n_calls = ExactPairs(3, 2**64 - 2, rounding=1e-13, linear=0.5), 1
+    xs, ys = (spaces(_exact_pairs, number, False, 2) for number in (0, 1))
     descents.begin([xs[i] for i, _ in pairs], [ys[j] for _, j in pairs])
     while not descents.go_on(1.0):
         n_calls += 1
@@ -116,15 +118,15 @@ def test_no_cut_and_no_neighbor_changes_a_bit():
 
 
 def test_a_pair_in_hand_has_the_best_of_what_has_ended():
-    x, y = spaces(_descents, 0)[2], spaces(_descents, 1)[3]
-    descents = Descents(n_starts=5, max_outer=20)
+    x, y = spaces(_exact_pairs, 0)[2], spaces(_exact_pairs, 1)[3]
+    descents = ExactPairs(n_starts=5, max_outer=20)
     descents.begin([x], [y])
     descents.settle()
     assert descents.n_done == 0
     while descents.n_done == 0:
         descents.go_on(1.0)
         descents.settle()
-    alone = Descents(max_outer=20)
+    alone = ExactPairs(max_outer=20)
     alone.begin([x], [y])
     alone.go_on()
     assert descents.costs == alone.costs
@@ -139,10 +141,10 @@ def test_what_makes_no_problem_is_refused():
     for features in (np.ones((2, 1)), np.ones((3, 2))):
         with pytest.raises(ValueError, match="features"):
             other = Space(cost, cost, weights, 1.0, 1.0, 1.0, features)
-            Descents().begin([good], [other])
-    heavy, descents = Space(cost, cost, 2 * weights, 1.0, 1.0, 1.0), Descents()
+            ExactPairs().begin([good], [other])
+    heavy, descents = Space(cost, cost, 2 * weights, 1.0, 1.0, 1.0), ExactPairs()
     descents.begin([good, heavy], [good, good])
     with pytest.raises(ValueError, match="masses of pair 1 must be positive and have"):
         descents.go_on()
     with pytest.raises(RuntimeError, match="before a pair is solved"):
-        Descents().plan  # noqa: B018
+        ExactPairs().plan  # noqa: B018
