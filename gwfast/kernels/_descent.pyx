@@ -32,8 +32,10 @@ FIELDS = (
 # its marginals; the next iteration is for another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
+# Vectors of float64; and iterations of one call, at most, whose steps have 64 KB.
 cdef enum:
     N_VECTORS = 8
+    LONGEST = 1024
 
 
 cdef class Descent:
@@ -141,6 +143,7 @@ cdef class Descent:
         """
         cdef int status
         cdef double[:, ::1] shown
+        most = min(most, self.done + LONGEST)
         if len(self.shown) < most:
             more = np.empty((max(most, 2 * len(self.shown)), GWF_STEP_FIELDS))
             more[:self.done] = self.steps
