@@ -9,6 +9,7 @@ nothing beside it, and lead lower now and then.
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -73,12 +74,12 @@ def check_exact(problem, options):
 
 
 def check_memory(problem, options):
-    """The bytes of `memory_limit`; a MemoryError where these are too few, None where
-    nothing is said and there is always room.
+    """The bytes of `memory_limit`; a MemoryError where these are too few, infinity
+    where nothing is said and there is always room.
     """
     size = nbytes(problem)
     if options.memory_limit is None and size <= ALWAYS_FREE:
-        return None
+        return math.inf
     limit = as_memory_limit(options.memory_limit)
     if size > limit:
         n, m = problem.shape

@@ -296,7 +296,7 @@ def solve(problem, options):
         start, options = _prepared(problem, options)
         limit = options.memory_limit
     # BLAS has no threads for what is made of small costs.
-    alone = limit is None and start is not None
+    alone = limit == math.inf and start is not None
     blas = contextlib.nullcontext() if alone else single_threaded_blas()
     with blas, reporting(options.progress) as report:
         try:
@@ -307,7 +307,7 @@ def solve(problem, options):
         except OutOfTime:
             result = unsolved(problem, options)
     seconds = options.checkpoint.seconds + time.perf_counter() - began
-    return completed(problem, result, seconds, math.inf if limit is None else limit)
+    return completed(problem, result, seconds, limit)
 
 
 def _prepared(problem, options):
