@@ -10,7 +10,7 @@ of several such products are changed one after another, and kept where the end i
 """
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from ..kernels.threads import single_threaded_blas
 from ..utils.deadline import OutOfTime
@@ -100,14 +100,17 @@ def _eigenvectors(side, sign):
     mean = side.values @ weights
     centered = side.values - mean - mean[:, None] + weights @ mean
     centered *= sign * roots * roots[:, None]
-    first = max(len(roots) - N_DIRECTIONS, 0)
-    with single_threaded_blas():
-        values, vectors = scipy.linalg.eigh(
-            centered, subset_by_index=(first, len(roots) - 1)
+    n = len(roots)
+    kept = min(N_DIRECTIONS, n)
+    with single_threaded_blas(n):
+        # LAPACK's own, as checks take longer than few points do.
+        values, vectors, *_ = lapack.dsyevr(
+            centered, range="I", il=n - kept + 1, iu=n, lower=1, overwrite_a=1
         )
+    values, vectors = values[:kept], vectors[:, :kept]
     # The sign of an eigenvector is that of its largest entry.
     peaks = np.abs(vectors).argmax(axis=0)
-    vectors = vectors * np.sign(vectors[peaks, np.arange(len(values))])
+    vectors *= np.sign(vectors[peaks, np.arange(kept)])
     vectors /= roots[:, None]
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
