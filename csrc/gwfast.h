@@ -26,8 +26,15 @@ enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
  * cost and of the linear costs, and all of it; the change of the plan, in L1 and in the
  * Frobenius norm; the L1 error of its marginals; and its inner iterations. */
 enum {
-    GWF_SEPARABLE, GWF_PRODUCT, GWF_LINEAR, GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR,
-    GWF_INNER, GWF_STEP_FIELDS
+    GWF_SEPARABLE,
+    GWF_PRODUCT,
+    GWF_LINEAR,
+    GWF_VALUE,
+    GWF_CHANGE,
+    GWF_MOVED,
+    GWF_ERROR,
+    GWF_INNER,
+    GWF_STEP_FIELDS
 };
 
 /* How a descent is made and when it ends. */
@@ -38,9 +45,10 @@ typedef struct {
     /* Of numbers (utils/precision.py); `drift` is the scaling itself. */
     double peak, drift, direct, standstill, floor, stalled, rounding;
     /* Linear problems are solved to an error of max(aim, rough'), with rough' the least
-     * of `rough` and a fraction of the last change; aim is the least of `marginal` and `exact`, with
-     * `relative` not more than rough' either, but for `least`. What may be the last of
-     * all is solved to aim itself. Fraction and aim fall where the objective rises. */
+     * of `rough` and a fraction of the last change; aim is the least of `marginal` and
+     * `exact`, with `relative` not more than rough' either, but for `least`. What may
+     * be the last of all is solved to aim itself. Fraction and aim fall where the
+     * objective rises. */
     double marginal, exact, least, rough, least_error;
     int relative;
     ptrdiff_t max_inner, first_limit;

@@ -33,9 +33,9 @@ static void regrets(gwf_tree *t, const double *cost, const gwf_f64 *with,
     }
     for (ptrdiff_t i = 0; i < n; i++) {
         const double zero = 0.0;
-        regret[i] = regret[i] / m - mean -
-                    with->least_of_rows(cost + i * m, &zero, of_col, 1, m, INFINITY,
-                                        &at);
+        regret[i] =
+            regret[i] / m - mean -
+            with->least_of_rows(cost + i * m, &zero, of_col, 1, m, INFINITY, &at);
     }
 }
 
@@ -177,10 +177,10 @@ static inline void shift(gwf_tree *t, int32_t node, int32_t depth, double of_sou
     t->potential[node] += node < t->n ? of_sources : -of_sources;
 }
 
-/* Let what is below the leaving arc, whose lower end is `last`, hang from `above` by its
- * node `top`: the way between the two is turned upside down, and carries `flow` down to
- * the top. In preorder each node of that way brings along what was before and after the
- * subtree of the one before it. */
+/* Let what is below the leaving arc, whose lower end is `last`, hang from `above` by
+ * its node `top`: the way between the two is turned upside down, and carries `flow`
+ * down to the top. In preorder each node of that way brings along what was before and
+ * after the subtree of the one before it. */
 static void hang_anew(gwf_tree *t, int32_t top, int32_t last, int32_t above,
                       int64_t flow, double of_sources) {
     int32_t *next = t->next, *before = t->before, *depth = t->depth;

@@ -28,8 +28,8 @@ cdef extern from "gwfast.h" nogil:
 FIELDS = (
     "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
 )
-# Why iterations ended: as many are made as were asked for, or time is up; the plan has settled, with
-# its marginals; the next iteration is for another solver.
+# Why iterations ended: as many are made as were asked for, or time is up; the plan has
+# settled, with its marginals; the next iteration is for another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
 # Vectors of float64; and iterations of one call, at most, whose steps have 64 KB.

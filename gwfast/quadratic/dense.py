@@ -28,9 +28,10 @@ from .products import ProductOperator, n_rooms
 # left a saddle on another side than POT's, and took 301 outer iterations for 181; where
 # both lead to one optimum, times are the same.
 FAITHFUL_FRACTION = 0.001
-# Multiplications of an iteration up to which the compiled loop pays, which has a single
-# thread: in float32 descents of 150 points take .4 of the time, of 200 points .73 to
-# .92, of 250 points .80 to 1.12.
+# Multiplications of an iteration up to which the compiled loop, on one thread, pays. On
+# two cores, with two threads for the outer loop, descents of graphs, shapes and clouds
+# from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
+# .6 to 1.4, 300 .8 to 1.1, 400 .7 to 1.3 and 500 1.2 to 3.
 MOST_WORK = 2 * 300**3
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.

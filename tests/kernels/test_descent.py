@@ -235,6 +235,16 @@ def test_iterations_are_those_that_are_written_out(shape, dtype, kind):
     np.testing.assert_allclose(descent.col_cost, cols, atol=off)
 
 
+@pairwise(dtype=LEAST, kind=["plain", "partial, fused", "unbalanced"])
+def test_every_instruction_set_makes_the_same_iterations(isa, dtype, kind):
+    problem, least = Problem((19, 27), dtype, **KINDS[kind]), LEAST[dtype]
+    descent = problem.descent(fraction=0.0, exact=least)
+    descent.descend(2, problem.limits)
+    plan = problem.stepped(problem.stepped(problem.start))
+    off = 50 * least * max(plan.max(), 0.1)
+    np.testing.assert_allclose(descent.plan, plan, rtol=0, atol=off)
+
+
 @pytest.mark.parametrize("dtype", LEAST)
 def test_newton_finds_the_scalings_that_many_iterations_find(dtype):
     """And where the plan is far from its marginals it is not taken for the end."""

@@ -90,6 +90,44 @@ def test_the_same_plan(seed, relative, options, one_by_one):
     assert apart <= 10 * off * result.epsilon
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_the_same_plan_of_200_points(options, one_by_one):
+    options = dict(options, relative=0.1)
+    if "linear_cost" in options:
+        options["linear_cost"] = np.random.default_rng(6).random((200, 190))
+    given = problem(2, 200, 190, asymmetric=options.pop("asymmetric", False))
+    result, other = solve(*given, **options), one_by_one(solve, *given, **options)
+    assert result.status == other.status
+    assert abs(result.n_outer - other.n_outer) <= 5
+    off = 1e-7 if options.get("dtype") else 1e-4
+    assert result.gw_cost == pytest.approx(other.gw_cost, rel=off)
+
+
+RULES = {
+    "semirelaxed": dict(marginals="semirelaxed"),
+    "partial": dict(marginals="partial", mass=0.7),
+    "unbalanced": dict(marginals="unbalanced", rho=0.1),
+    "bapg": dict(method="bapg"),
+}
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("options", RULES.values(), ids=RULES)
+def test_the_same_plan_under_every_rule(options, fused, one_by_one, looked_at):
+    options = dict(options, relative=0.2, dtype="float64", tol=1e-7)
+    if fused:
+        options |= dict(linear_cost=LINEAR, alpha=0.7)
+    cost_x, cost_y, p, q = problem(4)
+    given = (cost_x, cost_y, p, None if "semi" in str(options) else q)
+    result = solve(*given, **options)
+    assert looked_at == []
+    other = one_by_one(solve, *given, **options)
+    assert result.status == other.status
+    assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-5)
+    assert np.abs(result.plan - other.plan).sum() <= 1e-3
+
+
 def test_the_loop_makes_none_of_them(looked_at):
     result = solve(relative=0.2)
     assert result.status == Status.CONVERGED and result.n_outer > 8
