@@ -20,8 +20,8 @@
 /* Which marginals the plans of a descent have. */
 enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL, GWF_UNBALANCED };
 /* Why it ends: as many iterations are made as were asked for; the plan has settled,
- * with its marginals; what is next is for another solver. */
-enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
+ * with its marginals; what is next is for another solver; or needs `lay_out_kept`. */
+enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_NEEDS_ROOM };
 /* What an iteration has shown: the parts of the objective, of both marginals, of the
  * cost and of the linear costs, and all of it; the change of the plan, in L1 and in the
  * Frobenius norm; the L1 error of its marginals; and its inner iterations. */

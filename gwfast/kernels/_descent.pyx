@@ -22,7 +22,7 @@ from ._rows import aligned_empty
 
 cdef extern from "gwfast.h" nogil:
     enum:
-        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS
+        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_NEEDS_ROOM, GWF_STEP_FIELDS
 
 # What an iteration has shown: columns of `Descent.steps`.
 FIELDS = (
@@ -32,6 +32,10 @@ FIELDS = (
 # settled, with its marginals; the next iteration is for another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
+# Scratch that no descent has at the moment: thousands of them, and the candidates of a
+# race, take turns with a few, at most so many.
+cdef list IDLE = []
+cdef Py_ssize_t MOST_IDLE = 4
 # Vectors of float64; and iterations of one call, at most, whose steps have 64 KB.
 cdef enum:
     N_VECTORS = 8
@@ -90,7 +94,8 @@ cdef class Descent:
     cdef bint is_float64
     cdef readonly object plan, cost, f, g, rows, cols, log_u, log_v, row_cost, col_cost
     cdef object given, shown
-    cdef unsigned char[::1] memory
+    cdef object kept
+    cdef ptrdiff_t room
     cdef Panels right, right_t
 
     def __init__(
@@ -155,12 +160,49 @@ cdef class Descent:
             self.right_t.check(self.is_float64)
         self.single.steps = self.double_.steps = &shown[0, 0]
         self.single.limits = self.double_.limits = limits
-        with nogil:
-            if self.is_float64:
-                status = isa.f64.descend(&self.double_, most)
-            else:
-                status = isa.f32.descend(&self.single, most)
+        memory = take_memory(self.room)
+        self.lay_out(memory)
+        while True:
+            with nogil:
+                if self.is_float64:
+                    status = isa.f64.descend(&self.double_, most)
+                else:
+                    status = isa.f32.descend(&self.single, most)
+            if status != GWF_NEEDS_ROOM:
+                break
+            self.kept = aligned_empty(self.lay_out_kept(None), np.uint8)
+            self.lay_out_kept(self.kept)
+        give_memory(memory)
         return status
+
+    cdef ptrdiff_t lay_out(self, unsigned char[::1] memory):
+        """Give the loop its scratch, which others have had; returns its bytes."""
+        cdef unsigned char *at = NULL if memory is None else &memory[0]
+        if self.is_float64:
+            return isa.f64.lay_out(&self.double_, at)
+        return isa.f32.lay_out(&self.single, at)
+
+    cdef ptrdiff_t lay_out_kept(self, unsigned char[::1] memory):
+        """Give it what acceleration keeps from one iteration to the next."""
+        cdef unsigned char *at = NULL if memory is None else &memory[0]
+        if self.is_float64:
+            return isa.f64.lay_out_kept(&self.double_, at)
+        return isa.f32.lay_out_kept(&self.single, at)
+
+
+cdef take_memory(ptrdiff_t size):
+    """Scratch of so many bytes at least, which nobody else has."""
+    try:
+        memory = IDLE.pop()
+    except IndexError:
+        memory = ()
+    return memory if len(memory) >= size else aligned_empty(size, np.uint8)
+
+
+cdef give_memory(memory):
+    """Let the next descent have this scratch."""
+    if len(IDLE) < MOST_IDLE:
+        IDLE.append(memory)
 
 
 cdef set_up(
@@ -191,8 +233,7 @@ cdef set_up(
     d.p, d.q, d.plan, d.cost = &p[0], &q[0], &plan[0, 0], &cost[0, 0]
     d.vectors, d.shift, d.value = &vectors[0, 0], shift, value
     d.change, d.fraction, d.has_potentials = 1.0, fraction, has_potentials
-    self.memory = aligned_empty(table.lay_out(d, NULL), np.uint8)
-    table.lay_out(d, &self.memory[0])
+    self.room = table.lay_out(d, NULL)
 
 
 cdef check_shapes(left, Panels right, left_t, right_t, plans, of_rows, of_cols,

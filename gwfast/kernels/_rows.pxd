@@ -105,6 +105,7 @@ cdef extern from "gwfast.h" nogil:
         void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
         ptrdiff_t (*lay_out)(gwf_descent_f32 *, unsigned char *) noexcept nogil
+        ptrdiff_t (*lay_out_kept)(gwf_descent_f32 *, unsigned char *) noexcept nogil
         int (*descend)(gwf_descent_f32 *, ptrdiff_t) noexcept nogil
 
     ctypedef struct gwf_f64:
@@ -154,6 +155,7 @@ cdef extern from "gwfast.h" nogil:
         void (*dot_each_row)(const double *, const double *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
         ptrdiff_t (*lay_out)(gwf_descent_f64 *, unsigned char *) noexcept nogil
+        ptrdiff_t (*lay_out_kept)(gwf_descent_f64 *, unsigned char *) noexcept nogil
         int (*descend)(gwf_descent_f64 *, ptrdiff_t) noexcept nogil
 
     ctypedef struct gwf_isa:

@@ -297,6 +297,9 @@ def nbytes(problem, shape, itemsize, method, n_states):
         size = increments + (size if method is PGD else 0)
         size += _size(problem, shape, 8, method, 1)
         size += 16 * (plan + min(n, m) ** 2)  # Newton's steps
+    if n * m * (n + m) <= MOST_WORK:
+        # What the compiled loop works in, and plan and cost of each of its descents.
+        size += itemsize * plan * (12 + n_states)
     if has_low_rank(problem, shape):
         # Eigenvectors; other parts of the low-rank warm start are freed before.
         size += 4 * 8 * RANK * (n + m)
