@@ -156,6 +156,7 @@ sources = {
     "_rows": ["csrc/dispatch.c"],
     "_exponentials": [],
     "_kernels": [],
+    "_costs": [],
     "_descent": [],
     "_products": [],
     "_sparse": [],

@@ -4,7 +4,7 @@ in `control_groups`.
 
     solver (Python)  decides        -> what to compute, how often, when to stop
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
-    _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
+    _costs.pyx, _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     _descent.pyx     descends       -> small problems with entropy, a whole one a call
     _transport.pyx, _quadratic_plan.pyx, _frank_wolfe.pyx, _exact_pairs.pyx
@@ -24,9 +24,10 @@ To add a kernel, in this order:
    ``csrc/gwfast.h`` and in ``csrc/isa.inc``. ``csrc/dispatch.c`` is left as it is;
 4. ``_rows.pxd``: the same slot for Cython, in ``gwf_f32`` and ``gwf_f64``, or in
    ``gwf_isa``;
-5. ``_exponentials.pyx`` (entry by entry), ``_kernels.pyx`` (Sinkhorn, sums),
-   ``_products.pyx`` or ``_sparse.pyx``: the loop, which checks every shape, marks every
-   buffer IN or OUT, and adds up partial sums in the order of the chunks;
+5. ``_costs.pyx`` (before a solve), ``_exponentials.pyx`` (entry by entry),
+   ``_kernels.pyx`` (Sinkhorn, sums), ``_products.pyx`` or ``_sparse.pyx``: the loop,
+   which checks every shape, marks every buffer IN or OUT, and adds up partial sums in
+   the order of the chunks;
 6. the stub of that module (``.pyi``): its signature for type checkers;
 7. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
    ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction

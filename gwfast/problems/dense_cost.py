@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..kernels import _kernels
+from ..kernels import _costs
 from ..kernels._rows import Shifted
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
@@ -202,7 +202,7 @@ def moments(
         some = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
         made = None if out is None else out[rows]
         given = shift, p, first[rows], second[rows], made, factor, n_threads
-        _kernels.moments(some, *given)
+        _costs.moments(some, *given)
     return first, second
 
 
@@ -212,16 +212,16 @@ def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:
     """
     dtype = np.dtype(np.float64 if matrix.itemsize == 8 else np.float32)
     if matrix.dtype == dtype and matrix.flags.forc:
-        return _kernels.survey(matrix if matrix.flags.c_contiguous else matrix.T)
+        return _costs.survey(matrix if matrix.flags.c_contiguous else matrix.T)
 
     def part(rows: slice, cols: slice) -> NDArray[Any]:
         return np.ascontiguousarray(matrix[rows, cols], dtype)
 
     made = []
     for rows in row_blocks(*matrix.shape):
-        made.append(_kernels.survey(part(rows, rows)))
+        made.append(_costs.survey(part(rows, rows)))
         if rows.start:
             before = slice(0, rows.start)
-            made.append(_kernels.survey(part(rows, before), part(before, rows)))
+            made.append(_costs.survey(part(rows, before), part(before, rows)))
     lows, highs, totals, apart = zip(*made, strict=True)
     return min(lows), max(highs), sum(totals), max(apart)

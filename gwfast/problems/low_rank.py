@@ -8,7 +8,7 @@ matter; distances have few of these. The last iterations use the matrices themse
 import numpy as np
 import scipy.linalg
 
-from ..kernels import _kernels, _products
+from ..kernels import _costs, _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from .factors import LowRankCost
 from .geometry import DenseCost
@@ -167,7 +167,7 @@ def square_lengths(matrix, n_threads):
         matrix, shift, factor = matrix.matrix, matrix.shift, matrix.factor
     n, m = matrix.shape
     sums, squares = np.empty((2, n))
-    _kernels.moments(matrix, shift, np.ones(m), sums, squares, n_threads=n_threads)
+    _costs.moments(matrix, shift, np.ones(m), sums, squares, n_threads=n_threads)
     return factor**2 * squares
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..kernels._kernels import extent
+from ..kernels._costs import extent
 from .memory import free_memory
 from .types import Float64Array
 

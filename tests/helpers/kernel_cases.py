@@ -8,10 +8,22 @@ from types import SimpleNamespace
 import numpy as np
 from helpers.problems import masses
 
-from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference
+from gwfast.kernels import (
+    _costs,
+    _exponentials,
+    _kernels,
+    _products,
+    _rows,
+    _sparse,
+    reference,
+)
 
 COMPILED = SimpleNamespace(
-    **{**vars(_rows), **vars(_exponentials), **vars(_kernels), **vars(_products)},
+    **{
+        name: kernel
+        for module in (_rows, _costs, _exponentials, _kernels, _products)
+        for name, kernel in vars(module).items()
+    },
     **{f"sparse_{name}": kernel for name, kernel in vars(_sparse).items()},
 )
 EPSILON, WIDTH, TOP = 0.1, 5, 3

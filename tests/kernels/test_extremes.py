@@ -6,7 +6,7 @@ import pytest
 from helpers.kernel_cases import rounding_of_sums
 from helpers.marks import ISAS, pairwise
 
-from gwfast.kernels import _exponentials, _kernels, _products, _rows, reference
+from gwfast.kernels import _costs, _exponentials, _kernels, _products, _rows, reference
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 F4_MAX = np.finfo(np.float32).max
@@ -352,18 +352,18 @@ def test_surveys_tell_what_is_not_finite_by_the_sum(dtype, bad, at):
     whole = np.random.default_rng(0).random((200, 130)).astype(dtype)
     x = whole[50:150, 20:120]  # columns of a matrix
     expected = reference.survey(x)
-    np.testing.assert_allclose(_kernels.survey(x), expected, rtol=1e-6)
+    np.testing.assert_allclose(_costs.survey(x), expected, rtol=1e-6)
     x[at] = bad
-    low, high, total, _ = _kernels.survey(x)
+    low, high, total, _ = _costs.survey(x)
     assert not np.isfinite(total)
     if np.isnan(bad):
         assert (low, high) == (np.nanmin(x), np.nanmax(x))
     vector = np.float64(x[at[0]])
-    assert not np.isfinite(_kernels.extent(vector)[2])
+    assert not np.isfinite(_costs.extent(vector)[2])
     x[at] = np.finfo(dtype).max  # sums are of float64
-    assert _kernels.survey(x)[1] == np.finfo(dtype).max
-    assert np.isfinite(_kernels.survey(x)[2])
+    assert _costs.survey(x)[1] == np.finfo(dtype).max
+    assert np.isfinite(_costs.survey(x)[2])
 
 
 def test_surveys_of_nothing_are_empty():
-    assert _kernels.extent(np.empty(0)) == (np.inf, -np.inf, 0.0)
+    assert _costs.extent(np.empty(0)) == (np.inf, -np.inf, 0.0)
