@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
@@ -295,9 +294,9 @@ def solve(problem, options):
     else:
         start, options = _prepared(problem, options)
         limit = options.memory_limit
-    # BLAS has no threads for what is made of small costs.
-    alone = limit == math.inf and start is not None
-    blas = contextlib.nullcontext() if alone else single_threaded_blas()
+    # Searches call BLAS for more than products of small costs with vectors.
+    n_points = None if start is None else max(problem.shape)
+    blas = single_threaded_blas(n_points)
     with blas, reporting(options.progress) as report:
         try:
             if options.is_exact:
