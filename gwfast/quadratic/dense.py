@@ -31,8 +31,8 @@ FAITHFUL_FRACTION = 0.001
 # Multiplications of an iteration up to which the compiled loop, on one thread, pays. On
 # two cores, with two threads for the outer loop, descents of graphs, shapes and clouds
 # from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
-# .6 to 1.4, 300 .8 to 1.1, 400 .7 to 1.3 and 500 1.2 to 3.
-MOST_WORK = 2 * 300**3
+# .6 to 1.4, 300 .8 to 1.1 (by proximal steps 1.5), 400 .7 to 1.3 and 500 1.2 to 3.
+MOST_WORK = 2 * 256**3
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32

@@ -204,5 +204,5 @@ def test_the_loop_goes_on_where_the_compiled_one_ends(looked_at, one_by_one):
 
 
 def test_larger_problems_are_left_to_the_outer_loop(looked_at):
-    result = solve(*problem(1, 310, 310), max_outer=3)
+    result = solve(*problem(1, 260, 260), max_outer=3)
     assert looked_at == list(range(1, result.n_outer + 1))
