@@ -6,6 +6,7 @@ import functools
 import numpy as np
 
 from ..kernels import _kernels
+from ..kernels._descent import FIELDS
 from ..kernels._rows import Shifted, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..problems.geometry import PointCloud
@@ -33,6 +34,7 @@ FAITHFUL_FRACTION = 0.001
 # from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
 # .6 to 1.4, 300 .8 to 1.1 (by proximal steps 1.5), 400 .7 to 1.3 and 500 1.2 to 3.
 MOST_WORK = 2 * 256**3
+CHANGE = FIELDS.index("change")
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
@@ -246,7 +248,7 @@ class Dense(Linearization):
 
     def take(self, descent):
         """Make the plan of a `Descent` the state."""
-        self.state, self._change = descent.plan, float(descent.steps[-1, 4])
+        self.state, self._change = descent.plan, float(descent.steps[-1, CHANGE])
         self.cost.take(descent)
         self.forget()
 

@@ -168,7 +168,7 @@ def _starts(problem, options, report, solve):
         balanced = Once(balanced, problem, options.threads(problem))
         options = dataclasses.replace(options, balanced=balanced)
         few = usual = [Product(), balanced]
-        n_random = 4
+        n_random = 4  # the steps of these problems cost more
     elif n_entries > LARGE:
         usual = [Product()]
     elif n_entries > SHORT:

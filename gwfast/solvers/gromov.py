@@ -296,8 +296,7 @@ def solve(problem, options):
         limit = options.memory_limit
     # Searches call BLAS for more than products of small costs with vectors.
     n_points = None if start is None else max(problem.shape)
-    blas = single_threaded_blas(n_points)
-    with blas, reporting(options.progress) as report:
+    with single_threaded_blas(n_points), reporting(options.progress) as report:
         try:
             if options.is_exact:
                 result = solve_exact(problem, start, options, report, solve)
