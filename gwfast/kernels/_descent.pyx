@@ -2,8 +2,10 @@
 where an iteration takes some microseconds, so does every call from Python. The loop is
 csrc/descent.inc; here it gets its arrays.
 """
+from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport uintptr_t
 
 from ._rows cimport (
     Panels,
@@ -14,6 +16,8 @@ from ._rows cimport (
     holds_float64,
     isa,
     real,
+    seconds,
+    team,
 )
 
 import numpy as np
@@ -40,6 +44,8 @@ cdef Py_ssize_t MOST_IDLE = 4
 cdef enum:
     N_VECTORS = 8
     LONGEST = 1024
+# Seconds after which no descent of a call begins.
+cdef double SECONDS = 0.3
 
 
 cdef class Descent:
@@ -142,13 +148,15 @@ cdef class Descent:
         return self.shown[:self.done]
 
     def descend(self, ptrdiff_t most, dict limits):
-        """Iterate up to the `most`-th iteration of all, or for some tenths of a second,
-        within limits that may be others than before; returns why that ended: MORE,
-        SETTLED or OTHERWISE.
+        """`descend_each` of this one alone, within limits that may be others than
+        before; returns why it ended.
         """
-        cdef int status
+        self.single.limits = self.double_.limits = limits
+        return descend_each([self], most)[0]
+
+    cdef uintptr_t get_ready(self, ptrdiff_t most):
+        """Make room for the steps up to the `most`-th; returns where the descent is."""
         cdef double[:, ::1] shown
-        most = min(most, self.done + LONGEST)
         if len(self.shown) < most:
             more = np.empty((max(most, 2 * len(self.shown)), GWF_STEP_FIELDS))
             more[:self.done] = self.steps
@@ -159,35 +167,74 @@ cdef class Descent:
         if self.right_t is not None:
             self.right_t.check(self.is_float64)
         self.single.steps = self.double_.steps = &shown[0, 0]
-        self.single.limits = self.double_.limits = limits
-        memory = take_memory(self.room)
-        self.lay_out(memory)
-        while True:
-            with nogil:
-                if self.is_float64:
-                    status = isa.f64.descend(&self.double_, most)
-                else:
-                    status = isa.f32.descend(&self.single, most)
-            if status != GWF_NEEDS_ROOM:
-                break
-            self.kept = aligned_empty(self.lay_out_kept(None), np.uint8)
-            self.lay_out_kept(self.kept)
-        give_memory(memory)
-        return status
-
-    cdef ptrdiff_t lay_out(self, unsigned char[::1] memory):
-        """Give the loop its scratch, which others have had; returns its bytes."""
-        cdef unsigned char *at = NULL if memory is None else &memory[0]
         if self.is_float64:
-            return isa.f64.lay_out(&self.double_, at)
-        return isa.f32.lay_out(&self.single, at)
+            return <uintptr_t>&self.double_
+        return <uintptr_t>&self.single
 
-    cdef ptrdiff_t lay_out_kept(self, unsigned char[::1] memory):
-        """Give it what acceleration keeps from one iteration to the next."""
-        cdef unsigned char *at = NULL if memory is None else &memory[0]
+    cdef lay_out_kept(self):
+        """Give the loop what acceleration keeps from one iteration to the next."""
+        cdef unsigned char[::1] kept
+        cdef ptrdiff_t size
         if self.is_float64:
-            return isa.f64.lay_out_kept(&self.double_, at)
-        return isa.f32.lay_out_kept(&self.single, at)
+            size = isa.f64.lay_out_kept(&self.double_, NULL)
+        else:
+            size = isa.f32.lay_out_kept(&self.single, NULL)
+        self.kept = kept = aligned_empty(size, np.uint8)
+        if self.is_float64:
+            isa.f64.lay_out_kept(&self.double_, &kept[0])
+        else:
+            isa.f32.lay_out_kept(&self.single, &kept[0])
+
+
+def descend_each(list descents, ptrdiff_t most, int n_threads=1):
+    """Iterate several descents, each on one thread, up to the `most`-th iteration of
+    all or for some tenths of a second; none begins to after that. Returns why each
+    ended: MORE, SETTLED or OTHERWISE.
+    """
+    cdef Descent one
+    cdef list left = descents
+    cdef ptrdiff_t room = 0
+    most = min(most, max(one.done for one in descents) + LONGEST)
+    for one in descents:
+        room = max(room, one.room)
+    # Whole cache lines for each thread.
+    room = (room + 63) // 64 * 64
+    memory = take_memory(n_threads * room)
+    ended = {}
+    while left:
+        call_each(left, most, memory, room, n_threads, ended)
+        left = [one for one in left if ended[one] == GWF_NEEDS_ROOM]
+        for one in left:
+            one.lay_out_kept()
+    give_memory(memory)
+    return [ended[one] for one in descents]
+
+
+cdef call_each(list descents, ptrdiff_t most, unsigned char[::1] memory, ptrdiff_t room,
+         int n_threads, dict ended):
+    """One call of the loop for each; notes in `ended` why it ended."""
+    cdef Descent one
+    cdef ptrdiff_t k, count = len(descents)
+    cdef uintptr_t[::1] places = np.empty(count, dtype=np.uintp)
+    cdef int[::1] wide = np.empty(count, dtype=np.intc)
+    cdef int[::1] status = np.full(count, GWF_MORE, dtype=np.intc)
+    cdef double until = seconds() + SECONDS
+    cdef unsigned char *scratch
+    for k, one in enumerate(descents):
+        places[k], wide[k] = one.get_ready(most), one.is_float64
+    with nogil:
+        for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
+            if seconds() > until:
+                continue
+            scratch = &memory[threadid() * room]
+            if wide[k]:
+                isa.f64.lay_out(<gwf_descent_f64 *>places[k], scratch)
+                status[k] = isa.f64.descend(<gwf_descent_f64 *>places[k], most)
+            else:
+                isa.f32.lay_out(<gwf_descent_f32 *>places[k], scratch)
+                status[k] = isa.f32.descend(<gwf_descent_f32 *>places[k], most)
+    for k, one in enumerate(descents):
+        ended[one] = status[k]
 
 
 cdef take_memory(ptrdiff_t size):

@@ -124,19 +124,21 @@ class Dense(Linearization):
         self._epsilon = epsilon
         problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
-        takes = takes and plan.dtype == dtype and plan.flags.carray
+        takes, outer = takes and plan.dtype == dtype and plan.flags.carray, None
         self.state = plan if takes else aligned_empty(problem.shape, dtype)
         if plan is None:
-            factors = rows, cols / problem.mass
-            np.multiply.outer(*factors, out=self.state, casting="same_kind")
-            self.cost.products.expect_outer(*factors)
+            outer = rows, cols / problem.mass
+            np.multiply.outer(*outer, out=self.state, casting="same_kind")
         else:
             if not takes:
                 np.copyto(self.state, plan, casting="same_kind")
             if not problem.is_balanced:
                 rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
         given = self.state, (rows, cols), self._change, epsilon, self._deadline
-        gw_cost = self.cost.set(*given)[0]
+        self.cost.set(*given, outer)
+        if plan is None and self._fixed:
+            return self._started_at
+        gw_cost, _ = self.cost.objective()
         self._started_at = gw_cost if plan is None else self._started_at
         return gw_cost
 
@@ -188,7 +190,8 @@ class Dense(Linearization):
         change /= self.problem.rule.plan_mass(rows) * (1.0 - self._damping)
         self._change = change
         sums, epsilon = (rows, cols), self._epsilon
-        gw_cost, bilinear = self.cost.set(self.state, sums, change, epsilon)
+        self.cost.set(self.state, sums, change, epsilon)
+        gw_cost, bilinear = self.cost.objective()
         if self.accelerates:
             self._step = start, after, self.cost.beside()
         return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)

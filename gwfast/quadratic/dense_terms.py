@@ -83,6 +83,8 @@ class MatrixTerms:
         given = left.matrix, right.matrix, x.symmetric and y.symmetric, n_threads
         sides = self._sides if has_low_rank(problem, problem.shape) else None
         self.bilinear = BilinearTerm(*given, sides)
+        if left.moved is not None and right.moved is not None:
+            self.bilinear.moved = left.moved, right.moved
 
     def astype(self, dtype):
         """A copy in another precision."""
@@ -155,7 +157,12 @@ class TransformedCost:
         ``f(C - shift) @ p``.
     product : (n,) ndarray
         ``(h(C - shift) - center) @ p``.
+    moved : (n,) ndarray or None
+        ``matrix @ p``, with equal results for equal rows, if the matrix can be computed
+        when it is read.
     """
+
+    moved = None
 
     def __init__(self, geometry, shift, h, f, p, fixed, keeps_factors, copies=True):
         self._geometry, self._shift, self.masses = geometry, shift, p
@@ -191,8 +198,11 @@ class TransformedCost:
             self.matrix = made = aligned_empty((geometry.n, geometry.n), dtype)
         given = self._middle, self.masses, made, self._factor, n_threads, deadline
         first, second = geometry.moments(*given)
-        self.product = slope * first
-        self.linear = second + offset * (2.0 * first + offset * self.masses.sum())
+        self.product, self.moved = slope * first, self._factor * first
+        first *= 2.0 * offset
+        second += first
+        second += offset * offset * float(self.masses.sum())
+        self.linear = second
 
     def _make_by_blocks(self, weight, dtype, deadline):
         """The same of any loss, and of costs that are not symmetric."""
@@ -247,8 +257,10 @@ class BilinearTerm:
     """``left @ plan @ right`` with `left` (n, n) and `right` (m, m) of one dtype, or
     both symmetric `Shifted`; unless both are symmetric, the mean with the product of
     the transposes. `sides` are the `TransformedCost` of both where their costs have
-    cached eigenvectors.
+    cached eigenvectors. Fixed marginals may have `moved`: each matrix times its masses.
     """
+
+    moved = None
 
     def __init__(self, left, right, symmetric, n_threads, sides=None):
         self.matrices, self.symmetric, self._sides = (left, right), symmetric, sides
@@ -311,7 +323,12 @@ class BilinearTerm:
         return out
 
     def multiply_outer(self, rows, cols, out):
-        """Write the term of the plan ``rows cols'``, of two vectors."""
+        """Write the term of the plan ``rows cols'``, of two vectors: the masses of both
+        sides, if these are fixed.
+        """
+        if self.moved is not None:
+            np.multiply.outer(*self.moved, out=out, casting="same_kind")
+            return
         left, right = self.matrices
         np.multiply.outer(self._moved(left, rows), self._moved(right, cols), out=out)
         if not self.symmetric:

@@ -50,18 +50,23 @@ class PlanCost:
         other.products = self.products.fork()
         return other
 
-    def set(self, plan, sums, change, epsilon, deadline=NEVER):
+    def set(self, plan, sums, change, epsilon, deadline=NEVER, outer=None):
         """Set the plan, with its sums and its relative `change`, for linear problems
-        with this epsilon; returns the objective, and its bilinear part.
+        with this epsilon; `outer` is as in `ProductOperator.apply`.
         """
-        problem, terms, (rows, cols) = self._problem, self._terms, sums
-        self._plan, self._standing = plan, (rows, cols, None)
+        self._plan, self._standing = plan, (*sums, None)
         self.buffer.take()
         self.has_moved = False
-        self.products.apply(plan, self.buffer.array, change, epsilon, deadline)
+        given = plan, self.buffer.array, change, epsilon, deadline
+        self.products.apply(*given, outer=outer)
         self._turn = self.buffer.take()
-        if not problem.is_balanced:
-            self._separate(rows, cols)
+        if not self._problem.is_balanced:
+            self._separate(*sums)
+
+    def objective(self):
+        """The objective of the plan of the last `set`, and its bilinear part."""
+        problem, terms, plan = self._problem, self._terms, self._plan
+        rows, cols, _ = self._standing
         separable = float(rows.dot(self.row_cost)) + float(cols.dot(self.col_cost))
         bilinear = terms.cost_scale * self.products.value(plan, self.buffer.array)
         half = 0.0 if terms.fused is None else terms.fused.half(plan)

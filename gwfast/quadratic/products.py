@@ -83,7 +83,7 @@ class ProductOperator:
         self._slack = SLACK_FOLLOWED if followed and itemsize <= 4 else SLACK
         most = n_rooms(bilinear.shape, itemsize, self._updates, followed)
         self.memory = memory or ProductMemory(most)
-        self._increments, self._outer = None, None
+        self._increments = None
         self.is_whole, self.is_correction = True, False
         # Number of next products that have to be whole; factor of all tolerances.
         self._n_whole, self._fraction = 0, 1.0
@@ -112,12 +112,15 @@ class ProductOperator:
         self._updates, products._constant = False, None
         self._increments = Increments(products, made, self._n_threads)
 
-    def apply(self, plan, out, change, epsilon, deadline=NEVER, *, over=None):
+    def apply(
+        self, plan, out, change, epsilon, deadline=NEVER, *, over=None, outer=None
+    ):
         """Write the product of a plan to `out`. Its error, divided by epsilon and
         averaged over the plan (or `over` another one), is at most a fraction of the
-        last relative `change`. OutOfTime after the deadline.
+        last relative `change`. Vectors `outer` are those that the plan is the outer
+        product of. OutOfTime after the deadline.
         """
-        outer, self._outer, was_whole = self._outer, None, self.is_whole
+        was_whole = self.is_whole
         exactly, self._n_whole = self._n_whole > 0, max(self._n_whole - 1, 0)
         self._last, self.is_whole = None, True
         if outer is not None:
@@ -233,10 +236,6 @@ class ProductOperator:
         also the one after it.
         """
         self._n_whole = 1 if self._increments is None else 2
-
-    def expect_outer(self, rows, cols):
-        """Say that the next plan is ``rows cols'``, whose product is an outer one."""
-        self._outer = rows, cols
 
 
 def n_rooms(shape, itemsize, updates, followed):

@@ -60,27 +60,35 @@ class SmallDescent:
             Why the loop ends with it.
         """
         descent, at = self._descent, self._linearization
-        judged = limits.rule.in_kernel(limits, at, epsilon)
+        if descent is None:
+            self._first = n_before
+        judged = limits_of(at, limits, epsilon, self._first)
         if judged is None:
             self.goes_on = False
             return [], None, None
         if descent is None:
-            self._first = n_before
-        judged = descent_limits(at, epsilon, limits, judged, self._first)
-        if descent is None:
-            descent = self._descent = _descent_of(at, potentials, judged)
-        done, limit = descent.done, judged["max_outer"]
-        status = descent.descend(done + 1 if single else limit, judged)
-        self.goes_on = status != OTHERWISE
+            descent = self._descent = descent_of(at, judged, potentials, copies=True)
+        done, most = descent.done, judged["max_outer"]
+        ended = descent.descend(done + 1 if single else most, judged)
+        self.goes_on = ended != OTHERWISE
         if descent.done == done:
             return [], None, None
-        at.take(descent)
-        ended = Status.CONVERGED if status == SETTLED else None
-        if ended is None and descent.done >= limit:
-            ended = Status.MAX_OUTER
-        mass = None if at.problem.rule.is_relaxed else at.problem.mass
-        steps = _shown(descent.steps[done:].tolist(), at.terms, mass)
-        return steps, _stepped(descent, at, *steps[-1]), ended
+        return *last_steps(descent, at, done), status_of(descent, ended, most)
+
+
+def status_of(descent, ended, most):
+    """Why the loop ends after the last iteration, of `most`; None where it goes on."""
+    if ended == SETTLED:
+        return Status.CONVERGED
+    return Status.MAX_OUTER if descent.done >= most else None
+
+
+def limits_of(at, limits, epsilon, first=0):
+    """`descent_limits` for an epsilon divided by `cost_scale`; None where the compiled
+    loop cannot judge by the rule.
+    """
+    judged = limits.rule.in_kernel(limits, at, epsilon)
+    return judged and descent_limits(at, epsilon, limits, judged, first)
 
 
 def descent_limits(at, epsilon, limits, judged, first):
@@ -117,8 +125,10 @@ def descent_limits(at, epsilon, limits, judged, first):
     )
 
 
-def _descent_of(at, potentials, limits):
-    """The `Descent` from the state of a linearization."""
+def descent_of(at, limits, potentials=None, *, copies=False):
+    """The `Descent` from the state of a linearization, within `limits_of`; in its own
+    arrays, or in copies of them.
+    """
     terms, cost, problem, losses = at.terms, at.cost, at.problem, None
     unit, fused = terms.cost_scale, terms.fused
     if not problem.is_balanced:
@@ -129,11 +139,11 @@ def _descent_of(at, potentials, limits):
     elif potentials is not None:
         potentials = potentials.f, potentials.g
     cost.ensure(limits["epsilon"])
+    arrays = at.state, cost.buffer.array
     return Descent(
         *terms.bilinear.orientations,
         fused and fused.matrix,
-        at.state.copy(),
-        cost.buffer.array.copy(),
+        *(map(np.copy, arrays) if copies else arrays),
         problem.p,
         problem.q,
         cost.row_cost / unit,
@@ -145,6 +155,17 @@ def _descent_of(at, potentials, limits):
         fraction=MARGIN * at.inner_fraction,
         limits=limits,
     )
+
+
+def last_steps(descent, at, first=0):
+    """What a descent has done from an iteration on, in a list ``gw_cost, change, moved,
+    error, n_inner`` of each, and the `Stepped` of the last one, whose plan becomes the
+    state of its linearization.
+    """
+    at.take(descent)
+    mass = None if at.problem.rule.is_relaxed else at.problem.mass
+    steps = _shown(descent.steps[first:].tolist(), at.terms, mass)
+    return steps, _stepped(descent, at, *steps[-1])
 
 
 def _shown(steps, terms, mass):

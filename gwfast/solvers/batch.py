@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import time
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,12 @@ from ..utils.types import MemoryLimit, Progress
 from .gromov import solve
 from .options import SHORT, InitLike, SolveOptions
 from .product_plan import warn_of_scales
+from .small import SmallSolve, descend_all
 from .starts import Exact
+
+# Problems that are prepared, and then solved, together: as many as take some tenths of
+# a second, by the multiplications of an iteration of each; and at most.
+PART_WORK, MOST_AT_ONCE = 5e7, 64
 
 
 @knows_pot_names(QUADRATIC)
@@ -118,7 +124,6 @@ def gromov_wasserstein_batch(
     ['converged', 'converged', 'converged']
     """
     deadline = Deadline.after(time_limit)
-    memory_limit = as_memory_limit(memory_limit)  # once: the system takes time to say
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
@@ -156,12 +161,61 @@ def gromov_wasserstein_batch(
 
 def _solve_all(problems, options, at_once, report):
     """The results of all problems, so many at a time."""
-    total, results = len(problems), {}
     # The largest first, so that none is left alone at the end.
-    order = sorted(range(total), key=lambda k: -problems[k].shape[0])
+    order = sorted(range(len(problems)), key=lambda k: -problems[k].shape[0])
+    results = {}
+
+    def announce():
+        done = len(results)
+        report(ProgressEvent("solve", "solving", done + 1, done, len(problems)))
+
+    given = problems, options, at_once, announce, results
+    # Settings of the caller's context, such as `numpy.errstate`, are not ours.
+    contextvars.Context().run(_solve_small, order, *given)
+    _solve_others([k for k in order if k not in results], *given)
+    return [results[k] for k in range(len(problems))]
+
+
+def _solve_small(order, problems, options, n_threads, announce, results):
+    """Solve those of which the compiled loop can make several at a time."""
+    for numbers in _parts(order, problems, 2 * n_threads):
+        announce()
+        began, solves = time.perf_counter(), {}
+        for k in numbers:
+            with _numbered(k):
+                solves[k] = SmallSolve.of(problems[k], _cheap(problems[k], options))
+        solves = {k: one for k, one in solves.items() if one is not None}
+        descend_all(list(solves.values()), options.limits.deadline, n_threads)
+        seconds = (time.perf_counter() - began) / max(len(solves), 1)
+        found = {k: one.result(seconds) for k, one in solves.items()}
+        results.update((k, one) for k, one in found.items() if one is not None)
+        if options.limits.deadline.passed():
+            break
+
+
+def _parts(order, problems, least):
+    """The numbers in lists, each of as many problems as are prepared together."""
+    part, work = [], 0
+    for k in order:
+        n, m = problems[k].shape
+        part.append(k)
+        work += n * m * (n + m)
+        if len(part) >= least and (work > PART_WORK or len(part) == MOST_AT_ONCE):
+            yield part
+            part, work = [], 0
+    if part:
+        yield part
+
+
+def _solve_others(order, problems, options, at_once, announce, results):
+    """Solve each of the others by itself."""
+    if not order:
+        return
+    # Once: the system takes time to say.
+    limit = as_memory_limit(options.memory_limit)
+    options = dataclasses.replace(options, memory_limit=limit)
 
     def one(k):
-        # Settings of the caller's context, such as `numpy.errstate`, are not ours.
         given = problems[k], _cheap(problems[k], options)
         return contextvars.Context().run(solve, *given)
 
@@ -170,8 +224,8 @@ def _solve_all(problems, options, at_once, report):
         if at_once > 1:  # one alone is made in this thread
             calls = {k: pool.submit(call).result for k, call in calls.items()}
         try:
-            for done, k in enumerate(order):
-                report(ProgressEvent("solve", "solving", done + 1, done, total))
+            for k in order:
+                announce()
                 with _numbered(k):
                     results[k] = calls[k]()
         except BaseException:
@@ -179,7 +233,6 @@ def _solve_all(problems, options, at_once, report):
             options.limits.deadline.stop()
             pool.shutdown(cancel_futures=True)
             raise
-    return [results[k] for k in range(total)]
 
 
 def _cheap(problem, options):

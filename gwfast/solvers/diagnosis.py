@@ -47,6 +47,11 @@ def conclude(solution, tie, limits, untried=()):
     return solution.result(status=status, advice=advice)
 
 
+def other_starts(method):
+    """What a solve from one start has not tried, for advice."""
+    return ['init="auto"' if method is PGD else "method='pgd', which searches"]
+
+
 def doubted(problem, result):
     """The result of a race, "uncertain" if the winner of a balanced problem may not be
     the lowest optimum. An unsure tie means a rugged problem, with one start to each

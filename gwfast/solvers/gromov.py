@@ -29,7 +29,7 @@ from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import DESCENT, NOT_KEPT, opened
 from .contestants import restored_candidates
-from .diagnosis import conclude, doubted, warn_of
+from .diagnosis import conclude, doubted, other_starts, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
@@ -37,13 +37,9 @@ from .product_plan import completed, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
+from .small import FEW_POINTS, SmallSolve, descend_all
 from .stages import UPDATES, descend, go_on, warm_start_limits
-from .starts import Given, Product, as_start
-
-# Points up to which a solve takes 64 MB at most, a race too: less than is asked for
-# how much is free, which takes as long as a solve of some points.
-FEW_POINTS = 256
-
+from .starts import Given, Product
 
 @knows_pot_names(QUADRATIC)
 def gromov_wasserstein(
@@ -288,9 +284,17 @@ default="balanced"
 def solve(problem, options):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
     began = time.perf_counter()
+    small = SmallSolve.of(problem, options)
+    if small is not None:
+        with reporting(options.progress) as report:
+            report(ProgressEvent("solve", f"solving from {options.init}"))
+            descend_all([small], options.limits.deadline)
+        result = small.result(time.perf_counter() - began)
+        if result is not None:
+            return result
     if options.is_exact:
         check_exact(problem, options)
-        start, limit = _start_of(problem, options), check_memory(problem, options)
+        start, limit = options.start_of(problem), check_memory(problem, options)
     else:
         start, options = _prepared(problem, options)
         limit = options.memory_limit
@@ -316,7 +320,7 @@ def _prepared(problem, options):
     method = as_method(options.method, problem, precision)
     # A placement takes plain problems of point clouds only.
     plain = problem.is_plain and is_factored(problem, method)
-    placement, start = options.placement if plain else None, _start_of(problem, options)
+    placement, start = options.placement if plain else None, options.start_of(problem)
     threads, limit = options.threads(problem), math.inf
     if max(problem.shape) > FEW_POINTS or options.memory_limit is not None:
         limit = as_memory_limit(options.memory_limit)
@@ -335,17 +339,6 @@ def _prepared(problem, options):
     chosen = dict(memory_limit=limit, tier=tier, checkpoint=checkpoint)
     chosen |= dict(method=method, placement=placement)
     return start, dataclasses.replace(options, **chosen)
-
-
-def _start_of(problem, options):
-    """The start; None for a race of the default starts."""
-    init = options.init
-    if isinstance(init, str) and init == "auto":
-        if options.method in (PGD, PGD.name):
-            return None
-        init = "product"
-    dtype = options.precision.dtype
-    return as_start(init, problem, options.seed, also=("auto",), dtype=dtype)
 
 
 def _solve(problem, start, options, report):
@@ -372,9 +365,7 @@ def _solve(problem, start, options, report):
         solution = winner.solution
     else:
         solution = descend(problem, start, options)
-    searches = options.method is PGD
-    untried = 'init="auto"' if searches else "method='pgd', which searches"
-    return conclude(solution, False, options.limits, [untried])
+    return conclude(solution, False, options.limits, other_starts(options.method))
 
 
 def _has_levels(problem, options):

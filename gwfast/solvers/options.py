@@ -17,7 +17,7 @@ from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count
 from .checkpoint import Checkpoint, as_checkpoint
-from .starts import Given, MakesPlan, Product, Start, is_start
+from .starts import Given, MakesPlan, Product, Start, as_start, is_start
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
@@ -97,6 +97,16 @@ class SolveOptions:
         if n_threads is None and few and not (searches or self.is_exact):
             return 1
         return resolve_n_threads(n_threads, team=False)
+
+    def start_of(self, problem):
+        """The start, checked; None for a race of the default starts."""
+        init = self.init
+        if isinstance(init, str) and init == "auto":
+            if self.method in (PGD, PGD.name):
+                return None
+            init = Product.name
+        kind = dict(also=("auto",), dtype=self.precision.dtype)
+        return as_start(init, problem, self.seed, **kind)
 
     def is_placed(self, problem):
         """Whether the `placement` keeps the kernels of the problem."""

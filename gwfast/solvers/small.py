@@ -1,0 +1,121 @@
+"""Small problems with entropy from one plan each: the descents of several in one
+compiled call, and around each no more Python than its costs and its result need.
+"""
+
+from ..kernels._descent import OTHERWISE, descend_each
+from ..linear.sinkhorn_solver import in_units
+from ..quadratic.factory import linearize
+from ..quadratic.methods import as_method
+from ..quadratic.small_descent import descent_of, last_steps, limits_of, status_of
+from ..quadratic.solution import Solution
+from ..results.result import OuterStep
+from ..results.status import Status
+from ..utils.mechanisms import ALL
+from ..utils.precision import SINGLE
+from .checkpoint import NOT_KEPT
+from .diagnosis import conclude, other_starts
+from .product_plan import completed
+from .stages import MIN_FLOAT32_ENTRIES
+from .starts import Given, Product
+
+# Points up to which a solve takes 64 MB at most, a race too: less than is asked for
+# how much is free, which takes as long as a solve of some points.
+FEW_POINTS = 256
+
+
+class SmallSolve:
+    """The solve of a small problem from one plan, in three steps: it is made,
+    `descend_all` makes its descent, and `result` says what came of it.
+
+    Attributes
+    ----------
+    descent : Descent
+    """
+
+    def __init__(self, problem, linearization, descent, epsilon, limits):
+        self._problem, self._linearization = problem, linearization
+        self.descent, self._epsilon, self._limits = descent, epsilon, limits
+        self._ended = self._status = None
+
+    @classmethod
+    def of(cls, problem, options):
+        """That of a problem; None where it takes another way than one descent that
+        nobody watches.
+        """
+        if max(problem.shape) > FEW_POINTS or not _is_plain(options):
+            return None
+        precision = options.precision
+        method = as_method(options.method, problem, precision)
+        start = options.start_of(problem)
+        n, m = problem.shape
+        warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
+        if warms or not isinstance(start, Product | Given):
+            return None
+        at = linearize(problem, 1, method=method, precision=precision)
+        if not at.is_small:
+            return None
+        epsilon = options.epsilon.resolve(at).last
+        scaled = in_units(epsilon, at.cost_scale, precision)
+        limits = limits_of(at, options.limits, scaled)
+        if limits is None:
+            return None
+        at.start(start.plan(problem, 1))
+        return cls(problem, at, descent_of(at, limits), epsilon, options.limits)
+
+    @property
+    def most(self):
+        """Iterations at most."""
+        return self._limits.max_outer
+
+    def note(self, ended):
+        """Take down how a call of the loop has ended; returns whether it goes on."""
+        self._ended = ended
+        self._status = status_of(self.descent, ended, self.most)
+        return self._status is None and ended != OTHERWISE
+
+    def result(self, seconds):
+        """The `GWResult` of a solve of so many seconds; None where another solver has
+        to go on, or no iteration was made.
+        """
+        at, status = self._linearization, self._status
+        if status is None and (self._ended == OTHERWISE or not self.descent.done):
+            return None
+        steps, last = last_steps(self.descent, at)
+        history, moves = [], []
+        for number, (gw_cost, change, moved, error, n_inner) in enumerate(steps, 1):
+            shown = gw_cost, self._epsilon, change, error, n_inner, seconds
+            history.append(OuterStep(number, *shown))
+            moves.append(moved)
+        solution = Solution(
+            status=status or Status.TIME_LIMIT,
+            gw_cost=gw_cost,
+            history=tuple(history),
+            moves=tuple(moves),
+            seconds=seconds,
+            linearization=at,
+            stepped=last,
+        )
+        result = conclude(solution, False, self._limits, other_starts(at.method))
+        return completed(self._problem, result, seconds)
+
+
+def descend_all(solves, deadline, n_threads=1):
+    """Make the descents of all, so many at a time."""
+    left = solves
+    while left and not deadline.passed():
+        most = max(one.most for one in left)
+        ended = descend_each([one.descent for one in left], most, n_threads)
+        left = [one for one, why in zip(left, ended, strict=True) if one.note(why)]
+
+
+def _is_plain(options):
+    """Whether nothing is asked for but the plan."""
+    return (
+        not options.is_exact
+        and options.callback is None
+        and options.checkpoint is NOT_KEPT
+        and options.memory_limit is None
+        and options.tier in ("auto", "dense")
+        and options.mechanisms is ALL
+        and options.epsilon.anneal_from == 1.0
+    )
