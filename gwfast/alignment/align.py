@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels import _products
+from ..kernels._kernels import mass_entropy
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import METRICS, STATISTICS, Metric, PointCloud, Statistic
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
-from ..quadratic.information import mass_entropy
 from ..quadratic.stopping import Limits
 from ..results.neighbors import Neighbors
 from ..results.result import GWResult

@@ -424,6 +424,32 @@ def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN 
     return total
 
 
+def mass_entropy(const double[::1] masses):  # IN (n,)
+    """``-sum_i masses_i log masses_i``, with 0 log 0 = 0."""
+    cdef ptrdiff_t i
+    cdef double total = 0.0
+    for i in range(masses.shape[0]):
+        if masses[i] > 0.0:
+            total -= masses[i] * log(masses[i])
+    return total
+
+
+def kept(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
+    """How much of masses the sums of a plan have: the least fraction of any, NaN if one
+    is, infinite without masses; and the mass lost, ``sum_i max(masses_i - sums_i, 0)``.
+    """
+    cdef ptrdiff_t i, n = sums.shape[0]
+    cdef double least = INFINITY, lost = 0.0, share
+    check("masses", masses.shape[0], n)
+    for i in range(n):
+        if masses[i] > 0.0:
+            share = sums[i] / masses[i]
+            if least == least and not share >= least:  # NaN stays
+                least = share
+        lost += max(masses[i] - sums[i], 0.0)
+    return least, lost
+
+
 def entropy(plan, int n_threads=1):  # IN (n, m)
     """``-sum_ij plan_ij log plan_ij``, with 0 log 0 = 0."""
     cdef Rows source = as_rows(plan)

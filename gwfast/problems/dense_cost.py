@@ -155,20 +155,20 @@ class DenseCost:
         """``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64; ``(C - shift) *
         factor`` is written to `out`. OutOfTime after the deadline.
         """
-        return moments(self._by_rows, shift, p, out, factor, n_threads, deadline)
+        return moments(self.by_rows, shift, p, out, factor, n_threads, deadline)
 
     def shifted(self, shift: float, factor: float) -> Shifted:
         """Symmetric costs as float32 rows ``(C - shift) * factor`` that are made when
         they are read: without a copy, if these are C- or Fortran-contiguous.
         """
-        matrix = self._by_rows
+        matrix = self.by_rows
         dtype = matrix.dtype.newbyteorder("=")
         if not 1e-30 < abs(factor) < 1e30:
             dtype = np.dtype(np.float64)  # float32 may have no room for them
         return Shifted(np.ascontiguousarray(matrix, dtype), shift, factor)
 
     @property
-    def _by_rows(self) -> NDArray[np.floating[Any]]:
+    def by_rows(self) -> NDArray[np.floating[Any]]:
         """The matrix, or its transpose where its columns are stored, if symmetric."""
         turned = self.symmetric and not self.matrix.flags.c_contiguous
         return self.matrix.T if turned else self.matrix

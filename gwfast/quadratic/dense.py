@@ -6,9 +6,11 @@ import functools
 import numpy as np
 
 from ..kernels import _kernels
-from ..kernels._descent import FIELDS
+from ..kernels._descent import FIELDS, Descent
 from ..kernels._rows import Shifted, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
+from ..linear.marginals import PartialPotentials
+from ..linear.sinkhorn_solver import MARGIN
 from ..problems.geometry import PointCloud
 from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
@@ -249,11 +251,47 @@ class Dense(Linearization):
         """Every how many rows acceleration goes by; 0 where there is none."""
         return self._some.step if self.accelerates else 0
 
+    def descent(self, limits, potentials=None, *, copies=False):
+        """The `Descent` from the state, see `descent_of`."""
+        return descent_of(self, limits, potentials, copies=copies)
+
     def take(self, descent):
         """Make the plan of a `Descent` the state."""
         self.state, self._change = descent.plan, float(descent.steps[-1, CHANGE])
         self.cost.take(descent)
         self.forget()
+
+
+def descent_of(at, limits, potentials=None, *, copies=False):
+    """The `Descent` from the state of a linearization, within `limits_of`; in its own
+    arrays, or in copies of them.
+    """
+    terms, cost, problem, losses = at.terms, at.cost, at.problem, None
+    unit, fused = terms.cost_scale, terms.fused
+    if not problem.is_balanced:
+        losses = terms.losses(at.precision.dtype)
+    if isinstance(potentials, PartialPotentials):
+        logs = potentials.log_u, potentials.log_v
+        potentials = potentials.f, potentials.g, *logs
+    elif potentials is not None:
+        potentials = potentials.f, potentials.g
+    cost.ensure(limits["epsilon"])
+    arrays = at.state, cost.buffer.array
+    return Descent(
+        *terms.bilinear.orientations,
+        fused and fused.matrix,
+        *(map(np.copy, arrays) if copies else arrays),
+        problem.p,
+        problem.q,
+        cost.row_cost / unit,
+        cost.col_cost / unit,
+        potentials,
+        losses,
+        shift=0.0 if fused is None else fused.separable / unit,
+        stride=at.sample_stride,
+        fraction=MARGIN * at.inner_fraction,
+        limits=limits,
+    )
 
 
 def suits_descent(at):

@@ -3,10 +3,10 @@
 import numpy as np
 
 from ..kernels import _kernels
+from ..kernels._kernels import mass_entropy
 from ..linear.log_domain import Potentials
 from ..utils.trees import as_saved
 from .factored import Factored, relative_change
-from .information import mass_entropy
 from .linearization import Update
 
 

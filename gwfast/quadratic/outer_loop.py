@@ -22,7 +22,7 @@ from .acceleration import Accelerator
 from .cycles import Cycles
 from .methods import PGD, step_of
 from .monitor import Monitor
-from .small_descent import SmallDescent
+from .small_descent import SmallDescent, outer_steps
 from .solution import Solution
 
 
@@ -225,18 +225,18 @@ class OuterLoop:
         update, self.potentials = stepped.update, stepped.solution.potentials
         self.update_seconds = stepped.seconds
         shown = update.gw_cost, update.change, update.moved, stepped.marginal_error
-        self._add(epsilon, began, (*shown, stepped.n_inner))
+        self._add(epsilon, began, *([one] for one in (*shown, stepped.n_inner)))
 
     def _add(self, epsilon, began, *steps):
-        """Add iterations to the history, each ``gw_cost, change, moved, error,
-        n_inner``.
+        """Add iterations to the history: ``gw_cost, change, moved, error, n_inner``,
+        each a list.
         """
         seconds = time.perf_counter() - began
-        for gw_cost, change, moved, error, n_inner in steps:
-            shown = gw_cost, epsilon, change, error, n_inner, seconds
-            self.history.append(OuterStep(len(self.history) + 1, *shown))
-            self._moves.append(moved)
-            self.gw_cost, self.change = gw_cost, change
+        if steps:
+            self.history += outer_steps(steps, epsilon, seconds, len(self.history))
+            gw_costs, changes, moves, *_ = steps
+            self.gw_cost, self.change = gw_costs[-1], changes[-1]
+            self._moves += moves
 
     def _stops(self, callback, stepped):
         """Call the callback, which sees the last iteration; whether the loop ends."""

@@ -3,17 +3,21 @@ Python for each iteration would take longer than all that it does. What that loo
 solve, the outer loop does.
 """
 
+import itertools
 import math
 
 import numpy as np
 
-from ..kernels._descent import OTHERWISE, RULES, SETTLED, Descent
+from ..kernels._descent import FIELDS, OTHERWISE, RULES, SETTLED
 from ..linear.log_domain import Potentials
 from ..linear.marginals import PartialPotentials
 from ..linear.sinkhorn_solver import MARGIN, LinearSolution
+from ..results.result import OuterStep
 from ..results.status import Status
 from .linearization import Update
 from .methods import Stepped
+
+VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
 
 
 class SmallDescent:
@@ -52,8 +56,8 @@ class SmallDescent:
 
         Returns
         -------
-        list of tuple
-            Of each iteration ``gw_cost, change, moved, error, n_inner``.
+        tuple of list
+            ``gw_cost, change, moved, error, n_inner`` of all iterations.
         Stepped or None
             The last one.
         Status or None
@@ -65,14 +69,14 @@ class SmallDescent:
         judged = limits_of(at, limits, epsilon, self._first)
         if judged is None:
             self.goes_on = False
-            return [], None, None
+            return (), None, None
         if descent is None:
-            descent = self._descent = descent_of(at, judged, potentials, copies=True)
+            descent = self._descent = at.descent(judged, potentials, copies=True)
         done, most = descent.done, judged["max_outer"]
         ended = descent.descend(done + 1 if single else most, judged)
         self.goes_on = ended != OTHERWISE
         if descent.done == done:
-            return [], None, None
+            return (), None, None
         return *last_steps(descent, at, done), status_of(descent, ended, most)
 
 
@@ -125,67 +129,34 @@ def descent_limits(at, epsilon, limits, judged, first):
     )
 
 
-def descent_of(at, limits, potentials=None, *, copies=False):
-    """The `Descent` from the state of a linearization, within `limits_of`; in its own
-    arrays, or in copies of them.
-    """
-    terms, cost, problem, losses = at.terms, at.cost, at.problem, None
-    unit, fused = terms.cost_scale, terms.fused
-    if not problem.is_balanced:
-        losses = terms.losses(at.precision.dtype)
-    if isinstance(potentials, PartialPotentials):
-        logs = potentials.log_u, potentials.log_v
-        potentials = potentials.f, potentials.g, *logs
-    elif potentials is not None:
-        potentials = potentials.f, potentials.g
-    cost.ensure(limits["epsilon"])
-    arrays = at.state, cost.buffer.array
-    return Descent(
-        *terms.bilinear.orientations,
-        fused and fused.matrix,
-        *(map(np.copy, arrays) if copies else arrays),
-        problem.p,
-        problem.q,
-        cost.row_cost / unit,
-        cost.col_cost / unit,
-        potentials,
-        losses,
-        shift=0.0 if fused is None else fused.separable / unit,
-        stride=at.sample_stride,
-        fraction=MARGIN * at.inner_fraction,
-        limits=limits,
-    )
-
-
 def last_steps(descent, at, first=0):
-    """What a descent has done from an iteration on, in a list ``gw_cost, change, moved,
-    error, n_inner`` of each, and the `Stepped` of the last one, whose plan becomes the
-    state of its linearization.
+    """What a descent has done from an iteration on: of all these ``gw_cost, change,
+    moved, error, n_inner``, each a list, and the `Stepped` of the last one, whose plan
+    becomes the state of its linearization.
     """
     at.take(descent)
-    mass = None if at.problem.rule.is_relaxed else at.problem.mass
-    steps = _shown(descent.steps[first:].tolist(), at.terms, mass)
-    return steps, _stepped(descent, at, *steps[-1])
+    steps = descent.steps[first:].T
+    gw_costs = (at.cost_scale * steps[VALUE]).tolist()
+    change, moved, error = steps[CHANGE : ERROR + 1].tolist()
+    shown = gw_costs, change, moved, error, steps[INNER].astype(int).tolist()
+    return shown, _stepped(descent, at, *(one[-1] for one in shown))
 
 
-def _shown(steps, terms, mass):
-    """Of each step ``gw_cost, change, moved, error, n_inner``; `mass` is that of all
-    plans, None where it changes.
+def outer_steps(steps, epsilon, seconds, before=0):
+    """An `OuterStep` of each iteration as `last_steps` shows them, after so many
+    others, at one epsilon and time.
     """
-    unit, shown = terms.cost_scale, []
-    for separable, product, linear, value, change, moved, error, n_inner in steps:
-        gw_cost = unit * value
-        if mass is not None:
-            gw_cost = terms.total(unit * separable, unit * product, unit * linear, mass)
-        shown.append((gw_cost, change, moved, error, int(n_inner)))
-    return shown
+    gw_costs, changes, _, *others = steps
+    numbers = range(before + 1, before + 1 + len(gw_costs))
+    shown = gw_costs, itertools.repeat(epsilon), changes, *others
+    return list(map(OuterStep, numbers, *shown, itertools.repeat(seconds)))
 
 
 def _stepped(descent, at, gw_cost, change, moved, error, n_inner):
     """What the last iteration has done."""
     rows, cols, rule = descent.rows.copy(), descent.cols.copy(), at.problem.rule
     _, product, linear = descent.steps[-1, :3].tolist()
-    bilinear = at.terms.cost_scale * (product - linear)
+    bilinear = at.cost_scale * (product - linear)
     update = Update(gw_cost, change, rows, cols, moved, bilinear=bilinear)
     potentials = descent.f.copy(), descent.g.copy()
     if rule.takes_mass:

@@ -3,8 +3,7 @@
 import dataclasses
 import functools
 
-import numpy as np
-
+from ..kernels import _kernels
 from ..linear.log_domain import Potentials
 from ..results.result import GWResult
 from .information import mutual_information
@@ -66,6 +65,12 @@ class Solution:
         """Entropy of the plan."""
         return self.coupling.entropy()
 
+    @functools.cached_property
+    def kept(self):
+        """Of either side the least share of a mass that is kept, and the mass lost."""
+        rule = self.linearization.problem.rule
+        return tuple(map(_kernels.kept, self.marginals, (rule.p, rule.q)))
+
     @property
     def information(self):
         """Mutual information of the plan, and its upper bound."""
@@ -100,7 +105,6 @@ class Solution:
         last, potentials = self.history[-1], self.potentials
         rule, marginals = self.linearization.problem.rule, self.marginals
         given = last.epsilon, self.entropy, *marginals
-        missed = zip((rule.p, rule.q), marginals, strict=True)
         fields = dict(
             coupling=self.coupling,
             potentials=(potentials.f, potentials.g),
@@ -110,7 +114,7 @@ class Solution:
             reg_cost=rule.regularized(self.gw_cost, *given),
             **rule.asked(),
             mass=float(marginals[0].sum()),
-            lost=tuple(float(np.maximum(a - b, 0.0).sum()) for a, b in missed),
+            lost=tuple(lost for _, lost in self.kept),
             epsilon=last.epsilon,
             marginal_error=last.marginal_error,
             n_outer=len(self.history),

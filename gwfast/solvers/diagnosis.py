@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 
+from ..kernels._kernels import mass_entropy
 from ..problems.geometry import PointCloud
-from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
@@ -35,16 +35,16 @@ INNER_ADVICE = (
 )
 
 
-def conclude(solution, tie, limits, untried=()):
+def conclude(solution, tie, limits, untried=(), **more):
     """The `GWResult` of a solution within these limits; the advice may name starts that
-    are `untried`.
+    are `untried`, and `more` are fields to set.
     """
     status, advice = _diagnose(solution, tie, untried)
     if status == Status.MAX_OUTER:
         last = solution.history[-20:]
         if 2 * sum(step.n_inner >= limits.max_inner for step in last) >= len(last):
             advice += INNER_ADVICE
-    return solution.result(status=status, advice=advice)
+    return solution.result(status=status, advice=advice, **more)
 
 
 def other_starts(method):
@@ -108,15 +108,12 @@ def _diagnose(solution, tie, untried):
     status, advice = missed_rows(linearization, solution.marginals[0], status)
     if advice != status.advice:
         return status, advice
-    kept = min(
-        (sums[masses > 0] / masses[masses > 0]).min()
-        for sums, masses in zip(solution.marginals, (problem.p, problem.q), strict=True)
-    )
-    if not kept >= MIN_MASS:  # true for NaN
-        return Status.LOST_MASS, (
-            f"a point keeps {kept:.1g} of its mass; try a larger epsilon than "
-            f"{epsilon:.3g}, or a larger max_inner"
-        )
+    for share, _ in solution.kept:
+        if not share >= MIN_MASS:  # true for NaN
+            return Status.LOST_MASS, (
+                f"a point keeps {share:.1g} of its mass; try a larger epsilon than "
+                f"{epsilon:.3g}, or a larger max_inner"
+            )
     at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
     # If all costs of a side are equal, or it is a point, no plan can match anything.
     most = min(mass_entropy(problem.p), mass_entropy(problem.q))

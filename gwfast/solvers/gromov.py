@@ -41,6 +41,7 @@ from .small import FEW_POINTS, SmallSolve, descend_all
 from .stages import UPDATES, descend, go_on, warm_start_limits
 from .starts import Given, Product
 
+
 @knows_pot_names(QUADRATIC)
 def gromov_wasserstein(
     cost_x: QuadraticProblem | CostLike | tuple[Any, ...],

@@ -8,10 +8,10 @@ import warnings
 
 import numpy as np
 
+from ..kernels._kernels import mass_entropy
 from ..problems.cross_cost import CrossCost
 from ..problems.losses import LOSSES
 from ..quadratic.factory import is_factored, linearize
-from ..quadratic.information import mass_entropy
 from ..quadratic.methods import PGD
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..results.result import GWResult

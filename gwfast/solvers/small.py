@@ -6,9 +6,14 @@ from ..kernels._descent import OTHERWISE, descend_each
 from ..linear.sinkhorn_solver import in_units
 from ..quadratic.factory import linearize
 from ..quadratic.methods import as_method
-from ..quadratic.small_descent import descent_of, last_steps, limits_of, status_of
+from ..quadratic.plain_costs import PlainCosts
+from ..quadratic.small_descent import (
+    last_steps,
+    limits_of,
+    outer_steps,
+    status_of,
+)
 from ..quadratic.solution import Solution
-from ..results.result import OuterStep
 from ..results.status import Status
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
@@ -51,16 +56,13 @@ class SmallSolve:
         warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
         if warms or not isinstance(start, Product | Given):
             return None
-        at = linearize(problem, 1, method=method, precision=precision)
-        if not at.is_small:
-            return None
+        at = _costs(problem, start.plan(problem, 1), method, precision)
         epsilon = options.epsilon.resolve(at).last
         scaled = in_units(epsilon, at.cost_scale, precision)
-        limits = limits_of(at, options.limits, scaled)
-        if limits is None:
+        limits = at.is_small and limits_of(at, options.limits, scaled)
+        if not limits:
             return None
-        at.start(start.plan(problem, 1))
-        return cls(problem, at, descent_of(at, limits), epsilon, options.limits)
+        return cls(problem, at, at.descent(limits), epsilon, options.limits)
 
     @property
     def most(self):
@@ -81,22 +83,21 @@ class SmallSolve:
         if status is None and (self._ended == OTHERWISE or not self.descent.done):
             return None
         steps, last = last_steps(self.descent, at)
-        history, moves = [], []
-        for number, (gw_cost, change, moved, error, n_inner) in enumerate(steps, 1):
-            shown = gw_cost, self._epsilon, change, error, n_inner, seconds
-            history.append(OuterStep(number, *shown))
-            moves.append(moved)
+        history = outer_steps(steps, self._epsilon, seconds)
         solution = Solution(
             status=status or Status.TIME_LIMIT,
-            gw_cost=gw_cost,
+            gw_cost=history[-1].gw_cost,
             history=tuple(history),
-            moves=tuple(moves),
+            moves=tuple(steps[2]),
             seconds=seconds,
             linearization=at,
             stepped=last,
         )
-        result = conclude(solution, False, self._limits, other_starts(at.method))
-        return completed(self._problem, result, seconds)
+        untried, labels = other_starts(at.method), self._problem.labels
+        result = conclude(solution, False, self._limits, untried, labels=labels)
+        if self._problem.is_fused:
+            result = completed(self._problem, result, seconds)
+        return result
 
 
 def descend_all(solves, deadline, n_threads=1):
@@ -106,6 +107,15 @@ def descend_all(solves, deadline, n_threads=1):
         most = max(one.most for one in left)
         ended = descend_each([one.descent for one in left], most, n_threads)
         left = [one for one, why in zip(left, ended, strict=True) if one.note(why)]
+
+
+def _costs(problem, plan, method, precision):
+    """The linearized cost at a plan, None for the product plan."""
+    if plan is None and PlainCosts.suit(problem, method):
+        return PlainCosts(problem, method, precision)
+    at = linearize(problem, 1, method=method, precision=precision)
+    at.start(plan)
+    return at
 
 
 def _is_plain(options):
