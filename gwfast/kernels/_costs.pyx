@@ -2,7 +2,7 @@
 one read. The rules of _kernels.pyx hold.
 """
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint16_t
 
@@ -92,8 +92,8 @@ def plain_terms(
     of_y,
     dtype,
 ):
-    """The linearized cost of the squared loss at the product plan, made for products in
-    one call, for few points.
+    """The linearized cost of the squared loss, made for products in one call, for few
+    points.
 
     With the costs less the middles of their ranges, a and b, and the difference d of
     the middles it is ``row_cost_i + col_cost_j - 2 (a plan b)_ij``, where ``row_cost =
@@ -103,13 +103,14 @@ def plain_terms(
     -------
     left, right : (n, n) and (m, m) ndarray of `dtype`
         -a and b, divided by the halves of the ranges.
-    plan, product : (n, m) ndarray of `dtype`
-        ``p q'`` and ``left plan right``.
-    row_cost, col_cost : (n,) and (m,) float64 ndarray
+    moved : tuple of (n,) and (m,) float64 ndarray
+        ``left p`` and ``right q``.
+    costs : tuple of (n,) and (m,) float64 ndarray
+        ``row_cost`` and ``col_cost``.
     unit : float
-        Of the product.
-    value, magnitude : float
-        The objective of the plan, and the size of the terms that cancel in it.
+        Of ``left plan right``.
+    value : float
+        The objective of the product plan.
     """
     cdef ptrdiff_t n = p.shape[0], m = q.shape[0]
     cdef double mid_x = (of_x[0] + of_x[1]) / 2, half_x = (of_x[1] - of_x[0]) / 2
@@ -118,55 +119,39 @@ def plain_terms(
     check_matrix("y", y.shape[0], y.shape[1], m, m)
     half_x, half_y = half_x or 1.0, half_y or 1.0
     left, right = aligned_empty((n, n), dtype), aligned_empty((m, m), dtype)
-    plan, product = aligned_empty((n, m), dtype), aligned_empty((n, m), dtype)
-    row_cost, col_cost, firsts = np.empty(n), np.empty(m), np.empty(n + m)
-    of_rows = x, mid_x, -1.0 / half_x, p, 2.0 * (mid_x - mid_y), left, row_cost
-    of_cols = y, mid_y, 1.0 / half_y, q, 2.0 * (mid_y - mid_x), right, col_cost
-    if holds_float64(plan):
-        one = plain_side[double](*of_rows, firsts[:n])
-        other = plain_side[double](*of_cols, firsts[n:])
-        outer_products[double](p, q, firsts, -1.0 / half_x / half_y, plan, product)
+    moved, costs = (np.empty(n), np.empty(m)), (np.empty(n), np.empty(m))
+    of_rows = x, mid_x, -1.0 / half_x, p, mid_x - mid_y, left, costs[0], moved[0]
+    of_cols = y, mid_y, 1.0 / half_y, q, mid_y - mid_x, right, costs[1], moved[1]
+    if holds_float64(left):
+        of_x, of_y = plain_side[double](*of_rows), plain_side[double](*of_cols)
     else:
-        one = plain_side[float](*of_rows, firsts[:n])
-        other = plain_side[float](*of_cols, firsts[n:])
-        outer_products[float](p, q, firsts, -1.0 / half_x / half_y, plan, product)
-    value = one[0] + other[0] - 2.0 * one[2] * other[2]
-    costs = left, right, plan, product, row_cost, col_cost
-    return *costs, 2.0 * half_x * half_y, value, one[1] + other[1]
+        of_x, of_y = plain_side[float](*of_rows), plain_side[float](*of_cols)
+    unit = 2.0 * half_x * half_y
+    value = of_x[0] + of_y[0] + unit * of_x[1] * of_y[1]
+    return left, right, moved, costs, unit, value
 
 
 cdef plain_side(
     const double[:, ::1] x, double middle, double factor, const double[::1] p,
-    double twice, real[:, ::1] out, double[::1] cost, double[::1] first,
+    double apart, real[:, ::1] out, double[::1] cost, double[::1] moved,
 ):
-    """One side of `plain_terms`, `twice` being 2 d; returns the means of its terms, of
-    their absolute values and of `first`, the costs times the masses.
+    """One side of `plain_terms`, its middle being so far above that of the other;
+    returns the means of `cost` and of `moved`.
     """
     cdef ptrdiff_t n = p.shape[0], i
-    cdef double mean = 0.0, size = 0.0, total = 0.0
+    cdef double mean = 0.0, total = 0.0, first
     for i in range(n):
         if real is double:
-            isa.f64.moments_row(&x[i, 0], middle, factor, &p[0], &first[i], &cost[i],
+            isa.f64.moments_row(&x[i, 0], middle, factor, &p[0], &first, &cost[i],
                                 NULL, &out[i, 0], n)
         else:
-            isa.f64.moments_row(&x[i, 0], middle, factor, &p[0], &first[i], &cost[i],
+            isa.f64.moments_row(&x[i, 0], middle, factor, &p[0], &first, &cost[i],
                                 &out[i, 0], NULL, n)
-        cost[i] += twice * first[i] + twice * twice / 8
+        cost[i] += 2.0 * apart * first + apart * apart / 2
+        moved[i] = factor * first
         mean += p[i] * cost[i]
-        size += p[i] * fabs(cost[i])
-        total += p[i] * first[i]
-    return mean, size, total
-
-
-cdef outer_products(
-    const double[::1] p, const double[::1] q, const double[::1] firsts, double factor,
-    real[:, ::1] plan, real[:, ::1] product,
-):
-    cdef ptrdiff_t n = p.shape[0], m = q.shape[0], i, j
-    for i in range(n):
-        for j in range(m):
-            plan[i, j] = <real>(p[i] * q[j])
-            product[i, j] = <real>(factor * firsts[i] * firsts[n + j])
+        total += p[i] * moved[i]
+    return mean, total
 
 
 cdef inline const float *floats_of(

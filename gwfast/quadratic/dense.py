@@ -6,11 +6,9 @@ import functools
 import numpy as np
 
 from ..kernels import _kernels
-from ..kernels._descent import FIELDS, Descent
-from ..kernels._rows import Shifted, aligned_empty
+from ..kernels._descent import FIELDS
+from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
-from ..linear.marginals import PartialPotentials
-from ..linear.sinkhorn_solver import MARGIN
 from ..problems.geometry import PointCloud
 from ..problems.low_rank import RANK, has_low_rank
 from ..results.coupling import ArrayCoupling
@@ -20,22 +18,19 @@ from ..utils.mechanisms import ALL
 from ..utils.trees import as_saved
 from . import low_rank_update, matrix_products
 from .acceleration import DEPTH, combined
-from .dense_terms import MatrixTerms, copies_costs, has_fixed_terms
+from .dense_terms import copies_costs, has_fixed_terms
 from .linearization import Linearization, Update
 from .methods import PGD
+from .plain_terms import terms_of
 from .plan_cost import PlanCost
 from .products import ProductOperator, n_rooms
+from .small_descent import MOST_WORK, descent_of, suits_descent
 
 # `inner_fraction` of the float32 warm start of a float64 solve, which is to end at the
 # optimum of exact inner solutions. With 0.01 a descent of 1000 cells by SCOT's costs
 # left a saddle on another side than POT's, and took 301 outer iterations for 181; where
 # both lead to one optimum, times are the same.
 FAITHFUL_FRACTION = 0.001
-# Multiplications of an iteration up to which the compiled loop, on one thread, pays. On
-# two cores, with two threads for the outer loop, descents of graphs, shapes and clouds
-# from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
-# .6 to 1.4, 300 .8 to 1.1 (by proximal steps 1.5), 400 .7 to 1.3 and 500 1.2 to 3.
-MOST_WORK = 2 * 256**3
 CHANGE = FIELDS.index("change")
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.
@@ -67,7 +62,7 @@ class Dense(Linearization):
         self.method, self._deadline = method, deadline
         self._fixed = has_fixed_terms(problem, method)
         dtype = self.precision.dtype
-        terms = MatrixTerms(problem, method, dtype, n_threads, deadline)
+        terms = terms_of(problem, method, dtype, n_threads, deadline)
         self.cost_scale = terms.cost_scale
         bounded = problem.rule.bounded(self.cost_scale, self.precision)
         if bounded is not problem.rule:
@@ -242,69 +237,18 @@ class Dense(Linearization):
         super().forget()
         self.cost.products.memory.forget_kept()
 
-    @property
-    def is_small(self):
-        return suits_descent(self)
+    is_small, descent = property(suits_descent), descent_of
 
     @property
     def sample_stride(self):
         """Every how many rows acceleration goes by; 0 where there is none."""
         return self._some.step if self.accelerates else 0
 
-    def descent(self, limits, potentials=None, *, copies=False):
-        """The `Descent` from the state, see `descent_of`."""
-        return descent_of(self, limits, potentials, copies=copies)
-
     def take(self, descent):
         """Make the plan of a `Descent` the state."""
         self.state, self._change = descent.plan, float(descent.steps[-1, CHANGE])
         self.cost.take(descent)
         self.forget()
-
-
-def descent_of(at, limits, potentials=None, *, copies=False):
-    """The `Descent` from the state of a linearization, within `limits_of`; in its own
-    arrays, or in copies of them.
-    """
-    terms, cost, problem, losses = at.terms, at.cost, at.problem, None
-    unit, fused = terms.cost_scale, terms.fused
-    if not problem.is_balanced:
-        losses = terms.losses(at.precision.dtype)
-    if isinstance(potentials, PartialPotentials):
-        logs = potentials.log_u, potentials.log_v
-        potentials = potentials.f, potentials.g, *logs
-    elif potentials is not None:
-        potentials = potentials.f, potentials.g
-    cost.ensure(limits["epsilon"])
-    arrays = at.state, cost.buffer.array
-    return Descent(
-        *terms.bilinear.orientations,
-        fused and fused.matrix,
-        *(map(np.copy, arrays) if copies else arrays),
-        problem.p,
-        problem.q,
-        cost.row_cost / unit,
-        cost.col_cost / unit,
-        potentials,
-        losses,
-        shift=0.0 if fused is None else fused.separable / unit,
-        stride=at.sample_stride,
-        fraction=MARGIN * at.inner_fraction,
-        limits=limits,
-    )
-
-
-def suits_descent(at):
-    """Whether the compiled loop can make the iterations of a `Dense` linearization, and
-    pays.
-    """
-    (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK:
-        return False
-    if isinstance(at.terms.bilinear.matrices[0], Shifted):
-        return False
-    allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
-    return all(allowed) and at.cost.products.is_plain
 
 
 def sample(shape, itemsize):

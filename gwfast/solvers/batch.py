@@ -179,7 +179,6 @@ def _solve_all(problems, options, at_once, report):
 def _solve_small(order, problems, options, n_threads, announce, results):
     """Solve those of which the compiled loop can make several at a time."""
     for numbers in _parts(order, problems, 2 * n_threads):
-        announce()
         began, solves = time.perf_counter(), {}
         for k in numbers:
             with _numbered(k):
@@ -187,8 +186,11 @@ def _solve_small(order, problems, options, n_threads, announce, results):
         solves = {k: one for k, one in solves.items() if one is not None}
         descend_all(list(solves.values()), options.limits.deadline, n_threads)
         seconds = (time.perf_counter() - began) / max(len(solves), 1)
-        found = {k: one.result(seconds) for k, one in solves.items()}
-        results.update((k, one) for k, one in found.items() if one is not None)
+        for k, one in solves.items():
+            announce()
+            result = one.result(seconds)
+            if result is not None:
+                results[k] = result
         if options.limits.deadline.passed():
             break
 

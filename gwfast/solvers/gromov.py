@@ -18,6 +18,7 @@ from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.factory import Tier, is_factored, is_placed, work
 from ..quadratic.methods import PGD, MethodName, as_method
+from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidates
 from ..results.result import GWResult
@@ -37,7 +38,7 @@ from .product_plan import completed, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
-from .small import FEW_POINTS, SmallSolve, descend_all
+from .small import SmallSolve, descend_all
 from .stages import UPDATES, descend, go_on, warm_start_limits
 from .starts import Given, Product
 

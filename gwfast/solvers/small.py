@@ -6,7 +6,7 @@ from ..kernels._descent import OTHERWISE, descend_each
 from ..linear.sinkhorn_solver import in_units
 from ..quadratic.factory import linearize
 from ..quadratic.methods import as_method
-from ..quadratic.plain_costs import PlainCosts
+from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.small_descent import (
     last_steps,
     limits_of,
@@ -22,10 +22,6 @@ from .diagnosis import conclude, other_starts
 from .product_plan import completed
 from .stages import MIN_FLOAT32_ENTRIES
 from .starts import Given, Product
-
-# Points up to which a solve takes 64 MB at most, a race too: less than is asked for
-# how much is free, which takes as long as a solve of some points.
-FEW_POINTS = 256
 
 
 class SmallSolve:
@@ -56,12 +52,13 @@ class SmallSolve:
         warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
         if warms or not isinstance(start, Product | Given):
             return None
-        at = _costs(problem, start.plan(problem, 1), method, precision)
+        at = linearize(problem, 1, method=method, precision=precision)
         epsilon = options.epsilon.resolve(at).last
         scaled = in_units(epsilon, at.cost_scale, precision)
         limits = at.is_small and limits_of(at, options.limits, scaled)
         if not limits:
             return None
+        at.start(start.plan(problem, 1))
         return cls(problem, at, at.descent(limits), epsilon, options.limits)
 
     @property
@@ -107,15 +104,6 @@ def descend_all(solves, deadline, n_threads=1):
         most = max(one.most for one in left)
         ended = descend_each([one.descent for one in left], most, n_threads)
         left = [one for one, why in zip(left, ended, strict=True) if one.note(why)]
-
-
-def _costs(problem, plan, method, precision):
-    """The linearized cost at a plan, None for the product plan."""
-    if plan is None and PlainCosts.suit(problem, method):
-        return PlainCosts(problem, method, precision)
-    at = linearize(problem, 1, method=method, precision=precision)
-    at.start(plan)
-    return at
 
 
 def _is_plain(options):
