@@ -19,9 +19,6 @@ from ._rows cimport (
     row_stride,
     team,
 )
-
-import numpy as np
-
 from ._rows import aligned_empty
 
 # Rows and columns of two parts of a matrix that are compared at a time: both stay in
@@ -81,77 +78,6 @@ def moments(
                     isa.f32.moments_row(
                         floats_of(rows, i, &widened[threadid(), 0]), shift, factor,
                         &p[0], &first[i], &second[i], narrow_row, wide_row, m)
-
-
-def plain_terms(
-    const double[:, ::1] x,  # IN (n, n), symmetric
-    const double[:, ::1] y,  # IN (m, m), symmetric
-    const double[::1] p,     # IN (n,), of mass one
-    const double[::1] q,     # IN (m,), of mass one
-    of_x,                    # the least and the largest entry
-    of_y,
-    dtype,
-):
-    """The linearized cost of the squared loss, made for products in one call, for few
-    points.
-
-    With the costs less the middles of their ranges, a and b, and the difference d of
-    the middles it is ``row_cost_i + col_cost_j - 2 (a plan b)_ij``, where ``row_cost =
-    a^2 p + 2 d a p + d^2 / 2`` and ``col_cost = b^2 q - 2 d b q + d^2 / 2``.
-
-    Returns
-    -------
-    left, right : (n, n) and (m, m) ndarray of `dtype`
-        -a and b, divided by the halves of the ranges.
-    moved : tuple of (n,) and (m,) float64 ndarray
-        ``left p`` and ``right q``.
-    costs : tuple of (n,) and (m,) float64 ndarray
-        ``row_cost`` and ``col_cost``.
-    unit : float
-        Of ``left plan right``.
-    value : float
-        The objective of the product plan.
-    """
-    cdef ptrdiff_t n = p.shape[0], m = q.shape[0]
-    cdef double mid_x = (of_x[0] + of_x[1]) / 2, half_x = (of_x[1] - of_x[0]) / 2
-    cdef double mid_y = (of_y[0] + of_y[1]) / 2, half_y = (of_y[1] - of_y[0]) / 2
-    check_matrix("x", x.shape[0], x.shape[1], n, n)
-    check_matrix("y", y.shape[0], y.shape[1], m, m)
-    half_x, half_y = half_x or 1.0, half_y or 1.0
-    left, right = aligned_empty((n, n), dtype), aligned_empty((m, m), dtype)
-    moved, costs = (np.empty(n), np.empty(m)), (np.empty(n), np.empty(m))
-    of_rows = x, mid_x, -1.0 / half_x, p, mid_x - mid_y, left, costs[0], moved[0]
-    of_cols = y, mid_y, 1.0 / half_y, q, mid_y - mid_x, right, costs[1], moved[1]
-    if holds_float64(left):
-        of_x, of_y = plain_side[double](*of_rows), plain_side[double](*of_cols)
-    else:
-        of_x, of_y = plain_side[float](*of_rows), plain_side[float](*of_cols)
-    unit = 2.0 * half_x * half_y
-    value = of_x[0] + of_y[0] + unit * of_x[1] * of_y[1]
-    return left, right, moved, costs, unit, value
-
-
-cdef plain_side(
-    const double[:, ::1] x, double middle, double factor, const double[::1] p,
-    double apart, real[:, ::1] out, double[::1] cost, double[::1] moved,
-):
-    """One side of `plain_terms`, its middle being so far above that of the other;
-    returns the means of `cost` and of `moved`.
-    """
-    cdef ptrdiff_t n = p.shape[0], i
-    cdef double mean = 0.0, total = 0.0, first
-    for i in range(n):
-        if real is double:
-            isa.f64.moments_row(&x[i, 0], middle, factor, &p[0], &first, &cost[i],
-                                NULL, &out[i, 0], n)
-        else:
-            isa.f64.moments_row(&x[i, 0], middle, factor, &p[0], &first, &cost[i],
-                                &out[i, 0], NULL, n)
-        cost[i] += 2.0 * apart * first + apart * apart / 2
-        moved[i] = factor * first
-        mean += p[i] * cost[i]
-        total += p[i] * moved[i]
-    return mean, total
 
 
 cdef inline const float *floats_of(

@@ -148,11 +148,35 @@ cdef class Descent:
         return self.shown[:self.done]
 
     def descend(self, ptrdiff_t most, dict limits):
-        """`descend_each` of this one alone, within limits that may be others than
-        before; returns why it ended.
+        """`each` of this one alone, within limits that may be others than before;
+        returns why it ended.
         """
         self.single.limits = self.double_.limits = limits
-        return descend_each([self], most)[0]
+        return Descent.each([self], most)[0]
+
+    @staticmethod
+    def each(list descents, ptrdiff_t most, int n_threads=1):
+        """Iterate several descents, each on one thread, up to the `most`-th iteration
+        of each or for some tenths of a second; none begins to after that. Returns why
+        each ended: MORE, SETTLED or OTHERWISE.
+        """
+        cdef Descent one
+        cdef list left = descents
+        cdef ptrdiff_t room = 0
+        most = min(most, max(one.done for one in descents) + LONGEST)
+        for one in descents:
+            room = max(room, one.room)
+        # Whole cache lines for each thread.
+        room = (room + 63) // 64 * 64
+        memory = take_memory(n_threads * room)
+        ended = {}
+        while left:
+            call_each(left, most, memory, room, n_threads, ended)
+            left = [one for one in left if ended[one] == GWF_NEEDS_ROOM]
+            for one in left:
+                one.lay_out_kept()
+        give_memory(memory)
+        return [ended[one] for one in descents]
 
     cdef uintptr_t get_ready(self, ptrdiff_t most):
         """Make room for the steps up to the `most`-th; returns where the descent is."""
@@ -186,32 +210,10 @@ cdef class Descent:
             isa.f32.lay_out_kept(&self.single, &kept[0])
 
 
-def descend_each(list descents, ptrdiff_t most, int n_threads=1):
-    """Iterate several descents, each on one thread, up to the `most`-th iteration of
-    all or for some tenths of a second; none begins to after that. Returns why each
-    ended: MORE, SETTLED or OTHERWISE.
-    """
-    cdef Descent one
-    cdef list left = descents
-    cdef ptrdiff_t room = 0
-    most = min(most, max(one.done for one in descents) + LONGEST)
-    for one in descents:
-        room = max(room, one.room)
-    # Whole cache lines for each thread.
-    room = (room + 63) // 64 * 64
-    memory = take_memory(n_threads * room)
-    ended = {}
-    while left:
-        call_each(left, most, memory, room, n_threads, ended)
-        left = [one for one in left if ended[one] == GWF_NEEDS_ROOM]
-        for one in left:
-            one.lay_out_kept()
-    give_memory(memory)
-    return [ended[one] for one in descents]
-
-
-cdef call_each(list descents, ptrdiff_t most, unsigned char[::1] memory, ptrdiff_t room,
-         int n_threads, dict ended):
+cdef call_each(
+    list descents, ptrdiff_t most, unsigned char[::1] memory, ptrdiff_t room,
+    int n_threads, dict ended,
+):
     """One call of the loop for each; notes in `ended` why it ended."""
     cdef Descent one
     cdef ptrdiff_t k, count = len(descents)

@@ -166,6 +166,15 @@ def deviation(sums, masses):
     return float(np.abs(sums.astype(np.longdouble) - masses).sum())
 
 
+def mass_entropy(masses):
+    return entropy(masses)
+
+
+def kept(sums, masses):
+    shares = sums[masses > 0] / masses[masses > 0]
+    return shares.min(initial=np.inf), np.maximum(masses - sums, 0.0).sum()
+
+
 def entropy(plan, n_threads=1):
     plan = plan.astype(np.float64)
     return float(-(plan * np.log(plan, out=np.zeros_like(plan), where=plan > 0)).sum())

@@ -23,6 +23,7 @@ from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..solvers.diagnosis import missed_rows
 from ..solvers.options import SolveOptions
+from ..solvers.small import small_solution
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
 from ..utils.callers import outside
@@ -237,12 +238,13 @@ def solved(problem, method, epsilon, limits, report):
         options = SolveOptions(
             limits,
             Epsilon(epsilon / (2.0 * total)),
+            init=Product() if start is None else Given(start),
             method=method,
             dtype=dtype,
             tier="dense",
             callback=report and callback,
         )
-        found = _solved(quadratic, start, options)
+        found = _solved(quadratic, options)
     return Answer.of(problem, epsilon, *found)
 
 
@@ -292,10 +294,11 @@ def _unsolved(problem, start, method):
     return plan, quad, linear, separable, [], Status.MAX_OUTER, ""
 
 
-def _solved(problem, start, options):
+def _solved(problem, options):
     with single_threaded_blas(max(problem.shape)):
-        start = Product() if start is None else Given(start)
-        solution = descend(problem, start, options)
+        solution = small_solution(problem, options)
+        if solution is None:
+            solution = descend(problem, options.init, options)
         plan, linear = solution.coupling.toarray(), solution.linear_value
         quad, separable = quadratic_term(problem, solution.gw_cost, linear), np.nan
         status, advice = solution.status, ""

@@ -53,14 +53,15 @@ METHODS = {method.name: method for method in (PGD, PPA, BAPG)}
 
 
 def as_method(name, problem, precision):
-    """The `Method` of a name.
+    """The `Method` of a name, or a `Method` as it is.
 
     Raises
     ------
     ValueError
         Where the problem cannot be solved that way.
     """
-    method = METHODS[one_of(name, "method", tuple(METHODS))]
+    made = isinstance(name, Method)
+    method = name if made else METHODS[one_of(name, "method", tuple(METHODS))]
     if method is not PGD and problem.rule.is_relaxed:
         raise ValueError(
             f"method must be 'pgd' with marginals={problem.marginals!r}, got {name!r}"

@@ -6,12 +6,11 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
-import time
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from ..kernels.threads import single_threaded_blas
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.rules import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.losses import LossName
@@ -30,12 +29,8 @@ from ..utils.types import MemoryLimit, Progress
 from .gromov import solve
 from .options import SHORT, InitLike, SolveOptions
 from .product_plan import warn_of_scales
-from .small import SmallSolve, descend_all
+from .small import SmallSolve, solve_small
 from .starts import Exact
-
-# Problems that are prepared, and then solved, together: as many as take some tenths of
-# a second, by the multiplications of an iteration of each; and at most.
-PART_WORK, MOST_AT_ONCE = 5e7, 64
 
 
 @knows_pot_names(QUADRATIC)
@@ -91,9 +86,7 @@ def gromov_wasserstein_batch(
         Seconds for all problems together. The result of a problem that has not begun by
         then is the product plan, with `status` "time_limit" and `n_outer` 0.
     n_threads : int or None, default=None
-        Number of problems solved at a time; None is one a core, but one in all if
-        problems of up to 100 x 100 points begin at a plan, as their threads would wait
-        for one another.
+        Number of problems solved at a time; None is one a core.
     progress : bool or callable, default=False
         As in `gromov_wasserstein`.
 
@@ -142,9 +135,9 @@ def gromov_wasserstein_batch(
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
     made = [_as_problem(k, one, given) for k, one in enumerate(problems)]
-    at_once = options.at_once(n_threads, [problem.shape for problem in made])
+    n_threads = resolve_n_threads(n_threads, team=False)
     with single_threaded_blas(), reporting(progress) as report:
-        results = _solve_all(made, options, at_once, report)
+        results = _solve_all(made, options, n_threads, report)
     total = len(results)
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
@@ -159,57 +152,37 @@ def gromov_wasserstein_batch(
     return results
 
 
-def _solve_all(problems, options, at_once, report):
+def _solve_all(problems, options, n_threads, report):
     """The results of all problems, so many at a time."""
     # The largest first, so that none is left alone at the end.
     order = sorted(range(len(problems)), key=lambda k: -problems[k].shape[0])
-    results = {}
+    problems, results = {k: problems[k] for k in order}, {}
 
     def announce():
         done = len(results)
         report(ProgressEvent("solve", "solving", done + 1, done, len(problems)))
 
-    given = problems, options, at_once, announce, results
+    given = problems, options, n_threads, announce, results
     # Settings of the caller's context, such as `numpy.errstate`, are not ours.
-    contextvars.Context().run(_solve_small, order, *given)
+    contextvars.Context().run(_solve_small, *given)
     _solve_others([k for k in order if k not in results], *given)
     return [results[k] for k in range(len(problems))]
 
 
-def _solve_small(order, problems, options, n_threads, announce, results):
+def _solve_small(problems, options, n_threads, announce, results):
     """Solve those of which the compiled loop can make several at a time."""
-    for numbers in _parts(order, problems, 2 * n_threads):
-        began, solves = time.perf_counter(), {}
-        for k in numbers:
-            with _numbered(k):
-                solves[k] = SmallSolve.of(problems[k], _cheap(problems[k], options))
-        solves = {k: one for k, one in solves.items() if one is not None}
-        descend_all(list(solves.values()), options.limits.deadline, n_threads)
-        seconds = (time.perf_counter() - began) / max(len(solves), 1)
-        for k, one in solves.items():
-            announce()
-            result = one.result(seconds)
-            if result is not None:
-                results[k] = result
-        if options.limits.deadline.passed():
-            break
+
+    def prepare(k):
+        with _numbered(k):
+            return SmallSolve.of(problems[k], _cheap(problems[k], options))
+
+    deadline = options.limits.deadline
+    for k, result in solve_small(problems, prepare, deadline, n_threads):
+        announce()
+        results[k] = result
 
 
-def _parts(order, problems, least):
-    """The numbers in lists, each of as many problems as are prepared together."""
-    part, work = [], 0
-    for k in order:
-        n, m = problems[k].shape
-        part.append(k)
-        work += n * m * (n + m)
-        if len(part) >= least and (work > PART_WORK or len(part) == MOST_AT_ONCE):
-            yield part
-            part, work = [], 0
-    if part:
-        yield part
-
-
-def _solve_others(order, problems, options, at_once, announce, results):
+def _solve_others(order, problems, options, n_threads, announce, results):
     """Solve each of the others by itself."""
     if not order:
         return
@@ -221,9 +194,9 @@ def _solve_others(order, problems, options, at_once, announce, results):
         given = problems[k], _cheap(problems[k], options)
         return contextvars.Context().run(solve, *given)
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="gwfast") as pool:
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast") as pool:
         calls = {k: functools.partial(one, k) for k in order}
-        if at_once > 1:  # one alone is made in this thread
+        if n_threads > 1:  # one alone is made in this thread
             calls = {k: pool.submit(call).result for k, call in calls.items()}
         try:
             for k in order:

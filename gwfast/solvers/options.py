@@ -17,7 +17,7 @@ from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count
 from .checkpoint import Checkpoint, as_checkpoint
-from .starts import Given, MakesPlan, Product, Start, as_start, is_start
+from .starts import MakesPlan, Product, Start, as_start
 
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
@@ -83,20 +83,6 @@ class SolveOptions:
         if self.dtype is None:
             return DOUBLE if self.is_exact else SINGLE
         return as_precision(self.dtype)
-
-    def at_once(self, n_threads, shapes):
-        """How many problems of these shapes threads solve at a time: by default
-        one a core, or one if descents are shorter than handing the interpreter over.
-        """
-        init, searches = self.init, not isinstance(self.init, Product | Given)
-        if isinstance(init, str):
-            searches = init != Product.name
-        elif not is_start(init):
-            searches = False  # a plan
-        few = all(n * m <= SHORT for n, m in shapes)
-        if n_threads is None and few and not (searches or self.is_exact):
-            return 1
-        return resolve_n_threads(n_threads, team=False)
 
     def start_of(self, problem):
         """The start, checked; None for a race of the default starts."""

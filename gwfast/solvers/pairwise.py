@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..kernels._exact_pairs import ExactPairs, Space
-from ..kernels.threads import single_threaded_blas
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.marginals import Balanced
 from ..problems.bounds import lower_bounds, signature
 from ..problems.epsilon import EpsilonLike
@@ -24,6 +24,7 @@ from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
 from ..quadratic.conditional_gradient import ROUNDING, WORK, Side, whole_plan
+from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
@@ -38,6 +39,7 @@ from ..utils.validation import as_count, as_marginal, as_matrix, one_of
 from .checkpoint import PAIRS, opened_for
 from .gromov import solve
 from .options import SolveOptions
+from .small import SmallSolve, solve_small
 
 # Pairs that a thread takes at a time.
 CHUNK = 32
@@ -97,9 +99,7 @@ def pairwise_gromov_wasserstein(
         Seconds after which it ends, with the best of the starts so far for a pair in
         hand; costs of pairs that are not solved by then are NaN.
     n_threads : int or None, default=None
-        Number of pairs solved at a time in this process; None is one a core, but one in
-        all for problems with entropy if no space has more than 100 points, as their
-        threads would wait for one another.
+        Number of pairs solved at a time in this process; None is one a core.
     n_jobs : int or None, default=None
         If given, joblib shares the pairs out over so many workers instead, of the
         backend that ``joblib.parallel_config`` chooses (processes by default; Dask).
@@ -174,12 +174,12 @@ def pairwise_gromov_wasserstein(
     state = _State(bounds, kept, symmetric=loss == "square")
     # The file is that of all pairs, not of one.
     options = dataclasses.replace(options, checkpoint=None)
-    solver = _Solver(given, options, bool(plans))
-    at_once = options.at_once(n_threads, [(one.n, one.n) for one in given.geometries])
+    n_threads = resolve_n_threads(n_threads, team=False)
+    solver = _Solver(given, options, bool(plans), n_threads)
     save = kept.saver(PAIRS, state.export)
     with reporting(progress) as report:
         for pairs in state.rounds(k_nearest):
-            for part, found in _solve_all(solver, pairs, at_once, n_jobs):
+            for part, found in _solve_all(solver, pairs, n_jobs):
                 state.take(part, found)
                 text = f"solved {state.n_solved} pairs"
                 done = state.n_solved + state.n_skipped
@@ -278,10 +278,22 @@ class _Found(NamedTuple):
 
 
 class _Solver:
-    """Solves pairs of `Spaces`; what is made of one space is kept."""
+    """Solves pairs of `Spaces`; what is made of one space is kept. Of small ones with
+    entropy each call solves so many at a time as there are threads, of others one.
 
-    def __init__(self, spaces, options, plans):
+    Attributes
+    ----------
+    at_once : int
+        How many calls there may be at a time.
+    """
+
+    def __init__(self, spaces, options, plans, n_threads=1):
         self.spaces, self.options, self.plans = spaces, options, plans
+        few = all(one.n <= FEW_POINTS for one in spaces.geometries)
+        together = few and not options.is_exact
+        self.at_once, self._n_threads = n_threads, 1
+        if together:
+            self.at_once, self._n_threads = 1, n_threads
         loss, fused = LOSSES[spaces.loss], spaces.features is not None
         self._weight = spaces.alpha if fused else 1.0
 
@@ -330,11 +342,18 @@ class _Solver:
         return ExactPairs(options.n_starts, options.seed, *limits, ROUNDING, weight)
 
     def _regularized(self, pairs):
-        costs, converged, plans = [], [], []
-        for i, j in pairs:
-            if self.options.limits.deadline.passed():
+        options, costs, converged, plans = self.options, [], [], []
+        problems = {k: self.spaces.problem(*pair) for k, pair in enumerate(pairs)}
+        deadline = options.limits.deadline
+
+        def prepare(k):
+            return SmallSolve.of(problems[k], options)
+
+        found = dict(solve_small(problems, prepare, deadline, self._n_threads))
+        for k, problem in problems.items():
+            if k not in found and deadline.passed():
                 break
-            result = solve(self.spaces.problem(i, j), self.options)
+            result = found.get(k) or solve(problem, options)
             if result.status == Status.TIME_LIMIT:
                 break
             costs.append(result.gw_cost)
@@ -345,7 +364,7 @@ class _Solver:
         return _Found(*found, plans if self.plans else None)
 
 
-def _solve_all(solver, pairs, at_once, n_jobs):
+def _solve_all(solver, pairs, n_jobs):
     """Yields parts of the pairs and what was found of them, as they are there, by
     threads of this process or by workers of joblib.
     """
@@ -356,7 +375,7 @@ def _solve_all(solver, pairs, at_once, n_jobs):
         done = in_parallel(_solve_elsewhere, calls, n_jobs)
         yield from ((parts[number], found) for number, found in done)
         return
-    with single_threaded_blas(), ThreadPoolExecutor(at_once) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(solver.at_once) as pool:
         running = {pool.submit(solver, part): part for part in parts}
         try:
             for future in as_completed(running):

@@ -2,7 +2,9 @@
 compiled call, and around each no more Python than its costs and its result need.
 """
 
-from ..kernels._descent import OTHERWISE, descend_each
+import time
+
+from ..kernels._descent import OTHERWISE, Descent
 from ..linear.sinkhorn_solver import in_units
 from ..quadratic.factory import linearize
 from ..quadratic.methods import as_method
@@ -22,6 +24,10 @@ from .diagnosis import conclude, other_starts
 from .product_plan import completed
 from .stages import MIN_FLOAT32_ENTRIES
 from .starts import Given, Product
+
+# Problems that are prepared, and then solved, together: as many as take some tenths of
+# a second, by the multiplications of an iteration of each, and 64 MB; and at most.
+PART_WORK, MOST_AT_ONCE = 5e7, 64
 
 
 class SmallSolve:
@@ -52,13 +58,14 @@ class SmallSolve:
         warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
         if warms or not isinstance(start, Product | Given):
             return None
-        at = linearize(problem, 1, method=method, precision=precision)
+        n_threads = options.threads(problem)
+        at = linearize(problem, n_threads, method=method, precision=precision)
         epsilon = options.epsilon.resolve(at).last
         scaled = in_units(epsilon, at.cost_scale, precision)
         limits = at.is_small and limits_of(at, options.limits, scaled)
         if not limits:
             return None
-        at.start(start.plan(problem, 1))
+        at.start(start.plan(problem, n_threads))
         return cls(problem, at, at.descent(limits), epsilon, options.limits)
 
     @property
@@ -72,8 +79,8 @@ class SmallSolve:
         self._status = status_of(self.descent, ended, self.most)
         return self._status is None and ended != OTHERWISE
 
-    def result(self, seconds):
-        """The `GWResult` of a solve of so many seconds; None where another solver has
+    def solution(self, seconds):
+        """The `Solution` of a descent of so many seconds; None where another solver has
         to go on, or no iteration was made.
         """
         at, status = self._linearization, self._status
@@ -81,7 +88,7 @@ class SmallSolve:
             return None
         steps, last = last_steps(self.descent, at)
         history = outer_steps(steps, self._epsilon, seconds)
-        solution = Solution(
+        return Solution(
             status=status or Status.TIME_LIMIT,
             gw_cost=history[-1].gw_cost,
             history=tuple(history),
@@ -90,11 +97,27 @@ class SmallSolve:
             linearization=at,
             stepped=last,
         )
-        untried, labels = other_starts(at.method), self._problem.labels
-        result = conclude(solution, False, self._limits, untried, labels=labels)
+
+    def result(self, seconds):
+        """The `GWResult` of the `solution`, or None."""
+        solution = self.solution(seconds)
+        if solution is None:
+            return None
+        untried = other_starts(self._linearization.method)
+        more = dict(labels=self._problem.labels, seconds=seconds)
+        result = conclude(solution, False, self._limits, untried, **more)
         if self._problem.is_fused:
             result = completed(self._problem, result, seconds)
         return result
+
+
+def small_solution(problem, options):
+    """The `Solution` of one small problem, None where it takes another way."""
+    began, small = time.perf_counter(), SmallSolve.of(problem, options)
+    if small is None:
+        return None
+    descend_all([small], options.limits.deadline)
+    return small.solution(time.perf_counter() - began)
 
 
 def descend_all(solves, deadline, n_threads=1):
@@ -102,8 +125,39 @@ def descend_all(solves, deadline, n_threads=1):
     left = solves
     while left and not deadline.passed():
         most = max(one.most for one in left)
-        ended = descend_each([one.descent for one in left], most, n_threads)
+        ended = Descent.each([one.descent for one in left], most, n_threads)
         left = [one for one, why in zip(left, ended, strict=True) if one.note(why)]
+
+
+def solve_small(problems, prepare, deadline, n_threads):
+    """Solve problems, by their numbers, so many at a time. Yields number and `GWResult`
+    of each that ``prepare(number)`` returns a `SmallSolve` of, and that ends in time.
+    """
+    for part in _parts(problems, 2 * n_threads):
+        began, made = time.perf_counter(), {k: prepare(k) for k in part}
+        solves = {k: one for k, one in made.items() if one is not None}
+        descend_all(list(solves.values()), deadline, n_threads)
+        seconds = (time.perf_counter() - began) / max(len(solves), 1)
+        for k, one in solves.items():
+            result = one.result(seconds)
+            if result is not None:
+                yield k, result
+        if deadline.passed():
+            break
+
+
+def _parts(problems, least):
+    """The numbers in lists, each of as many problems as are prepared together."""
+    part, work = [], 0
+    for k, problem in problems.items():
+        n, m = problem.shape
+        part.append(k)
+        work += n * m * (n + m)
+        if len(part) >= least and (work > PART_WORK or len(part) == MOST_AT_ONCE):
+            yield part
+            part, work = [], 0
+    if part:
+        yield part
 
 
 def _is_plain(options):

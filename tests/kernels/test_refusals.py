@@ -81,6 +81,7 @@ FREE = {
     ("dtype", "survey-square", "a"),
     ("rows", "entropy", "plan"),
     ("rows", "extent", "x"),
+    ("rows", "mass_entropy", "masses"),
     ("columns", "entropy", "plan"),
     ("columns", "topk_rows", "x"),
 }

@@ -10,7 +10,7 @@ from helpers.problems import distances, masses
 
 import gwfast
 from gwfast import pot
-from gwfast.quadratic import dense
+from gwfast.quadratic import small_descent
 from gwfast.quadratic.outer_loop import OuterLoop
 from gwfast.results.status import Status
 
@@ -50,7 +50,7 @@ def one_by_one(monkeypatch):
 
     def run(function, *args, **options):
         with monkeypatch.context() as patched:
-            patched.setattr(dense, "MOST_WORK", 0)
+            patched.setattr(small_descent, "MOST_WORK", 0)
             return function(*args, **options)
 
     return run
@@ -123,6 +123,7 @@ def test_the_same_plan_under_every_rule(options, fused, one_by_one, looked_at):
     result = solve(*given, **options)
     assert looked_at == []
     other = one_by_one(solve, *given, **options)
+    assert looked_at
     assert result.status == other.status
     assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-5)
     assert np.abs(result.plan - other.plan).sum() <= 1e-3

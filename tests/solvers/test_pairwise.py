@@ -153,7 +153,7 @@ def test_when_time_is_up_the_others_are_unknown(monkeypatch):
     assert np.isnan(found.costs[~np.eye(len(SIZES), dtype=bool)]).all()
 
 
-@pytest.mark.parametrize("epsilon, looks", [(0.0, 3), (0.0, 6), (0.05, 30)])
+@pytest.mark.parametrize("epsilon, looks", [(0.0, 3), (0.0, 6), (0.05, 2)])
 def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
     """Each cost that is there is that of a pair that was solved to its end."""
     expected = pairwise_gromov_wasserstein(

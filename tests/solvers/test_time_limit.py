@@ -11,7 +11,7 @@ import gwfast
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.linear import sinkhorn_solver
 from gwfast.quadratic import matrix_products
-from gwfast.solvers import batch
+from gwfast.solvers import small
 from gwfast.utils.deadline import Deadline
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -128,7 +128,7 @@ def test_what_is_not_in_time_does_not_change_a_bit(name, monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
-    monkeypatch.setattr(batch, "PART_WORK", 0)
+    monkeypatch.setattr(small, "PART_WORK", 0)
     sizes = [4, 9, 2, 12] * 4
     problems = [(random_cost(n, n), random_cost(n + 3, 1)) for n in sizes]
     options = dict(init="product", n_threads=n_threads, max_outer=4, max_inner=50)
