@@ -40,10 +40,11 @@ RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
 # race, take turns with a few, at most so many.
 cdef list IDLE = []
 cdef Py_ssize_t MOST_IDLE = 4
-# Vectors of float64; and iterations of one call, at most, whose steps have 64 KB.
+# Vectors of float64; and iterations of a first call at most, whose steps have 4 KB. As
+# many again, and as there were before, are those of each later one.
 cdef enum:
     N_VECTORS = 8
-    LONGEST = 1024
+    FIRST = 64
 # Seconds after which no descent of a call begins.
 cdef double SECONDS = 0.3
 
@@ -163,7 +164,7 @@ cdef class Descent:
         cdef Descent one
         cdef list left = descents
         cdef ptrdiff_t room = 0
-        most = min(most, max(one.done for one in descents) + LONGEST)
+        most = min(most, 2 * max(one.done for one in descents) + FIRST)
         for one in descents:
             room = max(room, one.room)
         # Whole cache lines for each thread.

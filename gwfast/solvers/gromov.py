@@ -289,7 +289,7 @@ def solve(problem, options):
     small = SmallSolve.of(problem, options)
     if small is not None:
         with reporting(options.progress) as report:
-            report(ProgressEvent("solve", f"solving from {options.init}"))
+            report(ProgressEvent("solve", f"solving from {small.start}"))
             descend_all([small], options.limits.deadline)
         result = small.result(time.perf_counter() - began)
         if result is not None:

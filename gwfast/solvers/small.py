@@ -6,7 +6,7 @@ import time
 
 from ..kernels._descent import OTHERWISE, Descent
 from ..linear.sinkhorn_solver import in_units
-from ..quadratic.factory import linearize
+from ..quadratic.factory import is_factored, linearize
 from ..quadratic.methods import as_method
 from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.small_descent import (
@@ -36,11 +36,13 @@ class SmallSolve:
 
     Attributes
     ----------
+    start : Start
     descent : Descent
     """
 
-    def __init__(self, problem, linearization, descent, epsilon, limits):
+    def __init__(self, problem, start, linearization, descent, epsilon, limits):
         self._problem, self._linearization = problem, linearization
+        self.start = start
         self.descent, self._epsilon, self._limits = descent, epsilon, limits
         self._ended = self._status = None
 
@@ -56,7 +58,8 @@ class SmallSolve:
         start = options.start_of(problem)
         n, m = problem.shape
         warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
-        if warms or not isinstance(start, Product | Given):
+        other = warms or is_factored(problem, method)
+        if other or not isinstance(start, Product | Given):
             return None
         n_threads = options.threads(problem)
         at = linearize(problem, n_threads, method=method, precision=precision)
@@ -66,7 +69,7 @@ class SmallSolve:
         if not limits:
             return None
         at.start(start.plan(problem, n_threads))
-        return cls(problem, at, at.descent(limits), epsilon, options.limits)
+        return cls(problem, start, at, at.descent(limits), epsilon, options.limits)
 
     @property
     def most(self):
