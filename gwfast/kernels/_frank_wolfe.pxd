@@ -17,7 +17,8 @@ cdef class FrankWolfe(QuadraticPlan):
     cdef Transport transport
     cdef readonly ptrdiff_t n_steps
     cdef readonly double value, gap, step_size, change
-    cdef bint partial
+    # With `resumes` a tree that there is, of other costs, is where to begin.
+    cdef bint partial, resumes
     cdef double *padded
     cdef double *zeros
     cdef int64_t *units

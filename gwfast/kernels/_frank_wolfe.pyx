@@ -137,7 +137,9 @@ cdef class FrankWolfe(QuadraticPlan):
         QuadraticPlan.begin(self)
         self.n_steps, self.gap, self.change = 0, INFINITY, INFINITY
         self.value = self.at_plan + self.linear_at_plan
-        if self.transport is not None:
+        if self.transport is not None and not (
+            self.resumes and self.transport.tree.root >= 0
+        ):
             self.transport.begin(self.transport_cost())
 
     def turn_to(self, cost, tolerance=None):
