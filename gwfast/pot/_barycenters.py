@@ -113,6 +113,8 @@ class Spaces:
     features : list of ndarray or None
     parts : list of slice
         Where the spaces stand in such an array, of `n_points` in all.
+    runs : list of tuple of slice and (k, m, m) ndarray
+        Spaces of one size that come one after another, and their costs.
     C, Y, p : ndarray
         What the barycenter begins with; `Y` is None without features.
     """
@@ -143,14 +145,24 @@ class Spaces:
             self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
-        self.qs = [self._masses(arrays, s, cost.n) for s, cost in enumerate(self.costs)]
+        sizes = [cost.n for cost in self.costs]
+        if given["ps"] is None:
+            made = {m: self._masses(arrays, 0, m) for m in set(sizes)}
+            self.qs = [made[m] for m in sizes]
+        else:
+            self.qs = [self._masses(arrays, s, m) for s, m in enumerate(sizes)]
         lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
             lambdas = as_vector(given["lambdas"], "lambdas", size)
         self.Y = self.features = None
-        ends = np.cumsum([0] + [cost.n for cost in self.costs]).tolist()
+        ends = list(itertools.accumulate(sizes, initial=0))
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.n_points = ends[-1]
+        self.runs = []
+        for _, run in itertools.groupby(range(size), key=sizes.__getitem__):
+            some = list(run)
+            stack = np.array([self.costs[s].matrix for s in some])
+            self.runs.append((slice(some[0], some[-1] + 1), stack))
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
             shapes = [(cost.n, columns) for cost in self.costs]
@@ -169,9 +181,12 @@ class Spaces:
             self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
             if Ys is None:  # POT does so without features only
                 self.C /= self.C.max()
-        kl, Cs = loss.name == "kl", [cost.matrix for cost in self.costs]
-        means = [np.log(np.maximum(C, 1e-16)) if kl else C for C in Cs]
-        self._weighted_Cs = [x * C for x, C in zip(lambdas, means, strict=True)]
+        kl, weights = loss.name == "kl", lambdas[:, None, None]
+        self._weighted_Cs = [
+            (some, weights[some] * (np.log(np.maximum(stack, 1e-16)) if kl else stack))
+            for some, stack in self.runs
+        ]
+        self._squares = np.multiply.outer(self.p, self.p)
         self._mean_of = np.exp if kl else np.asarray
 
     def _masses(self, arrays, s, size):
@@ -198,9 +213,16 @@ class Spaces:
 
     def mean_structure(self, plans):
         """The best structure for the plans."""
-        pairs = zip(self.parts, self._weighted_Cs, strict=True)
-        halves = np.concatenate([plans[:, part] @ C for part, C in pairs], axis=1)
-        mean = (halves @ plans.T) / np.outer(self.p, self.p)
+        halves = np.empty(plans.shape)
+        for some, Cs in self._weighted_Cs:
+            # With the spaces along the first axis.
+            ends = self.parts[some][0].start, self.parts[some][-1].stop
+            left, out = (
+                x[:, slice(*ends)].reshape(len(x), *Cs.shape[:2]).transpose(1, 0, 2)
+                for x in (plans, halves)
+            )
+            np.matmul(left, Cs, out=out)
+        mean = (halves @ plans.T) / self._squares
         return self._mean_of(mean).astype(self.dtype, copy=False)
 
     def mean_features(self, plans):

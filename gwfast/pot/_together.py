@@ -12,7 +12,7 @@ from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels._rows import Panels
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.sinkhorn_solver import MARGIN, in_units
-from ..quadratic.conditional_gradient import ROUNDING, WORK, Side
+from ..quadratic.conditional_gradient import ROUNDING, WORK
 from ..quadratic.factory import linearize
 from ..quadratic.methods import METHODS
 from ..quadratic.small_descent import descent_limits
@@ -58,7 +58,7 @@ class Together:
         sizes = [cost.n for cost in spaces.costs]
         first = spaces.problem(int(np.argmax(sizes)), spaces.C, spaces.Y)
         plain = all(cost.symmetric for cost in (first.x, *spaces.costs))
-        plain = plain and all((q > 0).all() for q in spaces.qs)
+        plain = plain and bool((np.concatenate(spaces.qs) > 0).all())
         many = resolve_n_threads(None, work=math.prod(first.shape)) > 1
         if not plain or many or first.take("verbose"):
             return None
@@ -75,22 +75,23 @@ class Together:
         if first.loss.shift_invariant:
             means = [cost.mean for cost in spaces.costs]
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
-        pairs = zip(spaces.costs, spaces.qs, strict=True)
-        self._sides = [self._side(*pair) for pair in pairs]
-
-    def _side(self, cost, q):
-        q = q.astype(np.float64) / self._total
-        return Side(1, cost, q, self._loss, self._shift, self._alpha)
+        # As in `Side`, of all spaces of one size at once.
+        self._sides = []
+        for some, stack in spaces.runs:
+            costs = stack - np.float64(self._shift)
+            costs = (costs + costs.transpose(0, 2, 1)) / 2
+            q = np.array(spaces.qs[some], dtype=np.float64) / self._total
+            constants = self._alpha * (self._loss.f2(costs) @ q[:, :, None])[:, :, 0]
+            self._sides += zip(self._loss.h2(costs), q, constants, strict=True)
 
     def __call__(self, C, Y, starts):
         costs = np.array(C, dtype=np.float64, order="C") - self._shift
         costs = (costs + costs.T) / 2
         left = -self._alpha * self._loss.h1(costs)
         of_points = self._alpha * (self._loss.f1(costs) @ self._p)
-        with single_threaded_blas():
-            ends, losses = self._ends(left, of_points, C, Y, starts)
+        ends, losses = self._ends(left, of_points, C, Y, starts)
         ends *= self._total
-        loss = float(np.sum(losses)) * self._total**2
+        loss = float(np.add.reduce(losses)) * self._total**2
         return ends.astype(self._among.dtype, copy=False), loss
 
 
@@ -118,7 +119,7 @@ class ExactTogether(Together):
         ]
         features = spaces.features or [None] * len(self._sides)
         self._spaces = [
-            self._space(side.values, side.masses, side.constants, some)
+            self._space(*side, some)
             for side, some in zip(self._sides, features, strict=True)
         ]
 
@@ -169,20 +170,19 @@ class EntropicTogether(Together):
         if not self.suits:
             return
         shared = descent_limits(at, epsilon, limits, judged, 0)
-        shapes = [(len(self._p), side.n) for side in self._sides]
+        shapes = [(len(self._p), len(q)) for q in spaces.qs]
         self._limits = [shared | {"marginal": marginal_tol(first, x)} for x in shapes]
         self._how = {"stride": at.sample_stride, "fraction": MARGIN * at.inner_fraction}
-        self._panels = [Panels(side.values, True) for side in self._sides]
-        self._q = np.concatenate([side.masses for side in self._sides])
-        self._projected = np.concatenate(
-            [side.values @ side.masses for side in self._sides]
-        )
-        self._of_spaces = [side.constants / self._unit for side in self._sides]
+        self._panels = [Panels(values, True) for values, *_ in self._sides]
+        self._q = np.concatenate([q for _, q, _ in self._sides])
+        self._projected = np.concatenate([values @ q for values, q, _ in self._sides])
+        self._of_spaces = [constants / self._unit for *_, constants in self._sides]
 
     def _ends(self, left, of_points, C, Y, starts):
         left, rows = left / self._unit, of_points / self._unit
         linear, between = [None] * len(self._sides), self._among.feature_costs(Y)
-        plans, costs = self._starts(left, starts)
+        with single_threaded_blas():
+            plans, costs = self._starts(left, starts)
         if between is not None:
             between = self._weight / self._unit * between
             costs += between
@@ -197,7 +197,7 @@ class EntropicTogether(Together):
                 plan,
                 cost,
                 self._p,
-                self._sides[s].masses,
+                self._sides[s][1],
                 rows,
                 self._of_spaces[s],
                 limits=self._limits[s],
@@ -220,8 +220,8 @@ class EntropicTogether(Together):
             return plans, np.multiply.outer(left @ self._p, self._projected)
         plans = starts / self._total
         costs = left @ plans
-        for side, part in zip(self._sides, self._among.parts, strict=True):
-            costs[:, part] = costs[:, part] @ side.values
+        for (values, *_), part in zip(self._sides, self._among.parts, strict=True):
+            costs[:, part] = costs[:, part] @ values
         return plans, costs
 
 
