@@ -22,6 +22,10 @@ cdef class FrankWolfe(QuadraticPlan):
     cdef double *padded
     cdef double *zeros
     cdef int64_t *units
+    cdef void turn(
+        self, const double[:, ::1] left, const double[:, ::1] right,
+        const double[::1] signs, double least, double rounding,
+    ) noexcept nogil
     cdef int step(self, const Rule *rule) noexcept nogil
     cdef bint minimize(self) noexcept nogil
     cdef const double *transport_cost(self) noexcept nogil

@@ -208,9 +208,9 @@ class ConditionalGradient:
         began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
         if plan is None and self._may_tie:
-            descend = functools.partial(_descend, steps, limits, options)
-            rounding = ROUNDING * self._magnitude
-            ties.break_ties(steps, steps.start, self._sides, descend, rounding)
+            late = limits.deadline.passed
+            given = *self._sides, limits.max_outer, options, WORK, late
+            ties.break_ties(steps, *given)
         if report is not None:
             report(steps.value + self._constant)
         most = STEPS if report is None and callback is None else 1
@@ -405,5 +405,5 @@ def nbytes(problem):
     if not problem.is_balanced:
         matrices += squares + plan
     elif not problem.is_fused:
-        matrices += 6 * plan  # where there are ties
+        matrices += squares  # where there are ties
     return 8 * (matrices + (8 + problem.is_fused) * plan)
