@@ -4,7 +4,7 @@ problem on one thread; what the constructor and `solve` check holds for the rest
 cimport cython
 from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memcpy
 
 from ._rows cimport check_matrix, isa
@@ -84,7 +84,7 @@ cdef class Transport:
 
     cdef int reserve(self, ptrdiff_t nodes) except -1:
         """Make room for so many masses in all."""
-        if nodes > np.iinfo(np.int32).max:
+        if nodes > INT32_MAX:
             raise ValueError(f"there must be fewer than 2^31 masses, got {nodes}")
         self.whole = np.empty(4 * nodes, dtype=np.int64)
         self.numbers = np.empty(2 * nodes)

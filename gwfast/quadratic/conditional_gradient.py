@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from ..kernels import _frank_wolfe
+from ..kernels._costs import extent, survey
 from ..kernels._frank_wolfe import FrankWolfe
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
@@ -107,16 +108,18 @@ class Side:
                 losses = (losses + losses.T) / 2
             self.losses = weight * losses
         self.constants = weight * self._constants(costs, own)
-        self.largest = float(np.abs(self.values).max())
-        self.most = float(np.abs(self.constants).max())
+        low, high, *_ = survey(self.values)
+        self.largest = max(high, -low)
+        low, high, _ = extent(self.constants)
+        self.most = max(high, -low)
 
     def _constants(self, costs, loss):
-        made, other = np.empty(len(costs)), np.zeros(len(costs))
+        made, other = np.empty(len(costs)), 0.0
         for rows in row_blocks(*costs.shape, scratch=CACHED_BYTES):
             losses = loss(costs[rows])
-            made[rows] = losses @ self.masses
+            np.matmul(losses, self.masses, out=made[rows])
             if not self.symmetric:
-                other += self.masses[rows] @ losses
+                other = other + self.masses[rows] @ losses
         return made if self.symmetric else (made + other) / 2
 
     @functools.cached_property
@@ -202,8 +205,8 @@ class ConditionalGradient:
         )
 
     def solve(self, plan, limits, callback=None, report=None):
-        """From a plan: an `ExactSolution`. ``report(objective)`` is called before the
-        first step and after each.
+        """From a plan: an `ExactSolution`. ``report(objective)`` is called for the start
+        and for each step.
         """
         began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
@@ -213,7 +216,7 @@ class ConditionalGradient:
             ties.break_ties(steps, *given)
         if report is not None:
             report(steps.value + self._constant)
-        most = STEPS if report is None and callback is None else 1
+        most = STEPS if callback is None else 1
         while status is None:
             before, trace = steps.n_steps, np.empty((most, 3))
             offset = time.perf_counter() - began
@@ -222,8 +225,8 @@ class ConditionalGradient:
             trace = trace[: steps.n_steps - before]
             trace += self._constant, 0.0, offset
             traces.append(trace)
-            if len(trace) and report is not None:
-                report(trace[-1, 0])
+            for value in trace[:, 0].tolist() if report is not None else ():
+                report(value)
             if len(trace) and callback is not None:
                 step = outer_step(steps.n_steps, trace[-1])
                 if self._stops(callback, step, steps):

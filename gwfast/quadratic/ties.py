@@ -52,8 +52,9 @@ def may_tie(x, y):
     """Whether the first linear program from the product plan of two `Side` has several
     solutions: whether points of one of them are equally far from all others.
     """
-    return any(
-        np.diff(np.sort(side.values @ side.masses)).min(initial=np.inf)
-        <= ROUNDING * side.largest * side.masses.sum()
-        for side in (x, y)
-    )
+    for side in (x, y):
+        means = np.sort(side.values @ side.masses)
+        some = ROUNDING * side.largest * side.masses.sum()
+        if (means[1:] - means[:-1] <= some).any():
+            return True
+    return False
