@@ -146,11 +146,7 @@ class Spaces:
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
         sizes = [cost.n for cost in self.costs]
-        if given["ps"] is None:
-            made = {m: self._masses(arrays, 0, m) for m in set(sizes)}
-            self.qs = [made[m] for m in sizes]
-        else:
-            self.qs = [self._masses(arrays, s, m) for s, m in enumerate(sizes)]
+        self.qs = self._masses(arrays, sizes)
         lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
             lambdas = as_vector(given["lambdas"], "lambdas", size)
@@ -158,19 +154,13 @@ class Spaces:
         ends = list(itertools.accumulate(sizes, initial=0))
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.n_points = ends[-1]
-        self.runs = []
-        for _, run in itertools.groupby(range(size), key=sizes.__getitem__):
-            some = list(run)
-            stack = np.array([self.costs[s].matrix for s in some])
-            self.runs.append((slice(some[0], some[-1] + 1), stack))
+        self.runs = list(self._runs(sizes))
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
             shapes = [(cost.n, columns) for cost in self.costs]
             Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
             self.features, self._Ys = Ys, np.concatenate(Ys)
-            self._weighted_Ys = (
-                np.repeat(lambdas, list(map(len, Ys)))[:, None] * self._Ys
-            )
+            self._weighted_Ys = np.repeat(lambdas, sizes)[:, None] * self._Ys
             self.Y = np.zeros((n, columns), dtype=self.dtype)
             if init_Y is not None:
                 self.Y = matrix(features, shape=self.Y.shape)
@@ -189,10 +179,22 @@ class Spaces:
         self._squares = np.multiply.outer(self.p, self.p)
         self._mean_of = np.exp if kl else np.asarray
 
-    def _masses(self, arrays, s, size):
-        name = f"ps[{s}]"
-        q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
-        return q.astype(self.dtype, copy=False)
+    def _masses(self, arrays, sizes):
+        def made(s, size):
+            name = f"ps[{s}]"
+            q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
+            return q.astype(self.dtype, copy=False)
+
+        if self._given["ps"] is not None:
+            return list(itertools.starmap(made, enumerate(sizes)))
+        uniform = {size: made(0, size) for size in set(sizes)}
+        return [uniform[size] for size in sizes]
+
+    def _runs(self, sizes):
+        for _, run in itertools.groupby(range(len(sizes)), key=sizes.__getitem__):
+            some = list(run)
+            stack = np.array([self.costs[s].matrix for s in some])
+            yield slice(some[0], some[-1] + 1), stack
 
     def feature_costs(self, Y, s=None):
         """Costs between `Y` and the features of a space, for None of all; None without

@@ -205,8 +205,8 @@ class ConditionalGradient:
         )
 
     def solve(self, plan, limits, callback=None, report=None):
-        """From a plan: an `ExactSolution`. ``report(objective)`` is called for the start
-        and for each step.
+        """From a plan: an `ExactSolution`. ``report(objective)`` is called for the plan
+        and for that after each step.
         """
         began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
