@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ..kernels.threads import single_threaded_blas
 from ..utils.validation import as_count, as_matrix, as_vector
 from ._problem import Problem, as_loss, balanced, checked_costs, checked_masses
 from ._solve import table
@@ -42,27 +43,28 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     make = make or functools.partial(_one_by_one, spaces, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = None, [1e15], [], []
-    for _ in range(as_limit(given["max_iter"], "max_iter")):
-        plans, loss = make(C, Y, plans if given["warmstartT"] else None)
-        losses.append(loss)
-        former_C, former_Y = C, Y
-        if fused and not given["fixed_features"]:
-            Y = spaces.mean_features(plans)
-        if not given.get("fixed_structure"):
-            C = spaces.mean_structure(plans)
-        if by_loss:
-            former, change = losses[-2], abs(losses[-1] - losses[-2])
-            changes.append((change / former if former != 0 else np.nan,))
-        else:
-            pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
-            changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
-        if given["log"] and fused and not by_loss:
-            iterates.append(spaces.apart(plans))
-        if given["verbose"]:
-            print_row(*changes[-1])
-        # As in POT, nan stops too.
-        if not max(changes[-1]) > tol:
-            break
+    with single_threaded_blas():
+        for _ in range(as_limit(given["max_iter"], "max_iter")):
+            plans, loss = make(C, Y, plans if given["warmstartT"] else None)
+            losses.append(loss)
+            former_C, former_Y = C, Y
+            if fused and not given["fixed_features"]:
+                Y = spaces.mean_features(plans)
+            if not given.get("fixed_structure"):
+                C = spaces.mean_structure(plans)
+            if by_loss:
+                former, change = losses[-2], abs(losses[-1] - losses[-2])
+                changes.append((change / former if former != 0 else np.nan,))
+            else:
+                pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
+                changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
+            if given["log"] and fused and not by_loss:
+                iterates.append(spaces.apart(plans))
+            if given["verbose"]:
+                print_row(*changes[-1])
+            # As in POT, nan stops too.
+            if not max(changes[-1]) > tol:
+                break
     found = [spaces.back(x) for x in (Y, C) if x is not None]
     if given["log"]:
         sides = {"T": plans} | ({"Ms": spaces.feature_costs(Y)} if fused else {})

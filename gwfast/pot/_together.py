@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, Descent
 from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels._rows import Panels
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import resolve_n_threads
 from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..quadratic.conditional_gradient import ROUNDING, WORK
 from ..quadratic.factory import linearize
@@ -26,9 +26,9 @@ from ._solve import (
     stated,
 )
 
-# Passes over a plan that take as long as a descent without entropy to it: 60 to 200
-# between 20 and 50 points.
-PASSES = 100
+# Passes over a plan that a descent without entropy counts as, so that updates that take
+# less than half a millisecond are made by one thread: another sleeps between them.
+PASSES = 4
 # What is read of the steps of a descent.
 VALUE, ERROR = map(FIELDS.index, ("value", "error"))
 
@@ -181,8 +181,7 @@ class EntropicTogether(Together):
     def _ends(self, left, of_points, C, Y, starts):
         left, rows = left / self._unit, of_points / self._unit
         linear, between = [None] * len(self._sides), self._among.feature_costs(Y)
-        with single_threaded_blas():
-            plans, costs = self._starts(left, starts)
+        plans, costs = self._starts(left, starts)
         if between is not None:
             between = self._weight / self._unit * between
             costs += between
