@@ -115,8 +115,6 @@ class Spaces:
     features : list of ndarray or None
     parts : list of slice
         Where the spaces stand in such an array, of `n_points` in all.
-    runs : list of tuple of slice and (k, m, m) ndarray
-        Spaces of one size that come one after another, and their costs.
     C, Y, p : ndarray
         What the barycenter begins with; `Y` is None without features.
     """
@@ -156,7 +154,6 @@ class Spaces:
         ends = list(itertools.accumulate(sizes, initial=0))
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.n_points = ends[-1]
-        self.runs = list(self._runs(sizes))
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
             shapes = [(cost.n, columns) for cost in self.costs]
@@ -174,10 +171,11 @@ class Spaces:
             if Ys is None:  # POT does so without features only
                 self.C /= self.C.max()
         kl, weights = loss.name == "kl", lambdas[:, None, None]
-        self._weighted_Cs = [
-            (some, weights[some] * (np.log(np.maximum(stack, 1e-16)) if kl else stack))
-            for some, stack in self.runs
-        ]
+        self._weighted_Cs = []
+        for some, Cs in self.runs():
+            columns = slice(self.parts[some][0].start, self.parts[some][-1].stop)
+            Cs = weights[some] * (np.log(np.maximum(Cs, 1e-16)) if kl else Cs)
+            self._weighted_Cs.append((columns, Cs))
         self._squares = np.multiply.outer(self.p, self.p)
         self._mean_of = np.exp if kl else np.asarray
 
@@ -192,11 +190,15 @@ class Spaces:
         uniform = {size: made(0, size) for size in set(sizes)}
         return [uniform[size] for size in sizes]
 
-    def _runs(self, sizes):
-        for _, run in itertools.groupby(range(len(sizes)), key=sizes.__getitem__):
-            some = list(run)
-            stack = np.array([self.costs[s].matrix for s in some])
-            yield slice(some[0], some[-1] + 1), stack
+    def runs(self):
+        """Spaces of one size that come one after another, a slice, and their costs,
+        (k, m, m) in float64.
+        """
+        end = 0
+        for _, run in itertools.groupby(self.costs, key=lambda cost: cost.n):
+            Cs = np.array([cost.matrix for cost in run], dtype=np.float64)
+            end += len(Cs)
+            yield slice(end - len(Cs), end), Cs
 
     def feature_costs(self, Y, s=None):
         """Costs between `Y` and the features of a space, for None of all; None without
@@ -218,11 +220,10 @@ class Spaces:
     def mean_structure(self, plans):
         """The best structure for the plans."""
         halves = np.empty(plans.shape)
-        for some, Cs in self._weighted_Cs:
+        for columns, Cs in self._weighted_Cs:
             # With the spaces along the first axis.
-            ends = self.parts[some][0].start, self.parts[some][-1].stop
             left, out = (
-                x[:, slice(*ends)].reshape(len(x), *Cs.shape[:2]).transpose(1, 0, 2)
+                x[:, columns].reshape(len(x), *Cs.shape[:2]).transpose(1, 0, 2)
                 for x in (plans, halves)
             )
             np.matmul(left, Cs, out=out)

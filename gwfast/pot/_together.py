@@ -77,9 +77,8 @@ class Together:
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
         # As in `Side`, of all spaces of one size at once.
         self._sides = []
-        for some, stack in spaces.runs:
-            costs = stack - np.float64(self._shift)
-            costs = (costs + costs.transpose(0, 2, 1)) / 2
+        for some, costs in spaces.runs():
+            costs = (costs + costs.transpose(0, 2, 1)) / 2 - self._shift
             q = np.array(spaces.qs[some], dtype=np.float64) / self._total
             constants = self._alpha * (self._loss.f2(costs) @ q[:, :, None])[:, :, 0]
             self._sides += zip(self._loss.h2(costs), q, constants, strict=True)
