@@ -98,8 +98,7 @@ class Side:
         costs = _part(geometry.matrix, self.some, self.some)
         costs -= shift
         if self.symmetric:  # up to rounding, which would add up in the objective
-            costs += costs.T
-            costs /= 2
+            costs = (costs + costs.T) * 0.5
         values = loss.h2(costs) if number else -weight * loss.h1(costs)
         self.values, self.losses = np.ascontiguousarray(values), None
         if keep_losses:
@@ -108,10 +107,8 @@ class Side:
                 losses = (losses + losses.T) / 2
             self.losses = weight * losses
         self.constants = weight * self._constants(costs, own)
-        low, high, *_ = survey(self.values)
-        self.largest = max(high, -low)
-        low, high, _ = extent(self.constants)
-        self.most = max(high, -low)
+        self.largest = _largest(*survey(self.values)[:2])
+        self.most = _largest(*extent(self.constants)[:2])
 
     def _constants(self, costs, loss):
         made, other = np.empty(len(costs)), 0.0
@@ -126,6 +123,10 @@ class Side:
     def transposed(self):
         """The values, or where these are not symmetric their transpose."""
         return self.values if self.symmetric else np.ascontiguousarray(self.values.T)
+
+
+def _largest(low, high):
+    return max(high, -low)
 
 
 def _part(matrix, rows, cols):
