@@ -2,14 +2,15 @@
 thread, with one set of buffers: from the product plan and from random ones, of which
 the descent to the lowest objective counts.
 """
+from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from ._frank_wolfe cimport FrankWolfe, Rule
 from ._quadratic_plan cimport Terms
-from ._rows cimport check, check_matrix
+from ._rows cimport check, check_matrix, team
 from ._transport cimport Transport
 
 import numpy as np
@@ -85,6 +86,10 @@ cdef class ExactPairs:
         What squared distances of features are multiplied by.
     least_change, least_relative : float
         See `FrankWolfe.advance`.
+    resumes : bool
+        Whether pairs are of the same masses from one `begin` to the next: the first
+        linear program of each then begins where its last one ended. Of several
+        solutions that is the one which is kept.
 
     Attributes
     ----------
@@ -108,12 +113,15 @@ cdef class ExactPairs:
     cdef double least, tol, rounding, linear_weight
     cdef uint64_t seed
     cdef ptrdiff_t n_starts, max_outer, start, room_n, room_m, column
+    # Trees of the first linear programs one after another, and where that in hand is.
+    cdef int64_t[::1] trees
+    cdef ptrdiff_t tree
     cdef bint descends, fails, least_converged, asymmetric, from_plans
 
     def __init__(
         self, n_starts=0, seed=0, ptrdiff_t max_outer=1000, double tol=1e-5,
         double rounding=0.0, double linear=0.0, double least_change=0.0,
-        double least_relative=0.0,
+        double least_relative=0.0, bint resumes=False,
     ):
         # As many as there will ever be time for.
         self.n_starts, self.seed = min(n_starts, 2**62), seed % 2**64
@@ -121,17 +129,20 @@ cdef class ExactPairs:
         self.rule.least_change, self.rule.least_relative = least_change, least_relative
         self.tol, self.rounding, self.linear_weight = tol, rounding, linear
         self.steps = FrankWolfe.__new__(FrankWolfe)
-        self.steps.n_threads = 1
+        self.steps.n_threads, self.steps.resumes = 1, resumes
         self.steps.transport = Transport.__new__(Transport)
 
-    def begin(self, xs, ys, double[:, ::1] plans=None, bint from_plans=False):
+    def begin(
+        self, xs, ys, double[:, ::1] plans=None, bint from_plans=False,
+        ptrdiff_t column=0,
+    ):
         """Take pairs, as lists of the first `Space` of each and of the second.
 
-        Plans go to `plans` too, side by side, where all first spaces have as many
-        points, (n, k); with `from_plans` descents begin at what is there, mended,
-        rather than at product plans.
+        Plans go to `plans` too, side by side from a column on, where all first spaces
+        have as many points, (n, k); with `from_plans` descents begin at what is there,
+        mended, rather than at product plans.
         """
-        cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = 0
+        cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = column, words = size
         cdef bint asymmetric = False
         cdef Space x, y
         check("ys", len(ys), size)
@@ -140,16 +151,17 @@ cdef class ExactPairs:
             x, y = xs[k], ys[k]
             self.x[k], self.y[k] = <size_t>&x.facts, <size_t>&y.facts
             n, m = max(n, x.facts.n), max(m, y.facts.n)
+            words += 3 * (x.facts.n + y.facts.n)
             asymmetric |= is_asymmetric(&x.facts) or is_asymmetric(&y.facts)
             check("features", y.facts.width, x.facts.width)
             if plans is not None:
                 check("rows of plans", plans.shape[0], x.facts.n)
                 columns += y.facts.n
         if plans is not None:
-            check("columns of plans", plans.shape[1], columns)
+            check("columns of plans", min(plans.shape[1], columns), columns)
         elif from_plans:
             raise ValueError("plans must be given where descents begin at them")
-        self.plans, self.from_plans, self.column = plans, from_plans, 0
+        self.plans, self.from_plans, self.column = plans, from_plans, column
         self.kept = list(xs), list(ys)
         self.costs, self.converged = np.empty(size), np.zeros(size, dtype=bool)
         self.costs_, self.converged_ = self.costs, self.converged.view(np.uint8)
@@ -161,23 +173,44 @@ cdef class ExactPairs:
             self.steps.reserve(n, m, self.asymmetric)
             self.steps.transport.reserve(n + m)
             self.linear, self.best = np.empty((2, n * m))
+        self.tree = 0
+        if self.steps.resumes and self.trees.shape[0] != words:
+            self.trees = np.full(words, -1)
 
     def go_on(self, double most_work=INFINITY, bint one=False):
         """Solve pairs until about so many operations are made or, if asked, `one` is
         solved; returns whether that is all.
         """
-        cdef double until = self.steps.work + most_work
-        cdef ptrdiff_t last = self.x.shape[0]
-        if one:
-            last = min(self.n_done + 1, last)
         with nogil:
-            while self.n_done < last and self.steps.work < until and not self.fails:
-                self.step()
+            self.run(most_work, one)
         if self.fails:
             raise ValueError(
                 f"masses of pair {self.n_done} must be positive and have equal sums"
             )
         return self.n_done == self.x.shape[0]
+
+    @staticmethod
+    def go_on_together(list descents, double most_work=INFINITY):
+        """`go_on` of several of these at once, each on a thread of its own."""
+        cdef ptrdiff_t k, size = len(descents)
+        cdef ExactPairs one
+        cdef size_t[::1] at = np.empty(size, dtype=np.uintp)
+        for k in range(size):
+            one = descents[k]
+            at[k] = <size_t><void *>one
+        for k in prange(size, num_threads=team(size, size), schedule="static",
+                        nogil=True):
+            (<ExactPairs><void *>at[k]).run(most_work, False)
+        # To be asked whether that is all, or why it never will be.
+        return all([one.go_on(0.0) for one in descents])
+
+    cdef void run(self, double most_work, bint one) noexcept nogil:
+        cdef double until = self.steps.work + most_work
+        cdef ptrdiff_t last = self.x.shape[0]
+        if one:
+            last = min(self.n_done + 1, last)
+        while self.n_done < last and self.steps.work < until and not self.fails:
+            self.step()
 
     def settle(self):
         """Let the best descent of the pair in hand count, if one has ended."""
@@ -196,6 +229,7 @@ cdef class ExactPairs:
     cdef void step(self) noexcept nogil:
         """A step of the descent in hand, the first of the next one if there is none."""
         cdef int status
+        cdef ptrdiff_t n_steps
         if not self.descends:
             if self.start == 0 and not self.enter():
                 self.fails = True
@@ -207,9 +241,11 @@ cdef class ExactPairs:
             else:
                 self.steps.begin_at_random(self.seed + <uint64_t>(self.start - 1))
             self.descends = True
-        status = 0
-        if self.steps.n_steps < self.max_outer:
+        status, n_steps = 0, self.steps.n_steps
+        if n_steps < self.max_outer:
             status = self.steps.step(&self.rule)
+            if self.steps.resumes and n_steps == 0:
+                self.steps.transport.keep(&self.trees[self.tree])
         if status or self.steps.n_steps >= self.max_outer:
             self.end_descent(status != 0)
 
@@ -232,6 +268,8 @@ cdef class ExactPairs:
         self.rule.floor = self.rounding * (x.largest * y.largest + x.most + y.most)
         if not self.steps.transport.fit(t.p, t.n, t.q, t.m):
             return False
+        if self.steps.resumes:
+            self.steps.transport.restore(&self.trees[self.tree])
         self.steps.bind(t)
         return True
 
@@ -280,6 +318,7 @@ cdef class ExactPairs:
             self.column += m
         self.costs_[self.n_done] = self.least
         self.converged_[self.n_done] = self.least_converged
+        self.tree += 1 + 3 * (self.terms.n + m)
         self.n_done += 1
         self.start, self.descends = 0, False
 

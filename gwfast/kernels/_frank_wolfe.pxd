@@ -17,10 +17,15 @@ cdef class FrankWolfe(QuadraticPlan):
     cdef Transport transport
     cdef readonly ptrdiff_t n_steps
     cdef readonly double value, gap, step_size, change
-    cdef bint partial
+    # With `resumes` a tree that there is, of other costs, is where to begin.
+    cdef bint partial, resumes
     cdef double *padded
     cdef double *zeros
     cdef int64_t *units
+    cdef void turn(
+        self, const double[:, ::1] left, const double[:, ::1] right,
+        const double[::1] signs, double least, double rounding,
+    ) noexcept nogil
     cdef int step(self, const Rule *rule) noexcept nogil
     cdef bint minimize(self) noexcept nogil
     cdef const double *transport_cost(self) noexcept nogil

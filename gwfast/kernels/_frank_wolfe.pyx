@@ -6,7 +6,7 @@ between fixed marginals, the same where only a part of the mass moves, or each r
 itself. All else that a step needs is a sum over entries of a vertex.
 """
 cimport cython
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -41,6 +41,40 @@ cdef const double *address(
         return NULL
     check_matrix(name, matrix.shape[0], matrix.shape[1], n, m)
     return &matrix[0, 0]
+
+
+cdef object centered(
+    const double *values, const double *masses, ptrdiff_t n, double factor
+):
+    """Values (n, n) times a factor, which masses center and weigh."""
+    cdef ptrdiff_t i, j
+    cdef double mean = 0.0, total = 0.0
+    cdef double[::1] means = np.empty(n)
+    cdef double[:, ::1] made = np.empty((n, n))
+    isa.f64.dot_each_row(values, masses, &means[0], n, n)
+    for i in range(n):
+        total += masses[i]
+        mean += masses[i] * means[i]
+    for i in range(n):
+        for j in range(n):
+            made[i, j] = factor * sqrt(masses[i] * masses[j]) * (
+                values[i * n + j] - (means[i] + means[j] - mean / total) / total
+            )
+    return made.base
+
+
+cdef void by_point(
+    const double[:] vector, const double *masses, double factor, double[::1] out
+) noexcept nogil:
+    """A factor times what an eigenvector gives to each point, its largest positive."""
+    cdef ptrdiff_t i, peak = 0, n = vector.shape[0]
+    for i in range(n):
+        if fabs(vector[i]) > fabs(vector[peak]):
+            peak = i
+    if vector[peak] < 0:
+        factor = -factor
+    for i in range(n):
+        out[i] = factor * vector[i] / sqrt(masses[i])
 
 
 @cython.final
@@ -137,15 +171,115 @@ cdef class FrankWolfe(QuadraticPlan):
         QuadraticPlan.begin(self)
         self.n_steps, self.gap, self.change = 0, INFINITY, INFINITY
         self.value = self.at_plan + self.linear_at_plan
-        if self.transport is not None:
+        if self.transport is not None and not (
+            self.resumes and self.transport.tree.root >= 0
+        ):
             self.transport.begin(self.transport_cost())
 
-    def turn_to(self, cost, tolerance=None):
-        """Go to the vertex that is the optimum of other costs, as in `Transport.solve`:
-        the linear program of the next step, whose marginals are fixed, begins there,
-        and ends there if that is an optimum of both.
+    def centered(self):
+        """Of either space the matrix of the product, with the sign of the first, which
+        the masses center and weigh: (n, n) and (m, m).
         """
-        self.transport.solve(cost, tolerance)
+        cdef const Terms *t = &self.terms
+        x = centered(t.left, t.p, self.n, 1.0)
+        return x, centered(t.right, t.q, self.m, -1.0)
+
+    def break_ties(
+        self, sizes, const double[:, :] of_rows, const double[:, :] of_cols,
+        double largest, double rounding, ptrdiff_t max_outer, late, double tol=0.0,
+        double floor=0.0, double least_change=0.0, double least_relative=0.0,
+        double constant=0.0, double most_work=INFINITY,
+    ):
+        """Go to the product plan, and to that of the vertices equally good there from
+        which the steps of `advance` end lowest.
+
+        Secondary costs are a sum of products of eigenvectors. The signs of these are
+        changed one after another, and kept where the end is lower by more than `floor`.
+
+        Parameters
+        ----------
+        sizes : (k,) float64 ndarray
+            What a product of two is worth, most of all the first.
+        of_rows, of_cols : (k, n) and (k, m) float64 ndarray
+            Unit eigenvectors of what `centered` returns.
+        largest, rounding : float
+            No entry of the gradient is larger; rounding of costs, as a fraction of the
+            largest.
+        max_outer : int
+            Limit of steps of a descent.
+        late : callable
+            Says every `most_work` operations whether the search is to end.
+        """
+        cdef ptrdiff_t n = self.n, m = self.m, k = len(sizes), c
+        cdef int status
+        cdef bint found = False, is_new, over = False
+        cdef Rule first, rule
+        cdef double least = INFINITY, until, one
+        cdef double[::1] signs = np.ones(k)
+        cdef double[:, ::1] left = np.empty((k, n)), right = np.empty((k, m))
+        check_matrix("of_rows", of_rows.shape[0], of_rows.shape[1], k, n)
+        check_matrix("of_cols", of_cols.shape[0], of_cols.shape[1], k, m)
+        first.tol = first.floor = first.least_change = first.least_relative = 0.0
+        first.constant = 0.0
+        rule.tol, rule.floor, rule.constant = tol, floor, constant
+        rule.least_change, rule.least_relative = least_change, least_relative
+        seen = []
+        for c in range(k):
+            by_point(of_rows[c], self.terms.p, sizes[c], left[c])
+            by_point(of_cols[c], self.terms.q, 1.0, right[c])
+        for c in range(-1, k):
+            if c >= 0:
+                signs[c] = -signs[c]
+            with nogil:
+                self.turn(left, right, signs, largest * rounding, rounding)
+                self.step(&first)
+            is_new, status = True, 0
+            for one in seen:
+                is_new &= fabs(self.value - one) > floor
+            seen.append(self.value)
+            while is_new and not over and not status and self.n_steps < max_outer:
+                until = self.work + most_work
+                with nogil:
+                    while not status and self.n_steps < max_outer and self.work < until:
+                        status = self.step(&rule)
+                over = late()
+            if is_new and not over and self.value < least - floor:
+                found, least = True, self.value
+            elif c >= 0:
+                signs[c] = -signs[c]
+            # Nothing is below zero.
+            if over or least + constant <= floor:
+                break
+        with nogil:
+            if found:
+                self.turn(left, right, signs, largest * rounding, rounding)
+            else:
+                self.begin_at_product()
+
+    cdef void turn(
+        self, const double[:, ::1] left, const double[:, ::1] right,
+        const double[::1] signs, double least, double rounding,
+    ) noexcept nogil:
+        """Go to the product plan, and to the vertex of the optimal face of its linear
+        program, whose arcs are worth at most `least`, that is best by secondary costs.
+        """
+        cdef ptrdiff_t n = self.n, m = self.m, i, j, c
+        cdef double cost, most = 0.0
+        cdef double *costs = self.product  # there is none yet
+        cdef const double *potential
+        self.begin_at_product()
+        self.transport.solve_for(self.gradient_, ROUNDING_ * self.largest, -1)
+        potential = self.transport.tree.potential
+        for i in range(n):
+            for j in range(m):
+                cost = 0.0
+                for c in range(signs.shape[0]):
+                    cost += signs[c] * left[c, i] * right[c, j]
+                most = max(most, fabs(cost))
+                costs[i * m + j] = cost
+                if self.gradient_[i * m + j] - potential[i] - potential[n + j] > least:
+                    costs[i * m + j] = INFINITY
+        self.transport.solve_for(costs, rounding * most, -1)
 
     def advance(
         self, ptrdiff_t most, double tol=0.0, double floor=0.0, double least_change=0.0,

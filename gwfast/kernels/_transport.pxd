@@ -27,14 +27,16 @@ cdef extern from "network_simplex.h" nogil:
 @cython.final
 cdef class Transport:
     cdef gwf_tree tree
+    # Masses, flows, and the four links of each node.
     cdef int64_t[::1] whole
-    cdef int32_t[::1] links
     cdef double[::1] numbers
     cdef readonly double unit
     cdef int reserve(self, ptrdiff_t nodes) except -1
     cdef bint fit(
         self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
     ) noexcept nogil
+    cdef void keep(self, int64_t *out) noexcept nogil
+    cdef void restore(self, const int64_t *kept) noexcept nogil
     cdef void begin(self, const double *cost) noexcept nogil
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most

@@ -4,7 +4,8 @@ problem on one thread; what the constructor and `solve` check holds for the rest
 cimport cython
 from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.string cimport memcpy
 
 from ._rows cimport check_matrix, isa
 
@@ -83,10 +84,9 @@ cdef class Transport:
 
     cdef int reserve(self, ptrdiff_t nodes) except -1:
         """Make room for so many masses in all."""
-        if nodes > np.iinfo(np.int32).max:
+        if nodes > INT32_MAX:
             raise ValueError(f"there must be fewer than 2^31 masses, got {nodes}")
-        self.whole = np.empty(2 * nodes, dtype=np.int64)
-        self.links = np.empty(4 * nodes, dtype=np.int32)
+        self.whole = np.empty(4 * nodes, dtype=np.int64)
         self.numbers = np.empty(2 * nodes)
         return 0
 
@@ -99,6 +99,7 @@ cdef class Transport:
         """
         cdef double of_p = total(p, n), of_q = total(q, m), least = p[0]
         cdef int64_t rows, cols
+        cdef int32_t *links
         cdef ptrdiff_t k, nodes = n + m
         for k in range(n):
             least = min(least, p[k])
@@ -117,12 +118,24 @@ cdef class Transport:
         self.unit = (of_p + of_q) / 2 / min(rows, cols)
         self.tree.n, self.tree.m, self.tree.root = n, m, -1
         self.tree.mass, self.tree.flow = &self.whole[0], &self.whole[nodes]
-        self.tree.parent, self.tree.depth = &self.links[0], &self.links[nodes]
-        self.tree.next = &self.links[2 * nodes]
-        self.tree.before = &self.links[3 * nodes]
+        links = <int32_t *>&self.whole[2 * nodes]
+        self.tree.parent, self.tree.depth = links, links + nodes
+        self.tree.next, self.tree.before = links + 2 * nodes, links + 3 * nodes
         self.tree.potential = &self.numbers[0]
         self.tree.room = &self.numbers[nodes]
         return True
+
+    cdef void keep(self, int64_t *out) noexcept nogil:
+        """Write the tree to 3 (n + m) + 1 numbers."""
+        cdef ptrdiff_t nodes = self.tree.n + self.tree.m
+        out[0] = self.tree.root
+        memcpy(out + 1, self.tree.flow, 3 * nodes * sizeof(int64_t))
+
+    cdef void restore(self, const int64_t *kept) noexcept nogil:
+        """Take a tree that was kept, for the same masses; -1 is none."""
+        cdef ptrdiff_t nodes = self.tree.n + self.tree.m
+        self.tree.root, self.tree.row = <int32_t>kept[0], 0
+        memcpy(self.tree.flow, kept + 1, 3 * nodes * sizeof(int64_t))
 
     cdef void begin(self, const double *cost) noexcept nogil:
         """Take the first tree by the costs."""

@@ -457,13 +457,16 @@ class ExactPairs:
         linear=0.0,
         least_change=0.0,
         least_relative=0.0,
+        resumes=False,
     ):
+        # Linear programs have one solution here, wherever they begin.
         self._starts = [seed + k for k in range(n_starts)]
         self._options, self._linear = (max_outer, tol, rounding), linear
         self._least = least_change, least_relative
 
-    def begin(self, xs, ys, plans=None, from_plans=False):
-        ends = np.cumsum([y.values.shape[0] for y in ys])[:-1]
+    def begin(self, xs, ys, plans=None, from_plans=False, column=0):
+        *ends, columns = np.cumsum([y.values.shape[0] for y in ys])
+        plans = None if plans is None else plans[:, column : column + columns]
         parts = [None] * len(ys) if plans is None else np.split(plans, ends, axis=1)
         firsts = parts if from_plans else [None] * len(ys)
         found = [self._best(*pair) for pair in zip(xs, ys, firsts, strict=True)]

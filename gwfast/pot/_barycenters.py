@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ..kernels.threads import single_threaded_blas
 from ..utils.validation import as_count, as_matrix, as_vector
 from ._problem import Problem, as_loss, balanced, checked_costs, checked_masses
 from ._solve import table
@@ -42,27 +43,28 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     make = make or functools.partial(_one_by_one, spaces, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = None, [1e15], [], []
-    for _ in range(as_limit(given["max_iter"], "max_iter")):
-        plans, loss = make(C, Y, plans if given["warmstartT"] else None)
-        losses.append(loss)
-        former_C, former_Y = C, Y
-        if fused and not given["fixed_features"]:
-            Y = spaces.mean_features(plans)
-        if not given.get("fixed_structure"):
-            C = spaces.mean_structure(plans)
-        if by_loss:
-            former, change = losses[-2], abs(losses[-1] - losses[-2])
-            changes.append((change / former if former != 0 else np.nan,))
-        else:
-            pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
-            changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
-        if given["log"] and fused and not by_loss:
-            iterates.append(spaces.apart(plans))
-        if given["verbose"]:
-            print_row(*changes[-1])
-        # As in POT, nan stops too.
-        if not max(changes[-1]) > tol:
-            break
+    with single_threaded_blas():
+        for _ in range(as_limit(given["max_iter"], "max_iter")):
+            plans, loss = make(C, Y, plans if given["warmstartT"] else None)
+            losses.append(loss)
+            former_C, former_Y = C, Y
+            if fused and not given["fixed_features"]:
+                Y = spaces.mean_features(plans)
+            if not given.get("fixed_structure"):
+                C = spaces.mean_structure(plans)
+            if by_loss:
+                former, change = losses[-2], abs(losses[-1] - losses[-2])
+                changes.append((change / former if former != 0 else np.nan,))
+            else:
+                pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
+                changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
+            if given["log"] and fused and not by_loss:
+                iterates.append(spaces.apart(plans))
+            if given["verbose"]:
+                print_row(*changes[-1])
+            # As in POT, nan stops too.
+            if not max(changes[-1]) > tol:
+                break
     found = [spaces.back(x) for x in (Y, C) if x is not None]
     if given["log"]:
         sides = {"T": plans} | ({"Ms": spaces.feature_costs(Y)} if fused else {})
@@ -143,12 +145,13 @@ class Spaces:
             self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
             if not (self.p > 0).all():
                 raise ValueError("p must be positive: barycenters are divided by it")
-        self.qs = [self._masses(arrays, s, cost.n) for s, cost in enumerate(self.costs)]
+        sizes = [cost.n for cost in self.costs]
+        self.qs = self._masses(arrays, sizes)
         lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
             lambdas = as_vector(given["lambdas"], "lambdas", size)
         self.Y = self.features = None
-        ends = np.cumsum([0] + [cost.n for cost in self.costs]).tolist()
+        ends = list(itertools.accumulate(sizes, initial=0))
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.n_points = ends[-1]
         if Ys is not None:
@@ -156,9 +159,7 @@ class Spaces:
             shapes = [(cost.n, columns) for cost in self.costs]
             Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
             self.features, self._Ys = Ys, np.concatenate(Ys)
-            self._weighted_Ys = (
-                np.repeat(lambdas, list(map(len, Ys)))[:, None] * self._Ys
-            )
+            self._weighted_Ys = np.repeat(lambdas, sizes)[:, None] * self._Ys
             self.Y = np.zeros((n, columns), dtype=self.dtype)
             if init_Y is not None:
                 self.Y = matrix(features, shape=self.Y.shape)
@@ -169,15 +170,35 @@ class Spaces:
             self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
             if Ys is None:  # POT does so without features only
                 self.C /= self.C.max()
-        kl, Cs = loss.name == "kl", [cost.matrix for cost in self.costs]
-        means = [np.log(np.maximum(C, 1e-16)) if kl else C for C in Cs]
-        self._weighted_Cs = [x * C for x, C in zip(lambdas, means, strict=True)]
+        kl, weights = loss.name == "kl", lambdas[:, None, None]
+        self._weighted_Cs = []
+        for some, Cs in self.runs():
+            columns = slice(self.parts[some][0].start, self.parts[some][-1].stop)
+            Cs = weights[some] * (np.log(np.maximum(Cs, 1e-16)) if kl else Cs)
+            self._weighted_Cs.append((columns, Cs))
+        self._squares = np.multiply.outer(self.p, self.p)
         self._mean_of = np.exp if kl else np.asarray
 
-    def _masses(self, arrays, s, size):
-        name = f"ps[{s}]"
-        q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
-        return q.astype(self.dtype, copy=False)
+    def _masses(self, arrays, sizes):
+        def made(s, size):
+            name = f"ps[{s}]"
+            q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
+            return q.astype(self.dtype, copy=False)
+
+        if self._given["ps"] is not None:
+            return list(itertools.starmap(made, enumerate(sizes)))
+        uniform = {size: made(0, size) for size in set(sizes)}
+        return [uniform[size] for size in sizes]
+
+    def runs(self):
+        """Spaces of one size that come one after another, a slice, and their costs,
+        (k, m, m) in float64.
+        """
+        end = 0
+        for _, run in itertools.groupby(self.costs, key=lambda cost: cost.n):
+            Cs = np.array([cost.matrix for cost in run], dtype=np.float64)
+            end += len(Cs)
+            yield slice(end - len(Cs), end), Cs
 
     def feature_costs(self, Y, s=None):
         """Costs between `Y` and the features of a space, for None of all; None without
@@ -198,9 +219,15 @@ class Spaces:
 
     def mean_structure(self, plans):
         """The best structure for the plans."""
-        pairs = zip(self.parts, self._weighted_Cs, strict=True)
-        halves = np.concatenate([plans[:, part] @ C for part, C in pairs], axis=1)
-        mean = (halves @ plans.T) / np.outer(self.p, self.p)
+        halves = np.empty(plans.shape)
+        for columns, Cs in self._weighted_Cs:
+            # With the spaces along the first axis.
+            left, out = (
+                x[:, columns].reshape(len(x), *Cs.shape[:2]).transpose(1, 0, 2)
+                for x in (plans, halves)
+            )
+            np.matmul(left, Cs, out=out)
+        mean = (halves @ plans.T) / self._squares
         return self._mean_of(mean).astype(self.dtype, copy=False)
 
     def mean_features(self, plans):

@@ -2,6 +2,7 @@
 spaces alone is made once, and an update takes one compiled descent a space.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, Descent
 from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels._rows import Panels
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..kernels.threads import resolve_n_threads
 from ..linear.sinkhorn_solver import MARGIN, in_units
-from ..quadratic.conditional_gradient import ROUNDING, WORK, Side
+from ..quadratic.conditional_gradient import ROUNDING, WORK
 from ..quadratic.factory import linearize
 from ..quadratic.methods import METHODS
 from ..quadratic.small_descent import descent_limits
@@ -25,6 +26,9 @@ from ._solve import (
     stated,
 )
 
+# Passes over a plan that a descent without entropy counts as, so that updates that take
+# less than half a millisecond are made by one thread: another sleeps between them.
+PASSES = 4
 # What is read of the steps of a descent.
 VALUE, ERROR = map(FIELDS.index, ("value", "error"))
 
@@ -54,7 +58,7 @@ class Together:
         sizes = [cost.n for cost in spaces.costs]
         first = spaces.problem(int(np.argmax(sizes)), spaces.C, spaces.Y)
         plain = all(cost.symmetric for cost in (first.x, *spaces.costs))
-        plain = plain and all((q > 0).all() for q in spaces.qs)
+        plain = plain and bool((np.concatenate(spaces.qs) > 0).all())
         many = resolve_n_threads(None, work=math.prod(first.shape)) > 1
         if not plain or many or first.take("verbose"):
             return None
@@ -71,22 +75,22 @@ class Together:
         if first.loss.shift_invariant:
             means = [cost.mean for cost in spaces.costs]
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
-        pairs = zip(spaces.costs, spaces.qs, strict=True)
-        self._sides = [self._side(*pair) for pair in pairs]
-
-    def _side(self, cost, q):
-        q = q.astype(np.float64) / self._total
-        return Side(1, cost, q, self._loss, self._shift, self._alpha)
+        # As in `Side`, of all spaces of one size at once.
+        self._sides = []
+        for some, costs in spaces.runs():
+            costs = (costs + costs.transpose(0, 2, 1)) / 2 - self._shift
+            q = np.array(spaces.qs[some], dtype=np.float64) / self._total
+            constants = self._alpha * (self._loss.f2(costs) @ q[:, :, None])[:, :, 0]
+            self._sides += zip(self._loss.h2(costs), q, constants, strict=True)
 
     def __call__(self, C, Y, starts):
         costs = np.array(C, dtype=np.float64, order="C") - self._shift
         costs = (costs + costs.T) / 2
         left = -self._alpha * self._loss.h1(costs)
         of_points = self._alpha * (self._loss.f1(costs) @ self._p)
-        with single_threaded_blas():
-            ends, losses = self._ends(left, of_points, C, Y, starts)
+        ends, losses = self._ends(left, of_points, C, Y, starts)
         ends *= self._total
-        loss = float(np.sum(losses)) * self._total**2
+        loss = float(np.add.reduce(losses)) * self._total**2
         return ends.astype(self._among.dtype, copy=False), loss
 
 
@@ -96,17 +100,25 @@ class ExactTogether(Together):
     def __init__(self, spaces, solve, first):
         super().__init__(spaces, solve, first)
         limits = exact_limits(first)
-        self._pairs = ExactPairs(
-            max_outer=limits.max_outer,
-            tol=0.0,
-            rounding=ROUNDING,
-            linear=self._weight,
-            least_change=limits.min_change,
-            least_relative=limits.min_relative,
-        )
+        size, work = len(spaces.qs), PASSES * len(self._p) * spaces.n_points
+        n_shares = min(resolve_n_threads(None, work=work), size)
+        ends = [size * k // n_shares for k in range(n_shares + 1)]
+        self._shares = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self._pairs = [
+            ExactPairs(
+                max_outer=limits.max_outer,
+                tol=0.0,
+                rounding=ROUNDING,
+                linear=self._weight,
+                least_change=limits.min_change,
+                least_relative=limits.min_relative,
+                resumes=True,
+            )
+            for _ in self._shares
+        ]
         features = spaces.features or [None] * len(self._sides)
         self._spaces = [
-            self._space(side.values, side.masses, side.constants, some)
+            self._space(*side, some)
             for side, some in zip(self._sides, features, strict=True)
         ]
 
@@ -129,12 +141,14 @@ class ExactTogether(Together):
             ends = np.empty((len(self._p), self._among.n_points))
         else:
             ends = np.divide(starts, self._total, dtype=np.float64)
-        given = [center] * len(self._spaces), self._spaces, ends, starts is not None
-        self._pairs.begin(*given)
-        while not self._pairs.go_on(WORK):
+        for pairs, share in zip(self._pairs, self._shares, strict=True):
+            some, parts = self._spaces[share], self._among.parts[share]
+            given = ends, starts is not None, parts[0].start
+            pairs.begin([center] * len(some), some, *given)
+        while not ExactPairs.go_on_together(self._pairs, WORK):
             pass
         ends[ends < NOTHING] = 0.0
-        return ends, self._pairs.costs
+        return ends, np.concatenate([pairs.costs for pairs in self._pairs])
 
 
 class EntropicTogether(Together):
@@ -155,15 +169,13 @@ class EntropicTogether(Together):
         if not self.suits:
             return
         shared = descent_limits(at, epsilon, limits, judged, 0)
-        shapes = [(len(self._p), side.n) for side in self._sides]
+        shapes = [(len(self._p), len(q)) for q in spaces.qs]
         self._limits = [shared | {"marginal": marginal_tol(first, x)} for x in shapes]
         self._how = {"stride": at.sample_stride, "fraction": MARGIN * at.inner_fraction}
-        self._panels = [Panels(side.values, True) for side in self._sides]
-        self._q = np.concatenate([side.masses for side in self._sides])
-        self._projected = np.concatenate(
-            [side.values @ side.masses for side in self._sides]
-        )
-        self._of_spaces = [side.constants / self._unit for side in self._sides]
+        self._panels = [Panels(values, True) for values, *_ in self._sides]
+        self._q = np.concatenate([q for _, q, _ in self._sides])
+        self._projected = np.concatenate([values @ q for values, q, _ in self._sides])
+        self._of_spaces = [constants / self._unit for *_, constants in self._sides]
 
     def _ends(self, left, of_points, C, Y, starts):
         left, rows = left / self._unit, of_points / self._unit
@@ -183,7 +195,7 @@ class EntropicTogether(Together):
                 plan,
                 cost,
                 self._p,
-                self._sides[s].masses,
+                self._sides[s][1],
                 rows,
                 self._of_spaces[s],
                 limits=self._limits[s],
@@ -206,8 +218,8 @@ class EntropicTogether(Together):
             return plans, np.multiply.outer(left @ self._p, self._projected)
         plans = starts / self._total
         costs = left @ plans
-        for side, part in zip(self._sides, self._among.parts, strict=True):
-            costs[:, part] = costs[:, part] @ side.values
+        for (values, *_), part in zip(self._sides, self._among.parts, strict=True):
+            costs[:, part] = costs[:, part] @ values
         return plans, costs
 
 

@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from ..kernels import _frank_wolfe
+from ..kernels._costs import extent, survey
 from ..kernels._frank_wolfe import FrankWolfe
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
@@ -97,8 +98,7 @@ class Side:
         costs = _part(geometry.matrix, self.some, self.some)
         costs -= shift
         if self.symmetric:  # up to rounding, which would add up in the objective
-            costs += costs.T
-            costs /= 2
+            costs = (costs + costs.T) * 0.5
         values = loss.h2(costs) if number else -weight * loss.h1(costs)
         self.values, self.losses = np.ascontiguousarray(values), None
         if keep_losses:
@@ -107,22 +107,26 @@ class Side:
                 losses = (losses + losses.T) / 2
             self.losses = weight * losses
         self.constants = weight * self._constants(costs, own)
-        self.largest = float(np.abs(self.values).max())
-        self.most = float(np.abs(self.constants).max())
+        self.largest = _largest(*survey(self.values)[:2])
+        self.most = _largest(*extent(self.constants)[:2])
 
     def _constants(self, costs, loss):
-        made, other = np.empty(len(costs)), np.zeros(len(costs))
+        made, other = np.empty(len(costs)), 0.0
         for rows in row_blocks(*costs.shape, scratch=CACHED_BYTES):
             losses = loss(costs[rows])
-            made[rows] = losses @ self.masses
+            np.matmul(losses, self.masses, out=made[rows])
             if not self.symmetric:
-                other += self.masses[rows] @ losses
+                other = other + self.masses[rows] @ losses
         return made if self.symmetric else (made + other) / 2
 
     @functools.cached_property
     def transposed(self):
         """The values, or where these are not symmetric their transpose."""
         return self.values if self.symmetric else np.ascontiguousarray(self.values.T)
+
+
+def _largest(low, high):
+    return max(high, -low)
 
 
 def _part(matrix, rows, cols):
@@ -202,18 +206,18 @@ class ConditionalGradient:
         )
 
     def solve(self, plan, limits, callback=None, report=None):
-        """From a plan: an `ExactSolution`. ``report(objective)`` is called before the
-        first step and after each.
+        """From a plan: an `ExactSolution`. ``report(objective)`` is called for the plan
+        and for that after each step.
         """
         began, traces, status = time.perf_counter(), [], None
         steps, options = self._started(plan, limits)
         if plan is None and self._may_tie:
-            descend = functools.partial(_descend, steps, limits, options)
-            rounding = ROUNDING * self._magnitude
-            ties.break_ties(steps, steps.start, self._sides, descend, rounding)
+            late = limits.deadline.passed
+            given = *self._sides, limits.max_outer, options, WORK, late
+            ties.break_ties(steps, *given)
         if report is not None:
             report(steps.value + self._constant)
-        most = STEPS if report is None and callback is None else 1
+        most = STEPS if callback is None else 1
         while status is None:
             before, trace = steps.n_steps, np.empty((most, 3))
             offset = time.perf_counter() - began
@@ -222,8 +226,8 @@ class ConditionalGradient:
             trace = trace[: steps.n_steps - before]
             trace += self._constant, 0.0, offset
             traces.append(trace)
-            if len(trace) and report is not None:
-                report(trace[-1, 0])
+            for value in trace[:, 0].tolist() if report is not None else ():
+                report(value)
             if len(trace) and callback is not None:
                 step = outer_step(steps.n_steps, trace[-1])
                 if self._stops(callback, step, steps):
@@ -405,5 +409,5 @@ def nbytes(problem):
     if not problem.is_balanced:
         matrices += squares + plan
     elif not problem.is_fused:
-        matrices += 6 * plan  # where there are ties
+        matrices += squares  # where there are ties
     return 8 * (matrices + (8 + problem.is_fused) * plan)

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from ..kernels.threads import single_threaded_blas
-from ..utils.deadline import OutOfTime
 
 # Eigenvectors of either space, each of which makes another descent. On hop distances
 # (48 pairs of 300 cells, 84 of other graphs) losses are by mean 1.00 and 1.02 of POT's
@@ -24,106 +23,38 @@ N_DIRECTIONS = 4
 ROUNDING = 1e-12
 
 
-def break_ties(steps, begin, sides, descend, rounding):
-    """Turn `FrankWolfe` at the product plan to the vertex, of those that are equally
-    good, from which it ends lowest.
-
-    Parameters
-    ----------
-    steps : FrankWolfe
-    begin : callable
-        Puts them there.
-    sides : tuple of Side
-    descend : callable
-        Makes the steps; OutOfTime ends the search.
-    rounding : float
-        Of objectives. Of vertices that differ by less the first counts, as of mirror
-        images of symmetric spaces.
+def break_ties(steps, x, y, max_outer, options, work, late):
+    """Turn `FrankWolfe` at the product plan of two `Side` to the vertex, of those that
+    are equally good, from which it ends lowest: see `FrankWolfe.break_ties`.
     """
-    gradient, seen, best, least = np.array(steps.gradient), [], None, np.inf
-    scale = ROUNDING * _scale(*sides)
-    of_rows, of_cols = _directions(*sides)
-    signs = np.ones(of_rows.shape[1])
-    try:
-        for trial in range(len(signs) + 1 if len(signs) else 0):
-            others = signs.copy()
-            others[:trial][-1:] *= -1
-            secondary = np.einsum("ik,jk->ij", of_rows * others, of_cols)
-            begin()
-            steps.turn_to(gradient)
-            costs = _on_face(gradient, steps.potentials(), secondary, scale)
-            steps.turn_to(*costs)
-            steps.advance(1)
-            if any(abs(steps.value - value) <= rounding for value in seen):
-                continue
-            seen.append(steps.value)
-            descend()
-            if steps.value < least - rounding:
-                signs, best, least = others, costs, steps.value
-    except OutOfTime:
-        pass
-    begin()
-    if best is not None:
-        steps.turn_to(gradient)
-        steps.turn_to(*best)
+    largest = x.largest * y.largest * x.masses.sum()
+    pairs = []
+    with single_threaded_blas(max(steps.n, steps.m)):
+        for matrix in steps.centered():
+            n = len(matrix)
+            kept = min(N_DIRECTIONS, n)
+            # LAPACK's own, as checks take longer than few points do.
+            values, vectors, *_ = lapack.dsyevr(
+                matrix.T, range="I", il=n - kept + 1, iu=n, lower=1, overwrite_a=1
+            )
+            pairs.append((values[:kept][::-1], vectors.T[:kept][::-1]))
+    (of_rows, left), (of_cols, right) = pairs
+    k = min(len(of_rows), len(of_cols))
+    sizes = np.maximum(of_rows[:k], 0.0) * np.maximum(of_cols[:k], 0.0)
+    # Those by which the objective falls to second order, the steepest first.
+    sizes = sizes[sizes > ROUNDING * largest]
+    if k := len(sizes):
+        given = sizes, left[:k], right[:k], largest, ROUNDING
+        steps.break_ties(*given, max_outer, late, *options, work)
 
 
 def may_tie(x, y):
     """Whether the first linear program from the product plan of two `Side` has several
     solutions: whether points of one of them are equally far from all others.
     """
-    return any(
-        np.diff(np.sort(side.values @ side.masses)).min(initial=np.inf)
-        <= ROUNDING * side.largest * side.masses.sum()
-        for side in (x, y)
-    )
-
-
-def _directions(x, y):
-    """What eigenvectors of both spaces give to each point, (n, k) and (m, k): the
-    products of two columns are costs by which the objective falls to second order, the
-    steepest first. Columns of the first are scaled to what they are worth.
-    """
-    (sizes, of_rows), (others, of_cols) = _eigenvectors(x, 1), _eigenvectors(y, -1)
-    k = min(len(sizes), len(others))
-    weights = sizes[:k] * others[:k]
-    some = weights > ROUNDING * _scale(x, y)
-    return (of_rows[:, :k] * weights)[:, some], of_cols[:, :k][:, some]
-
-
-def _eigenvectors(side, sign):
-    """The largest eigenvalues of ``sign`` times the values, which masses center and
-    weigh, nothing below zero, and eigenvectors by point, the largest first.
-    """
-    roots = np.sqrt(side.masses)
-    weights = side.masses / side.masses.sum()
-    mean = side.values @ weights
-    centered = side.values - mean - mean[:, None] + weights @ mean
-    centered *= sign * roots * roots[:, None]
-    n = len(roots)
-    kept = min(N_DIRECTIONS, n)
-    with single_threaded_blas(n):
-        # LAPACK's own, as checks take longer than few points do.
-        values, vectors, *_ = lapack.dsyevr(
-            centered, range="I", il=n - kept + 1, iu=n, lower=1, overwrite_a=1
-        )
-    values, vectors = values[:kept], vectors[:, :kept]
-    # The sign of an eigenvector is that of its largest entry.
-    peaks = np.abs(vectors).argmax(axis=0)
-    vectors *= np.sign(vectors[peaks, np.arange(kept)])
-    vectors /= roots[:, None]
-    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-
-
-def _scale(x, y):
-    """No entry of the gradient is larger."""
-    return x.largest * y.largest * x.masses.sum()
-
-
-def _on_face(cost, potentials, secondary, rounding):
-    """Secondary costs on the optimal face of a linear program, infinity elsewhere; and
-    the tolerance that goes with them.
-    """
-    rows, cols = potentials
-    off = cost - rows[:, None] - cols > rounding
-    return np.where(off, np.inf, secondary), ROUNDING * np.abs(secondary).max()
+    for side in (x, y):
+        means = np.sort(side.values @ side.masses)
+        some = ROUNDING * side.largest * side.masses.sum()
+        if (means[1:] - means[:-1] <= some).any():
+            return True
+    return False

@@ -49,8 +49,9 @@ def test_pairs_end_where_the_twin_does(symmetric, width, n_starts, isa):
         np.testing.assert_allclose(plan, other, atol=1e-9)
 
 
+@pytest.mark.parametrize("resumes", [False, True])
 @pytest.mark.parametrize("rule", ["least_change", "least_relative"])
-def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule):
+def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule, resumes):
     ends, costs = [], []
     for module in (_exact_pairs, reference):
         x, ys = spaces(module, 0, width=2)[3], spaces(module, 1, width=2)
@@ -60,7 +61,7 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule):
         product = np.hstack(product)
         plans = np.empty_like(product)
         options = dict(tol=0.0, rounding=1e-13, linear=0.3) | {rule: 1e-4}
-        descents = module.ExactPairs(**options)
+        descents = module.ExactPairs(resumes=resumes, **options)
         for from_plans in (False, True):
             descents.begin([x] * len(ys), ys, plans, from_plans)
             assert descents.go_on()
@@ -79,9 +80,54 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule):
     np.testing.assert_array_equal(ends[0][:, -SIZES[-1] :], ours.plan)
 
 
+@pytest.mark.parametrize("n_shares", [1, 2, 5])
+def test_shares_of_the_pairs_go_on_together_as_all_do_alone(n_shares):
+    xs, ys = (spaces(_exact_pairs, number, width=2) for number in (0, 1))
+    some, right = [(xs[3], y) for y in ys], np.empty((SIZES[3], sum(SIZES)))
+    descents = ExactPairs(rounding=1e-13, linear=0.3)
+    descents.begin(*zip(*some, strict=True), right)
+    descents.go_on()
+    shares, plans = [], np.empty_like(right)
+    for part in np.array_split(range(len(ys)), n_shares):
+        shares.append(ExactPairs(rounding=1e-13, linear=0.3, resumes=True))
+        first, pairs = sum(SIZES[: part[0]]), some[part[0] : part[-1] + 1]
+        shares[-1].begin(*zip(*pairs, strict=True), plans, column=first)
+    n_calls = 1
+    while not ExactPairs.go_on_together(shares, 1.0):
+        n_calls += 1
+    assert n_calls > len(ys) // n_shares
+    np.testing.assert_array_equal(plans, right)
+    costs = np.concatenate([share.costs for share in shares])
+    np.testing.assert_array_equal(costs, descents.costs)
+    # What others do is not begun twice, and what one cannot do is said.
+    assert ExactPairs.go_on_together(shares)
+    heavy = Space(np.ones((1, 1)), np.ones((1, 1)), np.array([2.0]), 1.0, 1.0, 1.0)
+    shares[0].begin(spaces(_exact_pairs, 0)[:1], [heavy])
+    with pytest.raises(ValueError, match="masses of pair 0 must be positive"):
+        ExactPairs.go_on_together(shares)
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_resumed_linear_programs_begin_where_they_ended(resumes):
+    """All points of a ring are equally far from all others, and so vertices tie."""
+    k, masses = np.arange(5), np.full(5, 0.2)
+    apart = np.minimum((k - k[:, None]) % 5, (k[:, None] - k) % 5).astype(float)
+    descents, turned = ExactPairs(linear=1.0, resumes=resumes), np.eye(5)[(k + 2) % 5]
+    for weight in (1.0, 0.0):
+        features = weight * turned, weight * np.eye(5)
+        x, y = (
+            Space(values, values, masses, 0.0, 1.0, 1.0, some)
+            for values, some in zip((-2 * apart, apart), features, strict=True)
+        )
+        descents.begin([x], [y])
+        descents.go_on()
+        found = np.array_equal(descents.plan > 0, turned > 0)
+        assert found == (weight > 0 or resumes)
+
+
 def test_plans_side_by_side_have_the_shape_of_all():
     x, ys = spaces(_exact_pairs, 0)[3], spaces(_exact_pairs, 1)[:2]
-    for shape, message in (((8, 3), "rows of plans"), ((9, 4), "columns of plans")):
+    for shape, message in (((8, 3), "rows of plans"), ((9, 2), "columns of plans")):
         with pytest.raises(ValueError, match=message):
             ExactPairs().begin([x, x], ys, np.empty(shape))
     with pytest.raises(ValueError, match="plans must be given"):

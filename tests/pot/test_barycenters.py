@@ -230,6 +230,16 @@ def test_plans_made_together_are_those_of_single_problems(
     assert {x.dtype for x in (*together, *log["T"])} == {np.dtype(dtype)}
 
 
+def test_shares_of_threads_leave_no_trace(monkeypatch):
+    options = GIVEN | {"Ys": YS, "max_iter": 4, "log": True, "random_state": 0}
+    found = []
+    for passes in (0, 10**9):
+        monkeypatch.setattr(_together, "PASSES", passes)
+        *arrays, log = pot.fgw_barycenters(**options)
+        found.append([*arrays, *log["T"], log["err_structure"]])
+    same(*found, rtol=0)
+
+
 def test_what_descents_leave_is_solved_one_by_one(monkeypatch):
     options = GIVEN | {"epsilon": 0.05, "max_iter": 2, "random_state": 0, "log": True}
     right, right_log = ours(PLAIN)(**options)

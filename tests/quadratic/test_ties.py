@@ -9,6 +9,7 @@ from gwfast.problems.geometry import DenseCost
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic import ties
 from gwfast.quadratic.conditional_gradient import ConditionalGradient, ExactLimits
+from gwfast.utils.deadline import Deadline
 
 
 def hops(rng, n, degree=3.0):
@@ -111,6 +112,25 @@ def test_the_plan_is_that_of_any_number_of_threads():
     costs = hops(rng, 150), hops(rng, 130)
     one, two = (solved(*costs, n_threads=n) for n in (1, 2))
     np.testing.assert_array_equal(one.plan, two.plan)
+
+
+def test_a_search_that_is_late_goes_on_from_the_best_so_far():
+    class Calls(Deadline):
+        __slots__ = ()
+
+        def passed(self, spare=0.0):
+            self.at -= 1
+            return self.at < 0
+
+    rng, ends = np.random.default_rng(7), []
+    solver = ConditionalGradient(problem_of(hops(rng, 60), hops(rng, 50)), 1)
+    for calls in (0, 1, 2, 20):
+        found = solver.solve(None, ExactLimits(deadline=Calls(calls)))
+        np.testing.assert_allclose(found.plan.sum(axis=0), 1 / 50, atol=1e-14)
+        ends.append(found.gw_cost)
+    # Of one trial, and of all that there are.
+    assert ends[1] >= ends[2] >= ends[3]
+    assert ends[0] > ends[3]
 
 
 @pytest.mark.parametrize("masses", ["equal", "uneven", "some zero"])
