@@ -111,14 +111,6 @@ cdef class QuadraticPlan:
             self.differentiate()
             self.begin()
 
-    def start_at_random(self, seed):
-        """Begin at the random plan of a number below 2^64: independent exponential
-        entries, mended.
-        """
-        cdef uint64_t number = seed
-        with nogil:
-            self.begin_at_random(number)
-
     @property
     def plan(self):
         """A copy, (n, m)."""

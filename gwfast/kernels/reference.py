@@ -356,9 +356,6 @@ class FrankWolfe:
         places = np.arange(np.prod(size), dtype=np.uint64)
         mixed = _mixed(_mixed(np.array([seed], np.uint64)) + places)
         plan = -np.log(((mixed >> np.uint64(12)) + 0.5) * 2.0**-52).reshape(size)
-        if self._kind == "semirelaxed":
-            self.start(plan * (self._p / plan.sum(axis=1))[:, None])
-            return
         plan *= self._mass / plan.sum()
         plan *= np.minimum(self._p / plan.sum(axis=1), 1.0)[:, None]
         plan *= np.minimum(self._q / plan.sum(axis=0), 1.0)

@@ -21,7 +21,7 @@ from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.deadline import NEVER, Deadline, OutOfTime
+from ..utils.deadline import NEVER, Deadline
 from . import ties
 from .dense_terms import common_shift
 
@@ -169,13 +169,16 @@ def _fixed(rule):
 
 class ConditionalGradient:
     """An exact problem, to be solved from one plan after another: None is the product
-    plan, a number below 2^64 that random one, and of an array (n, m) the marginals are
-    mended.
+    plan, and of an array (n, m) the marginals are mended.
+
+    Attributes
+    ----------
+    sides : tuple of Side
     """
 
     def __init__(self, problem, n_threads):
         self.problem, self.n_threads = problem, n_threads
-        x, y = self._sides = sides_of(problem)
+        x, y = self.sides = sides_of(problem)
         linear, mass = None, problem.mass
         if problem.is_fused:
             linear = _part(problem.linear_cost, x.some, y.some)
@@ -213,7 +216,7 @@ class ConditionalGradient:
         steps, options = self._started(plan, limits)
         if plan is None and self._may_tie:
             late = limits.deadline.passed
-            given = *self._sides, limits.max_outer, options, WORK, late
+            given = *self.sides, limits.max_outer, options, WORK, late
             ties.break_ties(steps, *given)
         if report is not None:
             report(steps.value + self._constant)
@@ -236,41 +239,24 @@ class ConditionalGradient:
                 status = self._status(moves, steps, limits)
         return self._solution(steps, status, np.concatenate(traces), began)
 
+    def directions(self):
+        """See `ties.directions`."""
+        return ties.directions(self._steps, *self.sides)
+
     def is_least(self, cost):
         """Whether no plan can be below this objective, up to rounding: it is a mean of
         losses, which are not negative.
         """
         return not self._is_fused and cost <= ROUNDING * self._magnitude
 
-    def lowest(self, plans, limits):
-        """The plan of lowest cost that descents from plans end at, as far as there is
-        time: OutOfTime where that is not enough for one.
-        """
-        least, best = np.inf, None
-        try:
-            for plan in plans:
-                steps, options = self._started(plan, limits)
-                _descend(steps, limits, options)
-                cost = max(steps.value + self._constant, 0.0)
-                if best is None or cost < least:
-                    least, best = cost, self._whole(steps.plan)
-                if self.is_least(least):
-                    break
-        except OutOfTime:
-            if best is None:
-                raise
-        return best
-
     def _started(self, plan, limits):
         """The steps at a plan, and what they are to be told."""
         steps = self._steps
         floor = ROUNDING * self._magnitude
-        if isinstance(plan, int):
-            steps.start_at_random(plan)
-        elif plan is None:
+        if plan is None:
             steps.start()
         else:
-            x, y = self._sides
+            x, y = self.sides
             steps.start(_part(plan, x.some, y.some))
         options = limits.tol, floor, limits.min_change, limits.min_relative
         return steps, (*options, self._constant)
@@ -278,8 +264,8 @@ class ConditionalGradient:
     @functools.cached_property
     def _may_tie(self):
         plain = not self._is_fused and self.problem.is_balanced
-        symmetric = all(side.symmetric for side in self._sides)
-        return plain and symmetric and ties.may_tie(*self._sides)
+        symmetric = all(side.symmetric for side in self.sides)
+        return plain and symmetric and ties.may_tie(*self.sides)
 
     def _status(self, moves, steps, limits):
         """Why the steps end, or None."""
@@ -299,12 +285,12 @@ class ConditionalGradient:
         return LiveStep.stops(callback, step, make_coupling)
 
     def _whole(self, plan):
-        return whole_plan(plan, *self._sides)
+        return whole_plan(plan, *self.sides)
 
     def _solution(self, steps, status, trace, began):
         # Those of the last linear program, with the separable terms.
         potentials = []
-        given = self._sides, self._steps.potentials(), self._constants
+        given = self.sides, self._steps.potentials(), self._constants
         for side, *both in zip(*given, strict=True):
             made = both[0] + both[1]
             if len(made) < side.n:
@@ -321,14 +307,6 @@ class ConditionalGradient:
             trace=trace,
             seconds=time.perf_counter() - began,
         )
-
-
-def _descend(steps, limits, options):
-    """Advance to the end; OutOfTime where there is not enough."""
-    moves = _frank_wolfe.MORE
-    while moves == _frank_wolfe.MORE and steps.n_steps < limits.max_outer:
-        moves = steps.advance(limits.max_outer - steps.n_steps, *options, WORK)
-        limits.deadline.check()
 
 
 def outer_step(number, step):

@@ -27,7 +27,23 @@ def break_ties(steps, x, y, max_outer, options, work, late):
     """Turn `FrankWolfe` at the product plan of two `Side` to the vertex, of those that
     are equally good, from which it ends lowest: see `FrankWolfe.break_ties`.
     """
-    largest = x.largest * y.largest * x.masses.sum()
+    sizes, *vectors = directions(steps, x, y)
+    if len(sizes):
+        given = sizes, *vectors, _largest(x, y), ROUNDING
+        steps.break_ties(*given, max_outer, late, *options, work)
+
+
+def directions(steps, x, y):
+    """Where the objective falls from the product plan of `FrankWolfe` to second order,
+    the steepest first: towards products of unit eigenvectors of the matrices that
+    masses center and weigh.
+
+    Returns
+    -------
+    sizes : (k,) ndarray
+        How steeply.
+    of_rows, of_cols : (k, n) and (k, m) ndarray
+    """
     pairs = []
     with single_threaded_blas(max(steps.n, steps.m)):
         for matrix in steps.centered():
@@ -41,11 +57,14 @@ def break_ties(steps, x, y, max_outer, options, work, late):
     (of_rows, left), (of_cols, right) = pairs
     k = min(len(of_rows), len(of_cols))
     sizes = np.maximum(of_rows[:k], 0.0) * np.maximum(of_cols[:k], 0.0)
-    # Those by which the objective falls to second order, the steepest first.
-    sizes = sizes[sizes > ROUNDING * largest]
-    if k := len(sizes):
-        given = sizes, left[:k], right[:k], largest, ROUNDING
-        steps.break_ties(*given, max_outer, late, *options, work)
+    sizes = sizes[sizes > ROUNDING * _largest(x, y)]
+    k = len(sizes)
+    return sizes, left[:k], right[:k]
+
+
+def _largest(x, y):
+    """No entry of the gradient is larger."""
+    return x.largest * y.largest * x.masses.sum()
 
 
 def may_tie(x, y):

@@ -73,13 +73,12 @@ def gromov_wasserstein_batch(
     init : str, start or array-like, default="auto"
         As in `gromov_wasserstein`, except that "auto" is cheap for problems of up to
         100 x 100 points: they begin at "exact", the best plan without regularization
-        that is found from `n_starts` random plans and the product plan. (If `epsilon`
+        that the search of `gromov_wasserstein` with ``epsilon=0`` finds. (If `epsilon`
         is 0, that plan is the result.) This takes tens of milliseconds; the race of
         starts, which larger problems have, takes half a second and more.
     n_starts : int or None, default=None
-        Number of random starts of "auto"; None is 32 for small problems, or 8 if
-        `epsilon` is 0 (as ``n_starts=8`` of `gromov_wasserstein`), and is chosen by the
-        size for larger ones.
+        Number of random starts of "auto"; None is four to twelve for small problems,
+        and is chosen by the size for larger ones.
     marginal_tol, memory_limit, tier, seed
         As in `gromov_wasserstein`.
     time_limit : float or None, default=None
@@ -216,10 +215,7 @@ def _cheap(problem, options):
     asked = isinstance(options.init, str) and options.init == "auto"
     if not asked or n * m > SHORT or not problem.is_balanced:
         return options
-    if options.is_exact:
-        n_starts = 8 if options.n_starts is None else options.n_starts
-        return dataclasses.replace(options, n_starts=n_starts)
-    if options.method != PGD.name:
+    if options.is_exact or options.method != PGD.name:
         return options
     more = {} if options.n_starts is None else {"n_random": options.n_starts}
     return dataclasses.replace(options, init=Exact(options.seed, **more))

@@ -25,11 +25,12 @@ from ..problems.factors import LowRankCost
 from ..problems.geometry import PointCloud
 from ..problems.low_rank import MIN_POINTS, leading_span
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits
+from ..quadratic.conditional_gradient import ExactLimits
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
 from ..utils.types import Float32Array
 from ..utils.validation import as_matrix, as_positive, one_of
+from .annealing import lowest
 
 # Marginal error (L1) and Sinkhorn iterations at which the coupling of a start ends.
 START_TOL, START_ITERATIONS = 1e-2, 100
@@ -113,29 +114,25 @@ class Random(Start):
 
 @dataclasses.dataclass(frozen=True)
 class Exact(Start):
-    """The best plan without regularization that conditional gradient finds from the
-    product plan and from random plans: far cheaper on small problems than a search with
-    entropy.
+    """The best plan without regularization that the search of small problems finds
+    (annealing.py).
 
     Parameters
     ----------
     seed : int, default=0
-    n_random : int, default=32
-        On 30 pairs of graphs of 12 to 29 nodes the objective of the entropic plan from
-        the best of 32 is 4 % above that of ``init="auto"``, from the product plan 16 %;
-        with 50 to 100 points it is the same.
+    n_random : int or None, default=None
+        None chooses it, as `annealing.lowest` does.
     """
 
     seed: int = 0
-    n_random: int = 32
+    n_random: int | None = None
     name, is_random = "exact", True
 
     def plan(self, problem, n_threads, shared=ALONE):
-        solver = ConditionalGradient(problem, n_threads)
         limits = ExactLimits(deadline=shared.deadline)
-        starts = Starts([Product()], self.seed, self.n_random)
-        plans = (seed_of(start) for start in starts)
-        return solver.lowest(plans, limits).astype(np.float32)
+        shared.deadline.check()
+        found = lowest(problem, n_threads, limits, self.seed, self.n_random)
+        return found.solution.plan.astype(np.float32)
 
     def __str__(self):
         return "exact"
@@ -272,13 +269,6 @@ class Starts(Sequence):
             raise IndexError(k)
         number = k - len(self.usual)
         return self.usual[k] if number < 0 else Random(self.seed + number)
-
-
-def seed_of(start):
-    """The number of a random plan, for `ConditionalGradient`; None for the product
-    plan.
-    """
-    return start.seed % 2**64 if start.is_random else None
 
 
 def fresh_starts(shape):

@@ -5,7 +5,7 @@ import pytest
 from helpers.marks import ISAS, pairwise
 from helpers.problems import masses, random_cost
 
-from gwfast.kernels import _exact_pairs, _frank_wolfe, reference
+from gwfast.kernels import _exact_pairs, reference
 from gwfast.kernels._exact_pairs import ExactPairs, Space
 
 SIZES = [1, 2, 7, 9, 5]
@@ -132,19 +132,6 @@ def test_plans_side_by_side_have_the_shape_of_all():
             ExactPairs().begin([x, x], ys, np.empty(shape))
     with pytest.raises(ValueError, match="plans must be given"):
         ExactPairs().begin([x, x], ys, None, True)
-
-
-@pytest.mark.parametrize("kind", ["balanced", "semirelaxed", "partial"])
-def test_random_plans_are_those_of_the_twin(kind):
-    rng, made = np.random.default_rng(0), []
-    left, right = rng.random((2, 7, 7))
-    for module in (_frank_wolfe, reference):
-        given = left, right, masses(7, 1), masses(7, 2), kind
-        steps = module.FrankWolfe(*given, mass=0.6 if kind == "partial" else 1.0)
-        steps.start_at_random(2**64 - 1)
-        made.append(steps)
-    np.testing.assert_allclose(made[0].plan, made[1].plan, rtol=1e-12)
-    np.testing.assert_allclose(made[0].gradient, made[1].gradient, rtol=1e-12)
 
 
 def test_no_cut_and_no_neighbor_changes_a_bit():

@@ -82,9 +82,9 @@ def test_starts_are_counted_and_cheap_ones_not_worse_than_the_product_plan():
         few = batch(costs, n_starts=2, epsilon=epsilon)
         more = batch(costs, epsilon=epsilon)
         mean = [np.mean([r.gw_cost for r in several]) for several in (one, few, more)]
-        assert mean[0] > mean[1] > mean[2]
-    assert {len(result.candidates) for result in few} == {4}
-    assert {len(result.candidates) for result in more} == {10}
+        assert mean[0] > mean[1] >= mean[2]
+    assert {len(result.candidates) for result in few} == {13}
+    assert {len(result.candidates) for result in more} == {15}
 
 
 def test_problems_come_in_any_form():

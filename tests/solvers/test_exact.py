@@ -20,7 +20,7 @@ import gwfast
 from gwfast import Epsilon, QuadraticProblem, gromov_wasserstein
 from gwfast.quadratic import conditional_gradient
 from gwfast.quadratic.conditional_gradient import ROUNDING
-from gwfast.solvers import exact
+from gwfast.solvers import annealing
 
 EXACT = {name: options for name, options in VARIANTS.items() if "method" not in options}
 OFF = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -152,7 +152,7 @@ def test_a_space_is_found_in_another_order():
     assert result.converged and result.gw_cost == pytest.approx(0, abs=1e-13)
     assert (result.plan.argmax(axis=1) == np.argsort(order)).all()
     # A plan that costs nothing ends the search.
-    assert "race with entropy" not in [row.start for row in result.candidates]
+    assert [row.start for row in result.candidates] == ["product"]
 
 
 @pytest.mark.parametrize("options", [{}, dict(init="product"), SEMIRELAXED])
@@ -179,9 +179,9 @@ def test_the_default_is_not_above_the_product_plan(n_starts, seed):
     assert best.gw_cost == min(row.gw_cost for row in table)
     assert [row.fate for row in table].count("won") == 1
     assert table[0].start == "product" and not product.candidates
-    random = sum(row.start.startswith("random") for row in table)
-    assert random == (0 if n_starts is None else n_starts)
-    assert {row.epsilon for row in table} == {0.0}
+    random = sum(row.start.startswith("annealed random") for row in table)
+    assert random == (annealing.N_STARTS - 8 if n_starts is None else n_starts)
+    assert all((row.epsilon == 0) == (row.fate in ("won", "lost")) for row in table)
 
 
 def part_of(graph, n_part, seed):
@@ -197,9 +197,9 @@ def noisy_part(n, n_part, seed):
     return distances(moved), distances(points)
 
 
-# Searches that were cheaper ended above it: by .3, 54 and 32 %.
+# Descents from the product plan end above it: by 41, 54 and 32 %.
 HARDER = {
-    "part": (part_of(steps(block_model(30, 2)), 24, 2), {}),
+    "part": (part_of(steps(block_model(60, 0)), 48, 0), {}),
     "semirelaxed": (noisy_part(24, 18, 3), SEMIRELAXED),
     "partial": (
         (distances(cloud(24, 3, 5)), distances(cloud(20, 2, 55))),
@@ -215,7 +215,7 @@ def part_of_200():
 
 @pytest.mark.parametrize("name", [*HARDER, pytest.param("200", marks=pytest.mark.slow)])
 @OFF
-def test_the_default_is_not_above_where_entropy_leads(name):
+def test_the_search_ends_where_the_race_with_entropy_leads(name):
     (x, y), options = part_of_200() if name == "200" else HARDER[name]
     default = solve(x, y, **options)
     entropic = gromov_wasserstein(x, y, **options)
@@ -227,15 +227,15 @@ def test_what_takes_too_much_room_beside_it_is_left_out():
     x, y = pair()
     room = conditional_gradient.nbytes(QuadraticProblem(x, y))
     result = solve(x, y, memory_limit=room + 10)
-    assert "race with entropy" not in [row.start for row in result.candidates]
+    assert [row.start for row in result.candidates] == ["product"]
     assert_sound(result, x, y, np.full(20, 1 / 20), np.full(15, 1 / 15))
 
 
 def test_of_many_starts_the_table_has_the_first_and_the_best(monkeypatch):
     every = solve(*pair(), n_starts=12).candidates
-    monkeypatch.setattr(exact, "MAX_ROWS", 3)
+    monkeypatch.setattr(annealing, "MAX_ROWS", 3)
     few = solve(*pair(), n_starts=12).candidates
-    assert [row.start for row in few[:3]] == [row.start for row in every[:3]]
+    assert {row.start for row in few} <= {row.start for row in every}
     assert 3 <= len(few) < len(every)
     won = [[row.start for row in table if row.fate == "won"] for table in (few, every)]
     assert won[0] == won[1] and len(won[0]) == 1
@@ -298,7 +298,7 @@ def test_point_clouds_are_taken_as_their_costs(metric):
     assert plain.gw_cost == pytest.approx(result.gw_cost, rel=0.05)
     sides = [side.to_dense().matrix.astype(np.float64) for side in (x, y)]
     assert result.gw_cost == pytest.approx(objective(result.plan, *sides), rel=1e-9)
-    assert "race with entropy" in [row.start for row in result.candidates]
+    assert "annealed product" in [row.start for row in result.candidates]
     if result.converged:
         assert gwfast.verify(QuadraticProblem(x, y), result).holds
 
@@ -320,9 +320,9 @@ def test_callbacks_see_every_step(init):
     assert seen[-1].gw_cost == result.gw_cost == result.history[-1].gw_cost
     for step, plan in zip(seen, plans, strict=True):
         assert step.gw_cost == pytest.approx(objective(plan, *pair()), rel=1e-11)
-    stop = dict(n_starts=2, callback=lambda step: step.iteration == 2)
+    stop = dict(n_starts=2, callback=lambda step: True)
     stopped = solve(*pair(), init=init, **stop)
-    assert stopped.status == "stopped" and stopped.n_outer == 2
+    assert stopped.status == "stopped" and stopped.n_outer == 1
     assert stopped.marginal_error < 1e-14
 
 
@@ -353,8 +353,8 @@ def test_a_limit_of_time_leaves_a_valid_plan(time_limit, init, callback):
 def test_progress_is_told():
     events = []
     solve(*pair(), n_starts=2, progress=lambda *event: events.append(event))
-    assert any("start 1 of 4: product" in text for text, *_ in events)
-    assert any("start 4 of 4: random 1" in text for text, *_ in events)
+    assert any("start 1 of 12: annealed product" in text for text, *_ in events)
+    assert any("start 12 of 12: annealed random 1" in text for text, *_ in events)
 
 
 @pytest.mark.parametrize(

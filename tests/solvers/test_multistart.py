@@ -7,7 +7,7 @@ from helpers.problems import cloud, distances, hops, random_cost, rotated_pair
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
-from gwfast.solvers import race, starts
+from gwfast.solvers import annealing, race, starts
 from gwfast.solvers.starts import Exact, Random
 from gwfast.utils.deadline import Deadline
 
@@ -280,13 +280,17 @@ class AfterStarts(Deadline):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_no_more_starts_are_made_than_there_is_time_for(name, monkeypatch):
-    made, random = [], starts.Random
+    made = []
 
-    def counted(seed):
-        made.append(seed)
-        return random(seed)
+    def counting(make):
+        def counted(seed, *given):
+            made.append(seed)
+            return make(seed, *given)
 
-    monkeypatch.setattr(starts, "Random", counted)
+        return counted
+
+    monkeypatch.setattr(starts, "Random", counting(starts.Random))
+    monkeypatch.setattr(annealing, "random_runner", counting(annealing.random_runner))
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterStarts(made, 20))
     found = CALLS[name](n_starts=10**30, time_limit=1.0)
     assert 20 <= len(made) <= 20 + race.MAX_FIELD

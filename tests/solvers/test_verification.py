@@ -314,7 +314,7 @@ def exact_pair():
     sides = random_cost(9, 1), random_cost(7, 2)
     given = dict(p=masses(9, 1), q=masses(7, 2))
     problem = QuadraticProblem(*sides, **given)
-    return problem, gromov_wasserstein(*sides, **given, epsilon=0)
+    return problem, gromov_wasserstein(*sides, **given, epsilon=0, init="product")
 
 
 def test_every_perturbation_of_an_exact_plan_is_caught():
