@@ -74,6 +74,8 @@ cdef class Descent:
         Objective of the plan.
     fraction : float
         Tolerance of the first linear problems, as a fraction of the last change.
+    rounded : bool
+        Whether a balanced descent of float64 begins in float32.
     limits : dict
         All of `gwf_descent_limits`; `rule` is one of `RULES`.
 
@@ -102,7 +104,7 @@ cdef class Descent:
         self, factors, others, linear, plan, cost, const double[::1] p,
         const double[::1] q, row_cost, col_cost, potentials=None, losses=None, *,
         double shift=0.0, ptrdiff_t stride=0, double value=INFINITY,
-        double fraction=0.01, dict limits,
+        double fraction=0.01, bint rounded=False, dict limits,
     ):
         n, m = plan.shape
         self.plan, self.cost = plan, cost
@@ -123,6 +125,7 @@ cdef class Descent:
         kind = shift, stride, value, fraction, potentials is not None, limits
         given = left, left_t, linear, plan, cost, p, q, losses, vectors, *kind
         if self.is_float64:
+            self.double_.rounded = &self.single if rounded else NULL
             set_up[double](self, *given)
         else:
             set_up[float](self, *given)

@@ -15,6 +15,8 @@ from ..results.status import Status
 from .linearization import Update
 from .methods import Stepped
 
+MIN_ROUNDED_ENTRIES = 400
+
 
 class SmallDescent:
     """The iterations of an outer loop, up to the first that the compiled loop cannot
@@ -143,8 +145,16 @@ def _descent_of(at, potentials, limits):
         shift=0.0 if fused is None else fused.separable / unit,
         stride=at.sample_stride,
         fraction=MARGIN * at.inner_fraction,
+        rounded=_begins_rounded(at, limits),
         limits=limits,
     )
+
+
+def _begins_rounded(at, limits):
+    """Whether a descent of float64 begins in float32."""
+    plain = at.problem.is_balanced and not (at.method.proximal or at.method.alternating)
+    many = math.prod(at.problem.shape) >= MIN_ROUNDED_ENTRIES
+    return plain and many and limits["max_outer"] >= 50 and at.mechanisms.float32_start
 
 
 def _shown(steps, terms, mass):
