@@ -61,6 +61,10 @@ typedef struct {
     ptrdiff_t every, max_outer;
 } gwf_descent_limits;
 
+/* Steps before the last one that a descent is accelerated by, and numbers of each pair. */
+#define GWF_DEPTH_OF_STEPS 5
+typedef double gwf_square[GWF_DEPTH_OF_STEPS][GWF_DEPTH_OF_STEPS];
+
 #define real float
 #define GWF_TYPE f32
 #include "descent_types.inc"

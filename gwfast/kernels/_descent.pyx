@@ -6,6 +6,8 @@ from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uintptr_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
 from ._rows cimport (
     Panels,
@@ -40,13 +42,24 @@ RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
 # race, take turns with a few, at most so many.
 cdef list IDLE = []
 cdef Py_ssize_t MOST_IDLE = 4
-# Vectors of float64; and iterations of a first call at most, whose steps have 4 KB. As
+# Vectors of float64; and iterations of a first call at most, whose steps have 8 KB. As
 # many again, and as there were before, are those of each later one.
 cdef enum:
     N_VECTORS = 8
-    FIRST = 64
+    FIRST = 128
 # Seconds after which no descent of a call begins.
 cdef double SECONDS = 0.3
+
+
+ctypedef struct Call:
+    # A descent, of either type, in one call of the loop; bytes of what acceleration
+    # keeps; how the call ended, and memory that it has made.
+    uintptr_t single
+    uintptr_t double_
+    ptrdiff_t ring
+    unsigned char *kept
+    int status
+    bint fails
 
 
 cdef class Descent:
@@ -81,6 +94,8 @@ cdef class Descent:
         Objective of the plan.
     fraction : float
         Tolerance of the first linear problems, as a fraction of the last change.
+    rounded : bool
+        Whether a balanced descent of float64 begins in float32.
     limits : dict
         All of `gwf_descent_limits`; `rule` is one of `RULES`.
 
@@ -101,15 +116,15 @@ cdef class Descent:
     cdef bint is_float64
     cdef readonly object plan, cost, f, g, rows, cols, log_u, log_v, row_cost, col_cost
     cdef object given, shown
-    cdef object kept
-    cdef ptrdiff_t room
+    cdef unsigned char *kept
+    cdef ptrdiff_t room, ring
     cdef Panels right, right_t
 
     def __init__(
         self, factors, others, linear, plan, cost, const double[::1] p,
         const double[::1] q, row_cost, col_cost, potentials=None, losses=None, *,
         double shift=0.0, ptrdiff_t stride=0, double value=INFINITY,
-        double fraction=0.01, dict limits,
+        double fraction=0.01, bint rounded=False, dict limits,
     ):
         n, m = plan.shape
         self.plan, self.cost = plan, cost
@@ -130,6 +145,7 @@ cdef class Descent:
         kind = shift, stride, value, fraction, potentials is not None, limits
         given = left, left_t, linear, plan, cost, p, q, losses, vectors, *kind
         if self.is_float64:
+            self.double_.rounded = &self.single if rounded else NULL
             set_up[double](self, *given)
         else:
             set_up[float](self, *given)
@@ -156,31 +172,44 @@ cdef class Descent:
         return Descent.each([self], most)[0]
 
     @staticmethod
-    def each(list descents, ptrdiff_t most, int n_threads=1):
+    def each(list descents, ptrdiff_t most, int n_threads=1, bint last=False):
         """Iterate several descents, each on one thread, up to the `most`-th iteration
         of each or for some tenths of a second; none begins to after that. Returns why
-        each ended: MORE, SETTLED or OTHERWISE.
+        each ended: MORE, SETTLED or OTHERWISE. If this is the `last` call for those
+        that do not go on, nothing is kept for another.
         """
         cdef Descent one
-        cdef list left = descents
-        cdef ptrdiff_t room = 0
-        most = min(most, 2 * max(one.done for one in descents) + FIRST)
-        for one in descents:
-            room = max(room, one.room)
-        # Whole cache lines for each thread.
-        room = (room + 63) // 64 * 64
-        memory = take_memory(n_threads * room)
-        ended = {}
-        while left:
-            call_each(left, most, memory, room, n_threads, ended)
-            left = [one for one in left if ended[one] == GWF_NEEDS_ROOM]
-            for one in left:
-                one.lay_out_kept()
-        give_memory(memory)
-        return [ended[one] for one in descents]
+        cdef ptrdiff_t k, count = len(descents), room = 0, ring = 0
+        cdef Call *calls = <Call *>calloc(count, sizeof(Call))
+        if calls == NULL:
+            raise MemoryError(f"no room for {count} descents")
+        try:
+            most = min(most, 2 * max(one.done for one in descents) + FIRST)
+            for k, one in enumerate(descents):
+                one.get_ready(most, &calls[k])
+                room, ring = max(room, one.room), max(ring, one.ring)
+            memory = take_memory(n_threads * (room + ring))
+            call_each(calls, count, most, memory, room, ring, n_threads, last)
+            give_memory(memory)
+            for k, one in enumerate(descents):
+                one.own(&calls[k])
+            return [calls[k].status for k in range(count)]
+        finally:
+            free(calls)
 
-    cdef uintptr_t get_ready(self, ptrdiff_t most):
-        """Make room for the steps up to the `most`-th; returns where the descent is."""
+    cdef own(self, Call *call):
+        """Own the memory that a call has made for the descent."""
+        if call.kept != NULL:
+            free(self.kept)
+            self.kept = call.kept
+        if call.fails:
+            raise MemoryError(f"no room for {call.ring} bytes")
+
+    def __dealloc__(self):
+        free(self.kept)
+
+    cdef get_ready(self, ptrdiff_t most, Call *call):
+        """Make room for the steps up to the `most`-th, and say where the descent is."""
         cdef double[:, ::1] shown
         if len(self.shown) < most:
             more = np.empty((max(most, 2 * len(self.shown)), GWF_STEP_FIELDS))
@@ -193,51 +222,65 @@ cdef class Descent:
             self.right_t.check(self.is_float64)
         self.single.steps = self.double_.steps = &shown[0, 0]
         if self.is_float64:
-            return <uintptr_t>&self.double_
-        return <uintptr_t>&self.single
-
-    cdef lay_out_kept(self):
-        """Give the loop what acceleration keeps from one iteration to the next."""
-        cdef unsigned char[::1] kept
-        cdef ptrdiff_t size
-        if self.is_float64:
-            size = isa.f64.lay_out_kept(&self.double_, NULL)
+            call.double_ = <uintptr_t>&self.double_
         else:
-            size = isa.f32.lay_out_kept(&self.single, NULL)
-        self.kept = kept = aligned_empty(size, np.uint8)
-        if self.is_float64:
-            isa.f64.lay_out_kept(&self.double_, &kept[0])
-        else:
-            isa.f32.lay_out_kept(&self.single, &kept[0])
+            call.single = <uintptr_t>&self.single
+        call.ring = self.ring
+        call.status = GWF_MORE
 
 
 cdef call_each(
-    list descents, ptrdiff_t most, unsigned char[::1] memory, ptrdiff_t room,
-    int n_threads, dict ended,
+    Call *calls, ptrdiff_t count, ptrdiff_t most, unsigned char[::1] memory,
+    ptrdiff_t room, ptrdiff_t ring, int n_threads, bint last,
 ):
-    """One call of the loop for each; notes in `ended` why it ended."""
-    cdef Descent one
-    cdef ptrdiff_t k, count = len(descents)
-    cdef uintptr_t[::1] places = np.empty(count, dtype=np.uintp)
-    cdef int[::1] wide = np.empty(count, dtype=np.intc)
-    cdef int[::1] status = np.full(count, GWF_MORE, dtype=np.intc)
+    """One call of the loop for each, on one thread of so many."""
+    cdef ptrdiff_t k
     cdef double until = seconds() + SECONDS
-    cdef unsigned char *scratch
-    for k, one in enumerate(descents):
-        places[k], wide[k] = one.get_ready(most), one.is_float64
     with nogil:
         for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
-            if seconds() > until:
-                continue
-            scratch = &memory[threadid() * room]
-            if wide[k]:
-                isa.f64.lay_out(<gwf_descent_f64 *>places[k], scratch)
-                status[k] = isa.f64.descend(<gwf_descent_f64 *>places[k], most)
-            else:
-                isa.f32.lay_out(<gwf_descent_f32 *>places[k], scratch)
-                status[k] = isa.f32.descend(<gwf_descent_f32 *>places[k], most)
-    for k, one in enumerate(descents):
-        ended[one] = status[k]
+            if seconds() <= until:
+                iterate(&calls[k], most, &memory[threadid() * (room + ring)], room,
+                        last)
+
+
+cdef void iterate(
+    Call *call, ptrdiff_t most, unsigned char *scratch, ptrdiff_t room, bint last,
+) noexcept nogil:
+    """Iterate a descent. What acceleration keeps is in the scratch, too, until the call
+    ends.
+    """
+    cdef gwf_descent_f32 *f32 = <gwf_descent_f32 *>call.single
+    cdef gwf_descent_f64 *f64 = <gwf_descent_f64 *>call.double_
+    cdef bint lent = False
+    cdef unsigned char *ring = scratch + room
+    if f64 != NULL:
+        isa.f64.lay_out(f64, scratch)
+        call.status = isa.f64.descend(f64, most)
+    else:
+        isa.f32.lay_out(f32, scratch)
+        call.status = isa.f32.descend(f32, most)
+    while call.status == GWF_NEEDS_ROOM:
+        lent = True
+        lay_out_kept(call, ring)
+        if f64 != NULL:
+            call.status = isa.f64.descend(f64, most)
+        else:
+            call.status = isa.f32.descend(f32, most)
+    if lent and not (last and call.status != GWF_MORE):
+        call.kept = <unsigned char *>malloc(call.ring)
+        if call.kept == NULL:
+            call.fails = True
+            return
+        memcpy(call.kept, ring, call.ring)
+        lay_out_kept(call, call.kept)
+
+
+cdef void lay_out_kept(Call *call, unsigned char *memory) noexcept nogil:
+    """Give the loop what acceleration keeps from one iteration to the next."""
+    if call.double_ != 0:
+        isa.f64.lay_out_kept(<gwf_descent_f64 *>call.double_, memory)
+    else:
+        isa.f32.lay_out_kept(<gwf_descent_f32 *>call.single, memory)
 
 
 cdef take_memory(ptrdiff_t size):
@@ -283,7 +326,10 @@ cdef set_up(
     d.p, d.q, d.plan, d.cost = &p[0], &q[0], &plan[0, 0], &cost[0, 0]
     d.vectors, d.shift, d.value = &vectors[0, 0], shift, value
     d.change, d.fraction, d.has_potentials = 1.0, fraction, has_potentials
-    self.room = table.lay_out(d, NULL)
+    # Whole cache lines.
+    self.room = (table.lay_out(d, NULL) + 63) // 64 * 64
+    if stride > 0:
+        self.ring = (table.lay_out_kept(d, NULL) + 63) // 64 * 64
 
 
 cdef check_shapes(left, Panels right, left_t, right_t, plans, of_rows, of_cols,

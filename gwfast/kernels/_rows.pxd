@@ -39,6 +39,7 @@ cdef extern from "gwfast.h" nogil:
         double *steps
         double row_weight, col_weight, shift, value, change, fraction
         int has_potentials, is_away
+        gwf_descent_f32 *rounded
 
     ctypedef struct gwf_descent_f64:
         ptrdiff_t n, m, stride, done
@@ -58,6 +59,7 @@ cdef extern from "gwfast.h" nogil:
         double *steps
         double row_weight, col_weight, shift, value, change, fraction
         int has_potentials, is_away
+        gwf_descent_f32 *rounded
 
     ctypedef struct gwf_f32:
         void (*exp)(const float *, float *, ptrdiff_t) noexcept nogil

@@ -287,6 +287,8 @@ def nbytes(problem, shape, itemsize, method, n_states):
     if n * m * (n + m) <= MOST_WORK:
         # What the compiled loop works in, and plan and cost of each of its descents.
         size += itemsize * plan * (12 + n_states)
+        if itemsize > 4:
+            size += 4 * (1 if symmetric else 2) * (n * n + m * m)  # costs in float32
     if has_low_rank(problem, shape):
         # Eigenvectors; other parts of the low-rank warm start are freed before.
         size += 4 * 8 * RANK * (n + m)

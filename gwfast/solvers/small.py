@@ -128,7 +128,8 @@ def descend_all(solves, deadline, n_threads=1):
     left = solves
     while left and not deadline.passed():
         most = max(one.most for one in left)
-        ended = Descent.each([one.descent for one in left], most, n_threads)
+        given = [one.descent for one in left], most, n_threads
+        ended = Descent.each(*given, last=True)
         left = [one for one, why in zip(left, ended, strict=True) if one.note(why)]
 
 

@@ -96,7 +96,9 @@ class Problem:
         made = left @ plan @ right.T + left.T @ plan @ right
         return made / 2 + (0.0 if self.linear is None else self.linear)
 
-    def descent(self, fraction=0.01, stride=0, potentials=None, **limits):
+    def descent(
+        self, fraction=0.01, stride=0, potentials=None, rounded=False, **limits
+    ):
         transposes = np.ascontiguousarray(self.left.T), Panels(self.right)
         self.limits |= limits
         return Descent(
@@ -109,6 +111,7 @@ class Problem:
             shift=self.shift,
             stride=stride,
             fraction=fraction,
+            rounded=rounded,
             limits=self.limits,
         )
 
@@ -272,6 +275,55 @@ def test_acceleration_ends_at_the_same_plan_sooner():
     plain, fast = found
     assert np.abs(plain.plan - fast.plan).sum() <= 1e-8
     assert 3 < fast.done < 0.9 * plain.done
+
+
+def both(problem, most=1000, **options):
+    """A descent of float64, and one that begins in float32, which are to settle."""
+    tight = dict(marginal=1e-10, tol=1e-10, still=1e-10, exact=1e-12, rounding=1e-15)
+    tight |= dict(first_limit=200, direct=100.0, standstill=1e-14, rough=1e-6)
+    made = []
+    for rounded in (False, True):
+        descent = problem.descent(rounded=rounded, **tight, **options)
+        status = descent.descend(most, problem.limits)
+        assert status == (SETTLED if most == 1000 else MORE)
+        made.append(descent)
+    return made
+
+
+@pairwise(
+    shape=[(9, 7), (17, 24), (33, 31), (40, 65), (96, 50)],
+    kind=["plain", "fused", "asymmetric", "points without mass"],
+    how=[dict(), dict(epsilon=EPSILON / 2, accelerates=True, stride=2)],
+)
+def test_where_float32_begins_float64_ends(isa, shape, kind, how):
+    problem = Problem(shape, **KINDS[kind])
+    plain, rounded = both(problem, **how)
+    assert np.abs(plain.plan - rounded.plan).sum() <= 1e-8
+    assert np.abs(rounded.cost - problem.cost_of(rounded.plan)).max() <= 1e-14
+    assert np.abs(rounded.rows - problem.p).sum() <= 1e-10
+    assert np.abs(rounded.cols - problem.q).sum() <= 1e-10
+    off = abs(column(plain.steps, "value")[0] - column(rounded.steps, "value")[0])
+    assert off <= 1e-5 and (off > 0.0 or column(plain.steps, "change")[0] <= 0.01)
+
+
+def test_what_goes_round_is_left_wherever_it_began():
+    problem = Problem((9, 7), empty=True)
+    problem.limits |= dict(epsilon=EPSILON / 4)
+    for rounded in (False, True):
+        descent = problem.descent(rounded=rounded, accelerates=True, stride=2)
+        assert descent.descend(1000, problem.limits) == OTHERWISE
+        assert descent.done <= 100
+
+
+@pytest.mark.parametrize("most", [1, 2, 1000])
+def test_what_float32_is_of_no_use_for_is_left_to_float64(most):
+    """Few iterations; and a start from where the plan hardly moves."""
+    problem = Problem((33, 31))
+    if most == 1000:
+        problem.start = both(problem)[0].plan
+    plain, rounded = both(problem, most)
+    assert rounded.plan.tobytes() == plain.plan.tobytes()
+    assert rounded.steps.tobytes() == plain.steps.tobytes()
 
 
 def test_what_goes_on_is_what_would_have_come():

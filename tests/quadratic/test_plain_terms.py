@@ -39,7 +39,8 @@ def test_they_are_those_of_any_problem(kind, shape, dtype):
     for one in (terms, other):
         rows, cols = one.separable(given.p, given.q)
         made = one.bilinear.multiply(plan, np.empty(shape, dtype))
-        costs.append(one.cost_scale * made + np.add.outer(rows, cols))
+        made = one.cost_scale * made.astype(np.float64)
+        costs.append(made + np.add.outer(rows, cols))
     # Terms that cancel are as large as the squares of the costs from their middle.
     ends = [side.extremes for side in (given.x, given.y)]
     size = (max(map(max, ends)) - min(map(min, ends))) ** 2 + 1e-8 * max(map(max, ends))

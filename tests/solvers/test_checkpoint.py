@@ -73,7 +73,10 @@ def test_a_killed_descent_ends_at_the_same_optimum(problem, options, every, kill
     check_same(result, plain)
     same = slice(min(every, plain.n_outer - 1))
     before = [step.gw_cost for step in plain.history[same]]
-    assert [step.gw_cost for step in result.history[same]] == before
+    # In float64 some of these are in float32 where none is looked at.
+    off = 1e-5 if options.get("dtype") == "float64" else 0.0
+    after = [step.gw_cost for step in result.history[same]]
+    assert after == pytest.approx(before, rel=off, abs=0.0)
     assert n_killed == (result.n_outer - 1) // every
     # What has ended ends again soon; small problems make a row of iterations before
     # one is looked at.

@@ -86,10 +86,10 @@ def test_calls_that_end_early_go_on_where_they_were(monkeypatch):
 
     expected, each, calls = plans(), _descent.Descent.each, []
 
-    def some(descents, most, n_threads):
+    def some(descents, most, n_threads, last):
         calls.append(len(descents))
         few = max(one.done for one in descents) + 3
-        ended = each(descents[::2], min(few, most), n_threads)
+        ended = each(descents[::2], min(few, most), n_threads, last)
         return [ended.pop(0) if k % 2 == 0 else MORE for k in range(len(descents))]
 
     class Patched(_descent.Descent):
