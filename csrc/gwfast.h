@@ -61,7 +61,8 @@ typedef struct {
     ptrdiff_t every, max_outer;
 } gwf_descent_limits;
 
-/* Steps before the last one that a descent is accelerated by, and numbers of each pair. */
+/* Steps before the last one that a descent is accelerated by, and numbers of each pair.
+ */
 #define GWF_DEPTH_OF_STEPS 5
 typedef double gwf_square[GWF_DEPTH_OF_STEPS][GWF_DEPTH_OF_STEPS];
 

@@ -44,7 +44,7 @@ def test_they_are_those_of_any_problem(kind, shape, dtype):
     # Terms that cancel are as large as the squares of the costs from their middle.
     ends = [side.extremes for side in (given.x, given.y)]
     size = (max(map(max, ends)) - min(map(min, ends))) ** 2 + 1e-8 * max(map(max, ends))
-    eps = np.finfo(dtype).eps
+    eps = float(np.finfo(dtype).eps)
     np.testing.assert_allclose(*costs, rtol=0, atol=200 * eps * size)
     assert terms.at_product(None, None) == pytest.approx(
         other.at_product(*other.separable(given.p, given.q)), rel=1e-9, abs=1e-12 * size
