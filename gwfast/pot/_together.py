@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, OTHERWISE, Descent
+from ..kernels._descent import OTHERWISE, Descent
 from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels._rows import Panels
 from ..kernels.threads import resolve_n_threads
@@ -15,7 +15,8 @@ from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..quadratic.conditional_gradient import ROUNDING, WORK
 from ..quadratic.factory import linearize
 from ..quadratic.methods import METHODS
-from ..quadratic.small_descent import descent_limits
+from ..quadratic.small_descent import ERROR, VALUE, descend_together, descent_limits
+from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE
 from ._conditional_gradient import NOTHING, exact_limits
 from ._solve import (
@@ -29,8 +30,6 @@ from ._solve import (
 # Passes over a plan that a descent without entropy counts as, so that updates that take
 # less than half a millisecond are made by one thread: another sleeps between them.
 PASSES = 4
-# What is read of the steps of a descent.
-VALUE, ERROR = map(FIELDS.index, ("value", "error"))
 
 
 class Together:
@@ -185,10 +184,9 @@ class EntropicTogether(Together):
             between = self._weight / self._unit * between
             costs += between
             linear = self._among.cut(between)
-        ends, losses = np.empty_like(plans), []
         pairs = zip(self._among.cut(plans), self._among.cut(costs), strict=True)
-        for s, (plan, cost) in enumerate(pairs):
-            descent = Descent(
+        descents = [
+            Descent(
                 (left, self._panels[s]),
                 None,
                 linear[s],
@@ -201,7 +199,16 @@ class EntropicTogether(Together):
                 limits=self._limits[s],
                 **self._how,
             )
-            if _ended(descent, self._limits[s]):
+            for s, (plan, cost) in enumerate(pairs)
+        ]
+        given = self._limits[0]["max_outer"], NEVER, resolve_n_threads()
+        ended, ends, losses = (
+            descend_together(descents, *given),
+            np.empty_like(plans),
+            [],
+        )
+        for s, (descent, why) in enumerate(zip(descents, ended, strict=True)):
+            if why != OTHERWISE and descent.steps[-1, ERROR] <= MAX_MARGINAL_ERROR:
                 plan, loss = descent.plan, self._unit * descent.steps[-1, VALUE]
                 losses.append(loss if between is not None else max(loss, 0.0))
             else:
@@ -221,13 +228,3 @@ class EntropicTogether(Together):
         for (values, *_), part in zip(self._sides, self._among.parts, strict=True):
             costs[:, part] = costs[:, part] @ values
         return plans, costs
-
-
-def _ended(descent, limits):
-    """Whether a descent ends where another solver would, with the marginals."""
-    most, status = limits["max_outer"], MORE
-    while status == MORE and descent.done < most:
-        status = descent.descend(most, limits)
-    if status == OTHERWISE:
-        return False
-    return descent.steps[-1, ERROR] <= MAX_MARGINAL_ERROR

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, OTHERWISE, RULES, SETTLED, Descent
+from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from ..kernels._rows import Shifted
 from ..linear.log_domain import Potentials
 from ..linear.marginals import PartialPotentials
@@ -88,6 +88,20 @@ class SmallDescent:
         if descent.done == done:
             return (), None, None
         return *last_steps(descent, at, done), status_of(descent, ended, most)
+
+
+def descend_together(descents, most, deadline, n_threads):
+    """Make up to so many iterations of all, which is the last that is done with them;
+    returns why each ended, MORE where time or iterations were up.
+    """
+    ended = dict.fromkeys(descents, MORE)
+    left = descents
+    while left and not deadline.passed():
+        ended.update(
+            zip(left, Descent.each(left, most, n_threads, last=True), strict=True)
+        )
+        left = [one for one in left if ended[one] == MORE and one.done < most]
+    return [ended[one] for one in descents]
 
 
 def status_of(descent, ended, most):

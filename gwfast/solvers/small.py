@@ -4,12 +4,13 @@ compiled call, and around each no more Python than its costs and its result need
 
 import time
 
-from ..kernels._descent import OTHERWISE, Descent
+from ..kernels._descent import OTHERWISE
 from ..linear.sinkhorn_solver import in_units
 from ..quadratic.factory import is_factored, linearize
 from ..quadratic.methods import as_method
 from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.small_descent import (
+    descend_together,
     last_steps,
     limits_of,
     outer_steps,
@@ -77,10 +78,9 @@ class SmallSolve:
         return self._limits.max_outer
 
     def note(self, ended):
-        """Take down how a call of the loop has ended; returns whether it goes on."""
+        """Take down how the descent has ended."""
         self._ended = ended
         self._status = status_of(self.descent, ended, self.most)
-        return self._status is None and ended != OTHERWISE
 
     def solution(self, seconds):
         """The `Solution` of a descent of so many seconds; None where another solver has
@@ -125,12 +125,11 @@ def small_solution(problem, options):
 
 def descend_all(solves, deadline, n_threads=1):
     """Make the descents of all, so many at a time."""
-    left = solves
-    while left and not deadline.passed():
-        most = max(one.most for one in left)
-        given = [one.descent for one in left], most, n_threads
-        ended = Descent.each(*given, last=True)
-        left = [one for one, why in zip(left, ended, strict=True) if one.note(why)]
+    most = max((one.most for one in solves), default=0)
+    descents = [one.descent for one in solves]
+    ended = descend_together(descents, most, deadline, n_threads)
+    for one, why in zip(solves, ended, strict=True):
+        one.note(why)
 
 
 def solve_small(problems, prepare, deadline, n_threads):

@@ -8,6 +8,7 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
+from gwfast.kernels._descent import OTHERWISE
 from gwfast.pot import _barycenters, _together, barycenters
 from gwfast.pot._together import Together
 
@@ -243,7 +244,8 @@ def test_shares_of_threads_leave_no_trace(monkeypatch):
 def test_what_descents_leave_is_solved_one_by_one(monkeypatch):
     options = GIVEN | {"epsilon": 0.05, "max_iter": 2, "random_state": 0, "log": True}
     right, right_log = ours(PLAIN)(**options)
-    monkeypatch.setattr(_together, "_ended", lambda *_: False)
+    given_up = [OTHERWISE] * 3
+    monkeypatch.setattr(_together, "descend_together", lambda *_: given_up)
     spy = Spy(monkeypatch)
     found, log = ours(PLAIN)(**options)
     assert len(spy.calls) == 6

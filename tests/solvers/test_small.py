@@ -8,9 +8,9 @@ import gwfast
 from gwfast import QuadraticProblem
 from gwfast.kernels import _descent
 from gwfast.kernels._descent import MORE
+from gwfast.quadratic import small_descent
 from gwfast.quadratic.outer_loop import OuterLoop
 from gwfast.quadratic.stopping import Limits
-from gwfast.solvers import small
 from gwfast.solvers.options import SolveOptions
 from gwfast.solvers.small import SmallSolve, descend_all, solve_small
 from gwfast.utils.deadline import NEVER
@@ -95,7 +95,7 @@ def test_calls_that_end_early_go_on_where_they_were(monkeypatch):
     class Patched(_descent.Descent):
         each = staticmethod(some)
 
-    monkeypatch.setattr(small, "Descent", Patched)
+    monkeypatch.setattr(small_descent, "Descent", Patched)
     found = plans()
     assert len(calls) > 10 and found.keys() == expected.keys()
     for k, plan in expected.items():
