@@ -33,9 +33,9 @@ MOST = 0.03
 # Factor by which `tighten` divides both where plans cycle, and the least fraction that
 # is left of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
-# Error that the first update of a reference may always have, in units of the last
-# digit: the rounding of measured rows, reference and update (.5 in all for random costs
-# of 600 points).
+# Error that an update may always have, in units of the last digit: the rounding of
+# measured rows, reference and update (.5 in all for random costs of 600 points). An
+# update without more is as good as a whole product.
 ROUNDED = 0.6
 # Updates of one reference that pay for its projections, and the largest number of
 # products without an attempt after a reference with fewer.
@@ -61,6 +61,8 @@ class ProductOperator:
         The reference, and the last products.
     is_whole : bool
         Whether the last product was whole.
+    is_exact : bool
+        Whether it was whole, or an update that is wrong by rounding only.
     is_correction : bool
         Whether the last product was whole after an update: earlier steps between plans
         were those of another map.
@@ -84,7 +86,8 @@ class ProductOperator:
         most = n_rooms(bilinear.shape, itemsize, self._updates, followed)
         self.memory = memory or ProductMemory(most)
         self._increments, self._outer = None, None
-        self.is_whole, self.is_correction = True, False
+        self.is_whole = self.is_exact = True
+        self.is_correction = False
         # Number of next products that have to be whole; factor of all tolerances.
         self._n_whole, self._fraction = 0, 1.0
         # Updates of the reference so far; products that are made without an attempt at
@@ -119,7 +122,7 @@ class ProductOperator:
         """
         outer, self._outer, was_whole = self._outer, None, self.is_whole
         exactly, self._n_whole = self._n_whole > 0, max(self._n_whole - 1, 0)
-        self._last, self.is_whole = None, True
+        self._last, self.is_whole, self.is_exact = None, True, True
         if outer is not None:
             self.bilinear.multiply_outer(*outer, out)
             self._add_constant(out)
@@ -132,7 +135,7 @@ class ProductOperator:
             if found is None or not self._update(found, out, tolerance, over, exactly):
                 near = self._increments
                 if near is not None and near.fill(plan, out, change, epsilon, exactly):
-                    self.is_whole = near.products.is_whole
+                    self.is_whole = self.is_exact = near.products.is_whole
                 else:
                     self.bilinear.multiply(plan, out, deadline)
                     if near is not None:
@@ -154,21 +157,23 @@ class ProductOperator:
         """
         (part, projections), known = found, self.memory.reference
         base, rows = self._constant, part.factors.measured
-        if known is not None:
-            base, part = known.base, part.combined([part, known.part], [1.0, -1.0])
-            if not self._n_updates and not exactly:
-                tolerance = max(tolerance, ROUNDED * float(np.finfo(out.dtype).eps))
+        rounded = 0.0 if exactly else ROUNDED * float(np.finfo(out.dtype).eps)
+        tolerance = max(tolerance, rounded)
         if not tolerance > 0:
             return False
+        if known is not None:
+            base, part = known.base, part.combined([part, known.part], [1.0, -1.0])
         wrong = projections.measured - part.rows(rows)
         if known is not None:
             wrong -= base[rows]
             if self._constant is not None:
                 wrong += self._constant[rows]
-        if not error_over(over[rows], wrong) <= tolerance:
+        error = error_over(over[rows], wrong)
+        if not error <= tolerance:
             return False
         part.write(out, base)
         self._last, self.is_whole = Known(base, part), False
+        self.is_exact = error <= rounded
         self._n_updates += 1
         if known is not None:
             self._overlap = known.part.dot(projections)
