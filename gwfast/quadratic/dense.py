@@ -111,8 +111,7 @@ class Dense(Linearization):
         return other
 
     def use_full_kernel(self):
-        wanted = self._confirms and not self._was_exact
-        if wanted:
+        if wanted := self._confirms and not self._was_exact:
             self.cost.products.want_whole()
             self.cost.drop()
         return wanted
@@ -229,9 +228,11 @@ class Dense(Linearization):
         self.cost.move(weights, combined(weights, beside))
 
     def retract(self):
-        _, self._led, beside = self._steps[-1]
-        self.cost.move([1.0], beside)
+        if is_kept := self.cost.products.memory.n_kept > 0:
+            _, self._led, beside = self._steps[-1]
+            self.cost.move([1.0], beside)
         self.forget()
+        return is_kept
 
     def forget(self):
         super().forget()
