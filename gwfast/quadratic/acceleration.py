@@ -157,8 +157,7 @@ class Accelerator:
             failed = change > before * (AHEAD_GROWTH if lead.ahead else MAX_GROWTH)
             if failed or (change > before and not lead.ahead):
                 self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
-            if failed:
-                self._linearization.retract()
+            if failed and self._linearization.retract():
                 return before
         self._pause = max(self._pause - 1, 0)
         clear = change <= MAX_CHANGE and error <= CLEAR * change

@@ -10,7 +10,7 @@ from ..kernels._descent import FIELDS
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..problems.geometry import PointCloud
-from ..problems.low_rank import RANK, has_low_rank
+from ..problems.low_rank import SPAN, has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
@@ -80,7 +80,7 @@ class Dense(Linearization):
         self._buffer = self.cost.buffer
         if self._fixed:
             self._started_at = terms.at_product(self.row_cost, self.col_cost)
-        self._was_whole = self._confirms = True
+        self._was_exact = self._confirms = True
         self._epsilon, self._change = 0.0, 1.0
         # A sample of rows; and these rows of the plan that the cost belongs to, where
         # acceleration has moved the cost away from the state.
@@ -108,8 +108,7 @@ class Dense(Linearization):
         return other
 
     def use_full_kernel(self):
-        wanted = self._confirms and not self._was_whole
-        if wanted:
+        if wanted := self._confirms and not self._was_exact:
             self.cost.products.want_whole()
             self.cost.drop()
         return wanted
@@ -167,7 +166,7 @@ class Dense(Linearization):
 
     def update(self, kernel, solution):
         before, led = self.state, self._led if self.cost.has_moved else None
-        self._was_whole = self.cost.products.is_whole
+        self._was_exact = self.cost.products.is_exact
         rows, cols = kernel.scale(solution.scalings)
         self.state, self._buffer.array = kernel.rows, before
         if self._damping:
@@ -229,9 +228,11 @@ class Dense(Linearization):
         self.cost.move(weights, combined(weights, beside))
 
     def retract(self):
-        _, self._led, beside = self._steps[-1]
-        self.cost.move([1.0], beside)
+        if is_kept := self.cost.products.memory.n_kept > 0:
+            _, self._led, beside = self._steps[-1]
+            self.cost.move([1.0], beside)
         self.forget()
+        return is_kept
 
     def forget(self):
         super().forget()
@@ -291,7 +292,7 @@ def nbytes(problem, shape, itemsize, method, n_states):
             size += 4 * (1 if symmetric else 2) * (n * n + m * m)  # costs in float32
     if has_low_rank(problem, shape):
         # Eigenvectors; other parts of the low-rank warm start are freed before.
-        size += 4 * 8 * RANK * (n + m)
+        size += 4 * 8 * SPAN * (n + m)
     if low_rank_update.suits(shape, symmetric, ALL):
         size += low_rank_update.nbytes(shape, itemsize, DEPTH)
     return size

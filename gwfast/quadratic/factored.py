@@ -209,6 +209,7 @@ class Factored(Linearization):
     def retract(self):
         self.state = self._steps[-1][1]
         self.forget()
+        return True
 
     def export(self):
         return dict(state=self._steps[-1][1] if self._steps else self.state)

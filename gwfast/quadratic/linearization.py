@@ -201,7 +201,9 @@ class Linearization:
         """Move the state to the weighted sum of the states after these steps."""
 
     def retract(self):
-        """Return to the state before the last move."""
+        """Return to the state before the last move, unless a whole product since then
+        has taken the room of that state's; returns whether it has not.
+        """
 
     def forget(self):
         """Forget all steps."""

@@ -106,9 +106,12 @@ class ProductMemory:
         step = max(COMBINED // out.shape[1], 64)
         for start in range(0, len(out), step):
             rows = slice(start, start + step)
-            made = np.zeros_like(out[rows])
+            made = None
             for base, weight in weights.values():
-                made += out.dtype.type(weight) * base[rows]
+                weight = out.dtype.type(weight)
+                # Products near one reference have it in common.
+                term = base[rows] if weight == 1 else weight * base[rows]
+                made = term if made is None else made + term
             if write is None:
                 out[rows] = made
             else:

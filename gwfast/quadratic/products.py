@@ -33,13 +33,10 @@ MOST = 0.03
 # Factor by which `tighten` divides both where plans cycle, and the least fraction that
 # is left of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
-# Error that the first update of a reference may always have, in units of the last
-# digit: the rounding of measured rows, reference and update (.5 in all for random costs
-# of 600 points).
+# Error that an update may always have, in units of the last digit: the rounding of
+# measured rows, reference and update (.5 in all for random costs of 600 points). An
+# update without more is as good as a whole product.
 ROUNDED = 0.6
-# Updates of one reference that pay for its projections, and the largest number of
-# products without an attempt after a reference with fewer.
-WORTH, MAX_PAUSE = 2, 16
 
 
 class ProductOperator:
@@ -61,6 +58,8 @@ class ProductOperator:
         The reference, and the last products.
     is_whole : bool
         Whether the last product was whole.
+    is_exact : bool
+        Whether it was whole, or an update that is wrong by rounding only.
     is_correction : bool
         Whether the last product was whole after an update: earlier steps between plans
         were those of another map.
@@ -84,12 +83,10 @@ class ProductOperator:
         most = n_rooms(bilinear.shape, itemsize, self._updates, followed)
         self.memory = memory or ProductMemory(most)
         self._increments = None
-        self.is_whole, self.is_correction = True, False
+        self.is_whole = self.is_exact = True
+        self.is_correction = False
         # Number of next products that have to be whole; factor of all tolerances.
         self._n_whole, self._fraction = 0, 1.0
-        # Updates of the reference so far; products that are made without an attempt at
-        # an update; and the length of the next such pause.
-        self._n_updates, self._pause, self._next_pause = 0, 0, 1
         # For `value`: the last product as a `Known`; the low-rank part of the reference
         # times the last plan; and the rest of the product of the reference, times the
         # plan of the reference.
@@ -122,7 +119,7 @@ class ProductOperator:
         """
         was_whole = self.is_whole
         exactly, self._n_whole = self._n_whole > 0, max(self._n_whole - 1, 0)
-        self._last, self.is_whole = None, True
+        self._last, self.is_whole, self.is_exact = None, True, True
         if outer is not None:
             self.bilinear.multiply_outer(*outer, out)
             self._add_constant(out)
@@ -130,49 +127,44 @@ class ProductOperator:
             tolerance = 0.0
             if not exactly:
                 tolerance = self._fraction * min(self._slack * change, MOST) * epsilon
-            found = self._look(plan) if self._updates else None
+            found = self.bilinear.leading.of(plan) if self._updates else None
             over = plan if over is None else over
             if found is None or not self._update(found, out, tolerance, over, exactly):
                 near = self._increments
                 if near is not None and near.fill(plan, out, change, epsilon, exactly):
-                    self.is_whole = near.products.is_whole
+                    self.is_whole = self.is_exact = near.products.is_whole
                 else:
                     self.bilinear.multiply(plan, out, deadline)
                     if near is not None:
                         near.refer(plan, out)
                 self._add_constant(out)
-                self._refer(found, out, exactly)
+                self._refer(found, out)
         self.is_correction = self.is_whole and not was_whole
-
-    def _look(self, plan):
-        """Low-rank part and `Projections` of a plan; None during a pause."""
-        if self._pause:
-            self._pause -= 1
-            return None
-        return self.bilinear.leading.of(plan)
 
     def _update(self, found, out, tolerance, over, exactly):
         """Write the product as a low-rank update of the reference, or of zero without
-        one, if its error is within the tolerance; returns whether it was written.
+        one, if its error is within the tolerance; returns whether it was written. What
+        was `found` of the plan are its low-rank part and its `Projections`.
         """
         (part, projections), known = found, self.memory.reference
         base, rows = self._constant, part.factors.measured
-        if known is not None:
-            base, part = known.base, part.combined([part, known.part], [1.0, -1.0])
-            if not self._n_updates and not exactly:
-                tolerance = max(tolerance, ROUNDED * float(np.finfo(out.dtype).eps))
+        rounded = 0.0 if exactly else ROUNDED * float(np.finfo(out.dtype).eps)
+        tolerance = max(tolerance, rounded)
         if not tolerance > 0:
             return False
+        if known is not None:
+            base, part = known.base, part.combined([part, known.part], [1.0, -1.0])
         wrong = projections.measured - part.rows(rows)
         if known is not None:
             wrong -= base[rows]
             if self._constant is not None:
                 wrong += self._constant[rows]
-        if not error_over(over[rows], wrong) <= tolerance:
+        error = error_over(over[rows], wrong)
+        if not error <= tolerance:
             return False
         part.write(out, base)
         self._last, self.is_whole = Known(base, part), False
-        self._n_updates += 1
+        self.is_exact = error <= rounded
         if known is not None:
             self._overlap = known.part.dot(projections)
         return True
@@ -181,23 +173,16 @@ class ProductOperator:
         if self._constant is not None:
             out += self._constant
 
-    def _refer(self, found, product, exactly):
+    def _refer(self, found, product):
         """Make a whole product the reference of the next updates, if its plan was
-        projected; pause where the last reference had too few updates.
+        projected.
         """
-        known, self.memory.reference = self.memory.reference, None
-        if found is None:
-            return
-        if known is not None and not exactly:
-            if self._n_updates < WORTH:
-                self._pause = self._next_pause
-                self._next_pause = min(2 * self._pause, MAX_PAUSE)
-                return
-            self._next_pause = 1
-        part, projections = found
-        self._last = Known(self.memory.copied(product))
-        self.memory.reference, self._n_updates = Reference(self._last.base, part), 0
-        self._overlap = part.dot(projections)
+        self.memory.reference = None
+        if found is not None:
+            part, projections = found
+            self._last = Known(self.memory.copied(product))
+            self.memory.reference = Reference(self._last.base, part)
+            self._overlap = part.dot(projections)
 
     def value(self, plan, product):
         """``<plan, product>`` of the last plan and product. Of the residual operator E

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..problems.low_rank import RANK, has_low_rank
+from ..problems.low_rank import SPAN, has_low_rank
 from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..utils.blocks import SCRATCH_BYTES
@@ -75,7 +75,7 @@ def _dense_race(problem, n_threads, itemsize, shape, smooth):
     few = [min(size, largest) for size in shape]
     if smooth:
         # A kernel, and the eigenvectors in several forms.
-        first = below = 4 * n * m + 4 * 12 * RANK * (n + m)
+        first = below = 4 * n * m + 4 * 12 * SPAN * (n + m)
     else:
         n_starts = len(default_starts([int(size) or 1 for size in few], 0))
         first, below = (sized(shape=few, n_states=k) for k in (n_starts, LATER_STATES))

@@ -157,7 +157,7 @@ def test_it_saves_iterations_and_bad_moves_are_taken_back(
 
     def counted(self):
         retracted.append(1)
-        retract(self)
+        return retract(self)
 
     with monkeypatch.context() as patched:
         patched.setattr(linearization, "lead_of", anywhere)
@@ -170,6 +170,28 @@ def test_it_saves_iterations_and_bad_moves_are_taken_back(
     plain = gwfast.gromov_wasserstein(*sides, **how)
     assert fast.converged and plain.converged and plain.gw_cost == same
     assert fast.n_outer < plain.n_outer
+
+
+def test_a_move_stays_where_the_product_before_it_is_gone(monkeypatch, in_outer_loop):
+    """As a whole product may take its room."""
+    sides, how = slow_problem("dense")
+    fast, retract = gwfast.gromov_wasserstein(*sides, **how), Dense.retract
+    made = []
+
+    def gone(self):
+        self.cost.products.memory.forget_kept()
+        made.append(retract(self))
+        return made[-1]
+
+    def ahead(steps):
+        return Lead([-9.0, 10.0], ahead=True) if len(steps) > 1 else None
+
+    monkeypatch.setattr(linearization, "lead_of", ahead)
+    monkeypatch.setattr(Dense, "retract", gone)
+    bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
+    assert made and not any(made)
+    assert bad.converged
+    assert bad.gw_cost == pytest.approx(fast.gw_cost, rel=100 * how["tol"])
 
 
 @pytest.mark.parametrize(
