@@ -61,8 +61,8 @@ class Dense(Linearization):
         super().__init__(problem, n_threads, **kind)
         self.method, self._deadline = method, deadline
         self._fixed = has_fixed_terms(problem, method)
-        dtype = self.precision.dtype
-        terms = terms_of(problem, method, dtype, n_threads, deadline)
+        given = self.precision.dtype, n_threads, deadline
+        terms = terms_of(problem, method, *given)
         self.cost_scale = terms.cost_scale
         bounded = problem.rule.bounded(self.cost_scale, self.precision)
         if bounded is not problem.rule:
@@ -71,9 +71,8 @@ class Dense(Linearization):
 
     def _use(self, terms):
         """Set the terms, and allocate buffers of their precision."""
-        problem, self.terms = self.problem, terms
-        constant = terms.fused and terms.fused.matrix
-        given = terms.bilinear, self.n_threads, constant, self.mechanisms
+        problem, self.terms, fused = self.problem, terms, terms.fused
+        given = terms.bilinear, self.n_threads, fused and fused.matrix, self.mechanisms
         self.accelerates = accelerates(problem, self.method, self.mechanisms)
         products = ProductOperator(*given, followed=self.accelerates)
         self.cost = PlanCost(problem, terms, products, self.n_threads)
