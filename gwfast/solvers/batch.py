@@ -27,10 +27,14 @@ from ..utils.precision import Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, Progress
 from .gromov import solve
-from .options import SHORT, InitLike, SolveOptions
+from .options import InitLike, SolveOptions
 from .product_plan import warn_of_scales
 from .small import SmallSolve, solve_small
 from .starts import Exact
+
+# Entries of a plan up to which one of many problems begins at "exact", in a tenth of
+# the time of the race that larger ones have.
+SHORT = 10_000
 
 
 @knows_pot_names(QUADRATIC)

@@ -22,9 +22,6 @@ from .starts import MakesPlan, Product, Start, as_start
 Callback = Callable[[LiveStep], object]
 # A name, a plan or a start.
 InitLike = str | ArrayLike | MakesPlan
-# Entries of a plan up to which calls from Python take most of a descent, and several
-# threads make no more of them than one.
-SHORT = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
