@@ -49,6 +49,7 @@ def moments(
     cdef double[:, ::1] wide = None
     cdef float *narrow_row = NULL
     cdef double *wide_row = NULL
+    cdef float *halves = NULL
     check("p", p.shape[0], m)
     check("first", first.shape[0], n)
     check("second", second.shape[0], n)
@@ -58,14 +59,16 @@ def moments(
     elif out is not None:
         narrow = out
         check_matrix("out", narrow.shape[0], narrow.shape[1], n, m)
-    # Halves, as floats.
-    cdef float[:, ::1] widened = aligned_empty(
-        (max(n_threads, 1), m if rows.itemsize == 2 else 1))
+    cdef float[:, ::1] widened = None  # halves, as floats
+    if rows.itemsize == 2:
+        widened = aligned_empty((max(n_threads, 1), m))
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
             for i in range(chunk * size, min(chunk * size + size, n)):
-                narrow_row = wide_row = NULL
+                narrow_row = wide_row = halves = NULL
+                if widened is not None:
+                    halves = &widened[threadid(), 0]
                 if narrow is not None:
                     narrow_row = &narrow[i, 0]
                 elif wide is not None:
@@ -76,7 +79,7 @@ def moments(
                         &p[0], &first[i], &second[i], narrow_row, wide_row, m)
                 else:
                     isa.f32.moments_row(
-                        floats_of(rows, i, &widened[threadid(), 0]), shift, factor,
+                        floats_of(rows, i, halves), shift, factor,
                         &p[0], &first[i], &second[i], narrow_row, wide_row, m)
 
 

@@ -48,6 +48,8 @@ class Balanced:
 
     def product(self):
         """Marginals of the product plan, which is their product over its mass."""
+        if self.mass == 1.0:
+            return self.p, self.q
         return self.mass * self.p, self.mass * self.q
 
     def plan_mass(self, rows):

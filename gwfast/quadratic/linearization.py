@@ -248,7 +248,7 @@ class Linearization:
         known, made = self._magnitude
         if known is not self.row_cost:
             p, q = self.problem.p, self.problem.q
-            made = float(p @ np.abs(self.row_cost) + q @ np.abs(self.col_cost))
+            made = float(p.dot(np.abs(self.row_cost)) + q.dot(np.abs(self.col_cost)))
             self._magnitude = self.row_cost, made
         return made
 
