@@ -186,7 +186,8 @@ def _spread(geometry, masses):
     if isinstance(geometry, PointCloud):
         center, scale = geometry.mean(masses), geometry.scale
         mean = center @ geometry.signature @ center
+        square = float(masses @ geometry.square_times(masses))
     else:
-        scale, mean = 1.0, masses @ (geometry.matrix @ masses)
-    square = float(masses @ geometry.square_times(masses))
+        scale = 1.0
+        mean, square = (masses @ one for one in geometry.moments(0.0, masses))
     return scale * np.sqrt(max(square - float(mean) ** 2, 0.0))
