@@ -12,7 +12,6 @@ above.
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import time
@@ -133,10 +132,15 @@ class Found:
         self._rows += rows[: max(MAX_ROWS - len(self._rows), 0)]
 
     @property
+    def is_least(self):
+        """Whether no plan is better than one that is known."""
+        known = self.solution is not None
+        return known and self.solver.is_least(self.solution.gw_cost)
+
+    @property
     def is_done(self):
         """Whether there is no time for more, or none is better."""
-        least = self.solver.is_least(self.solution.gw_cost)
-        return least or self._limits.deadline.passed()
+        return self.is_least or self._limits.deadline.passed()
 
     @property
     def candidates(self):
@@ -155,12 +159,19 @@ class Descents:
 
     @contextlib.contextmanager
     def pool(self):
-        """A function like ``map``."""
+        """A function like ``map``, and one that begins a call and returns what waits
+        for its end.
+        """
+
+        def at_once(function, given):
+            function(given)
+            return lambda: None
+
         if self._n_threads == 1:
-            yield map
+            yield map, at_once
         else:
             with ThreadPoolExecutor(self._n_threads, "gwfast") as pool:
-                yield pool.map
+                yield pool.map, lambda *call: pool.submit(*call).result
 
     def go_on(self, runner, level):
         """The runner after a level; as it is where time is up."""
@@ -233,11 +244,13 @@ def lowest(
     rows, cols = problem.rule.product()
     field = [Runner("product", np.multiply.outer(rows, cols / problem.mass))]
     product, descents = field[0].plan, Descents(problem, n_threads, deadline)
-    with descents.pool() as each:
-        first = functools.partial(found.polish, field[0])
-        signs = functools.partial(_signs, found.solver, product)
-        _, others = each(lambda call: call(), (first, signs))
+    with descents.pool() as (each, begin):
+        # The descents of the first level need not wait for it.
+        first = begin(found.polish, field[0])
+        others = _signs(found.solver, product)
         size = n_threads * dense.nbytes(problem, problem.shape, 4, PGD, MAX_FIELD)
+        if size > memory or not problem.is_balanced:
+            first()
         if size > memory:
             return found
         if not (problem.is_balanced or found.is_done):
@@ -259,19 +272,23 @@ def lowest(
                 text = f"start {number} of {total}: {one.label}"
                 if report is not None:
                     report(ProgressEvent("start", text, number))
-            for runner in _annealed(descents, each, field, found):
+            for runner in _annealed(descents, each, field, found, first):
                 if not deadline.passed():
                     found.polish(runner)
             done, field = done + len(field), []
+        first()
     return found
 
 
-def _annealed(descents, each, field, found):
+def _annealed(descents, each, field, found, first):
     """The runners of a field that are left after all levels, the best first; the others
-    are noted.
+    are noted. None are if no plan is better than where `first` has led.
     """
     for number, level in enumerate(LEVELS, 1):
         field = list(each(descents.go_on, field, itertools.repeat(level)))
+        first()
+        if found.is_least:
+            return []
         field = [one for one in field if one.row is not None]
         field, ended = _best(field, level.n_left, f"dropped in round {number}")
         found.note(ended)

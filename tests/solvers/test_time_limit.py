@@ -77,7 +77,8 @@ def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):
     assert np.isfinite([result.gw_cost, result.reg_cost, result.epsilon]).all()
     assert all(np.isfinite(side).all() for side in result.potentials)
     assert result.n_outer == len(result.history)
-    if looks < 3:
+    # One call makes all iterations of a small problem from one plan.
+    if looks < (1 if name in ("ppa", "bapg") else 3):
         assert result.status == "time_limit"
         assert result.advice
     n, m = plan.shape
