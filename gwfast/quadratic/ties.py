@@ -19,6 +19,8 @@ from ..kernels.threads import single_threaded_blas
 # with none, .949 and .965 with 2, .944 and .962 with 4, .945 and .959 with 5; all 16
 # choices of the signs of 4 end at .943 and .953.
 N_DIRECTIONS = 4
+# Multiplications of the products of one step, times which eigenvectors may take.
+MOST_STEPS = 10
 # Rounding of costs, as a fraction of the largest.
 ROUNDING = 1e-12
 
@@ -62,6 +64,14 @@ def directions(steps, x, y):
     return sizes, left[:k], right[:k]
 
 
+def is_cheap(x, y):
+    """Whether eigenvectors of both sides take no longer than some steps, which they do
+    where one has many more points.
+    """
+    n, m = len(x.masses), len(y.masses)
+    return max(n, m) ** 3 <= MOST_STEPS * n * m * (n + m)
+
+
 def _largest(x, y):
     """No entry of the gradient is larger."""
     return x.largest * y.largest * x.masses.sum()
@@ -69,8 +79,11 @@ def _largest(x, y):
 
 def may_tie(x, y):
     """Whether the first linear program from the product plan of two `Side` has several
-    solutions: whether points of one of them are equally far from all others.
+    solutions: whether points of one of them are equally far from all others. No, if
+    eigenvectors would take too long to choose by.
     """
+    if not is_cheap(x, y):
+        return False
     for side in (x, y):
         means = np.sort(side.values @ side.masses)
         some = ROUNDING * side.largest * side.masses.sum()

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Epsilon
-from ..quadratic import dense
+from ..quadratic import dense, ties
 from ..quadratic.conditional_gradient import (
     ConditionalGradient,
     ExactLimits,
@@ -323,7 +323,8 @@ def _signs(solver, product):
     of smooth shapes these are the mirror images.
     """
     x, y = solver.sides
-    if not all(side.symmetric and side.masses.all() for side in (x, y)):
+    known = all(side.symmetric and side.masses.all() for side in (x, y))
+    if not (known and ties.is_cheap(x, y)):
         return []
     sizes, of_rows, of_cols = (one[:N_SIGNS] for one in solver.directions())
     if not len(sizes):

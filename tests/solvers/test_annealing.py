@@ -5,6 +5,7 @@ import pytest
 from helpers.problems import cloud, distances, masses, random_cost, steps
 
 from gwfast import QuadraticProblem
+from gwfast.quadratic import ties
 from gwfast.quadratic.conditional_gradient import ConditionalGradient, ExactLimits
 from gwfast.solvers import annealing
 from gwfast.solvers.annealing import LEVELS, lowest
@@ -156,3 +157,17 @@ def test_large_spread_of_costs_is_taken():
         moved = QuadraticProblem(scale * x + shift, scale * y + shift)
         found = lowest(moved, 1, LIMITS).solution
         assert found.gw_cost / scale**2 == pytest.approx(plain.gw_cost, rel=0.05)
+
+
+def test_eigenvectors_of_many_points_are_not_waited_for(monkeypatch):
+    """Beside few points they would take longer than all else."""
+
+    def fail(*_):
+        raise AssertionError("eigenvectors")
+
+    monkeypatch.setattr(ties, "directions", fail)
+    path = np.abs(np.subtract.outer(np.arange(60.0), np.arange(60.0)))
+    found = lowest(QuadraticProblem(path[:4, :4], path), 1, LIMITS, n_random=2)
+    assert found.solution.gw_cost > 0
+    with pytest.raises(AssertionError, match="eigenvectors"):
+        lowest(QuadraticProblem(path, path[:50, :50]), 1, LIMITS)
