@@ -79,8 +79,10 @@ def _dense_race(problem, n_threads, itemsize, shape, smooth):
     else:
         n_starts = len(default_starts([int(size) or 1 for size in few], 0))
         first, below = (sized(shape=few, n_states=k) for k in (n_starts, LATER_STATES))
-    # Profiles, and up to four float64 matrices a side for profiles of square roots.
-    first += 8 * 6 * QUANTILES * (n + m) + 8 * 4 * max(few) ** 2
+    # Profiles, and up to four float64 matrices a side for profiles of square roots, of
+    # which eigenvectors save one.
+    n_matrices = 3 if smooth else 4
+    first += 8 * 6 * QUANTILES * (n + m) + 8 * n_matrices * max(few) ** 2
     # Only the winner goes on in float64.
     last = sized(shape=shape, itemsize=itemsize)
     if smooth or max(shape) > largest:
