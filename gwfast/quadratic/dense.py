@@ -6,7 +6,6 @@ import functools
 import numpy as np
 
 from ..kernels import _kernels
-from ..kernels._descent import FIELDS
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..problems.geometry import PointCloud
@@ -24,14 +23,13 @@ from .methods import PGD
 from .plain_terms import terms_of
 from .plan_cost import PlanCost
 from .products import ProductOperator, n_rooms
-from .small_descent import MOST_WORK, descent_of, suits_descent
+from .small_descent import CHANGE, MOST_WORK, descent_of, suits_descent
 
 # `inner_fraction` of the float32 warm start of a float64 solve, which is to end at the
 # optimum of exact inner solutions. With 0.01 a descent of 1000 cells by SCOT's costs
 # left a saddle on another side than POT's, and took 301 outer iterations for 181; where
 # both lead to one optimum, times are the same.
 FAITHFUL_FRACTION = 0.001
-CHANGE = FIELDS.index("change")
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their
 # entries at most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
