@@ -23,10 +23,11 @@ from .methods import Stepped
 # from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
 # .6 to 1.4, 300 .8 to 1.1 (by proximal steps 1.5), 400 .7 to 1.3 and 500 1.2 to 3.
 MOST_WORK = 2 * 256**3
-# Entries of a float64 plan, and iterations allowed, from which on a descent begins in
-# float32. Graphs, clouds and cells of 20 to 100 points took .76 of the time by that, of
-# 10 points as long.
-MIN_ROUNDED_ENTRIES, MIN_ROUNDED_OUTER = 400, 50
+# Entries of a float64 plan, iterations allowed, and the tolerance, from which on a
+# descent begins in float32: with POT's tolerances graphs, clouds and cells of 20 points
+# took 1.07 of the time without that, of 50 1.2, of 100 1.4; with 1e-5 they took
+# as long.
+MIN_ROUNDED_ENTRIES, MIN_ROUNDED_OUTER, MAX_ROUNDED_TOL = 400, 50, 1e-6
 VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
 
 
@@ -191,6 +192,7 @@ def _begins_rounded(at, limits):
     plain = at.problem.is_balanced and not (at.method.proximal or at.method.alternating)
     many = math.prod(at.problem.shape) >= MIN_ROUNDED_ENTRIES
     many = many and limits["max_outer"] >= MIN_ROUNDED_OUTER
+    many = many and limits["tol"] <= MAX_ROUNDED_TOL
     return plain and many and at.mechanisms.float32_start
 
 
