@@ -104,6 +104,13 @@ typedef struct {
     ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row,
                             const float *col, int32_t *index, ptrdiff_t m);
 
+    /* Columns of draws from a row k[j] v[j] of a plan, in order, how often each was
+     * drawn, and the mass of a draw; returns how many columns. Both arrays have room
+     * for `draws`. */
+    ptrdiff_t (*sample_row)(const float *k, const float *v, ptrdiff_t draws,
+                            double offset, int32_t *index, int32_t *times, double *step,
+                            ptrdiff_t m);
+
     /* The kernel, a Sinkhorn row update and the product with y where only the columns
      * index[start[i]] to index[start[i + 1]] of row i are kept. Rows of x and y have d
      * floats, whole vectors of the widest kind. */

@@ -24,6 +24,7 @@ class Sharded(Factored):
     def __init__(self, problem, n_threads, team):
         self.team = team
         super().__init__(problem, n_threads, team.tier)
+        self.samples = False
 
     def _prepare(self):
         self._buffer = None

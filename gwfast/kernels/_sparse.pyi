@@ -28,6 +28,15 @@ def select(
     index: NDArray[int32],
     n_threads: int = 1,
 ) -> None: ...
+def sample(
+    kernel: Float32Array | Rows,
+    v: Float32Array,
+    offset: Float64Array,
+    index: NDArray[int32],
+    times: NDArray[int32],
+    step: Float64Array,
+    n_threads: int = 1,
+) -> None: ...
 def gibbs(
     start: NDArray[int64],
     index: NDArray[int32],

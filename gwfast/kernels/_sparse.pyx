@@ -114,6 +114,54 @@ def select(
                 i = i + strip
 
 
+def sample(
+    kernel,                   # IN (n, m)
+    const float[::1] v,       # IN (m,)
+    const double[::1] offset, # IN (n,)
+    int32_t[:, ::1] index,    # OUT (n, k)
+    int32_t[:, ::1] times,    # OUT (n, k)
+    double[::1] step,         # OUT (n,)
+    int n_threads=1,
+):
+    """Columns of k draws from each row of ``kernel diag(v)``, in order, and how often
+    each was drawn; what follows the last of a row is drawn never. Draws are `step`
+    apart in the cumulative sum of the row, the first at the fraction `offset` of that.
+    """
+    cdef Rows source = narrow_rows(kernel)
+    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, end, draws = index.shape[1]
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef ptrdiff_t strip = source.strip if source.strip else STRIP, found
+    cdef const float *made
+    check("v", v.shape[0], m)
+    check("offset", offset.shape[0], n)
+    check("rows of index", index.shape[0], n)
+    check("rows of times", times.shape[0], n)
+    check("columns of times", times.shape[1], draws)
+    check("step", step.shape[0], n)
+    # A search writes one place past the last.
+    cdef int32_t[:, :, ::1] scratch = np.empty(
+        (max(n_threads, 1), 2, draws + 1), dtype=np.int32)
+    cdef float[:, ::1] rows = source.scratch(n_threads)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            end = min(chunk * size + size, n)
+            i = chunk * size
+            while i < end:
+                made = <const float *>source.at(
+                    i, min(strip, end - i), &rows[threadid(), 0])
+                for j in range(min(strip, end - i)):
+                    found = isa.sample_row(
+                        made + j * m, &v[0], draws, offset[i + j],
+                        &scratch[threadid(), 0, 0], &scratch[threadid(), 1, 0],
+                        &step[i + j], m)
+                    index[i + j, :found] = scratch[threadid(), 0, :found]
+                    times[i + j, :found] = scratch[threadid(), 1, :found]
+                    times[i + j, found:] = 0
+                    index[i + j, found:] = 0
+                i = i + strip
+
+
 def gibbs(
     const int64_t[::1] start,  # IN (n + 1,)
     const int32_t[::1] index,  # IN (nnz,)

@@ -235,6 +235,17 @@ def _dense(start, index, kernel, m):
     return out
 
 
+def sparse_sample(kernel, v, offset, index, times, step, n_threads=1):
+    draws = index.shape[1]
+    index[:], times[:] = 0, 0
+    for i, row in enumerate(kernel.astype(np.float64) * v):
+        step[i] = row.sum() / draws
+        drawn = (np.arange(draws) + offset[i]) * step[i]
+        found = np.searchsorted(row.cumsum(), drawn, side="right")
+        found, counts = np.unique(found[found < len(row)], return_counts=True)
+        index[i, : len(found)], times[i, : len(found)] = found, counts
+
+
 def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
     kept = _rows_of(start), index
     exponent = _exponent(Product(x, Panels(y, transposed=True)), f, g, epsilon)[kept]

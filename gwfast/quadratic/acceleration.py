@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from ..linear.log_domain import Potentials
 from ..utils.blocks import CACHED_BYTES, row_blocks
 
 # Steps before the last one that are used.
@@ -45,6 +46,17 @@ class Lead(NamedTuple):
 
     weights: list
     ahead: bool = False
+
+
+class Moved(NamedTuple):
+    """What an outer loop goes on from after a move, or after one that was undone: the
+    last change, the objective, and where the next linear problem starts (None: where
+    the last one ended).
+    """
+
+    change: float
+    gw_cost: float
+    potentials: Potentials | None = None
 
 
 def lead_of(steps):
@@ -127,27 +139,41 @@ class Accelerator:
     trial : (float, Lead) or None
         Relative change before the last move, and its `Lead`, until the next iteration
         judges the move; None otherwise.
+    expected : float
+        The next change as a fraction of the last one.
     """
+
+    expected = 1.0
 
     def __init__(self, linearization):
         self._linearization, self.trial = linearization, None
         # Iterations left of the pause, and the length of the next one.
         self._pause, self._next_pause = 0, FIRST_PAUSE
 
-    def advance(self, change, error, further):
+    @property
+    def may_hide(self):
+        """Whether the next change may be small by chance."""
+        return self.trial is not None
+
+    def advance(self, stepped, change, gw_before, limits, further):
         """Judge the last move after an iteration, and make another if it succeeded.
 
         Parameters
         ----------
-        change, error : float
-            Relative change of the state, and error of the marginals, of the iteration.
+        stepped : Stepped
+            The iteration.
+        change : float
+            Relative change of the state.
+        gw_before : float
+            Objective before the iteration.
+        limits : Limits
         further : bool
             Whether another move could still be undone.
 
         Returns
         -------
-        float or None
-            The change before a move that failed, which is undone.
+        Moved or None
+            None where the loop goes on from the iteration.
         """
         trial, self.trial = self.trial, None
         if trial is not None:
@@ -158,9 +184,9 @@ class Accelerator:
             if failed or (change > before and not lead.ahead):
                 self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
             if failed and self._linearization.retract():
-                return before
+                return Moved(before, gw_before)
         self._pause = max(self._pause - 1, 0)
-        clear = change <= MAX_CHANGE and error <= CLEAR * change
+        clear = change <= MAX_CHANGE and stepped.error <= CLEAR * change
         follows = further and clear and self._linearization.accelerates
         if not follows or self._pause:
             self.reset()

@@ -30,6 +30,9 @@ TRUNCATE_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
 # Largest fraction of the entries with which a truncated kernel is faster than the whole
 # one (measured from 2000 to 20000 points a side, 50 and 200 features), by tier.
 MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
+# Draws of each row of a plan that a sample has, and how many times as many points the
+# smaller side must have for samples to pay.
+DRAWS, MIN_POINTS_PER_DRAW = 128, 30
 # Fraction of the entries that the sparse tier expects to keep, and bytes for each:
 # column, value, and scratch of the choice.
 EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
@@ -54,6 +57,10 @@ class Factored(Linearization):
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
         self.accelerates = mechanisms.acceleration
+        large = min(problem.shape) >= MIN_POINTS_PER_DRAW * DRAWS
+        self.samples = mechanisms.samples and large and tier != "sparse"
+        if self.samples:
+            self.inner_fraction = 0.03
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
@@ -61,7 +68,7 @@ class Factored(Linearization):
         # the time of about ten multiply-adds.
         self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
         self._tier, self._support, self._change = tier, None, 1.0
-        below = mechanisms.truncated_kernels or tier != "dense"
+        below = tier == "sparse"
         self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
         self._prepare()
 
@@ -146,7 +153,7 @@ class Factored(Linearization):
         self.state, rows = self._contract(kernel, solution.scalings)
         cols, bound = solution.scalings.cols, 0.0
         self._change = change = relative_change(before, self.state)
-        self._step = before, self.state
+        self._step = self.before, _ = before, self.state
         if self._support is not None:
             bound = np.inf
             if kernel.epsilon == self._support.epsilon:
@@ -231,6 +238,10 @@ class Factored(Linearization):
         half = (1.0 - self.problem.alpha) / 2
         linear = self._terms.linear_value(self.state, rows, cols)
         return float(separable + bilinear + half * linear)
+
+    def objective(self):
+        """Objective at the state, with the marginals that were asked for."""
+        return self._objective(self.problem.p, self.problem.q)
 
     def linear_value(self, update):
         return self._terms.linear_value(self.state, update.rows, update.cols)

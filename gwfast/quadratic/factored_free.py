@@ -21,7 +21,7 @@ class FreeFactored(Factored):
 
     def __init__(self, problem, n_threads, tier="dense", **kind):
         super().__init__(problem, n_threads, tier, **kind)
-        self.accelerates = False
+        self.accelerates = self.samples = False
         self.problem = problem.with_rule(
             problem.rule.bounded(self.cost_scale, self.precision)
         )

@@ -73,6 +73,8 @@ class Linearization:
         Whether rounding of single entries of the plan shows in the change.
     accelerates : bool
         Whether the state is linear in the plan, and may `follow` its steps.
+    samples : bool
+        Whether descents on samples of the plan lead it.
     is_small : bool
         Whether `SmallDescent` can make its iterations.
     can_damp : bool
@@ -82,7 +84,7 @@ class Linearization:
     mechanisms : Mechanisms
     """
 
-    accelerates, is_small, can_damp = False, False, False
+    accelerates, is_small, can_damp, samples = False, False, False, False
     # Weight of the former state in each new one.
     _damping, _is_fork = 0.0, False
     # The `row_cost` of the last `magnitude`, and its value: separable terms change

@@ -22,6 +22,7 @@ from .acceleration import Accelerator
 from .cycles import Cycles
 from .methods import PGD, step_of
 from .monitor import Monitor
+from .sampled import SampleAccelerator
 from .small_descent import SmallDescent, outer_steps
 from .solution import Solution
 
@@ -79,6 +80,9 @@ class OuterLoop:
         self._method = method
         self._monitor = Monitor(linearization, epsilons)
         self._accelerator = Accelerator(linearization)
+        if linearization.samples:
+            given = linearization, type(self), epsilons.last
+            self._accelerator = SampleAccelerator(*given)
         self._small = SmallDescent(linearization)
 
     @functools.cached_property
@@ -168,7 +172,8 @@ class OuterLoop:
         epsilon = self.epsilons.at(len(self.history))
         given = linearization.cost_scale, linearization.precision
         thorough = self._monitor.is_thorough(limits, len(self.history))
-        options = self._monitor.schedule.options(limits, self.change, thorough)
+        change = self._accelerator.expected * self.change
+        options = self._monitor.schedule.options(limits, change, thorough)
         options |= limits.clock(self.update_seconds)
         stepped = self._step(in_units(epsilon, *given), self.potentials, **options)
         # A linear problem that was cut short ends the loop.
@@ -188,14 +193,16 @@ class OuterLoop:
         elif late or limits.late(stepped.seconds):
             ended = Status.TIME_LIMIT
         accelerator, given = self._accelerator, (stepped, gw_before, limits)
-        how = dict(led=accelerator.trial is not None, thorough=thorough, ended=ended)
+        how = dict(led=accelerator.may_hide, thorough=thorough, ended=ended)
         status, follows = self._monitor.judge(self.history, self._moves, *given, **how)
         if status is None and follows:
             # A move before the last iteration of `max_outer` could not be undone.
             further = len(self.history) + 1 < limits.max_outer
-            failed = accelerator.advance(self.change, stepped.error, further)
-            if failed is not None:
-                self.gw_cost, self.change = gw_before, failed
+            given = stepped, self.change, gw_before, limits, further
+            moved = accelerator.advance(*given)
+            if moved is not None:
+                self.change, self.gw_cost, potentials = moved
+                self.potentials = potentials or self.potentials
         elif status is None:
             accelerator.reset()
         return status

@@ -8,6 +8,7 @@ is kept, and how much memory that takes.
   a product of 2 n m d flops.
 """
 
+import dataclasses
 import functools
 import math
 
@@ -47,22 +48,45 @@ def level_sizes(problem, tier, *, is_smooth=False):
 
 
 def points_first(problem, order):
-    """For each side all points in the order in which coarse levels take them: the order
-    "given", or the largest masses first. Points of equal mass are spread evenly over
-    the range of their mean squared costs, which do not depend on the order of rows.
+    """For each side all points in the order in which coarse levels take them: in the
+    order "given" those of the first race, the others spread evenly over the rest; or
+    the largest masses first. Points of equal mass are spread evenly over the range of
+    their mean squared costs, which do not depend on the order of rows.
     """
     made = []
     for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
         if order == "given":
-            made.append(np.argsort(masses == 0, kind="stable"))
+            given = np.argsort(masses == 0, kind="stable")
+            first, rest = np.split(given, [RACE_POINTS])
+            made.append(np.append(first, _spread(rest)))
             continue
-        ranked = np.argsort(geometry.square_times(masses), kind="stable")
-        # However many multiples of the golden ratio there are, modulo one they fill the
-        # unit interval evenly.
-        golden = np.arange(geometry.n) * ((np.sqrt(5.0) - 1.0) / 2.0)
-        ranked = ranked[np.argsort(golden % 1.0, kind="stable")]
+        ranked = _spread(np.argsort(geometry.square_times(masses), kind="stable"))
         made.append(ranked[np.argsort(-masses[ranked], kind="stable")])
     return made
+
+
+def _spread(ranked):
+    """The same in another order, of which the first few are spread evenly over all."""
+    # However many multiples of the golden ratio there are, modulo one they fill the
+    # unit interval evenly.
+    golden = np.arange(len(ranked)) * ((np.sqrt(5.0) - 1.0) / 2.0)
+    return ranked[np.argsort(golden % 1.0, kind="stable")]
+
+
+def taken(problem, orders, size, order):
+    """The problem on that many points of both sides, and which these are. In the order
+    "given" those after the first race stand for all that come after it: words that are
+    rare have other costs than frequent ones.
+    """
+    rows, rule = [np.sort(every[:size]) for every in orders], problem.rule
+    if order == "given" and size > RACE_POINTS:
+        masses = [rule.p.copy(), rule.q.copy()]
+        for one, every in zip(masses, orders, strict=True):
+            some, rest = every[RACE_POINTS:size], every[RACE_POINTS:]
+            if (mass := one[some].sum()) > 0:
+                one[some] *= one[rest].sum() / mass
+        rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
+    return problem.with_rule(rule).take(*rows), rows
 
 
 def _dense_race(problem, n_threads, itemsize, shape, smooth):

@@ -32,7 +32,7 @@ from .contestants import (
     candidates_from_starts,
     promote,
 )
-from .levels import SECOND_LEVEL_STATES, choose, fits, level_sizes, points_first
+from .levels import SECOND_LEVEL_STATES, choose, fits, level_sizes, points_first, taken
 from .stages import GRACE, UPDATES
 from .starts import (
     ALONE,
@@ -107,8 +107,10 @@ def search(problem, options, report, further=0.0, seeds=None):
         begin = 0 if saved is None else range(len(sizes))[int(saved["level"])]
     for number, size in enumerate(sizes[begin:], begin):
         is_last, late = size is None, standing is not None and standing.is_late
-        rows = [np.sort(every[:size]) for every in orders]
-        part = problem if is_last else source.take(*rows)
+        if is_last:
+            part, rows = problem, [np.sort(every) for every in orders]
+        else:
+            part, rows = taken(source, orders, size, options.order)
         if number > 0 and not is_last:
             kind = dict(races=False, n_states=SECOND_LEVEL_STATES)
             if late or not fits(part, options, **kind):
@@ -123,7 +125,9 @@ def search(problem, options, report, further=0.0, seeds=None):
         elif standing is None:
             standing = Standing().with_field(level.field(starts[:MAX_FIELD]))
         else:
-            may_refresh = number == 1 and level.is_dense and seeds is None
+            # Points that stand for rare words have profiles that tell little.
+            whole = options.order != "given" or is_last
+            may_refresh = number == 1 and level.is_dense and seeds is None and whole
             standing = level.promoted(standing, inside, may_refresh)
         checkpoint.stop_if(limits.deadline.passed())
         if is_last:

@@ -25,6 +25,8 @@ class Mechanisms:
         Float64 products from float32 products of what the plan has changed by.
     acceleration : bool
         Anderson's acceleration.
+    samples : bool
+        Descents on samples of large plans of point clouds.
     rough_inner : bool
         Early linear problems are solved only as well as the plan still moves.
     damping : bool
@@ -47,6 +49,7 @@ class Mechanisms:
     float32_start: bool = True
     increments: bool = True
     acceleration: bool = True
+    samples: bool = True
     rough_inner: bool = True
     damping: bool = True
     small_descents: bool = True

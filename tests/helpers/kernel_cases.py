@@ -161,6 +161,14 @@ def kept(rng, n, m):
     return {"start": start.astype(np.int64), "index": index.astype(np.int32)}
 
 
+def sampled(rng, n, m):
+    """Rows to draw from, some of them without mass, some of one entry."""
+    kernel = steps(rng, n, m) * (
+        rng.random((n, m)) < rng.choice([0.0, 0.1, 1.0], n)[:, None]
+    )
+    return {"kernel": kernel, "v": steps(rng, m), "offset": rng.random(n)}
+
+
 def kept_kernel(rng, n, m):
     given = kept(rng, n, m)
     return given | {"kernel": matrix(rng, 1, len(given["index"]))[0]}
@@ -339,6 +347,14 @@ CASES = {
         kept=lambda rng, n, m: buffer(n, dtype=np.intp),
     ),
     "sparse_select": Case("index", (0, 0), together=selected),
+    "sparse_sample": Case(
+        "index times step",
+        (0, 0),
+        together=sampled,
+        index=lambda rng, n, m: buffer(n, 9, dtype=np.int32),
+        times=lambda rng, n, m: buffer(n, 9, dtype=np.int32),
+        step=lambda rng, n, m: buffer(n, dtype=np.float64),
+    ),
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
     "sparse_sinkhorn_passes": SPARSE_PASSES,
     "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),

@@ -199,5 +199,6 @@ def test_a_move_stays_where_the_product_before_it_is_gone(monkeypatch, in_outer_
 )
 def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, further):
     state = Mock(accelerates=True)
-    assert Accelerator(state).advance(change, error, further) is None
+    given = Mock(error=error), change, 0.0, Mock(), further
+    assert Accelerator(state).advance(*given) is None
     assert [name for name, *_ in state.method_calls] == ["forget"]
