@@ -148,11 +148,6 @@ class Case:
         return given
 
 
-def steps(rng, *shape):
-    """Numbers whose products float32 knows exactly."""
-    return rng.integers(0, 64, shape).astype(np.float32) / 64
-
-
 def kept(rng, n, m):
     """Entries in compressed sparse rows, in some rows none."""
     share = rng.choice([0.0, 0.02, 0.3, 1.0], (n, 1))
@@ -170,22 +165,6 @@ def kept_gibbs(rng, n, m):
     given = kept(rng, n, m)
     sides = {"x": matrix(rng, n, 48) / 8, "y": matrix(rng, m, 48) / 8}
     return given | sides | {"out": buffer(len(given["index"]))}
-
-
-def chosen(rng, n, m):
-    scaled = {"kernel": steps(rng, n, m), "u": steps(rng, n), "v": steps(rng, m)}
-    return scaled | {
-        "row": make.rows(rng, n, m) / 2,
-        "col": make.columns(rng, n, m) / 2,
-    }
-
-
-def selected(rng, n, m):
-    given = chosen(rng, n, m)
-    plan = given["u"][:, None] * given["kernel"] * given["v"]
-    counts = (plan >= np.minimum(given["row"][:, None], given["col"])).sum(axis=1)
-    start = np.concatenate([[0], counts.cumsum()]).astype(np.int64)
-    return given | {"start": start, "index": buffer(start[-1], dtype=np.int32)}
 
 
 def capped(rng, n, m):
@@ -331,14 +310,6 @@ CASES = {
         indices=lambda rng, n, m: buffer(n, min(TOP, m), dtype=np.intp),
         values=lambda rng, n, m: buffer(n, min(TOP, m)),
     ),
-    "sparse_count": Case(
-        "row_lost col_lost kept work",
-        (6e-7, 0),
-        summed=True,
-        together=chosen,
-        kept=lambda rng, n, m: buffer(n, dtype=np.intp),
-    ),
-    "sparse_select": Case("index", (0, 0), together=selected),
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
     "sparse_sinkhorn_passes": SPARSE_PASSES,
     "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),
