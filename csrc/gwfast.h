@@ -94,16 +94,6 @@ typedef struct {
                                 const float *g_rest, float inv_epsilon, float *out,
                                 double *columns, ptrdiff_t rows, ptrdiff_t m);
 
-    /* Entries w = u k[j] v[j] of the plan that are at least `row` or col[j]: how many
-     * there are; the others' sum, and block[j] += the others. */
-    ptrdiff_t (*count_row)(const float *k, float u, const float *v, float row,
-                           const float *col, double *dropped, float *block,
-                           ptrdiff_t m);
-
-    /* Their columns, in order; `index` has room for one more. */
-    ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row,
-                            const float *col, int32_t *index, ptrdiff_t m);
-
     /* Columns of draws from a row k[j] v[j] of a plan, in order, how often each was
      * drawn, and the mass of a draw; returns how many columns. Both arrays have room
      * for `draws`. */

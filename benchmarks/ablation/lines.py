@@ -9,13 +9,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 WHERE = {
     "low_rank_updates": ["quadratic/low_rank_update"],
-    "truncated_kernels": [
-        "linear/truncation", "linear/gibbs_kernel:SparseKernel",
-    ],
     "low_rank_start": ["problems/low_rank"],
     "float32_start": ["solvers/stages:go_on"],
     "increments": ["quadratic/mixed_precision"],
     "acceleration": ["quadratic/acceleration", "quadratic/product_memory"],
+    "samples": ["quadratic/sampled"],
     "rough_inner": ["quadratic/inner_schedule"],
     "damping": ["quadratic/cycles"],
     "small_descents": ["quadratic/small_descent"],

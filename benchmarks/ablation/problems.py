@@ -123,8 +123,6 @@ PROBLEMS = [
     ("words es-en 2000 small", (words, "es-en", 2000), SMALL, PRODUCT),
     ("words es-fr 2000", (words, "es-fr", 2000), USUAL, {}),
     ("words es-fr 5000 product", (words, "es-fr", 5000), USUAL, PRODUCT),
-    ("words es-fr 2000 sparse", (words, "es-fr", 2000), USUAL,
-     {**PRODUCT, "tier": "sparse"}),
     ("words es-fr 1000 tiled", (words, "es-fr", 1000), USUAL,
      {**PRODUCT, "tier": "tiled"}),
     ("words zh-en 1500", (words, "zh-en", 1500), USUAL, {}),

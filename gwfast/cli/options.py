@@ -189,7 +189,7 @@ solver_options = gathered(
         "--tier",
         type=click.Choice(get_args(Tier)),
         default="auto",
-        help="How the kernel is kept: all of it, what matters of it, or nothing.",
+        help="How the kernel is kept: all of it, or nothing.",
     ),
     click.option(
         "--checkpoint",

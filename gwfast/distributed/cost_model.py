@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..quadratic.factory import TIERS
 from ..utils.validation import as_count, one_of
 from .points import Shared
 from .shard import KernelSpec, Shard
@@ -28,7 +29,6 @@ POINTS, RANKS, TIMES = (1000, 16_000), (32, 256), 7
 # Bytes of the messages with which the link is timed; the short ones are as those of
 # small problems.
 SHORT, LONG = 1 << 17, 1 << 24
-TIERS = "dense", "tiled"
 
 
 class Rate(NamedTuple):

@@ -18,9 +18,9 @@ class ShardedCoupling(Coupling):
 
     form = "factors"
 
-    def __init__(self, team, spec, support, scalings, n_threads):
+    def __init__(self, team, spec, scalings, n_threads):
         super().__init__(team.shape, n_threads)
-        self._team, self._spec, self._support = team, spec, support
+        self._team, self._spec = team, spec
         # Slices of the rows that the shards have.
         self._scalings, self.rows = scalings, team.rows
 
@@ -43,8 +43,7 @@ class ShardedCoupling(Coupling):
                 u, v = self._scalings
                 scaled = u[rows], v
             asked[k] = self._spec.of(rows), scaled, method, *args
-        told = None if self._support is None else self._support.told
-        return self._team.ask("of_plan", asked, told=told)
+        return self._team.ask("of_plan", asked)
 
     @property
     def marginals(self):

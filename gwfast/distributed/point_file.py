@@ -174,9 +174,6 @@ class PointFile(PointCloud):
     def mean_square(self, masses: Float64Array) -> float:
         return float(sum(self._over(_mean_square, masses, self.n_coordinates)))
 
-    def lengths(self) -> Float64Array:
-        return np.concatenate(self._over(_lengths))
-
     def square_times(self, p: Float64Array) -> Float64Array:
         gram = self.signature @ sum(self._over(_gram, p)) @ self.signature
         return np.concatenate(self._over(_quadratic, gram))
@@ -227,10 +224,6 @@ def _weighted(part, masses):
 
 def _mean_square(part, masses, n_coordinates):
     return masses @ np.square(part.features()[:, :n_coordinates]).sum(axis=1)
-
-
-def _lengths(part):
-    return np.linalg.norm(part.features().astype(np.float64), axis=1)
 
 
 def _gram(part, masses):

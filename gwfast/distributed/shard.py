@@ -11,24 +11,22 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels._rows import aligned_empty
-from ..linear.gibbs_kernel import Buffer, ProductKernel, SparseKernel
+from ..linear.gibbs_kernel import Buffer, ProductKernel
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver
-from ..linear.truncation import Support
 from ..quadratic.factored import whole_kernel
 from ..results.coupling import FactoredCoupling
 from .points import Points, right_of
 
 
 class Missing(LookupError):
-    """The shard has not been told of this kernel, or of this choice of entries."""
+    """The shard has not been told of this kernel."""
 
 
 class KernelSpec(NamedTuple):
     """A kernel ``exp((f_i + g_j - (x core y')_ij) / epsilon)`` of a shard.
 
-    `f` is of its rows, `g` of all columns; `choice` is the number of the entries that
-    are kept, None of all.
+    `f` is of its rows, `g` of all columns.
     """
 
     number: int
@@ -36,7 +34,6 @@ class KernelSpec(NamedTuple):
     f: np.ndarray
     g: np.ndarray
     epsilon: float
-    choice: int | None = None
 
     def of(self, rows):
         """That of some rows."""
@@ -54,10 +51,8 @@ class Shard(Points):
         self._buffer = None
         if tier == "dense":
             self._buffer = Buffer(aligned_empty((len(self._x), self._right.panels.m)))
-        # The number of the kernel that there is, of the plan that took its place, and
-        # of the entries that are kept of others.
-        self._number = self._planned = self._chosen = None
-        self._kernel = self._support = self._counted = None
+        # The number of the kernel that there is, and of the plan that took its place.
+        self._number = self._planned = self._kernel = None
         # The core of the cost that took the place of the kernel, and what has it.
         self._filled = None
 
@@ -69,7 +64,7 @@ class Shard(Points):
         """
         self._kernel, peak = self._made(spec)
         self._number = spec.number
-        self._planned = self._counted = self._filled = None
+        self._planned = self._filled = None
         left_sums = isinstance(self._kernel, ProductKernel)
         return peak, self._solver.scalings.sums.values.copy() if left_sums else None
 
@@ -107,11 +102,7 @@ class Shard(Points):
     def _made(self, spec):
         """A kernel, and its largest exponent."""
         left, solver = self._left(spec.core), self._solver
-        if spec.choice is None:
-            kernel = whole_kernel(left, self._right, self._buffer)
-        else:
-            rows, support = self._right.rows, self._support_of(spec.choice)
-            kernel = SparseKernel(left, rows, support, self._n_threads)
+        kernel = whole_kernel(left, self._right, self._buffer)
         potentials = Potentials(spec.f, spec.g)
         return kernel, kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
 
@@ -124,43 +115,6 @@ class Shard(Points):
             self._filled = core, kernel
             self._number = self._planned = None
         return self._filled[1].cost()
-
-    # --- Entries that are kept --------------------------------------------------------
-
-    def count(self, number, fraction):
-        """How many entries of the kernel are not small, and how much is outside of
-        them, of rows and columns; see `Support`.
-        """
-        kernel = self._kernel_of(number)
-        self._counted = Support(kernel, None, self._solver, None, fraction)
-        return self._counted.kept, *self._counted.outside
-
-    def choose(self, number, fraction, choice):
-        """Keep these entries from now on, as the `choice` with this number."""
-        counted = self._counted
-        if counted is None or counted.fraction != fraction:
-            self.count(number, fraction)
-        self._support, self._counted = self._counted.choose(), None
-        self._chosen = choice
-
-    def keep(self, spec, fraction):
-        """The `choice` of a spec again, whose kernel, whole, is that it was made of;
-        returns what `count` did.
-        """
-        self.make(spec._replace(choice=None))
-        counted = self.count(spec.number, fraction)
-        self.choose(spec.number, fraction, spec.choice)
-        self._number = None
-        return counted
-
-    def moved(self, choice, core):
-        """See `Support`."""
-        return self._support_of(choice).moved(self._left(core))
-
-    def _support_of(self, choice):
-        if choice != self._chosen:
-            raise Missing(f"choice {choice}")
-        return self._support
 
     # --- Plans ------------------------------------------------------------------------
 
@@ -176,7 +130,7 @@ class Shard(Points):
 
     def _coupling(self, spec, scalings):
         stored = scalings is not None and self._buffer is not None
-        if stored and spec.choice is None:
+        if stored:
             number, kernel = spec.number, self._kernel
             if number == self._number:
                 solution = LinearSolution(None, self._scaled(*scalings), 0)
@@ -184,8 +138,5 @@ class Shard(Points):
                 return kernel.coupling(solution)
             if number == self._planned:
                 return kernel.coupling(None)
-        if spec.choice is None:
-            given = self._left(spec.core), self._right.features, spec.f, spec.g
-            return FactoredCoupling(*given, spec.epsilon, self._n_threads)
-        kernel, _ = self._made(spec)
-        return kernel.coupling(LinearSolution(None, self._solver.scalings, 0))
+        given = self._left(spec.core), self._right.features, spec.f, spec.g
+        return FactoredCoupling(*given, spec.epsilon, self._n_threads)

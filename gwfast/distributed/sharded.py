@@ -12,7 +12,6 @@ import numpy as np
 from ..kernels import _kernels
 from ..linear.gibbs_kernel import Kernel
 from ..linear.log_domain import RemoteCost
-from ..linear.truncation import Support
 from ..quadratic.factored import Factored
 from .coupling import ShardedCoupling
 from .shard import KernelSpec
@@ -28,8 +27,6 @@ class Sharded(Factored):
 
     def _prepare(self):
         self._buffer = None
-        # Of the second space, for bounds.
-        self._lengths = self.problem.y.lengths()
 
     def _state_of(self, plan):
         parts = [(plan[rows],) for rows in self.team.rows]
@@ -40,16 +37,11 @@ class Sharded(Factored):
         return self._core().astype(np.float32)
 
     def _whole(self, left):
-        return ShardedKernel(self.team, left, self._support, self.n_threads)
-
-    _part = _whole
+        return ShardedKernel(self.team, left, self.n_threads)
 
     def _contract(self, kernel, scalings):
         states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
         return sum(states), np.concatenate(sums)
-
-    def _counted(self, kernel, potentials, solver, fraction):
-        return ShardedSupport(kernel, potentials, solver, self._lengths, fraction)
 
     def _costs_between(self, rows, cols):
         core = self._left()
@@ -61,27 +53,24 @@ class Sharded(Factored):
         return self.snapshot(kernel, solution, scalings)
 
     def snapshot(self, kernel, solution, scalings=None):
-        given = kernel.spec(solution.potentials), kernel.support, scalings
+        given = kernel.spec(solution.potentials), scalings
         return ShardedCoupling(self.team, *given, self.n_threads)
 
 
 class ShardedKernel(Kernel):
     """A kernel of which every worker has some rows; `core` times the features of both
-    spaces is its cost, and of a `ShardedSupport` only that is kept.
+    spaces is its cost.
     """
 
-    def __init__(self, team, core, support, n_threads):
+    def __init__(self, team, core, n_threads):
         super().__init__(team.shape, n_threads)
-        self.team, self.core, self.support = team, core, support
-        # What `Support.moved` takes of a kernel.
-        self.left, self.has_cost = core, support is None
+        self.team, self.core = team, core
         self._number = self._potentials = None
 
     def spec(self, potentials):
         """A `KernelSpec` of all rows."""
-        choice = None if self.support is None else self.support.number
-        f, g = potentials.f, potentials.g
-        return KernelSpec(self._number, self.core, f, g, self.epsilon, choice)
+        given = self._number, self.core, potentials.f, potentials.g
+        return KernelSpec(*given, self.epsilon)
 
     def cost(self):
         return ShardedCost(self.team, self.core)
@@ -135,9 +124,8 @@ class ShardedKernel(Kernel):
 
     def _told(self, k):
         """What shard k has to be asked to have the kernel."""
-        steps = [] if self.support is None else self.support.told(k)
         spec = self.spec(self._potentials).of(self.team.rows[k])
-        return [*steps, ("make", (spec,))]
+        return [("make", (spec,))]
 
 
 class ShardedCost(RemoteCost):
@@ -170,33 +158,3 @@ class CostOfFew(RemoteCost):
         parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
         given = [(self._left, f, epsilon, part) for part in parts]
         out[:] = np.concatenate(self._team.ask("logsumexp_of_few", given))
-
-
-class ShardedSupport(Support):
-    """Entries that every worker has chosen among its rows. It can be chosen again from
-    what it was made of: that is kept, not the entries.
-    """
-
-    def __init__(self, kernel, potentials, solver, lengths, fraction):
-        self._kernel, self._spec = kernel, kernel.spec(potentials)
-        self.team, self.number = kernel.team, None
-        super().__init__(kernel, potentials, solver, lengths, fraction)
-
-    def _counted(self, kernel, solver):
-        kept, rows, cols = zip(*kernel.ask("count", self.fraction), strict=True)
-        return sum(kept), [np.concatenate(rows), sum(cols)]
-
-    def choose(self):
-        self.number = next(self.team.numbers)
-        self._kernel.ask("choose", self.fraction, self.number)
-        self._spec = self._spec._replace(choice=self.number)
-        self._kernel = None
-        return self
-
-    def told(self, k):
-        """What shard k has to be asked to have its part of the entries."""
-        return [("keep", (self._spec.of(self.team.rows[k]), self.fraction))]
-
-    def moved(self, left):
-        given = self.number, left
-        return np.concatenate(self.team.ask("moved", given, told=self.told))

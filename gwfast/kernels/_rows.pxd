@@ -168,11 +168,6 @@ cdef extern from "gwfast.h" nogil:
                                     const float *, const float *, const float *,
                                     const float *, float, float *, double *, ptrdiff_t,
                                     ptrdiff_t) noexcept nogil
-        ptrdiff_t (*count_row)(const float *, float, const float *, float,
-                               const float *, double *, float *,
-                               ptrdiff_t) noexcept nogil
-        ptrdiff_t (*select_row)(const float *, float, const float *, float,
-                                const float *, int32_t *, ptrdiff_t) noexcept nogil
         ptrdiff_t (*sample_row)(const float *, const float *, ptrdiff_t, double,
                                 int32_t *, int32_t *, double *,
                                 ptrdiff_t) noexcept nogil
@@ -300,7 +295,6 @@ cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:
 cdef bint holds_float64(x) except -1
 cdef Rows as_rows(matrix)
 cdef ptrdiff_t row_stride(const real[:, :] matrix) except -1
-cdef Rows narrow_rows(matrix)
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m

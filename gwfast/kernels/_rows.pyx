@@ -219,13 +219,6 @@ cdef Rows as_rows(matrix):
     return matrix if isinstance(matrix, Rows) else Stored(matrix)
 
 
-cdef Rows narrow_rows(matrix):
-    cdef Rows rows = as_rows(matrix)
-    if rows.is_float64:
-        raise ValueError("kernels of which some entries are kept must be of float32")
-    return rows
-
-
 cdef class Panels:
     """The right factor of products, (k, m), packed.
 

@@ -1,4 +1,4 @@
-from numpy import int32, int64, intp
+from numpy import int32, int64
 from numpy.typing import NDArray
 
 from ._rows import ColumnSums, Rows
@@ -6,28 +6,6 @@ from .arrays import Float32Array, Float64Array
 
 LANES: int
 
-def count(
-    kernel: Float32Array | Rows,
-    u: Float32Array,
-    v: Float32Array,
-    row: Float32Array,
-    col: Float32Array,
-    row_lost: Float64Array,
-    col_lost: Float64Array,
-    kept: NDArray[intp],
-    work: ColumnSums,
-    n_threads: int = 1,
-) -> None: ...
-def select(
-    kernel: Float32Array | Rows,
-    u: Float32Array,
-    v: Float32Array,
-    row: Float32Array,
-    col: Float32Array,
-    start: NDArray[int64],
-    index: NDArray[int32],
-    n_threads: int = 1,
-) -> None: ...
 def sample(
     kernel: Float32Array | Rows,
     v: Float32Array,

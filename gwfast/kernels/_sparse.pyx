@@ -12,12 +12,12 @@ from libc.stdint cimport int32_t, int64_t
 from ._rows cimport (
     ColumnSums,
     Rows,
+    as_rows,
     centered,
     check,
     chunk_rows,
     count_chunks,
     isa,
-    narrow_rows,
     row_floats,
     team,
 )
@@ -30,108 +30,26 @@ cdef ptrdiff_t STRIP = 8
 LANES = row_floats
 
 
-def count(
-    kernel,                # IN (n, m)
-    const float[::1] u,    # IN (n,)
-    const float[::1] v,    # IN (m,)
-    const float[::1] row,  # IN (n,)
-    const float[::1] col,  # IN (m,)
-    double[::1] row_lost,  # OUT (n,)
-    double[::1] col_lost,  # OUT (m,)
-    ptrdiff_t[::1] kept,   # OUT (n,)
-    ColumnSums work not None,
-    int n_threads=1,
-):
-    """How many entries of the plan ``diag(u) kernel diag(v)`` are at least `row` or
-    `col`, whichever is less, in each row; and the sums of the others.
-    """
-    cdef Rows source = narrow_rows(kernel)
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, end
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = source.strip if source.strip else STRIP
-    cdef const float *made
-    check_sides(n, m, u, v, row, col)
-    check("row_lost", row_lost.shape[0], n)
-    check("col_lost", col_lost.shape[0], m)
-    check("kept", kept.shape[0], n)
-    work.check(n, m, False)
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="dynamic"):
-            end = min(chunk * size + size, n)
-            i = chunk * size
-            work.totals[chunk, :] = 0.0
-            work.blocks[chunk, :] = 0
-            while i < end:
-                made = <const float *>source.at(
-                    i, min(strip, end - i), &scratch[threadid(), 0])
-                for j in range(min(strip, end - i)):
-                    kept[i + j] = isa.count_row(
-                        made + j * m, u[i + j], &v[0], row[i + j], &col[0],
-                        &row_lost[i + j], <float *>&work.blocks[chunk, 0], m)
-                isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
-                i = i + strip
-        work.reduce(n_threads)
-        col_lost[:] = work.totals[0, :m]
-
-
-def select(
-    kernel,                    # IN (n, m)
-    const float[::1] u,        # IN (n,)
-    const float[::1] v,        # IN (m,)
-    const float[::1] row,      # IN (n,)
-    const float[::1] col,      # IN (m,)
-    const int64_t[::1] start,  # IN (n + 1,)
-    int32_t[::1] index,        # OUT (start[n],)
-    int n_threads=1,
-):
-    """The columns of the entries of each row that `count` has counted, in order."""
-    cdef Rows source = narrow_rows(kernel)
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, k, end
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = source.strip if source.strip else STRIP
-    cdef const float *made
-    check_sides(n, m, u, v, row, col)
-    check("start", start.shape[0], n + 1)
-    check("index", index.shape[0], start[n])
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    # A search writes one place past the last.
-    cdef int32_t[:, ::1] found = np.empty((max(n_threads, 1), m + 1), dtype=np.int32)
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="dynamic"):
-            end = min(chunk * size + size, n)
-            i = chunk * size
-            while i < end:
-                made = <const float *>source.at(
-                    i, min(strip, end - i), &scratch[threadid(), 0])
-                for j in range(min(strip, end - i)):
-                    isa.select_row(made + j * m, u[i + j], &v[0], row[i + j], &col[0],
-                                   &found[threadid(), 0], m)
-                    for k in range(start[i + j + 1] - start[i + j]):
-                        index[start[i + j] + k] = found[threadid(), k]
-                i = i + strip
-
-
 def sample(
-    kernel,                   # IN (n, m)
-    const float[::1] v,       # IN (m,)
-    const double[::1] offset, # IN (n,)
-    int32_t[:, ::1] index,    # OUT (n, k)
-    int32_t[:, ::1] times,    # OUT (n, k)
-    double[::1] step,         # OUT (n,)
+    kernel,                    # IN (n, m)
+    const float[::1] v,        # IN (m,)
+    const double[::1] offset,  # IN (n,)
+    int32_t[:, ::1] index,     # OUT (n, k)
+    int32_t[:, ::1] times,     # OUT (n, k)
+    double[::1] step,          # OUT (n,)
     int n_threads=1,
 ):
     """Columns of k draws from each row of ``kernel diag(v)``, in order, and how often
     each was drawn; what follows the last of a row is drawn never. Draws are `step`
     apart in the cumulative sum of the row, the first at the fraction `offset` of that.
     """
-    cdef Rows source = narrow_rows(kernel)
+    cdef Rows source = as_rows(kernel)
     cdef ptrdiff_t n = source.n, m = source.m, chunk, i, j, end, draws = index.shape[1]
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
     cdef ptrdiff_t strip = source.strip if source.strip else STRIP, found
     cdef const float *made
+    if source.is_float64:
+        raise ValueError("kernels to sample must be of float32")
     check("v", v.shape[0], m)
     check("offset", offset.shape[0], n)
     check("rows of index", index.shape[0], n)
@@ -157,8 +75,8 @@ def sample(
                         &step[i + j], m)
                     index[i + j, :found] = scratch[threadid(), 0, :found]
                     times[i + j, :found] = scratch[threadid(), 1, :found]
-                    times[i + j, found:] = 0
                     index[i + j, found:] = 0
+                    times[i + j, found:] = 0
                 i = i + strip
 
 
@@ -313,27 +231,13 @@ def product(
 cdef const int32_t *columns_of(const int32_t[::1] index) noexcept:
     return &index[0] if index.shape[0] else NULL
 
-
 cdef const float *values_of(const float[::1] kernel) noexcept:
     return &kernel[0] if kernel.shape[0] else NULL
-
 
 cdef ptrdiff_t sparse_chunk(ptrdiff_t n, ptrdiff_t m, ptrdiff_t kept) noexcept nogil:
     """Rows a chunk, so many that adding up the column sums of each costs little."""
     cdef ptrdiff_t chunks = max(kept // (4 * m), 4)
     return max(chunk_rows(n), (n + chunks - 1) // chunks)
-
-
-cdef int check_sides(
-    ptrdiff_t n, ptrdiff_t m, const float[::1] u, const float[::1] v,
-    const float[::1] row, const float[::1] col,
-) except -1:
-    check("u", u.shape[0], n)
-    check("v", v.shape[0], m)
-    check("row", row.shape[0], n)
-    check("col", col.shape[0], m)
-    return 0
-
 
 cdef int check_kept(
     const int64_t[::1] start, const int32_t[::1] index, const float[::1] kernel,

@@ -210,21 +210,6 @@ def gram(x, y, out, n_threads=1):
     out[:] = x.T.astype(np.float64) @ y.astype(np.float64)
 
 
-def _plan_and_kept(kernel, u, v, row, col):
-    plan = u.astype(np.float64)[:, None] * kernel * v
-    return plan, plan >= np.minimum(row[:, None], col)
-
-
-def sparse_count(kernel, u, v, row, col, row_lost, col_lost, kept, work, n_threads=1):
-    plan, keep = _plan_and_kept(kernel, u, v, row, col)
-    kept[:] = keep.sum(axis=1)
-    marginals(np.where(keep, 0.0, plan), row_lost, col_lost, work)
-
-
-def sparse_select(kernel, u, v, row, col, start, index, n_threads=1):
-    index[:] = np.nonzero(_plan_and_kept(kernel, u, v, row, col)[1])[1]
-
-
 def _rows_of(start):
     return np.repeat(np.arange(len(start) - 1), np.diff(start))
 

@@ -11,7 +11,6 @@ from ..kernels import _exponentials, _kernels, _products, _sparse
 from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
 from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
 from ..utils.blocks import row_blocks
-from .truncation import padded
 
 
 class Scalings:
@@ -46,13 +45,9 @@ class Kernel:
     linearized cost that depend on one index and are left out of the kernel's cost.
     """
 
-    # Whether there is a cost to take to the log domain.
-    has_cost = True
-
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads
         self.separable_potentials = separable_potentials
-        self._ahead = None
 
     def cost(self):
         """The cost, for the log domain, in place of the kernel."""
@@ -71,20 +66,6 @@ class Kernel:
         scalings.reset()
         self.epsilon = epsilon
         return self._make(potentials, epsilon, q, scalings)
-
-    def make_ahead(self, potentials, epsilon, q, scalings):
-        """Make the kernel for the next `ensure` with the same potentials."""
-        peak = self.make(potentials, epsilon, q, scalings)
-        self._ahead = potentials, peak
-        return peak
-
-    def ensure(self, potentials, epsilon, q, scalings):
-        """Make the kernel, unless `make_ahead` did."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] is potentials:
-            scalings.u.fill(1.0)
-            return ahead[1]
-        return self.make(potentials, epsilon, q, scalings)
 
     def iterate(self, p, q, scalings, omega, max_iter, tol):
         """See `_kernels.sinkhorn_passes`."""
@@ -222,18 +203,27 @@ class ProductKernel(StoredKernel):
         return peak
 
 
+def padded(x):
+    """`x` with zero columns up to whole vectors, as the sparse kernels read it."""
+    width = -(-x.shape[1] // _sparse.LANES) * _sparse.LANES
+    if width == x.shape[1]:
+        return x
+    out = aligned_empty((len(x), width))
+    out[:, : x.shape[1]] = x
+    out[:, x.shape[1] :] = 0.0
+    return out
+
+
 class SparseKernel(Kernel):
     """A kernel of a cost that is a product, of `left` (n, k) and the transpose of
-    `right` (m, d), `padded`, of which only a `Support` is kept.
+    `right` (m, d), `padded`, of which only some entries are kept: their columns, in
+    compressed sparse rows.
     """
 
-    has_cost = False
-
-    def __init__(self, left, right, support, n_threads):
-        super().__init__(support.shape, n_threads)
-        self.support, self._kept = support, (support.start, support.index)
-        self.left, self.right = left, right
-        self.rows = aligned_empty(support.kept)
+    def __init__(self, left, right, start, index, n_threads):
+        super().__init__((len(left), len(right)), n_threads)
+        self.left, self.right, self._kept = left, right, (start, index)
+        self.rows = aligned_empty(len(index))
 
     def iterate(self, p, q, scalings, omega, max_iter, tol):
         given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol

@@ -43,16 +43,6 @@ MARGIN = 0.9
 LONGEST_CALL = 0.2
 
 
-class PotentialsOutOfRange(Exception):
-    """Potentials do not fit a kernel that has no cost to take to the log domain; the
-    whole kernel may go on from the `potentials`.
-    """
-
-    def __init__(self, potentials):
-        super().__init__()
-        self.potentials = potentials
-
-
 class LinearSolution(NamedTuple):
     """Solution of a linear problem."""
 
@@ -82,8 +72,7 @@ class SinkhornSolver:
         nearby, or None.
 
         Iterations end when the L1 error of the marginals is below `tol`, after
-        `max_iter` of them, or when the deadline has passed. PotentialsOutOfRange is
-        raised where a kernel that has no cost would need it.
+        `max_iter` of them, or when the deadline has passed.
         """
         potentials = self._begin(kernel, start, epsilon, deadline)
         p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
@@ -141,7 +130,7 @@ class SinkhornSolver:
             if spread > self.precision.direct * epsilon:
                 start = self._anneal(kernel, start, epsilon, deadline, spread)
         given = self.q, self.scalings
-        peak = kernel.ensure(start, epsilon, *given)
+        peak = kernel.make(start, epsilon, *given)
         if peak > self.precision.peak:
             # The potentials do not fit this cost, and the peak says by how much.
             start = self._anneal(kernel, start, epsilon, deadline, peak * epsilon)
@@ -160,8 +149,6 @@ class SinkhornSolver:
 
     def _anneal(self, kernel, potentials, epsilon, deadline, spread):
         """Potentials that fit the cost; `spread` is how far they may have to move."""
-        if not kernel.has_cost:
-            raise PotentialsOutOfRange(potentials)
         given = kernel.cost(), potentials, epsilon, spread
         return self.log_domain.anneal(*given, deadline)
 

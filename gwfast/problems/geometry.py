@@ -179,11 +179,6 @@ class PointCloud:
         """Sum of the squared lengths of `points`, each times its point's mass."""
         return float(masses @ np.square(self.points).sum(axis=1))
 
-    def lengths(self) -> Float64Array:
-        """Of the features (n,)."""
-        squares = np.einsum("ij,ij->i", self.features, self.features, dtype=np.float64)
-        return np.sqrt(squares)
-
     @property
     def points(self) -> Float32Array:
         """Features whose inner products are similarities: (n, d) float32."""

@@ -148,7 +148,7 @@ class Dense(Linearization):
         self._change, self._damping = change, float(saved["damping"])
         self.start(plan, epsilon=epsilon)
 
-    def kernel(self, solver=None, start=None, epsilon=None):
+    def kernel(self, epsilon=None, start=None):
         self._epsilon = epsilon or 0.0
         step = epsilon if epsilon and self.method.proximal else None
         moves = dict(change=self._change, epsilon=self._epsilon, step=step)

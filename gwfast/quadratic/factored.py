@@ -9,13 +9,12 @@ from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import (
     Buffer,
     ProductKernel,
-    SparseKernel,
     TiledKernel,
     contract,
+    padded,
 )
 from ..linear.log_domain import LogDomain, Potentials
-from ..linear.truncation import FRACTIONS, MAX_BOUND, MAX_PEAK, Support, padded
-from ..results.coupling import ArrayCoupling, FactoredCoupling
+from ..results.coupling import FactoredCoupling
 from ..utils.mechanisms import ALL
 from ..utils.trees import as_saved
 from .acceleration import combined
@@ -23,19 +22,9 @@ from .factored_terms import FactoredTerms
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
 
-# Relative change of the state below which a truncated kernel is tried, by tier: while
-# the plan moves more, the support would change in every step. In the sparse tier each
-# Sinkhorn iteration recomputes a whole kernel, so that truncation pays earlier.
-TRUNCATE_BELOW = {"dense": 0.05, "sparse": 0.5, "tiled": -1.0}
-# Largest fraction of the entries with which a truncated kernel is faster than the whole
-# one (measured from 2000 to 20000 points a side, 50 and 200 features), by tier.
-MAX_DENSITY = {"dense": 0.03, "sparse": 0.15}
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
-# Fraction of the entries that the sparse tier expects to keep, and bytes for each:
-# column, value, and scratch of the choice.
-EXPECTED_DENSITY, BYTES_KEPT = 0.03, 12
 
 
 class Factored(Linearization):
@@ -58,7 +47,7 @@ class Factored(Linearization):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
         self.accelerates = mechanisms.acceleration
         large = min(problem.shape) >= MIN_POINTS_PER_DRAW * DRAWS
-        self.samples = mechanisms.samples and large and tier != "sparse"
+        self.samples = mechanisms.samples and large
         if self.samples:
             self.inner_fraction = 0.03
         self._terms = terms = FactoredTerms(problem)
@@ -67,9 +56,7 @@ class Factored(Linearization):
         # Iterations that take about as long as the two products: one reads an entry in
         # the time of about ten multiply-adds.
         self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
-        self._tier, self._support, self._change = tier, None, 1.0
-        below = tier == "sparse"
-        self._truncate_below = TRUNCATE_BELOW[tier] if below else -1.0
+        self._tier = tier
         self._prepare()
 
     def _prepare(self):
@@ -132,83 +119,32 @@ class Factored(Linearization):
         _products.matmul(x, core, left, n_threads=self.n_threads)
         return left
 
-    def kernel(self, solver=None, start=None, epsilon=None):
-        left = self._left()
-        if self._support is None:
-            kernel = self._whole(left)
-            if start is not None and not self._change > self._truncate_below:
-                self._truncate(kernel, solver, start, epsilon)
-            if self._support is None:
-                return kernel
-        return self._part(left)
+    def kernel(self, epsilon=None, start=None):
+        return self._whole(self._left())
 
     def _whole(self, left):
         return whole_kernel(left, self._shared, self._buffer)
 
-    def _part(self, left):
-        return SparseKernel(left, self._shared.rows, self._support, self.n_threads)
-
     def update(self, kernel, solution):
         before = self.state
         self.state, rows = self._contract(kernel, solution.scalings)
-        cols, bound = solution.scalings.cols, 0.0
-        self._change = change = relative_change(before, self.state)
+        cols = solution.scalings.cols
         self._step = self.before, _ = before, self.state
-        if self._support is not None:
-            bound = np.inf
-            if kernel.epsilon == self._support.epsilon:
-                moved = self._support.moved(kernel.left)
-                bound = self._support.bound(moved, solution.potentials)
-            if not bound <= MAX_BOUND:
-                self._support = None
-        gw_cost = self._objective(rows, cols)
-        return Update(gw_cost, change, rows, cols, truncation_bound=bound)
+        change = relative_change(before, self.state)
+        return Update(self._objective(rows, cols), change, rows, cols)
 
     def _contract(self, kernel, scalings):
         terms = self._terms
         state, rows = kernel.contract(terms.left, terms.right, scalings)
         return terms.needed(state), rows
 
-    def _truncate(self, kernel, solver, potentials, epsilon):
-        """Truncate the kernel from now on if that pays: keep the entries that are not
-        small with these potentials.
-        """
-        peak = kernel.make_ahead(potentials, epsilon, solver.q, solver.scalings)
-        if peak < MAX_PEAK:
-            for fraction in FRACTIONS:
-                support = self._counted(kernel, potentials, solver, fraction)
-                if support.pays(MAX_DENSITY[self._tier]):
-                    self._support = support.choose()
-                    return
-        # Each attempt reads the whole kernel, so the next one waits.
-        self._truncate_below = self._change / 4.0
-
-    def _counted(self, kernel, potentials, solver, fraction):
-        given = kernel, potentials, solver, self._shared.lengths, fraction
-        return Support(*given)
-
     def coupling(self, kernel, solution):
-        coupling = kernel.coupling(solution)
-        if self._tier == "dense" and coupling.form == "sparse":
-            # The loop ended with a truncated kernel; the dense buffer is free.
-            self._buffer.take()
-            coupling.csr.toarray(out=self._buffer.array)
-            return ArrayCoupling(self._buffer.array, self.n_threads)
-        return coupling
+        return kernel.coupling(solution)
 
     def snapshot(self, kernel, solution):
         right, potentials = self._terms.right, solution.potentials
         f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
         return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
-
-    def drop_truncation(self):
-        self._support, self._truncate_below = None, self._change / 4.0
-
-    def use_full_kernel(self):
-        if self._tier != "dense":
-            return False
-        had, self._support, self._truncate_below = self._support, None, -1.0
-        return had is not None
 
     def _move(self, weights, steps):
         self.state = combined(weights, [after for _, after in steps])
@@ -223,7 +159,6 @@ class Factored(Linearization):
 
     def restore(self, saved, change, epsilon):
         self.state = as_saved(saved["state"], self._terms.ranks, np.float64)
-        self._change = change
 
     def _core(self, state=None):
         """The linearized cost at a state (this one by default) between the features."""
@@ -254,7 +189,7 @@ def relative_change(before, after):
 
 
 class Right:
-    """The right factor of kernels in the forms that they read, each cached."""
+    """The right factor of kernels, and as they read it."""
 
     def __init__(self, features, n_threads):
         self.features, self.n_threads = features, n_threads
@@ -262,12 +197,8 @@ class Right:
 
     @functools.cached_property
     def rows(self):
+        """As sparse kernels read them."""
         return padded(self.features)
-
-    @functools.cached_property
-    def lengths(self):
-        """Lengths of the rows, float64."""
-        return np.linalg.norm(self.features.astype(np.float64), axis=1)
 
 
 def whole_kernel(left, right, buffer):
@@ -288,10 +219,5 @@ def nbytes(problem, tier, n_threads, shape):
     # Both features as the kernels read them, products with them in a step (float64 for
     # a moment), and column sums of chunks.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
-    kernel = {
-        "dense": 4 * n * m,
-        "sparse": BYTES_KEPT * EXPECTED_DENSITY * n * m,
-        "tiled": 0,
-    }
     strips = n_threads * max(4 * 2**20, 4 * 64 * m)
-    return shared + kernel[tier] + (0 if tier == "dense" else strips)
+    return shared + (4 * n * m if tier == "dense" else strips)

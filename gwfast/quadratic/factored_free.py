@@ -12,7 +12,7 @@ from .linearization import Update
 
 class FreeFactored(Factored):
     """`Factored` under a rule with a free marginal: separable terms move the plan, so
-    that its marginals belong to the state. Kernels are never truncated.
+    that its marginals belong to the state.
     """
 
     # The change includes that of single row and column sums.
@@ -43,8 +43,8 @@ class FreeFactored(Factored):
         """Marginals and entropy of the plan of the linearized cost."""
         return self._standing
 
-    def kernel(self, solver=None, start=None, epsilon=None):
-        kernel, unit = self._whole(self._left()), -1.0 / self.cost_scale
+    def kernel(self, epsilon=None, start=None):
+        kernel, unit = super().kernel(epsilon, start), -1.0 / self.cost_scale
         given = self.row_cost * unit, self.col_cost * unit
         kernel.separable_potentials = Potentials(*given)
         return kernel
@@ -54,7 +54,7 @@ class FreeFactored(Factored):
         self.state, rows = self._contract(kernel, solution.scalings)
         cols = kernel.column_sums(rows, solution.scalings)
         change = relative_change(before, self.state)
-        self._change = change = max(change, self._moved_marginals(rows, cols))
+        change = max(change, self._moved_marginals(rows, cols))
         update = Update(self._objective(rows, cols), change, rows, cols)
         entropy = self._entropy(before, update, solution.potentials, kernel.epsilon)
         if self._damping:

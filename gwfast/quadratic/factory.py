@@ -15,7 +15,7 @@ from .factored_free import FreeFactored
 from .methods import PGD
 
 # See `solvers.levels`.
-Tier: TypeAlias = Literal["auto", "dense", "sparse", "tiled"]
+Tier: TypeAlias = Literal["auto", "dense", "tiled"]
 TIERS: tuple[Tier, ...] = get_args(Tier)[1:]
 # Multiplications that take about as long as all else that is done with an entry.
 READ = 30
@@ -58,7 +58,7 @@ def linearize(
     ----------
     problem : QuadraticProblem
     n_threads : int
-    tier : {"dense", "sparse", "tiled"}, default="dense"
+    tier : {"dense", "tiled"}, default="dense"
         One of `tiers`.
     method : Method, default=PGD
     precision : Precision, default=SINGLE
@@ -110,7 +110,7 @@ def nbytes(
     Parameters
     ----------
     problem : QuadraticProblem
-    tier : {"dense", "sparse", "tiled"}
+    tier : {"dense", "tiled"}
     n_threads : int
     method : Method, default=PGD
     shape : tuple of float or None, default=None

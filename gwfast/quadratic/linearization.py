@@ -35,9 +35,6 @@ class Update(NamedTuple):
         Marginals of the plan.
     moved : float
         Frobenius norm of the change of the plan; NaN where the plan is not stored.
-    truncation_bound : float
-        Fraction of the mass of a row or column that the plan may lack, at most, because
-        only a part of the kernel is kept.
     bilinear : float
         ``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term; NaN for
         factored costs.
@@ -48,7 +45,6 @@ class Update(NamedTuple):
     rows: np.ndarray
     cols: np.ndarray
     moved: float = np.nan
-    truncation_bound: float = 0.0
     bilinear: float = np.nan
 
 
@@ -134,9 +130,9 @@ class Linearization:
         """
         return None
 
-    def kernel(self, solver=None, start=None, epsilon=None):
-        """The `Kernel` of the linearized cost at the state. With a solver, potentials
-        near its solution and epsilon the kernel may be truncated.
+    def kernel(self, epsilon=None, start=None):
+        """The `Kernel` of the linearized cost at the state, as precise as a problem
+        with this epsilon can tell; `start` are potentials near its solution, or None.
         """
 
     def update(self, kernel, solution):
@@ -158,11 +154,8 @@ class Linearization:
         """``<linear_cost, T>`` of the plan of the last update; 0.0 without these."""
         return 0.0
 
-    def drop_truncation(self):
-        """Give up the support of a truncated kernel that left out too much."""
-
     def use_full_kernel(self):
-        """Make kernels whole from now on; returns whether they were not."""
+        """Approximate no product from now on; returns whether the last one was."""
         return False
 
     def tighten(self):

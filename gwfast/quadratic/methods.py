@@ -11,7 +11,7 @@ import numpy as np
 
 from ..linear.gibbs_kernel import Kernel
 from ..linear.marginals import SemirelaxedSolver
-from ..linear.sinkhorn_solver import LinearSolution, PotentialsOutOfRange
+from ..linear.sinkhorn_solver import LinearSolution
 from ..linear.unbalanced import VANISHED, Relaxation, lost_to_rounding
 from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
@@ -206,10 +206,5 @@ def step_of(method, linearization):
 
 def _solve(linearization, solver, epsilon, start, options):
     """The kernel of the linearized cost, and its solution."""
-    kernel = linearization.kernel(solver, start, epsilon)
-    try:
-        return kernel, solver.solve(kernel, epsilon, start, **options)
-    except PotentialsOutOfRange as found:
-        linearization.drop_truncation()
-        kernel = linearization.kernel()
-        return kernel, solver.solve(kernel, epsilon, found.potentials, **options)
+    kernel = linearization.kernel(epsilon, start)
+    return kernel, solver.solve(kernel, epsilon, start, **options)

@@ -138,8 +138,8 @@ class Monitor:
         if self._linearization.change_is_rounded:
             settled = settled or has_stalled(history, 4 * seen.floor)
         self.settled = settled and history[-1].epsilon == self._last_epsilon
-        # A step after acceleration may be small by chance, and a truncated kernel may
-        # settle where the whole one would not: one more iteration confirms.
+        # A step after acceleration may be small by chance, and approximate products
+        # may settle where exact ones would not: one more iteration confirms.
         self._confirming = self.settled and (
             led
             or self._linearization.use_full_kernel()

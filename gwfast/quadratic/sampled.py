@@ -17,7 +17,6 @@ from ..kernels import _sparse
 from ..linear.gibbs_kernel import Scalings, SparseKernel
 from ..linear.log_domain import Potentials
 from ..linear.marginals import Balanced
-from ..linear.sinkhorn_solver import PotentialsOutOfRange
 from ..problems.epsilon import Schedule
 from .acceleration import FIRST_PAUSE, Moved
 from .factored import DRAWS, Factored, relative_change
@@ -67,8 +66,17 @@ class Sample:
         plan *= self.weights
 
 
+class TooFar(Exception):
+    """The potentials of a sampled plan do not fit the cost, which has moved too far."""
+
+
 class SampledKernel(SparseKernel):
     """A kernel on a `Sample`, its entries times their weights."""
+
+    def cost(self):
+        raise TooFar
+
+    spread = cost
 
     def _make(self, potentials, epsilon, q, scalings):
         peak = super()._make(potentials, epsilon, q, scalings)
@@ -156,7 +164,7 @@ class SampleAccelerator:
         self._pause, self._next_pause = 0, FIRST_PAUSE
 
     def advance(self, stepped, change, gw_before, limits, further):
-        """Judge the last move after an iteration, and make another: see `Accelerator`."""
+        """Judge the last move, and make another, as `Accelerator.advance`."""
         at, before, rate = self._linearization, self._before, FIRST_RATE
         self.reset()
         if before is not None:
@@ -178,7 +186,7 @@ class SampleAccelerator:
         loop = self._loop(*given, potentials=known)
         try:
             loop.run(few)
-        except PotentialsOutOfRange:
+        except TooFar:
             return None
         self._before = at.state, Moved(change, np.nan, solution.potentials)
         self.expected, at.state = rate, sampled.state

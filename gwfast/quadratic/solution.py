@@ -123,7 +123,6 @@ class Solution:
             n_outer=len(self.history),
             n_inner=sum(step.n_inner for step in self.history),
             status=self.status,
-            left_out=self.stepped.update.truncation_bound,
             method=self.linearization.method.name,
             history=self.history,
             seconds=self.seconds,

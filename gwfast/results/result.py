@@ -268,9 +268,8 @@ class GWResult:
         ``"uncertain"`` (of a race: one start alone came here, and others came near; a
         lower optimum may exist).
     left_out : float
-        Truncation bound: the share of the mass of any row or column that the plan
-        lacks, at most, because the kernel was truncated (see `tier`; of matrices, where
-        the solve was ended early); 0 where it was not.
+        Truncation bound: how much of the mass the plan lacks because only a part of the
+        kernel was kept; 0 where all of it was.
     advice : str
         What to try, if `status` is neither "converged" nor "stopped".
     history : tuple of OuterStep

@@ -194,12 +194,10 @@ default="balanced"
     memory_limit : float, str or None, default=None
         Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of what
         is free to this process.
-    tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
+    tier : {"auto", "dense", "tiled"}, default="auto"
         How the kernel of two point clouds is kept. "dense": in one n x m float32
-        buffer. "sparse": truncated, once the plan is concentrated; the plan then lacks
-        at most `GWResult.left_out` of any row or column. "tiled": a few rows at a time,
-        made anew in every iteration. "auto" is the first of these that `memory_limit`
-        allows. Other costs are always "dense".
+        buffer. "tiled": a few rows at a time, made anew in every iteration. "auto" is
+        the first of these that `memory_limit` allows. Other costs are always "dense".
     seed : int, default=0
         Seed of the random starts.
     n_starts : int or None, default=None

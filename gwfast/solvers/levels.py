@@ -2,8 +2,6 @@
 is kept, and how much memory that takes.
 
 - "dense": the kernel in one n x m float32 buffer, the fastest;
-- "sparse": the entries that matter, once the plan is concentrated on a few; until then,
-  and to find them, as "tiled";
 - "tiled": never more than a strip of rows a thread; every pass makes the kernel anew,
   a product of 2 n m d flops.
 """

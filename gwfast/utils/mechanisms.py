@@ -15,8 +15,6 @@ class Mechanisms:
     ----------
     low_rank_updates : bool
         Products near a known one by the leading eigenvectors of both cost matrices.
-    truncated_kernels : bool
-        Sparse kernels of point clouds in the dense tier.
     low_rank_start : bool
         A descent over the leading eigenvectors of the costs comes first.
     float32_start : bool
@@ -44,7 +42,6 @@ class Mechanisms:
     """
 
     low_rank_updates: bool = True
-    truncated_kernels: bool = True
     low_rank_start: bool = True
     float32_start: bool = True
     increments: bool = True

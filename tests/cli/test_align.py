@@ -159,7 +159,7 @@ COUNTS = "--source-counts", "a.counts", "--target-counts", "b.counts"
     [
         ("--marginals", "zipf"),
         ("--marginals", "counts", *COUNTS),
-        ("--tier", "sparse", "--memory-limit", "1GB"),
+        ("--tier", "tiled", "--memory-limit", "1GB"),
         ("--tier", "tiled"),
     ],
 )

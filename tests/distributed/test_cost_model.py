@@ -70,6 +70,6 @@ def test_operations_and_messages_are_timed(monkeypatch):
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match=r"^tier must be one of \['dense', 'tiled'\]"):
-        predict(MACHINE, 10, 10, 2, 1, tier="sparse")
+        predict(MACHINE, 10, 10, 2, 1, tier="stored")
     with pytest.raises(ValueError, match=r"^n_workers must be at least 1"):
         predict(MACHINE, 10, 10, 2, 0)

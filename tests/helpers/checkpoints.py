@@ -74,7 +74,6 @@ TIGHT = dict(tol=1e-9, marginal_tol=1e-9, dtype="float64")
 PART = dict(marginals="partial", mass=0.7)
 SOLVES = {
     "dense tier": (clouds, dict(init="product")),
-    "sparse tier": (clouds, dict(tier="sparse", epsilon=Epsilon(relative=0.008))),
     "tiled tier": (clouds, dict(tier="tiled")),
     "annealed": (clouds, dict(epsilon=Epsilon(relative=0.01, anneal_from=4))),
     "costs": (costs, dict(epsilon=0.02)),

@@ -180,22 +180,6 @@ def kept_gibbs(rng, n, m):
     return given | sides | {"out": buffer(len(given["index"]))}
 
 
-def chosen(rng, n, m):
-    scaled = {"kernel": steps(rng, n, m), "u": steps(rng, n), "v": steps(rng, m)}
-    return scaled | {
-        "row": make.rows(rng, n, m) / 2,
-        "col": make.columns(rng, n, m) / 2,
-    }
-
-
-def selected(rng, n, m):
-    given = chosen(rng, n, m)
-    plan = given["u"][:, None] * given["kernel"] * given["v"]
-    counts = (plan >= np.minimum(given["row"][:, None], given["col"])).sum(axis=1)
-    start = np.concatenate([[0], counts.cumsum()]).astype(np.int64)
-    return given | {"start": start, "index": buffer(start[-1], dtype=np.int32)}
-
-
 def capped(rng, n, m):
     """Passes of which some scalings reach the cap, others not."""
     most = (2 / (n * m)) ** 0.5  # as large as they would be if all were equal
@@ -339,14 +323,6 @@ CASES = {
         indices=lambda rng, n, m: buffer(n, min(TOP, m), dtype=np.intp),
         values=lambda rng, n, m: buffer(n, min(TOP, m)),
     ),
-    "sparse_count": Case(
-        "row_lost col_lost kept work",
-        (6e-7, 0),
-        summed=True,
-        together=chosen,
-        kept=lambda rng, n, m: buffer(n, dtype=np.intp),
-    ),
-    "sparse_select": Case("index", (0, 0), together=selected),
     "sparse_sample": Case(
         "index times step",
         (0, 0),

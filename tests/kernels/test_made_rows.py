@@ -17,7 +17,7 @@ from helpers.kernel_cases import (
 from helpers.marks import ISAS, mostly_slow, pairwise
 from helpers.problems import masses
 
-from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, reference
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 SHAPES = [(1, 1), (3, 2), (17, 15), (65, 63), (129, 257), (4100, 17), (9, 17001)]
@@ -58,35 +58,6 @@ def test_made_rows_give_the_same_bits_as_stored_ones(case, shape, kind, isa):
     assert_same(run(COMPILED, case, given, n_threads=3), expected)
 
 
-def keep(rows, n_threads=1):
-    """Which entries of a kernel are kept, as they are counted and then selected."""
-    n, m = rows.shape if isinstance(rows, np.ndarray) else (rows.n, rows.m)
-    rng = np.random.default_rng(17)
-    sides = [matrix(rng, 1, size)[0] for size in (n, m, n, m)]
-    lost, counts = (np.empty(n), np.empty(m)), np.empty(n, dtype=np.intp)
-    work = _rows.ColumnSums(n, m)
-    _sparse.count(rows, *sides, *lost, counts, work, n_threads)
-    start = np.concatenate([[0], counts.cumsum()]).astype(np.int64)
-    index = np.full(start[-1], -1, dtype=np.int32)
-    _sparse.select(rows, *sides, start, index, n_threads)
-    return [lost[0], start, index], lost[1]
-
-
-@pairwise(shape=SHAPES, kind=["Product", "Gibbs"], isa=ISAS)
-def test_made_rows_keep_the_entries_of_stored_ones(shape, kind, isa):
-    n, m = shape
-    rows = made_rows(kind, n, m, seed=18).build(COMPILED)
-    came, col_lost = keep(rows, n_threads=3)
-    expected, expected_col_lost = keep(stored(rows))
-    assert_same(came, expected)
-    np.testing.assert_allclose(col_lost, expected_col_lost, rtol=1e-6)
-    start, index = came[1:]
-    assert m == 1 or 0 < len(index) < n * m
-    within = np.ones(len(index), dtype=bool)  # a column above the one before, in a row
-    within[start[:-1][np.diff(start) > 0]] = False
-    assert (np.diff(index, prepend=0)[within] > 0).all()
-
-
 def read(rows, n_threads):
     """All that the kernels read from a large matrix: what does not depend on the strips
     that it is made in, and what does."""
@@ -104,9 +75,8 @@ def read(rows, n_threads):
     p, q, u, v = masses(n, rng), masses(m, rng), buffer(n), buffer(m)
     work = _rows.ColumnSums(n, m)
     error, _ = _kernels.sinkhorn_passes(rows, p, q, u, v, work, n_threads=n_threads)
-    kept, col_lost = keep(rows, n_threads)
-    same = [by_row, by_col, out, dots, *top, u, *kept]
-    return same, [v, error, col_lost, _kernels.entropy(rows, n_threads)]
+    same = [by_row, by_col, out, dots, *top, u]
+    return same, [v, error, _kernels.entropy(rows, n_threads)]
 
 
 def test_scalings_leave_a_kernel_rounded_as_it_is(isa):

@@ -126,7 +126,6 @@ def race(costs, solve=gwfast.gromov_wasserstein, **options):
 SEVERAL = dict(solve=gwfast.multistart, starts=1, max_outer=60)
 RACES = {
     "clouds": race(clouds()),
-    "sparse": race(clouds(), tier="sparse", epsilon=Epsilon(relative=0.01)),
     "costs": race(metric(40, 36)),
     "float64": race(metric(40, 36), **TIGHT),
     "eigenvectors": race(metric(90, 80), epsilon=0.02),

@@ -14,7 +14,6 @@ from helpers.checkpoints import SOLVES, check_same, clouds, costs, solving, told
 from helpers.processes import full_disk, kill_once_written
 
 import gwfast
-from gwfast import Epsilon
 from gwfast.solvers import checkpoint, starts
 from gwfast.utils import atomic_files, trees
 
@@ -47,12 +46,12 @@ def test_nothing_else_is_left_in_the_folder(problem, kept, monkeypatch):
     assert [path.name for path in kept.parent.iterdir()] == ["kept"]
 
 
-@pytest.mark.parametrize("name", ["sparse tier", "costs", "float64", "partial"])
+@pytest.mark.parametrize("name", ["tiled tier", "costs", "float64", "partial"])
 def test_the_file_has_a_plan_or_a_small_matrix_and_vectors(name, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
     solve, path = solving(*SOLVES[name]), tmp_path / "kept"
     result = solve(checkpoint=path)
-    plan = 0 if name == "sparse tier" else result.plan.size
+    plan = 0 if name == "tiled tier" else result.plan.size
     vectors = 4 * sum(result.plan.shape)
     assert path.stat().st_size < 8 * (plan + vectors) + 300 * result.n_outer + 9000
 
@@ -175,7 +174,6 @@ def replaced(tree, at, value):
 
 
 TREES = {
-    "sparse": dict(tier="sparse", epsilon=Epsilon(relative=0.008), init="product"),
     "race": dict(init="auto", max_outer=12),
 }
 

@@ -95,14 +95,14 @@ CALLS = {
         PAIR | {"init": "product"},
         FEW | {"max_inner": 50},
         PROBLEM | ENDS | dict(epsilon=0.06, init=({"init": Own(1)}, Own(2)))
-        | dict(method="ppa", dtype="float64", tier=(CLOUDS, "sparse"))
+        | dict(method="ppa", dtype="float64", tier=(CLOUDS, "tiled"))
         | dict(n_starts=(RACE, 9)),
     ),
     gwfast.align: (
         dict(x=POINTS[0], y=POINTS[1], init="product"),
         FEW | {"max_inner": 50},
         dict(x=POINTS[0] + POINTS[0] ** 2, y=POINTS[1] + POINTS[1] ** 2, loss="kl")
-        | dict(p="zipf", q="zipf", n_words=9, metric="sqeuclidean", tier="sparse")
+        | dict(p="zipf", q="zipf", n_words=9, metric="sqeuclidean", tier="tiled")
         | dict(init=({"init": Own(1)}, Own(2)), normalize=["unit"], epsilon=0.06)
         | dict(scale_costs="mean", **ENDS),
     ),

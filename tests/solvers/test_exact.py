@@ -374,7 +374,7 @@ def test_other_words_for_the_same_are_taken(options):
     [
         (dict(method="ppa"), "method must be 'pgd'"),
         (dict(method="bapg"), "method must be 'pgd'"),
-        (dict(tier="sparse"), "tier must be 'auto' or 'dense' with epsilon=0"),
+        (dict(tier="tiled"), "tier must be 'auto' or 'dense' with epsilon=0"),
         (dict(tier="tiled"), "tier must be 'auto' or 'dense' with epsilon=0"),
         (dict(checkpoint="file"), "checkpoint must be None with epsilon=0"),
         (dict(dtype="float32"), "dtype must be None or 'float64' with epsilon=0"),

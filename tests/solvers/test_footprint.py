@@ -85,7 +85,6 @@ FOOTPRINTS = {
     "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
     "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, {}),
     "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
-    "sparse": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="sparse")),
     "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
     "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
 }
@@ -132,7 +131,6 @@ GARBAGE = {
     "float64": (distances, dict(dtype="float64", tol=1e-8)),
     "one start": (distances, dict(init="profile")),
     "BAPG": (distances, dict(method="bapg")),
-    "sparse": (PointCloud, dict(init="product", tier="sparse")),
 }
 
 

@@ -1,4 +1,4 @@
-"""The kernel whole, in part or never stored: the same answers, honestly labelled."""
+"""The kernel stored or made anew: the same answers."""
 
 import functools
 import tracemalloc
@@ -10,31 +10,13 @@ from helpers.problems import cloud, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import Epsilon, PointCloud, Profile, QuadraticProblem, Seeds
-from gwfast.linear.gibbs_kernel import SparseKernel
-from gwfast.quadratic import factored
 from gwfast.solvers.levels import needs
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-TIERS = ["dense", "sparse", "tiled"]
+TIERS = ["dense", "tiled"]
 N, M = 240, 300
 # Where plans are concentrated, and solves are quick.
 SHARP = {"cosine": 0.008, "sqeuclidean": 0.01, "dot": 0.01}
-
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch):
-    """Small problems may go sparse, too; counts how often they do."""
-    for name, share in (("dense", 0.4), ("sparse", 0.4)):
-        monkeypatch.setitem(factored.MAX_DENSITY, name, share)
-    made = []
-
-    class Counted(SparseKernel):
-        def make(self, *arguments):
-            made.append(self)
-            return super().make(*arguments)
-
-    monkeypatch.setattr(factored, "SparseKernel", Counted)
-    return made
 
 
 @functools.cache
@@ -73,75 +55,23 @@ def missing(result, kind="uniform"):
     return sum(np.abs(came - mass).sum() for came, mass in pairs)
 
 
-@pytest.fixture
-def truth(monkeypatch):
-    """Of every `coupling` that is asked for: the fraction that it lacks, in float64,
-    None where its kernel was whole."""
-    shares, coupling = [], factored.Factored.coupling
-
-    def watched(self, kernel, solution):
-        if isinstance(kernel, SparseKernel):
-            y = self.problem.y.features.astype(np.float64)
-            cost = kernel.left.astype(np.float64) @ y.T
-            f, g = solution.potentials.f, solution.potentials.g
-            plan = np.exp((f[:, None] + g - cost) / kernel.epsilon)
-            start, index = kernel.support.start, kernel.support.index
-            plan[np.repeat(np.arange(len(plan)), np.diff(start)), index] = 0.0
-            p, q = self.problem.p, self.problem.q
-            lost = plan.sum(1)[p > 0] / p[p > 0], plan.sum(0)[q > 0] / q[q > 0]
-            shares.append(max(lost[0].max(), lost[1].max()))
-        else:
-            shares.append(None)
-        return coupling(self, kernel, solution)
-
-    monkeypatch.setattr(factored.Factored, "coupling", watched)
-    return shares
-
-
 # --- The same answers -----------------------------------------------------------------
 
 
 @pairwise(metric=SHARP, kind=["uniform", "weighted", "zeros"])
-def test_tiers_agree(metric, kind, kernels, truth):
-    results = {
-        tier: solve(metric, kind, tier=tier, tol=1e-6)
-        for tier in ("dense", "tiled", "sparse")
-    }
-    dense, sparse = results["dense"], results["sparse"]
-    # Dense after a sparse tail is whole, and tiled has no buffer at all.
-    assert truth[0] is None and dense.coupling.form == "array"
+def test_tiers_agree(metric, kind):
+    results = {tier: solve(metric, kind, tier=tier, tol=1e-6) for tier in TIERS}
+    dense = results["dense"]
+    assert dense.coupling.form == "array"
     assert results["tiled"].coupling.form == "factors"
     for result in results.values():
         assert result.status in ("converged", "precision")
         np.testing.assert_allclose(result.gw_cost, dense.gw_cost, rtol=2e-4)
         scale = abs(dense.gw_cost) + abs(dense.reg_cost)
         assert abs(result.reg_cost - dense.reg_cost) <= 1e-4 * scale
-        assert result.epsilon == dense.epsilon
-        # A part keeps the marginals as well as the whole, and so does what is made anew
-        # from potentials.
+        assert result.epsilon == dense.epsilon and result.left_out == 0.0
         assert result.marginal_error <= 1e-5 and missing(result, kind) <= 1e-5 + 2e-6
         assert np.abs(result.plan - dense.plan).sum() < 0.05
-    assert dense.left_out == results["tiled"].left_out == 0.0
-    if truth[-1] is None:
-        assert metric == "sqeuclidean" and sparse.left_out == 0.0
-    else:
-        assert kernels and sparse.coupling.form == "sparse"
-        assert truth[-1] <= 1.02 * sparse.left_out <= 1.02e-4 and sparse.left_out > 0
-    if metric == "cosine":  # where the plan is concentrated
-        csr = sparse.coupling.csr
-        assert csr.nnz < 0.3 * N * M and sparse.coupling.nbytes < 4 * N * M
-        if kind == "zeros":
-            assert (np.diff(csr.indptr)[weights(kind)[0] == 0] == 0).all()
-
-
-@pytest.mark.parametrize("tier", ["dense", "sparse"])
-def test_plan_that_is_not_concentrated_stays_whole(tier, kernels):
-    result = solve(tier=tier, epsilon=Epsilon(relative=0.3), init="product")
-    assert not kernels and result.left_out == 0.0
-    assert result.coupling.form == {"dense": "array", "sparse": "factors"}[tier]
-    tiled = solve(tier="tiled", epsilon=Epsilon(relative=0.3), init="product")
-    np.testing.assert_allclose(result.gw_cost, tiled.gw_cost, rtol=1e-4)
-    assert np.abs(result.plan - tiled.plan).sum() < 1e-3
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -157,7 +87,7 @@ def test_threads_change_no_bit(tier):
 
 
 @pytest.mark.parametrize(
-    "tier, anneal_by", [("dense", 0.9), ("sparse", 0.3), ("tiled", 0.9)]
+    "tier, anneal_by", [("dense", 0.9), ("dense", 0.3), ("tiled", 0.9)]
 )
 def test_annealing_ends_where_it_should(tier, anneal_by):
     epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=10.0, anneal_by=anneal_by)
@@ -167,40 +97,6 @@ def test_annealing_ends_where_it_should(tier, anneal_by):
     np.testing.assert_allclose(result.gw_cost, plain.gw_cost, rtol=1e-3)
     used = [step.epsilon for step in result.history]
     assert used == sorted(used, reverse=True) and used[0] == 10 * used[-1]
-
-
-# --- What is left out -----------------------------------------------------------------
-
-
-@pairwise(
-    tier=["dense", "sparse"],
-    steps=[1, 2, 3],
-    how=["callback", "max_outer", "annealing"],
-)
-def test_stopped_between_two_looks_at_the_whole(tier, steps, how, kernels, truth):
-    """After so many steps on a part."""
-    options = dict(tier=tier, callback=lambda _: len(kernels) >= steps)
-    if how == "annealing":  # every new epsilon needs another part
-        relative = SHARP["cosine"]
-        options["epsilon"] = Epsilon(relative=relative, anneal_from=1.5, anneal_by=0.97)
-    result = solve(**options)
-    if result.status != "stopped":
-        pytest.skip("it was over before")
-    if how == "max_outer":
-        kernels.clear()
-        result = solve(tier=tier, max_outer=result.n_outer)
-        # The last iteration that there is has to keep its marginals.
-        assert result.status in ("max_outer", "converged")
-        assert result.marginal_error <= 1e-5
-    assert kernels
-    if truth[-1] is None:
-        assert result.left_out == 0.0
-    else:
-        assert truth[-1] <= 1.02 * result.left_out
-    form = "sparse" if truth[-1] is not None else "factors"
-    assert result.coupling.form == ("array" if tier == "dense" else form)
-    assert np.isfinite(result.gw_cost) and np.isfinite(result.reg_cost)
-    assert abs(missing(result) - result.marginal_error) < 2e-6
 
 
 @pairwise(tier=TIERS, narrow=[False, True])
@@ -219,23 +115,6 @@ def test_the_error_told_is_that_of_the_plan_handed_out(tier, narrow):
         error = abs(rows - 1 / len(rows)).sum() + abs(cols - 1 / len(cols)).sum()
         assert abs(error - result.marginal_error) < 5e-7
         assert abs(missing(result) - error) < 5e-7
-
-
-@pytest.mark.parametrize("data_seed", [1, 2])
-def test_sharp_costs_do_not_leave_the_range_of_a_part(data_seed, monkeypatch):
-    """Their potentials move by more than a part can take."""
-    monkeypatch.setitem(factored.MAX_DENSITY, "sparse", 0.15)
-    x, y, where = rotated_pair(M, 6, data_seed, noise=0.05)
-    truth = np.zeros((M, M))
-    truth[np.arange(M), where] = 1.0
-    sides = PointCloud(x[:N], "dot"), PointCloud(y, "dot")
-    for epsilon in (Epsilon(relative=0.004), Epsilon(None, 0.004, 10, 0.2)):
-        result = gwfast.gromov_wasserstein(
-            *sides, epsilon=epsilon, init=truth[:N], tier="sparse", marginal_tol=1e-4
-        )
-        # Steps as small as rounding makes them may be larger than what is asked.
-        assert result.status in ("converged", "precision")
-        assert result.marginal_error <= 1e-4
 
 
 # --- Starts ---------------------------------------------------------------------------
@@ -259,7 +138,7 @@ def test_starts_that_every_tier_takes(init):
             assert sum(row.fate == "won" for row in result.candidates) == 1
 
 
-@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+@pytest.mark.parametrize("tier", TIERS[1:])
 @pytest.mark.parametrize(
     "init", ["profile", "random", Profile(0.05), Seeds([[0, 0]])], ids=str
 )
@@ -338,7 +217,7 @@ def test_plan_beyond_the_limit_of_its_solve_is_refused():
     assert result.coupling.limit == limit
 
 
-@pytest.mark.parametrize("tier", ["sparse", "tiled"])
+@pytest.mark.parametrize("tier", TIERS[1:])
 @pytest.mark.parametrize("kind", ["kl", "matrix"])
 def test_other_costs_have_no_tiers(tier, kind):
     if kind == "kl":

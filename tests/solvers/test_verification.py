@@ -143,7 +143,7 @@ def test_a_partial_plan_that_favors_points_is_caught():
 
 @pytest.mark.parametrize(
     "tier, metric",
-    [("dense", "sqeuclidean"), ("sparse", "cosine"), ("tiled", "sqeuclidean")],
+    [("dense", "sqeuclidean"), ("tiled", "cosine")],
 )
 def test_point_clouds_are_verified_in_blocks_of_rows(tier, metric, monkeypatch):
     x, y = (
