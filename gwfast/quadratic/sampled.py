@@ -73,6 +73,10 @@ class TooFar(Exception):
 class SampledKernel(SparseKernel):
     """A kernel on a `Sample`, its entries times their weights."""
 
+    def __init__(self, left, right, sample, n_threads):
+        super().__init__(left, right, sample.start, sample.index, n_threads)
+        self._sample = sample
+
     def cost(self):
         raise TooFar
 
@@ -80,7 +84,7 @@ class SampledKernel(SparseKernel):
 
     def _make(self, potentials, epsilon, q, scalings):
         peak = super()._make(potentials, epsilon, q, scalings)
-        self.rows *= self.support.weights
+        self.rows *= self._sample.weights
         return peak
 
 
