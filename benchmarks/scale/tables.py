@@ -8,6 +8,8 @@ from ..common.markdown import table
 # Asked for over taken: below the first a solve takes more than it says, above the
 # second a problem is turned away that would fit.
 TOO_LITTLE, TOO_MUCH = 1.0, 1.5
+# MB that come on top by themselves: pages of 2 MB, of several buffers.
+PAGES = 4.0
 SOLVED = (
     "problem", "options", "s", "x products", "gw_cost", "right", "outer", "inner",
     "s / product", "% of SGEMM", "points: s (outer)", "marginal error", "left out",
@@ -128,10 +130,10 @@ def _share(result, sgemm):
 
 def _against(result):
     """Whether so much was asked for."""
-    ratio = result["asked"] / result["peak"]
-    if ratio < TOO_LITTLE:
+    asked, taken = result["asked"], result["peak"]
+    if asked < TOO_LITTLE * taken - PAGES:
         return "**too little**"
-    return "**too much**" if ratio > TOO_MUCH else ""
+    return "**too much**" if asked > TOO_MUCH * taken + PAGES else ""
 
 
 def _gb(name):
