@@ -93,10 +93,12 @@ def test_a_solve_is_measured_and_shown(kind):
         assert made["objective"] == pytest.approx(made["gw_cost"], rel=1e-3)
     (size, _, _), (rest, *_) = made["levels"]
     assert (size, rest) == (200, 0)
-    result = {"problem": problem, "done": True, **made}
+    result = {"problem": problem, "done": True, **made, "peak": 5.0}
     other = {"problem": problem, "failed": "MemoryError: 1 | 2"}
     text = tables.solved([result, other], sgemm=100.0)
     assert "| failed: MemoryError: 1 / 2 |" in text
+    larger = {**result, "problem": {**problem, "n": 400}, "peak": 10.0}
+    assert "| peak MB | 1.00 | 200 to 400 |" in tables.grown([result, larger], 100.0)
 
 
 def test_memory_is_asked_for_and_taken():

@@ -37,22 +37,21 @@ def solved(results, sgemm):
 
 def grown(results, sgemm):
     """The same, and how seconds grow with the number of points."""
-    made = [solved(results, sgemm)]
+    rows = []
     done = [result for result in results if "done" in result]
     kinds = {
-        "all": lambda one: one["seconds"],
-        "the candidates on fewer points": _coarse,
-        "an outer iteration on all points": lambda one: _last(one) / one["n_outer"],
-        "memory": lambda one: one["peak"],
+        "seconds in all": lambda one: one["seconds"],
+        "of the candidates on fewer points": _coarse,
+        "of an outer iteration on all points": _outer,
+        "peak MB": lambda one: one["peak"],
     }
     for name, value in kinds.items():
         points = [(one["problem"]["n"], value(one)) for one in done if value(one) > 0]
         if len({n for n, _ in points}) > 1:
-            made.append(
-                f"{name} grows with n to the power {exponent(points):.2f}, from"
-                f" {points[0][0]} to {points[-1][0]} points."
-            )
-    return "\n\n".join(made)
+            between = f"{points[0][0]} to {points[-1][0]}"
+            rows.append((name, f"{exponent(points):.2f}", between))
+    powers = table(("what grows", "with n to the power", "points"), rows)
+    return f"{solved(results, sgemm)}\n\n{powers}"
 
 
 def exponent(points):
@@ -98,13 +97,15 @@ def _outcome(result):
     return f"failed: {result.get('failed', '?')}".replace("|", "/")
 
 
-def _last(result):
-    """Seconds on all points."""
-    return max(result["levels"])[1]
+def _outer(result):
+    """Seconds an outer iteration of any candidate on all points."""
+    _, seconds, outer = max(result["levels"])
+    return seconds / outer
 
 
 def _coarse(result):
-    *coarse, _ = sorted(result["levels"])[1:]
+    """Seconds of the levels below the last."""
+    _, *coarse, _ = sorted(result["levels"])
     return sum(seconds for _, seconds, _ in coarse)
 
 
@@ -175,6 +176,8 @@ _CELLS = {
     "s / outer": lambda result, _: f"{result['seconds'] / result['n_outer']:.3g}",
     "asked MB": _number("asked", ".0f"),
     "taken MB": _number("peak", ".0f"),
-    "asked / taken": lambda result, _: f"{result['asked'] / result['peak']:.2f}",
+    "asked / taken": lambda result, _: (
+        f"{result['asked'] / max(result['peak'], 1):.2f}"
+    ),
     "": lambda result, _: _against(result),
 }
