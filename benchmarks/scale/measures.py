@@ -68,16 +68,19 @@ def levels(result, seconds):
 
 
 def memory(job, tell):
-    """What a solve asks for up front, and what it takes at most beyond the problem."""
+    """What a solve asks for up front, and what it takes at most beyond the problem, if
+    it may have no more.
+    """
     few = cases.make(**{**job["problem"], "n": WARM_UP["n"]})
     few.solve(n_threads=job["threads"], init="product", max_outer=WARM_UP["max_outer"])
     problem = _case(job, tell).problem()
     options = {"n_threads": job["threads"], **job["options"]}
     races = options.get("init", "auto") == "auto"
-    tell(asked=needs(problem, job["threads"], races=races)[options["tier"]] / 1e6)
+    asked = needs(problem, job["threads"], races=races)[options["tier"]]
+    tell(asked=asked / 1e6)
     footprint = Footprint()
     with solving(tell):
-        result = gwfast.gromov_wasserstein(problem, **options)
+        result = gwfast.gromov_wasserstein(problem, memory_limit=asked, **options)
         footprint.look()
     tell(form=result.coupling.form, n_outer=result.n_outer, **_memory(footprint))
 
