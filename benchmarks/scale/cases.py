@@ -85,21 +85,24 @@ def tissue_case(n, alpha=0.5):
     features are scaled such that the costs of every kind have a mean of one, as
     ``scale_cost="mean"`` does in moscot.
     """
-    xy, features, xy_other, others, places = tissue.slices(n, seed=0)
-    radii = cKDTree(xy_other).query(xy_other, [NEAREST + 1])[0]
+    first, second, places = tissue.two_slices(n, seed=0)
+    radii = cKDTree(second.spots).query(second.spots, [NEAREST + 1])[0]
     spacing = np.median(radii) * (np.pi / NEAREST) ** 0.5
 
     def right(best):
-        return np.mean(np.linalg.norm(xy_other[best] - places, axis=1) < NEAR * spacing)
+        apart = np.linalg.norm(second.spots[best] - places, axis=1)
+        return np.mean(apart < NEAR * spacing)
 
-    sides = tuple(side / mean_square(side, side) ** 0.5 for side in (xy, xy_other))
-    size = mean_square(features, others) ** 0.5
+    slices = first, second
+    sides = [one.spots / mean_square(one.spots, one.spots) ** 0.5 for one in slices]
+    size = mean_square(first.features, second.features) ** 0.5
+    n, m = map(len, sides)
     return Case(
-        f"tissue, {len(xy)} x {len(xy_other)} spots, {features.shape[1]} features",
-        sides,
+        f"tissue, {n} x {m} spots, {first.features.shape[1]} features",
+        tuple(sides),
         right,
         metric="sqeuclidean",
-        features=(features / size, others / size),
+        features=tuple(one.features / size for one in slices),
         alpha=alpha,
     )
 

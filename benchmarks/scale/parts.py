@@ -21,8 +21,7 @@ GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
 # without entropy, with which low-rank plans are compared.
 EPSILONS = "1.75%", "0.2%"
 RANKS = 50, 200
-# So many iterations reach the largest size that a solve takes, truncated kernels
-# included.
+# So many iterations reach the largest size that a solve takes.
 MEMORY = {"max_outer": 6, "max_inner": 20}
 
 
