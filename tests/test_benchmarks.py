@@ -37,7 +37,7 @@ def told(task, **job):
 def fused():
     """A fused case of 20 and 23 points, and the costs that are never formed."""
     rng = np.random.default_rng(0)
-    sides = [rng.normal(size=(n, 2)) for n in (20, 23)]
+    sides = [30 + rng.normal(size=(n, 2)) for n in (20, 23)]
     features = [rng.normal(size=(n, 4)) for n in (20, 23)]
     case = module("cases").Case(
         "", sides, np.mean, metric="sqeuclidean", features=features, alpha=0.3

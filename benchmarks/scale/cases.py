@@ -93,16 +93,19 @@ def tissue_case(n, alpha=0.5):
         apart = np.linalg.norm(second.spots[best] - places, axis=1)
         return np.mean(apart < NEAR * spacing)
 
-    slices = first, second
-    sides = [one.spots / mean_square(one.spots, one.spots) ** 0.5 for one in slices]
-    size = mean_square(first.features, second.features) ** 0.5
+    # Float32 wants coordinates about zero; moscot, too, moves them there.
+    spots = [one.spots - one.spots.mean(axis=0) for one in (first, second)]
+    sides = [one / mean_square(one, one) ** 0.5 for one in spots]
+    center = (first.features.mean(axis=0) + second.features.mean(axis=0)) / 2
+    features = [one.features - center for one in (first, second)]
+    size = mean_square(*features) ** 0.5
     n, m = map(len, sides)
     return Case(
         f"tissue, {n} x {m} spots, {first.features.shape[1]} features",
         tuple(sides),
         right,
         metric="sqeuclidean",
-        features=tuple(one.features / size for one in slices),
+        features=tuple(one / size for one in features),
         alpha=alpha,
     )
 

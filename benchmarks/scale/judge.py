@@ -76,7 +76,10 @@ def judged(plan, case):
 
 
 def _factors(x):
-    """Rows whose products by `_signs` are squared distances."""
+    """Rows of squared lengths, ones and coordinates. Distances do not see that these
+    are about zero; roundings do.
+    """
+    x = x - x.mean(axis=0)
     return np.column_stack([np.square(x).sum(axis=1), np.ones(len(x)), x])
 
 
