@@ -92,7 +92,7 @@ def test_a_solve_is_measured_and_shown(kind):
     else:
         assert made["objective"] == pytest.approx(made["gw_cost"], rel=1e-3)
     (size, _, _), (rest, *_) = made["levels"]
-    assert (size, rest) == (200, 0)
+    assert rest == 0 and size == pytest.approx(200, rel=0.1)
     result = {"problem": problem, "done": True, **made, "peak": 5.0}
     other = {"problem": problem, "failed": "MemoryError: 1 | 2"}
     text = tables.solved([result, other], sgemm=100.0)
