@@ -50,8 +50,11 @@ def grown(results, sgemm):
         if len({n for n, _ in points}) > 1:
             between = f"{points[0][0]} to {points[-1][0]}"
             rows.append((name, f"{exponent(points):.2f}", between))
+    made = solved(results, sgemm)
+    if not rows:
+        return made
     powers = table(("what grows", "with n to the power", "points"), rows)
-    return f"{solved(results, sgemm)}\n\n{powers}"
+    return f"{made}\n\n{powers}"
 
 
 def exponent(points):
