@@ -1,7 +1,7 @@
 """Time, memory, accuracy of gwfast and of its peers: ``python -m benchmarks.report``.
 
-Prints Markdown tables of the parts that are named, by default of all but ``tiled`` and
-``large_graphs``, which take long. What is going on is told on the standard error.
+Prints Markdown tables of the parts that are named, by default of all but
+``large_graphs``, which takes long. What is going on is told on the standard error.
 """
 
 import argparse
@@ -10,13 +10,12 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from .common import settings
+from .common import facts, jobs
 from .common.processes import ROOT, command
 from .kernels import tables as kernel_tables
-from .solvers import jobs, tables
+from .solvers import WORKER, tables
 from .solvers.parts import LONG, PARTS, Runner
 
 KERNELS = "kernels"
@@ -50,14 +49,15 @@ def measure(options):
         data = json.loads(options.json.read_text())
     data["date"] = f"{datetime.date.today()}"
     parts = options.parts or DEFAULT
+    run = jobs.telling(WORKER, options.limit)
     if KERNELS not in parts:
-        data["machine"] = measure_machine()
+        data["machine"] = facts.measured(run)
 
     def save():
         if options.json is not None:
             options.json.write_text(json.dumps(data, indent=1))
 
-    runner = Runner(_told(options.limit), options.without)
+    runner = Runner(run, options.without)
     # Kernels first, as they measure the machine too.
     for name in sorted(parts, key=CHOICES.index):
         if name == KERNELS:
@@ -70,34 +70,6 @@ def measure(options):
             data[name].append(result)
             save()
     print(render(data))
-
-
-def _told(default):
-    """`jobs.run`, telling how it goes."""
-
-    def run(job, limit=None):
-        problem = " ".join(str(x) for x in job.get("problem", {}).values())
-        label = f"{job.get('contender', job['task'])} ({problem})"
-        print(f"{label} ...", end=" ", file=sys.stderr, flush=True)
-        began = time.monotonic()
-        result = jobs.run(job, limit or default)
-        outcome = result.get("failed") or (
-            f"more than {result['exceeded']:g} s" if "exceeded" in result else "done"
-        )
-        took = time.monotonic() - began
-        print(f"{outcome}, {took:.0f} s in all", file=sys.stderr)
-        return result
-
-    return run
-
-
-def measure_machine():
-    """What `machine.describe` says."""
-    job = {"task": "machine", "threads": settings.THREADS}
-    result = _told(jobs.PATIENCE)(job)
-    if "machine" not in result:
-        sys.exit(f"The machine could not be measured: {result.get('failed')}")
-    return result["machine"]
 
 
 def run_pytest():
@@ -119,59 +91,20 @@ def render(data):
     """All tables of one report, or of a pytest-benchmark JSON."""
     if "benchmarks" in data:
         data = {"date": data["datetime"][:10], KERNELS: data}
-    facts = data.get("machine") or data[KERNELS]["machine_info"]["gwfast"]
-    made = [machine(facts, data)]
+    known = data.get("machine") or data[KERNELS]["machine_info"]["gwfast"]
+    loads = [r["load"] for name in PARTS for r in data.get(name, ()) if "load" in r]
+    pytest = data.get(KERNELS, {"benchmarks": ()})["benchmarks"]
+    loads += [entry["extra_info"]["load"] for entry in pytest]
+    made = [facts.shown(known, data["date"], loads)]
     for name in CHOICES:
         if name not in data:
             continue
         made.append(f"### {name}")
         if name == KERNELS:
             made.append(kernel_tables.render(data[KERNELS]))
-        elif name == "tiled":
-            made.append(tables.tiled(data[name], facts["limits"]["sgemm"]))
         else:
             made.append(TABLES.get(name, tables.compared)(data[name]))
     return "\n\n".join(made)
-
-
-def machine(facts, data):
-    """Machine, versions, load and limits."""
-    config = facts["config"]
-    versions = ", ".join(
-        f"{name} {version or 'not installed'}"
-        for name, version in facts["versions"].items()
-    )
-    loads = [r["load"] for name in PARTS for r in data.get(name, ()) if "load" in r]
-    pytest = data.get(KERNELS, {"benchmarks": ()})["benchmarks"]
-    loads += [entry["extra_info"]["load"] for entry in pytest]
-    load = f", load average {min(loads):.1f} to {max(loads):.1f}" if loads else ""
-    environment = "".join(
-        f", {name}={value}" for name, value in facts["environment"].items()
-    )
-    return (
-        f"{facts['cpu']}, {facts['cpus']} CPUs, {facts['memory'] / 1e9:.0f} GB,"
-        f" {facts['threads']} threads each where nothing else is said,"
-        f" {config['platform']}, Python {config['python']}; {versions};"
-        f" instruction set {config['instruction set']}; OpenMP {config['OpenMP']};"
-        f" BLAS {config['BLAS']}{environment}. {data['date']}{load}.\n\n{limits(facts)}"
-    )
-
-
-def limits(facts):
-    """What this machine can do at best, as it was measured."""
-    found = facts["limits"]
-    reads = "; ".join(
-        f"{method} " + ", ".join(f"{rate:.1f}" for rate in rates.values())
-        for method, rates in found["reads"].items()
-    )
-    products = ", ".join(f"{rate:.0f} {how}" for how, rate in found["sgemms"].items())
-    after = ""
-    if "read_after" in facts:
-        after = f" ({facts['read_after']:.1f} when measured again at the end)"
-    return (
-        f"Limits: read {found['read']:.1f} GB/s{after}; SGEMM, GFLOP/s: {products}."
-        f" Reads by method (1 to {facts['threads']} threads, GB/s): {reads}."
-    )
 
 
 if __name__ == "__main__":

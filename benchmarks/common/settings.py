@@ -20,8 +20,6 @@ WORDS = _number("WORDS", 2000)
 LARGE = _number("LARGE", 5000)
 GROWTH = _numbers("GROWTH", "500,1000,2000,5000,10000,20000")
 GRAPHS = _numbers("GRAPHS", "1000,2300,5000,10000")
-BIG = _number("BIG", 20000)
-TILED = _number("TILED", 100_000)
 # Points of the problems of which there are many.
 SMALL = _numbers("SMALL", "20,50,100")
 # Seconds after which a call of POT on thousands of cells is given up.

@@ -27,9 +27,9 @@ from gwfast.distributed.team import Team
 from gwfast.solvers import checkpoint
 
 from ..common import pairs
+from ..common.clouds import DIMENSIONS, pair_of_clouds
 from ..common.markdown import show
 from ..common.processes import command
-from ..solvers.tiled import DIMENSIONS, pair_of_clouds
 
 MEMORY = "4GB"
 # Columns of a million points; the clouds have DIMENSIONS.

@@ -11,7 +11,6 @@ and TorchGW's is ours.
 """
 
 import dataclasses
-import warnings
 
 import numpy as np
 
@@ -232,8 +231,6 @@ CONTENDERS = {
     DEFAULT: _gwfast(init="auto", epsilon="auto"),
     # With marginals met, and an objective found, as loosely as by OTT's fast setting.
     "gwfast loose": _gwfast(tol=1e-3, marginal_tol=2e-3),
-    # For the time of an outer iteration.
-    "gwfast 10": _gwfast(max_outer=10),
     # Cut short after 30 inner iterations POT is fast and misses the marginals by
     # percents, which makes the objective smaller than any coupling's; 100 is about the
     # least with an objective within 0.5 %.
@@ -248,9 +245,3 @@ CONTENDERS = {
     "TorchGW": _torchgw(),
     "TorchGW tight": _torchgw(lambda_ema_beta=0.1),
 }
-
-
-def quiet():
-    """Silence the warnings that are meant: limits that were set to be reached, and
-    deprecations among the dependencies of others."""
-    warnings.simplefilter("ignore")

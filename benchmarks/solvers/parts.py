@@ -11,20 +11,17 @@ GRAPHS = (
     {"kind": "graph", "pair": "es-en", "n": settings.WORDS // 2},
     {"kind": "hops", "cells": "scGEM", "k": 10},
 )
-ALL = [name for name in CONTENDERS if name not in (DEFAULT, "gwfast 10")]
+ALL = [name for name in CONTENDERS if name != DEFAULT]
 # Those that are worth their time on thousands of points.
 FAST = [REFERENCE, "gwfast loose", "POT 100", "OTT-JAX tight", "TorchGW"]
-GROWING = [REFERENCE, "gwfast 10", "POT 100", "POT defaults", "OTT-JAX tight"]
-GROWING += ["TorchGW"]
+GROWING = [REFERENCE, "POT 100", "POT defaults", "OTT-JAX tight", "TorchGW"]
 # Outer iterations after which a solver that exceeded the limit is stopped, to say how
 # long one takes.
 FEW = 2
-# Seconds that this may take, which has no peers to wait for.
-TILED_LIMIT = 24 * 3600
 # Points of a graph from which a solve is not repeated.
 FEW_ROUNDS = 3000
 # Parts that take long, and are made where they are named.
-LONG = ("large_graphs", "tiled")
+LONG = ("large_graphs",)
 
 
 class Runner:
@@ -86,7 +83,7 @@ def graphs(runner):
 def growth(runner):
     """Each contender up to the largest size that it can do within the limit."""
     for name in runner.wanted(GROWING):
-        options = {"tier": "dense"} if name.startswith("gwfast") else {}
+        options = {"tier": "dense"} if name == REFERENCE else {}
         if CONTENDERS[name].seeded:
             options["rounds"] = 1  # the spread over seeds is in other tables
         for n in settings.GROWTH:
@@ -113,20 +110,6 @@ def threads(runner):
             yield runner.solve(problem, REFERENCE, count)
 
 
-def big(runner):
-    """From coarse to fine, as far as the matches are worth it: by `align`, which takes
-    the most frequent words first.
-    """
-    problem = {**LARGE, "n": settings.BIG}
-    options = {"init": "auto", "tol": 1e-4, "marginal_tol": 1e-3}
-    yield runner.solve(problem, REFERENCE, **options)
-
-
-def tiled(runner):
-    job = {"task": "tiled", "n": settings.TILED, "threads": settings.THREADS}
-    yield runner.run(job, limit=TILED_LIMIT)
-
-
 PARTS = {
     "words": words,
     "large": large,
@@ -134,6 +117,4 @@ PARTS = {
     "growth": growth,
     "large_graphs": large_graphs,
     "threads": threads,
-    "big": big,
-    "tiled": tiled,
 }

@@ -1,7 +1,6 @@
 """Tables of measurements, in Markdown."""
 
-import math
-from statistics import linear_regression, median
+from statistics import median
 
 from ..common.markdown import table
 from .contenders import REFERENCE
@@ -10,8 +9,6 @@ from .contenders import REFERENCE
 EQUAL = 0.005
 # Objectives of one solver that are further apart are shown as a range.
 ONE = 1e-4
-# Points a side from which on growth is fitted: below, overheads count.
-FITTED_FROM = 2000
 
 COMPARED = (
     "solver", "settings", "s, median [min]", "runs", "gw_cost", "difference", "equal",
@@ -43,28 +40,14 @@ def compared(results):
 
 
 def grown(results):
-    """All sizes of each solver, and how the time of an outer iteration grows."""
+    """All sizes of each solver."""
     own = {
         result["problem"]["n"]: result
         for result in results
         if result["contender"] == REFERENCE
     }
     references = [own.get(result["problem"]["n"]) for result in results]
-    text = _table(GROWN, results, references)
-    points = [
-        (result["problem"]["n"], _seconds_an_outer(result))
-        for result in results
-        if result["contender"] == "gwfast 10" and result["runs"]
-    ]
-    points = [(n, seconds) for n, seconds in points if n >= FITTED_FROM]
-    if len(points) > 1:
-        logarithms = (map(math.log, values) for values in zip(*points, strict=True))
-        exponent = linear_regression(*map(list, logarithms)).slope
-        text += (
-            f"\n\nTime of one of gwfast's first ten outer iterations grows with n to "
-            f"the power {exponent:.2f}, from {points[0][0]} to {points[-1][0]} points."
-        )
-    return text
+    return _table(GROWN, results, references)
 
 
 def threaded(results):
@@ -80,33 +63,6 @@ def threaded(results):
         row += [speed_up, _mb(result, "peak"), _load(result)]
         rows.append(row)
     return table(titles, rows)
-
-
-def tiled(results, sgemm):
-    """The problems whose plan is never stored, against the rate of SGEMM."""
-    titles = ["clouds", "seconds", "outer", "passes", "s / product", "GFLOP/s"]
-    titles += ["% of SGEMM", "gw_cost", "marginal error", "status", "right", "peak MB"]
-    titles += ["process MB", "threads", "load"]
-    rows = []
-    for result in results:
-        row = [_name(result)]
-        if "done" not in result:
-            rows.append([*row, _outcome(result), *[""] * (len(titles) - 2)])
-            continue
-        seconds = result["seconds_a_product"]
-        rate = 2 * result["n"] ** 2 * result["d"] / 1e9 / seconds
-        row += [f"{result['seconds']:.1f}", str(result["outer"]), str(result["inner"])]
-        row += [f"{seconds:.3g}", f"{rate:.0f}", f"{100 * rate / sgemm:.0f}"]
-        row += [f"{result['gw_cost']:.5g}", f"{result['marginal_error']:.0e}"]
-        row += [result["status"], f"{result['accuracy']:.3f}", _mb(result, "peak")]
-        row += [_mb(result, "process"), str(result["threads"]), _load(result)]
-        rows.append(row)
-    note = (
-        f"Options: {results[0].get('settings', '?')}. `outer` and `passes` are of the"
-        " last level, on all points; a pass is one product of 2 n m d operations, and"
-        " taking the plan in the end of an outer iteration is two."
-    )
-    return f"{table(titles, rows)}\n\n{note}"
 
 
 def _table(names, results, references):

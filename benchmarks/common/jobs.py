@@ -6,24 +6,27 @@ import json
 import os
 import queue
 import subprocess
+import sys
 import tempfile
 import threading
+import time
 
-from ..common import settings
-from ..common.processes import command
+from . import settings
+from .processes import command
 
-WORKER = f"{__package__}.worker"
 # Seconds for all that is not solving, such as loading and evaluating.
 PATIENCE = 3600
 
 
-def run(job, limit):
+def run(worker, job, limit):
     """Have a worker do it.
 
     Parameters
     ----------
+    worker : str
+        A module that calls `worker.work`.
     job : dict
-        See `worker.TASKS`; ``threads`` is what every library gets.
+        Its ``task`` is one of the worker's; ``threads`` is what every library gets.
     limit : float
         Seconds for each run of a solver.
 
@@ -38,7 +41,7 @@ def run(job, limit):
     environment = {**os.environ, **settings.environment(job["threads"])}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command(WORKER, json.dumps(job)),
+            command(worker, json.dumps(job)),
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
@@ -91,3 +94,24 @@ def _reason(code, errors):
     if code < 0:
         return f"signal {-code}: {last}".removesuffix(": ")
     return last or f"exit status {code}"
+
+
+def telling(worker, default):
+    """A function ``run(job, limit=None)`` that tells how it goes on the standard error;
+    a job without a limit of its own has the `default`.
+    """
+
+    def told(job, limit=None):
+        problem = " ".join(str(x) for x in job.get("problem", {}).values())
+        label = f"{job.get('contender', job['task'])} ({problem})"
+        print(f"{label} ...", end=" ", file=sys.stderr, flush=True)
+        began = time.monotonic()
+        result = run(worker, job, limit or default)
+        outcome = result.get("failed") or (
+            f"more than {result['exceeded']:g} s" if "exceeded" in result else "done"
+        )
+        took = time.monotonic() - began
+        print(f"{outcome}, {took:.0f} s in all", file=sys.stderr)
+        return result
+
+    return told

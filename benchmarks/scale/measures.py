@@ -1,0 +1,117 @@
+"""What is measured of a problem, each in a process of its own."""
+
+import importlib
+import os
+import time
+
+import gwfast
+from gwfast.solvers.levels import needs
+
+from ..common.footprint import Footprint
+from ..common.processes import let_threads_sleep
+from ..common.worker import solving
+from . import cases, judge, low_rank
+
+# Points and outer iterations of a solve before memory is measured, after which threads
+# and BLAS have what they keep.
+WARM_UP = {"n": 300, "max_outer": 2}
+
+
+def solve(job, tell):
+    """Solve the problem, and say how fast that went and what was found; of a fused one
+    that is to be ``judged`` what `judge` says of its plan, too.
+    """
+    case = _case(job, tell)
+    footprint = Footprint()
+    with solving(tell):
+        began = time.perf_counter()
+        result = case.solve(n_threads=job["threads"], **job["options"])
+        seconds = time.perf_counter() - began
+        footprint.look()
+        right = float(case.right(result.match()))
+    told = {name: getattr(result, name) for name in _KEPT}
+    tell(seconds=seconds, form=result.coupling.form, right=right, **told)
+    tell(operations=case.operations, seconds_a_product=seconds_a_product(result))
+    tell(levels=levels(result, seconds), **_memory(footprint))
+    if job.get("judged"):
+        tell(**judge.judged(judge.Whole(result.coupling), case))
+
+
+_KEPT = (
+    "gw_cost", "epsilon", "marginal_error", "n_outer", "n_inner", "status", "left_out",
+)  # fmt: skip
+
+
+def seconds_a_product(result):
+    """Seconds of a product of 2 n m d operations, on all points.
+
+    A pass makes the kernel anew, which is one; taking the plan from it makes it once
+    more and multiplies it by the points, which are two. What else an outer iteration
+    does is in it. This holds where the kernel is not stored.
+    """
+    history = result.history
+    return history[-1].seconds / sum(step.n_inner + 2 for step in history)
+
+
+def levels(result, seconds):
+    """Points a side of every level, with the seconds and the outer iterations of all
+    candidates there; with 0 points what is in none of them.
+    """
+    made = {}
+    for one in result.candidates:
+        spent, outer = made.get(one.n_points, (0.0, 0))
+        made[one.n_points] = spent + one.seconds, outer + one.n_outer
+    if not made:
+        made[max(result.coupling.shape)] = result.history[-1].seconds, result.n_outer
+    made[0] = seconds - sum(spent for spent, _ in made.values()), 0
+    return [[size, *spent] for size, spent in made.items()]
+
+
+def memory(job, tell):
+    """What a solve asks for up front, and what it takes at most beyond the problem, if
+    it may have no more.
+    """
+    few = cases.make(**{**job["problem"], "n": WARM_UP["n"]})
+    few.solve(n_threads=job["threads"], init="product", max_outer=WARM_UP["max_outer"])
+    problem = _case(job, tell).problem()
+    options = {"n_threads": job["threads"], **job["options"]}
+    races = options.get("init", "auto") == "auto"
+    asked = needs(problem, job["threads"], races=races)[options["tier"]]
+    tell(asked=asked / 1e6)
+    footprint = Footprint()
+    with solving(tell):
+        result = gwfast.gromov_wasserstein(problem, memory_limit=asked, **options)
+        footprint.look()
+    tell(form=result.coupling.form, n_outer=result.n_outer, **_memory(footprint))
+
+
+def ott(job, tell):
+    """OTT-JAX's low-rank solver on the same."""
+    try:
+        importlib.import_module(low_rank.MODULE)
+    except ModuleNotFoundError:
+        return tell(failed="not installed")
+    case = _case(job, tell)
+    footprint = Footprint()
+    with solving(tell):
+        began = time.perf_counter()
+        run = low_rank.prepared(case, **job["options"])
+        tell(compiling=time.perf_counter() - began)
+        let_threads_sleep()
+        began = time.perf_counter()
+        plan, iterations, own = run()
+        seconds = time.perf_counter() - began
+    footprint.look()
+    tell(seconds=seconds, n_outer=iterations, own=own, **_memory(footprint))
+    tell(**judge.judged(plan, case))
+
+
+def _case(job, tell):
+    case = cases.make(**job["problem"])
+    shown = ", ".join(f"{name}={value}" for name, value in job["options"].items())
+    tell(name=case.name, settings=shown or "defaults", load=os.getloadavg()[0])
+    return case
+
+
+def _memory(footprint):
+    return {"peak": footprint.above, "process": footprint.process}

@@ -1,0 +1,113 @@
+"""What is measured: the parts, each a list of jobs (`measures`) and their sizes."""
+
+import dataclasses
+
+from gwfast.quadratic.factory import TIERS
+
+from ..common import settings
+from . import tables
+
+# As far as the matches are worth it.
+LOOSE = {"epsilon": 3e-4, "tol": 1e-4, "marginal_tol": 1e-3}
+# Without a stored kernel each iteration makes it anew: a few, and roughly.
+ROUGH = {"tol": 1e-3, "marginal_tol": 1e-2, "max_outer": 6}
+CLOUDS = {"tier": "tiled", "memory_limit": "4GB", "init": "auto", **ROUGH}
+# Of a million points; a line to adapt to what the tier asks for.
+MILLION = {"tier": "neighbors", "init": "auto", **ROUGH}
+MILLION_DIMENSIONS = 50
+TISSUE = {"memory_limit": "3GB"}
+GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
+# Of the objective of the product plan: gwfast's default, and one as sharp as a plan
+# without entropy, with which low-rank plans are compared.
+EPSILONS = "1.75%", "0.2%"
+RANKS = 50, 200
+# So many iterations reach the largest size that a solve takes.
+MEMORY = {"max_outer": 6, "max_inner": 20}
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Jobs of every size, and the table that is made of their results.
+
+    Attributes
+    ----------
+    jobs : callable
+        ``jobs(n, options)`` yields jobs without their threads; `options` are those of
+        the command.
+    sizes : tuple of int
+    table : callable
+        ``table(results, sgemm)``, with the rate of SGEMM in GFLOP/s.
+    """
+
+    jobs: callable
+    sizes: tuple
+    table: callable = tables.solved
+
+    def results(self, run, options):
+        for n in options.sizes or self.sizes:
+            for job in self.jobs(n, options):
+                yield run({"options": {}, "threads": settings.THREADS, **job})
+
+
+def words(n, options):
+    problem = {"kind": "words", "n": n}
+    tiled = {**LOOSE, **ROUGH, "tier": "tiled"}
+    for chosen in ({}, LOOSE, tiled):
+        yield {"task": "solve", "problem": problem, "options": chosen}
+
+
+def clouds(n, options):
+    problem = {"kind": "clouds", "n": n}
+    yield {"task": "solve", "problem": problem, "options": CLOUDS}
+
+
+def million(n, options):
+    if MILLION["tier"] not in TIERS:
+        print(f"(left out: gwfast has no tier {MILLION['tier']!r})")
+        return
+    problem = {"kind": "clouds", "n": n, "d": MILLION_DIMENSIONS, "synthetic": True}
+    yield {"task": "solve", "problem": problem, "options": MILLION}
+
+
+def tissue(n, options):
+    problem = {"kind": "tissue", "n": n}
+    yield {"task": "solve", "problem": problem, "options": TISSUE}
+
+
+def growth(n, options):
+    problem = {"kind": "clouds", "n": n, "synthetic": True}
+    yield {"task": "solve", "problem": problem, "options": GROWTH}
+
+
+def low_rank(n, options):
+    problem = {"kind": "tissue", "n": n}
+    for epsilon in EPSILONS:
+        chosen = {**TISSUE, "epsilon": epsilon}
+        yield {"task": "solve", "problem": problem, "options": chosen, "judged": True}
+    for rank in RANKS:
+        for initializer in options.initializers:
+            chosen = {"rank": rank, "initializer": initializer}
+            chosen["max_iterations"] = options.iterations
+            yield {"task": "ott", "problem": problem, "options": chosen}
+
+
+def memory(n, options):
+    for kind in ("clouds", "tissue"):
+        problem = {"kind": kind, "n": n}
+        for tier in TIERS:
+            for init in ("product", "auto"):
+                chosen = {"tier": tier, "init": init, **MEMORY}
+                yield {"task": "memory", "problem": problem, "options": chosen}
+
+
+PARTS = {
+    "words": Part(words, (10_000, 20_000)),
+    "clouds": Part(clouds, (100_000,)),
+    "million": Part(million, (100_000, 300_000, 1_000_000), tables.grown),
+    "tissue": Part(tissue, (50_000,)),
+    "growth": Part(
+        growth, (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000), tables.grown
+    ),
+    "low_rank": Part(low_rank, (10_000, 50_000), tables.judged),
+    "memory": Part(memory, (2000, 5000, 10_000, 20_000), tables.memory),
+}
