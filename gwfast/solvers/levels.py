@@ -27,17 +27,22 @@ RACE_POINTS, RACE_POINTS_DENSE, RACE_POINTS_SMOOTH = 1500, 750, 1000
 # Largest factor between the points a side of one level and the next, and the factor up
 # to which a level is so close to the next that it is not worth its linearization.
 GROWTH, MIN_GROWTH = 3.5, 1.2
+# Points in the order "given": how many are the first of these, where fresh starts join
+# the race; and how many a level has on which further ones stand for all others.
+FIRST_GIVEN, SPREAD_GIVEN = 3000, 6750
 # Most candidates on the level after the first, fresh starts included, and on later
 # levels.
 SECOND_LEVEL_STATES, LATER_STATES = 4, 2
 
 
-def level_sizes(problem, tier, *, is_smooth=False):
+def level_sizes(problem, tier, *, is_smooth=False, order=None):
     """Points a side of the levels before the whole problem, in increasing order;
     `is_smooth` says that the problem has the leading eigenvectors of costs.
     """
     first = RACE_POINTS if is_factored(problem) else RACE_POINTS_DENSE
     largest, sizes = max(problem.shape), [RACE_POINTS_SMOOTH if is_smooth else first]
+    if order == "given" and first * GROWTH * MIN_GROWTH < largest:
+        sizes += [FIRST_GIVEN, SPREAD_GIVEN]
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     smaller = [size for size in sizes if size * MIN_GROWTH < largest]
@@ -47,15 +52,15 @@ def level_sizes(problem, tier, *, is_smooth=False):
 
 def points_first(problem, order):
     """For each side all points in the order in which coarse levels take them: in the
-    order "given" those of the first race, the others spread evenly over the rest; or
-    the largest masses first. Points of equal mass are spread evenly over the range of
+    order "given" the first as they are, the others spread evenly over the rest; or the
+    largest masses first. Points of equal mass are spread evenly over the range of
     their mean squared costs, which do not depend on the order of rows.
     """
     made = []
     for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
         if order == "given":
             given = np.argsort(masses == 0, kind="stable")
-            first, rest = np.split(given, [RACE_POINTS])
+            first, rest = np.split(given, [FIRST_GIVEN])
             made.append(np.append(first, _spread(rest)))
             continue
         ranked = _spread(np.argsort(geometry.square_times(masses), kind="stable"))
@@ -73,14 +78,14 @@ def _spread(ranked):
 
 def taken(problem, orders, size, order):
     """The problem on that many points of both sides, and which these are. In the order
-    "given" those after the first race stand for all that come after it: words that are
-    rare have other costs than frequent ones.
+    "given" those that are spread have the masses of all that they stand for: rare words
+    have other costs than frequent ones.
     """
     rows, rule = [np.sort(every[:size]) for every in orders], problem.rule
-    if order == "given" and size > RACE_POINTS:
+    if order == "given" and size > FIRST_GIVEN:
         masses = [rule.p.copy(), rule.q.copy()]
         for one, every in zip(masses, orders, strict=True):
-            some, rest = every[RACE_POINTS:size], every[RACE_POINTS:]
+            some, rest = every[FIRST_GIVEN:size], every[FIRST_GIVEN:]
             if (mass := one[some].sum()) > 0:
                 one[some] *= one[rest].sum() / mass
         rule = dataclasses.replace(rule, p=masses[0], q=masses[1])

@@ -125,9 +125,7 @@ def search(problem, options, report, further=0.0, seeds=None):
         elif standing is None:
             standing = Standing().with_field(level.field(starts[:MAX_FIELD]))
         else:
-            # Points that stand for rare words have profiles that tell little.
-            whole = options.order != "given" or is_last
-            may_refresh = number == 1 and level.is_dense and seeds is None and whole
+            may_refresh = number == 1 and level.is_dense and seeds is None
             standing = level.promoted(standing, inside, may_refresh)
         checkpoint.stop_if(limits.deadline.passed())
         if is_last:
@@ -161,7 +159,8 @@ def _levels(problem, options):
         # The memory was checked for a race over eigenvectors, which turn out not to do.
         given = options.tier, options.memory_limit, options.threads(problem)
         choose(problem, *given, itemsize=options.precision.itemsize, smooth=False)
-    return problem, [*level_sizes(problem, options.tier), None]
+    sizes = level_sizes(problem, options.tier, order=options.order)
+    return problem, [*sizes, None]
 
 
 class _Level:
