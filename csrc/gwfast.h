@@ -110,8 +110,8 @@ typedef struct {
                                float *out, ptrdiff_t rows);
     double (*sparse_sinkhorn_rows)(const int64_t *start, const int32_t *index,
                                    const float *k, const double *p, float *u,
-                                   const float *v, float omega, float *block,
-                                   ptrdiff_t rows);
+                                   const float *v, float omega, double cap,
+                                   float *block, ptrdiff_t rows);
     void (*sparse_normal_rows)(const int64_t *start, const int32_t *index,
                                const float *k, const double *weights, const float *x,
                                double *sums, float *block, ptrdiff_t rows);

@@ -13,6 +13,7 @@ from .problems.factors import LowRankCost
 from .problems.geometry import DenseCost, PointCloud, cosine_similarity
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
+from .quadratic.stores import NeighborTier
 from .results.candidates import Candidate
 from .results.coupling import Coupling
 from .results.neighbors import Neighbors
@@ -47,6 +48,7 @@ __all__ = [
     "GraphCost",
     "LabelTransfer",
     "LowRankCost",
+    "NeighborTier",
     "Neighbors",
     "OuterStep",
     "PairwiseResult",

@@ -10,7 +10,7 @@ import click
 from ..alignment.normalize import STEPS
 from ..problems.epsilon import parse_epsilon
 from ..problems.geometry import STATISTICS
-from ..quadratic.factory import Tier
+from ..quadratic.factory import TierName
 from ..words import CONVENTIONS
 from .wording import METHOD_LABELS
 
@@ -187,9 +187,10 @@ solver_options = gathered(
     ),
     click.option(
         "--tier",
-        type=click.Choice(get_args(Tier)),
+        type=click.Choice(get_args(TierName)),
         default="auto",
-        help="How the kernel is kept: all of it, or nothing.",
+        help="How the kernel is kept: all of it, nothing, or of each word the nearest"
+        " neighbors.",
     ),
     click.option(
         "--checkpoint",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..quadratic.factory import TIERS
+from ..quadratic.factory import WHOLE_TIERS
 from ..utils.validation import as_count, one_of
 from .points import Shared
 from .shard import KernelSpec, Shard
@@ -152,7 +152,7 @@ def predict(
     >>> found.communication < 0.02 * found.seconds
     True
     """
-    one_of(tier, "tier", TIERS)
+    one_of(tier, "tier", WHOLE_TIERS)
     workers = as_count(n_workers, "n_workers")
     stored, entries = tier == "dense", n * m / workers
     # Scalings there, float32, and column sums back, float64.
@@ -269,7 +269,7 @@ def _seconds(rank, n_threads):
     core, shared = 0.1 * np.eye(rank, dtype=np.float32), Shared(f"of {rank}", y, q)
     spec = KernelSpec(1, core, np.zeros(len(u)), np.zeros(len(v)), 1.0)
     given = {"make": (spec,), "iterate": (1, u, v, 1.0), "contract": (1, u, v)}
-    dense, tiled = (Shard(x, p, tier, shared, n_threads) for tier in TIERS)
+    dense, tiled = (Shard(x, p, tier, shared, n_threads) for tier in WHOLE_TIERS)
     tiled.make(spec)
     found = []
     for shard, method in (

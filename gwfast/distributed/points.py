@@ -9,7 +9,7 @@ from .._version import __version__
 from ..kernels import _exponentials, _products
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import contract
-from ..quadratic.factored import Right
+from ..quadratic.stores import Right
 from .point_file import FilePart
 
 # Rows of the cost that are looked at for how far costs differ.
@@ -58,7 +58,7 @@ class Points:
         return float(cost.min()), float(cost.max())
 
     def logsumexp_rows(self, core, g, epsilon, cols=None):
-        """See `RemoteCost`; over some columns, or all."""
+        """See `OpaqueCost`; over some columns, or all."""
         if cols is None:
             cost = self._cost(core)
         else:
@@ -69,7 +69,7 @@ class Points:
         return out
 
     def logsumexp_cols(self, core, f, epsilon):
-        """See `RemoteCost`, of the rows that are here."""
+        """See `OpaqueCost`, of the rows that are here."""
         out = np.empty(self._right.panels.m)
         return self._over_rows(self._cost(core), f, epsilon, out)
 

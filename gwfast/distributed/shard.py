@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels._rows import aligned_empty
-from ..linear.gibbs_kernel import Buffer, ProductKernel
+from ..linear.gibbs_kernel import ProductKernel
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver
-from ..quadratic.factored import whole_kernel
+from ..quadratic.stores import WholeStore
 from ..results.coupling import FactoredCoupling
 from .points import Points, right_of
 
@@ -48,9 +47,8 @@ class Shard(Points):
     def __init__(self, x, p, tier, shared, n_threads):
         super().__init__(x, right_of(shared, n_threads))
         self._solver = SinkhornSolver(np.array(p), np.array(shared.q), n_threads)
-        self._buffer = None
-        if tier == "dense":
-            self._buffer = Buffer(aligned_empty((len(self._x), self._right.panels.m)))
+        self._store = WholeStore(self._right, len(self._x), tier)
+        self._buffer = self._store.buffer
         # The number of the kernel that there is, and of the plan that took its place.
         self._number = self._planned = self._kernel = None
         # The core of the cost that took the place of the kernel, and what has it.
@@ -102,7 +100,7 @@ class Shard(Points):
     def _made(self, spec):
         """A kernel, and its largest exponent."""
         left, solver = self._left(spec.core), self._solver
-        kernel = whole_kernel(left, self._right, self._buffer)
+        kernel = self._store.kernel(left)
         potentials = Potentials(spec.f, spec.g)
         return kernel, kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
 
@@ -111,7 +109,7 @@ class Shard(Points):
         if self._buffer is None:
             return super()._cost(core)
         if self._filled is None or not np.array_equal(self._filled[0], core):
-            kernel = whole_kernel(self._left(core), self._right, self._buffer)
+            kernel = self._store.kernel(self._left(core))
             self._filled = core, kernel
             self._number = self._planned = None
         return self._filled[1].cost()

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..linear.gibbs_kernel import Kernel
-from ..linear.log_domain import RemoteCost
+from ..linear.log_domain import OpaqueCost
 from ..quadratic.factored import Factored
 from .coupling import ShardedCoupling
 from .shard import KernelSpec
@@ -25,19 +25,16 @@ class Sharded(Factored):
         super().__init__(problem, n_threads, team.tier)
         self.samples = False
 
-    def _prepare(self):
-        self._buffer = None
+    def _prepare(self, tier):
+        self._store, self._buffer = ShardStore(self.team, self.n_threads), None
 
-    def _state_of(self, plan):
-        parts = [(plan[rows],) for rows in self.team.rows]
+    def _state_of(self, coupling):
+        parts = [(coupling._rows(rows),) for rows in self.team.rows]
         return sum(self.team.ask("contract_plan", parts))
 
     def _left(self):
         """What workers make the left factor of, once it is multiplied by theirs."""
         return self._core().astype(np.float32)
-
-    def _whole(self, left):
-        return ShardedKernel(self.team, left, self.n_threads)
 
     def _contract(self, kernel, scalings):
         states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
@@ -55,6 +52,18 @@ class Sharded(Factored):
     def snapshot(self, kernel, solution, scalings=None):
         given = kernel.spec(solution.potentials), scalings
         return ShardedCoupling(self.team, *given, self.n_threads)
+
+
+class ShardStore:
+    """Kernels on the workers."""
+
+    is_partial = False
+
+    def __init__(self, team, n_threads):
+        self._team, self._n_threads = team, n_threads
+
+    def kernel(self, core, epsilon=None, potentials=None):
+        return ShardedKernel(self._team, core, self._n_threads)
 
 
 class ShardedKernel(Kernel):
@@ -128,7 +137,7 @@ class ShardedKernel(Kernel):
         return [("make", (spec,))]
 
 
-class ShardedCost(RemoteCost):
+class ShardedCost(OpaqueCost):
     """The cost of a kernel, on the workers; with `cols` that of some columns alone,
     which is asked for sums over them.
     """
@@ -145,7 +154,7 @@ class ShardedCost(RemoteCost):
         out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", given))
 
 
-class CostOfFew(RemoteCost):
+class CostOfFew(OpaqueCost):
     """That of some rows, of which this is the left factor, and all columns; each shard
     does some columns.
     """

@@ -8,7 +8,7 @@ import uuid
 import numpy as np
 
 from ..quadratic import factored
-from ..quadratic.factory import TIERS
+from ..quadratic.factory import WHOLE_TIERS
 from .point_file import part_of
 from .points import Shared
 from .shard import Missing
@@ -135,7 +135,7 @@ class Team:
         """
         each = size_of(self._problem, self.tier, len(self.rows))
         takes = self._addresses.count(address) * each
-        return self.tier if takes <= USABLE * memory else TIERS[-1]
+        return self.tier if takes <= USABLE * memory else WHOLE_TIERS[-1]
 
     def balance(self):
         """Move shards from workers that have too many to those that came since."""
@@ -158,7 +158,7 @@ def choose_tier(problem, tier, places, n_shards):
     each = -(-n_shards // len(places))
     least = min(places.values())
     takes = {}
-    for one in TIERS[TIERS.index(tier) :]:
+    for one in WHOLE_TIERS[WHOLE_TIERS.index(tier) :]:
         takes[one] = each * size_of(problem, one, n_shards)
         if takes[one] <= USABLE * least:
             return one

@@ -177,7 +177,7 @@ cdef extern from "gwfast.h" nogil:
                                    ptrdiff_t) noexcept nogil
         double (*sparse_sinkhorn_rows)(const int64_t *, const int32_t *, const float *,
                                        const double *, float *, const float *, float,
-                                       float *, ptrdiff_t) noexcept nogil
+                                       double, float *, ptrdiff_t) noexcept nogil
         void (*sparse_normal_rows)(const int64_t *, const int32_t *, const float *,
                                    const double *, const float *, double *, float *,
                                    ptrdiff_t) noexcept nogil

@@ -39,6 +39,8 @@ def sinkhorn_passes(
     most: int = 1,
     tol: float = 0.0,
     n_threads: int = 1,
+    *,
+    cap: float = ...,
 ) -> tuple[float, int]: ...
 def normal_product(
     start: NDArray[int64],

@@ -132,6 +132,8 @@ def sinkhorn_passes(
     ptrdiff_t most=1,
     double tol=0.0,
     int n_threads=1,
+    *,
+    double cap=INFINITY,
 ):
     """As that of _kernels.pyx."""
     cdef ptrdiff_t n = p.shape[0], m = q.shape[0], chunk, i, done = 0
@@ -139,6 +141,8 @@ def sinkhorn_passes(
     cdef ptrdiff_t chunks = count_chunks(n, size)
     cdef float relaxation = <float>omega
     cdef double total = INFINITY
+    if omega != 1.0 and cap != INFINITY:
+        raise ValueError(f"omega must be 1 with a cap, got {omega}")
     check_kept(start, index, kernel, n)
     check("u", u.shape[0], n)
     check("v", v.shape[0], m)
@@ -155,11 +159,10 @@ def sinkhorn_passes(
                 work.blocks[chunk, :] = 0
                 error[chunk] = isa.sparse_sinkhorn_rows(
                     &start[i], columns, values, &p[i], &u[i], &v[0], relaxation,
-                    <float *>&work.blocks[chunk, 0], min(size, n - i))
+                    cap, <float *>&work.blocks[chunk, 0], min(size, n - i))
                 isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
             work.reduce(n_threads, chunks)
-            isa.f32.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, INFINITY,
-                            m)
+            isa.f32.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
             total = 0.0
             for chunk in range(chunks):
                 total += error[chunk]

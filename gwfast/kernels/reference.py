@@ -239,10 +239,11 @@ def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
 
 
 def sparse_sinkhorn_passes(
-    start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1
-):
+    start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, *,
+    cap=np.inf,
+):  # fmt: skip
     kernel = _dense(start, index, kernel, len(q)).astype(np.float32)
-    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol)
+    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol, cap=cap)
 
 
 def sparse_normal_product(

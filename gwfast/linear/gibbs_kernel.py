@@ -5,11 +5,10 @@ by where it is kept. The solvers of linear problems iterate on any of them.
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
-from ..kernels import _exponentials, _kernels, _products, _sparse
+from ..kernels import _exponentials, _kernels, _products
 from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
-from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
+from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..utils.blocks import row_blocks
 
 
@@ -67,12 +66,13 @@ class Kernel:
         self.epsilon = epsilon
         return self._make(potentials, epsilon, q, scalings)
 
-    def iterate(self, p, q, scalings, omega, max_iter, tol):
+    def iterate(self, p, q, scalings, omega, max_iter, tol, cap=np.inf):
         """See `_kernels.sinkhorn_passes`."""
-        u, v, sums = scalings.u, scalings.v, scalings.sums
-        return _kernels.sinkhorn_passes(
-            self.rows, p, q, u, v, sums, omega, max_iter, tol, self.n_threads
-        )
+        given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol
+        return self._passes(*given, self.n_threads, cap=cap)
+
+    def _passes(self, *given, cap):
+        return _kernels.sinkhorn_passes(self.rows, *given, cap=cap)
 
     def normal_product(self, weights, x, row_sums, scalings):
         """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in ``scalings.sums``."""
@@ -201,58 +201,6 @@ class ProductKernel(StoredKernel):
         if self.separable_potentials is None:
             _kernels.rescale_columns(scalings.v, q, sums)
         return peak
-
-
-def padded(x):
-    """`x` with zero columns up to whole vectors, as the sparse kernels read it."""
-    width = -(-x.shape[1] // _sparse.LANES) * _sparse.LANES
-    if width == x.shape[1]:
-        return x
-    out = aligned_empty((len(x), width))
-    out[:, : x.shape[1]] = x
-    out[:, x.shape[1] :] = 0.0
-    return out
-
-
-class SparseKernel(Kernel):
-    """A kernel of a cost that is a product, of `left` (n, k) and the transpose of
-    `right` (m, d), `padded`, of which only some entries are kept: their columns, in
-    compressed sparse rows.
-    """
-
-    def __init__(self, left, right, start, index, n_threads):
-        super().__init__((len(left), len(right)), n_threads)
-        self.left, self.right, self._kept = left, right, (start, index)
-        self.rows = aligned_empty(len(index))
-
-    def iterate(self, p, q, scalings, omega, max_iter, tol):
-        given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol
-        return _sparse.sinkhorn_passes(*self._kept, self.rows, *given, self.n_threads)
-
-    def normal_product(self, weights, x, row_sums, scalings):
-        x = x.astype(np.float32, copy=False)
-        given = weights, x, row_sums, scalings.sums, self.n_threads
-        _sparse.normal_product(*self._kept, self.rows, *given)
-
-    def coupling(self, solution):
-        start, index = self._kept
-        u, v = solution.scalings.u, solution.scalings.v
-        plan = self.rows * np.repeat(u, np.diff(start)) * v[index]
-        csr = sparse.csr_array((plan, index, start), shape=self.shape)
-        return SparseCoupling(csr, self.n_threads)
-
-    def _make(self, potentials, epsilon, q, scalings):
-        given = padded(self.left), self.right, potentials.f, potentials.g, epsilon
-        return _sparse.gibbs(*self._kept, *given, self.rows, self.n_threads)
-
-    def contract(self, x, y, scalings):
-        moved, sums = aligned_empty((len(x), self.right.shape[1])), np.empty(len(x))
-        given = self.rows, scalings.v, self.right
-        _sparse.product(*self._kept, *given, moved, sums, self.n_threads)
-        moved *= scalings.u[:, None]
-        state = np.empty((x.shape[1], moved.shape[1]))
-        _products.gram(x, moved, state, self.n_threads)
-        return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
 
 
 class TiledKernel(Kernel):

@@ -59,8 +59,10 @@ class Potentials:
         return Potentials(f, g)
 
 
-class RemoteCost:
-    """A cost that is not in this process, and is asked for what is needed of it."""
+class OpaqueCost:
+    """A cost that is neither an array nor `Rows`, and is asked for what is needed of
+    it.
+    """
 
     def logsumexp_rows(self, g, epsilon, out):
         """``out_i = log sum_j exp((g_j - c_ij) / epsilon)``."""
@@ -81,25 +83,33 @@ class LogDomain:
         """Potentials (n,) with which the rows have their masses, for the `g` of
         columns, which may be others than the problem's.
         """
+        return epsilon * (self.log_p - self.rows(cost, g, epsilon))
+
+    def rows(self, cost, g, epsilon):
+        """``log sum_j exp((g_j - c_ij) / epsilon)`` of each row (n,)."""
         sums = np.empty(len(self.log_p))
-        if isinstance(cost, RemoteCost):
+        if isinstance(cost, OpaqueCost):
             cost.logsumexp_rows(g, epsilon, sums)
         else:
             given = cost, np.zeros(len(sums)), g, epsilon, sums, self.n_threads
             _exponentials.logsumexp_rows(*given)
-        return epsilon * (self.log_p - sums)
+        return sums
 
     def fit_cols(self, cost, f, epsilon):
         """Potentials (m,) with which the columns have their masses, for the `f` of
         rows.
         """
+        return epsilon * (self.log_q - self.cols(cost, f, epsilon))
+
+    def cols(self, cost, f, epsilon):
+        """``log sum_i exp((f_i - c_ij) / epsilon)`` of each column (m,)."""
         sums = np.empty(len(self.log_q))
-        if isinstance(cost, RemoteCost):
+        if isinstance(cost, OpaqueCost):
             cost.logsumexp_cols(f, epsilon, sums)
         else:
             given = cost, f, np.zeros(len(sums)), epsilon, sums, self.n_threads
             _exponentials.logsumexp_cols(*given)
-        return epsilon * (self.log_q - sums)
+        return sums
 
     def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER):
         """Potentials after iterations at the `levels`; when the deadline has passed,

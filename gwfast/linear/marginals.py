@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..kernels import _exponentials, _kernels
+from ..kernels import _kernels
 from ..utils.deadline import NEVER
 from ..utils.precision import SINGLE
 from ..utils.trees import as_saved
@@ -222,8 +222,7 @@ class PartialSolver(SinkhornSolver):
         while moved > tol and n_iter < max_iter:
             before = u.copy(), v.copy(), scale
             masses = self.p / scale, self.q / scale
-            given = kernel.rows, *masses, u, v, sums, 1.0, 1, 0.0, self.n_threads
-            _kernels.sinkhorn_passes(*given, cap=1.0)
+            kernel.iterate(*masses, scalings, 1.0, 1, 0.0, cap=1.0)
             scale = self.mass / float(v @ sums.values)
             n_iter += 1
             moved = max(
@@ -243,17 +242,16 @@ class PartialSolver(SinkhornSolver):
         row_base, col_base = base.f / epsilon, base.g / epsilon
         (log_u, log_v), log_scale = logs, np.log(self.mass)
         log_p, log_q = self.log_domain.log_p, self.log_domain.log_q
-        rows, cols = np.empty(len(self.p)), np.empty(len(self.q))
         n_iter, moved = 0, np.inf
         while moved > tol and n_iter < max_iter:
             before = log_u, log_v, log_scale
-            f, g = epsilon * row_base, epsilon * (col_base + log_v)
-            _exponentials.logsumexp_rows(cost, f, g, epsilon, rows, self.n_threads)
+            g = epsilon * (col_base + log_v)
+            rows = row_base + self.log_domain.rows(cost, g, epsilon)
             if n_iter == 0:  # the first plan has the mass, too
                 log_scale = np.log(self.mass) - log_total(log_u + rows)
             log_u = np.minimum(log_p - log_scale - rows, 0.0)
-            f, g = epsilon * (row_base + log_u), epsilon * col_base
-            _exponentials.logsumexp_cols(cost, f, g, epsilon, cols, self.n_threads)
+            f = epsilon * (row_base + log_u)
+            cols = col_base + self.log_domain.cols(cost, f, epsilon)
             log_v = np.minimum(log_q - log_scale - cols, 0.0)
             log_scale = np.log(self.mass) - log_total(log_v + cols)
             n_iter += 1

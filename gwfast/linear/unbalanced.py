@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import _kernels
 from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import MASS_TOLERANCE
@@ -385,12 +384,12 @@ class _Iterations:
         """One iteration; returns whether no point was lost that should have mass."""
         rows, cols, before = self.rows, self.cols, self._logs[self.rows].copy()
         solver, sums = self._solver, self._solver.scalings.sums
-        u, v = solver.scalings.u, solver.scalings.v
+        u = solver.scalings.u
         # What overflows shows in the mass.
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            given = self._kernel.rows, self._aim(u), solver.q, u, v, sums
             damping = float(self._damping[0])
-            _kernels.sinkhorn_passes(*given, damping, 1, 0.0, solver.n_threads)
+            given = self._aim(u), solver.q, solver.scalings, damping
+            self._kernel.iterate(*given, 1, 0.0)
             log_sums = np.log(sums.values) - self.lift
             found = self._take(rows, np.log(u, dtype=np.float64))
             asked = np.exp(self._asked(rows, self._excess_now()) + self.lift)

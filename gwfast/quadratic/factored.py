@@ -1,30 +1,26 @@
 """The linearized cost between point clouds, of which only factors are ever formed."""
 
-import functools
+import copy
 
 import numpy as np
 
 from ..kernels import _products
 from ..kernels._rows import Panels, Product, aligned_empty
-from ..linear.gibbs_kernel import (
-    Buffer,
-    ProductKernel,
-    TiledKernel,
-    contract,
-    padded,
-)
 from ..linear.log_domain import LogDomain, Potentials
-from ..results.coupling import FactoredCoupling
+from ..results.coupling import ArrayCoupling, Coupling, FactoredCoupling
 from ..utils.mechanisms import ALL
 from ..utils.trees import as_saved
 from .acceleration import combined
 from .factored_terms import FactoredTerms
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
+from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
 
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
+# `inner_fraction` beside samples, whose fixed point moves with errors of the marginals.
+SAMPLED_FRACTION = 0.03
 
 
 class Factored(Linearization):
@@ -47,38 +43,54 @@ class Factored(Linearization):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
         self.accelerates = mechanisms.acceleration
         large = min(problem.shape) >= MIN_POINTS_PER_DRAW * DRAWS
-        self.samples = mechanisms.samples and large
+        whole = NeighborTier.of(tier) is None
+        self.samples = mechanisms.samples and large and whole
         if self.samples:
-            self.inner_fraction = 0.03
+            self.inner_fraction = SAMPLED_FRACTION
         self._terms = terms = FactoredTerms(problem)
         self.cost_scale = terms.cost_scale
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # Iterations that take about as long as the two products: one reads an entry in
         # the time of about ten multiply-adds.
         self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
-        self._tier = tier
-        self._prepare()
+        self._prepare(tier)
 
-    def _prepare(self):
+    def _prepare(self, tier):
         """Allocate what all kernels share."""
-        self._shared = Right(self._terms.right, self.n_threads)
-        self._buffer = None
-        if self._tier == "dense":
-            self._buffer = Buffer(aligned_empty(self.problem.shape))
+        right = Right(self._terms.right, self.n_threads)
+        neighbors, masses = NeighborTier.of(tier), (self.problem.p, self.problem.q)
+        if neighbors is None:
+            self._store = WholeStore(right, self.problem.shape[0], tier)
+        else:
+            self._store = NeighborStore(right, masses, neighbors.k)
+        self._buffer = self._store.buffer
+
+    def fork(self):
+        other = super().fork()
+        # Neighbors that are chosen are those of one state.
+        other._store = copy.copy(self._store)
+        return other
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
-        """Set the state; None is the product plan, which needs no matrix."""
+        """Set the state; None is the product plan, which needs no matrix, and a plan
+        may be a `Coupling`.
+        """
         problem = self.problem
         if plan is None:
             self.state = self._terms.product_state(problem.p, problem.q)
         else:
-            self.state = self._state_of(plan.astype(np.float32, copy=False))
+            self.state = self._state_of(self._as_coupling(plan))
         return self._objective(problem.p, problem.q)
 
-    def _state_of(self, plan):
-        ones = (np.ones(size, dtype=np.float32) for size in self.problem.shape)
+    def _as_coupling(self, plan):
+        if isinstance(plan, Coupling):
+            return plan
+        return ArrayCoupling(plan.astype(np.float32, copy=False), self.n_threads)
+
+    def _state_of(self, coupling):
         terms = self._terms
-        made = contract(terms.left, plan, terms.right, *ones, self.n_threads)[0]
+        moved, made = coupling.apply(terms.right), np.empty(terms.ranks)
+        _products.gram(terms.left, moved, made, self.n_threads)
         return terms.needed(made)
 
     def deviation(self):
@@ -109,7 +121,7 @@ class Factored(Linearization):
         left, y = self._left(), self._terms.right
         some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
         few = np.ascontiguousarray(left[rows])
-        return Product(left, some), Product(few, self._shared.panels)
+        return Product(left, some), Product(few, self._store.right.panels)
 
     def _left(self):
         """Left factor of the linearized cost; the right one is the features of y."""
@@ -120,16 +132,23 @@ class Factored(Linearization):
         return left
 
     def kernel(self, epsilon=None, start=None):
-        return self._whole(self._left())
+        return self._store.kernel(self._left(), epsilon, start)
 
-    def _whole(self, left):
-        return whole_kernel(left, self._shared, self._buffer)
+    def use_full_kernel(self):
+        return self._store.is_partial and self._store.renew(self._left(), *self._last)
+
+    def left_out(self, kernel, solution):
+        if not self._store.is_partial:
+            return 0.0
+        rows = kernel.row_sums(solution.scalings)
+        return self._store.left_out(kernel, solution.potentials, rows)
 
     def update(self, kernel, solution):
         before = self.state
         self.state, rows = self._contract(kernel, solution.scalings)
         cols = solution.scalings.cols
         self._step = self.before, _ = before, self.state
+        self._last = kernel.epsilon, solution.potentials
         change = relative_change(before, self.state)
         return Update(self._objective(rows, cols), change, rows, cols)
 
@@ -142,6 +161,8 @@ class Factored(Linearization):
         return kernel.coupling(solution)
 
     def snapshot(self, kernel, solution):
+        if self._store.is_partial:
+            return kernel.coupling(solution)
         right, potentials = self._terms.right, solution.potentials
         f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
         return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
@@ -188,29 +209,6 @@ def relative_change(before, after):
     return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
-class Right:
-    """The right factor of kernels, and as they read it."""
-
-    def __init__(self, features, n_threads):
-        self.features, self.n_threads = features, n_threads
-        self.panels = Panels(features, True, n_threads=n_threads)
-
-    @functools.cached_property
-    def rows(self):
-        """As sparse kernels read them."""
-        return padded(self.features)
-
-
-def whole_kernel(left, right, buffer):
-    """The `Kernel` of the product of `left` and a `Right`, stored if there is a
-    `Buffer`.
-    """
-    given = left, right.panels
-    if buffer is not None:
-        return ProductKernel(*given, buffer, right.n_threads)
-    return TiledKernel(*given, right.features, right.n_threads)
-
-
 def nbytes(problem, tier, n_threads, shape):
     """Bytes that a solve of that shape takes beside its factors."""
     n, m = shape
@@ -219,5 +217,7 @@ def nbytes(problem, tier, n_threads, shape):
     # Both features as the kernels read them, products with them in a step (float64 for
     # a moment), and column sums of chunks.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
+    if neighbors := NeighborTier.of(tier):
+        return shared + CHOICE_BYTES * neighbors.k * (n + m)
     strips = n_threads * max(4 * 2**20, 4 * 64 * m)
     return shared + (4 * n * m if tier == "dense" else strips)

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ..kernels import _kernels
 from ..kernels._kernels import mass_entropy
 from ..linear.log_domain import Potentials
 from ..utils.trees import as_saved
@@ -32,10 +31,9 @@ class FreeFactored(Factored):
             self.state = self._terms.product_state(rows, cols) / mass
             entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
         else:
-            plan = plan.astype(np.float32, copy=False)
-            self.state = self._state_of(plan)
-            rows, cols = (plan.sum(axis=k, dtype=np.float64) for k in (1, 0))
-            entropy = _kernels.entropy(plan, self.n_threads)
+            coupling = self._as_coupling(plan)
+            self.state = self._state_of(coupling)
+            (rows, cols), entropy = coupling.marginals, coupling.entropy()
         self._standing = rows, cols, entropy
         return self._objective(rows, cols)
 
@@ -44,9 +42,10 @@ class FreeFactored(Factored):
         return self._standing
 
     def kernel(self, epsilon=None, start=None):
-        kernel, unit = super().kernel(epsilon, start), -1.0 / self.cost_scale
-        given = self.row_cost * unit, self.col_cost * unit
-        kernel.separable_potentials = Potentials(*given)
+        unit = -1.0 / self.cost_scale
+        separable = Potentials(self.row_cost * unit, self.col_cost * unit)
+        kernel = super().kernel(epsilon, start or separable)
+        kernel.separable_potentials = separable
         return kernel
 
     def update(self, kernel, solution):
@@ -55,6 +54,7 @@ class FreeFactored(Factored):
         cols = kernel.column_sums(rows, solution.scalings)
         change = relative_change(before, self.state)
         change = max(change, self._moved_marginals(rows, cols))
+        self._last = kernel.epsilon, solution.potentials
         update = Update(self._objective(rows, cols), change, rows, cols)
         entropy = self._entropy(before, update, solution.potentials, kernel.epsilon)
         if self._damping:

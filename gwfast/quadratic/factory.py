@@ -13,10 +13,14 @@ from .dense import Dense
 from .factored import Factored
 from .factored_free import FreeFactored
 from .methods import PGD
+from .stores import NeighborTier
 
 # See `solvers.levels`.
-Tier: TypeAlias = Literal["auto", "dense", "tiled"]
-TIERS: tuple[Tier, ...] = get_args(Tier)[1:]
+TierName: TypeAlias = Literal["auto", "dense", "tiled", "neighbors"]
+Tier: TypeAlias = TierName | NeighborTier
+# The tier "auto" takes one of these, as "neighbors" is an approximation.
+WHOLE_TIERS: tuple[TierName, ...] = get_args(TierName)[1:-1]
+TIERS: tuple[TierName, ...] = get_args(TierName)[1:]
 # Multiplications that take about as long as all else that is done with an entry.
 READ = 30
 
@@ -58,7 +62,7 @@ def linearize(
     ----------
     problem : QuadraticProblem
     n_threads : int
-    tier : {"dense", "tiled"}, default="dense"
+    tier : {"dense", "tiled", "neighbors"} or NeighborTier, default="dense"
         One of `tiers`.
     method : Method, default=PGD
     precision : Precision, default=SINGLE
@@ -110,7 +114,7 @@ def nbytes(
     Parameters
     ----------
     problem : QuadraticProblem
-    tier : {"dense", "tiled"}
+    tier : {"dense", "tiled", "neighbors"} or NeighborTier
     n_threads : int
     method : Method, default=PGD
     shape : tuple of float or None, default=None

@@ -150,6 +150,12 @@ class Linearization:
         that the next iteration needs as it is.
         """
 
+    def left_out(self, kernel, solution):
+        """An upper confidence bound on the fraction of the mass that the plan of the
+        last update lacks because its kernel keeps few entries; see `GWResult`.
+        """
+        return 0.0
+
     def linear_value(self, update):
         """``<linear_cost, T>`` of the plan of the last update; 0.0 without these."""
         return 0.0

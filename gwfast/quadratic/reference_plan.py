@@ -21,7 +21,7 @@ class ReferencePlan:
     distance : float
         L1, from the other plan, as a fraction of its mass: the smallest that was seen.
     left_out : float
-        Largest share of a row or column that this plan has where the other is zero.
+        Fraction of the mass that this plan has where the other is zero.
     complementarity : float
         Masses that a partial plan does not use, times their multipliers over epsilon
         (at most one); zero with other rules.
@@ -99,17 +99,12 @@ class ReferencePlan:
 
     def _look(self, f, g):
         """Compare the plan of two potentials with the other one."""
-        at, total, missed = self._at, 0.0, 0.0
-
-        def lost(rows):
-            """What the plan has where the other one is zero."""
-            nonlocal total
+        at, total, missed, left_out = self._at, 0.0, 0.0, 0.0
+        for rows in at.slices:
             plan = at.plan(rows)
             made = np.exp(self._exponent(rows) + f[rows, None] + g)
             total += float(np.abs(made - plan).sum())
-            return np.where(plan > 0, 0.0, made)
-
-        both = self._sums(lost)
+            left_out += float(made[plan <= 0].sum())
         total /= at.mass or 1.0
         if at.problem.rule.takes_mass:
             missed = sum(
@@ -118,10 +113,7 @@ class ReferencePlan:
             )
         if max(total, missed) < max(self.distance, self.complementarity):
             self.distance, self.complementarity = total, missed
-            self.left_out = max(
-                float((one[sums > 0] / sums[sums > 0]).max(initial=0.0))
-                for one, sums in zip(both, (at.rows, at.cols), strict=True)
-            )
+            self.left_out = left_out / (at.mass or 1.0)
 
     def _sums(self, entries):
         """Row and column sums of a matrix, which is made some rows at a time."""

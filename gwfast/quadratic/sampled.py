@@ -11,12 +11,16 @@ with 128 draws of each row the change is a twentieth to a hundredth of the last 
 where Anderson's acceleration on 10,000 words halves it.
 """
 
+import functools
+
 import numpy as np
 
 from ..kernels import _sparse
-from ..linear.gibbs_kernel import Scalings, SparseKernel
+from ..linear.gibbs_kernel import Scalings
 from ..linear.log_domain import Potentials
 from ..linear.marginals import Balanced
+from ..linear.sparse_kernel import SparseKernel
+from ..linear.support import Support
 from ..problems.epsilon import Schedule
 from .acceleration import FIRST_PAUSE, Moved
 from .factored import DRAWS, Factored, relative_change
@@ -32,17 +36,14 @@ FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
 SMALLEST = np.finfo(np.float32).tiny
 
 
-class Sample:
+class Sample(Support):
     """Draws from each row of the plan of a kernel, each of the same share of its mass.
 
     Attributes
     ----------
     shape : (int, int)
-    start, index : (n + 1,) int64 and (kept,) int32 ndarrays
-        The entries that were drawn: compressed sparse rows of column numbers.
-    kept : int
-    weights : (kept,) float32 ndarray
-        How many entries of the plan each stands for; ones before `weigh`.
+    weights : (nnz,) float32 ndarray
+        How many entries of the plan each entry stands for; ones before `weigh`.
     """
 
     def __init__(self, kernel, scalings, draws):
@@ -53,12 +54,12 @@ class Sample:
         offset = np.arange(n) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
         given, step = (kernel.rows, scalings.v, offset, index, times), np.empty(n)
         _sparse.sample(*given, step, kernel.n_threads)
-        drawn, self.start = times > 0, np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(drawn.sum(axis=1), out=self.start[1:])
-        self.index, self.kept = index[drawn], int(self.start[-1])
+        drawn, start = times > 0, np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(drawn.sum(axis=1), out=start[1:])
+        super().__init__(start, index[drawn])
         step *= scalings.u
         self._mass = (times * step.astype(np.float32)[:, None])[drawn]
-        self.weights = np.ones(self.kept, dtype=np.float32)
+        self.weights = np.ones(len(self.index), dtype=np.float32)
 
     def weigh(self, plan):
         """Set the weights from the entries of the plan, and scale these by them."""
@@ -66,25 +67,18 @@ class Sample:
         plan *= self.weights
 
 
-class TooFar(Exception):
-    """The potentials of a sampled plan do not fit the cost, which has moved too far."""
-
-
 class SampledKernel(SparseKernel):
     """A kernel on a `Sample`, its entries times their weights."""
 
-    def __init__(self, left, right, sample, n_threads):
-        super().__init__(left, right, sample.start, sample.index, n_threads)
-        self._sample = sample
-
-    def cost(self):
-        raise TooFar
-
-    spread = cost
+    @functools.cached_property
+    def _cost(self):
+        cost = super()._cost
+        cost.values -= np.float32(self.epsilon) * np.log(self.support.weights)
+        return cost
 
     def _make(self, potentials, epsilon, q, scalings):
         peak = super()._make(potentials, epsilon, q, scalings)
-        self.rows *= self._sample.weights
+        self.rows *= self.support.weights
         return peak
 
 
@@ -128,7 +122,7 @@ class Sampled(Factored):
         self.state, self._moved = whole.state, whole.state - state / mass
 
     def kernel(self, solver=None, start=None, epsilon=None):
-        given = self._left(), self._shared.rows, self._sample, self.n_threads
+        given = self._left(), self._store.right.rows, self._sample, self.n_threads
         return SampledKernel(*given)
 
     def update(self, kernel, solution):
@@ -188,10 +182,7 @@ class SampleAccelerator:
         few = Limits(MOST_OUTER, MOST_INNER, **kind)
         given, known = (sampled, self._epsilons, gw_before), sampled.potentials
         loop = self._loop(*given, potentials=known)
-        try:
-            loop.run(few)
-        except TooFar:
-            return None
+        loop.run(few)
         self._before = at.state, Moved(change, np.nan, solution.potentials)
         self.expected, at.state = rate, sampled.state
         return Moved(change, at.objective(), loop.potentials)

@@ -70,6 +70,11 @@ class Solution:
         rule = self.linearization.problem.rule
         return tuple(map(_kernels.kept, self.marginals, (rule.p, rule.q)))
 
+    @functools.cached_property
+    def left_out(self):
+        """See `GWResult`."""
+        return self.linearization.left_out(self.stepped.kernel, self.stepped.solution)
+
     @property
     def information(self):
         """Mutual information of the plan, how much it says about which points match:
@@ -123,6 +128,7 @@ class Solution:
             n_outer=len(self.history),
             n_inner=sum(step.n_inner for step in self.history),
             status=self.status,
+            left_out=self.left_out,
             method=self.linearization.method.name,
             history=self.history,
             seconds=self.seconds,

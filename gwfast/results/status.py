@@ -61,6 +61,11 @@ class Status(str, enum.Enum):
         "try a larger epsilon, or the proximal point method, which has both marginals",
     )
     LOST_MASS = "lost_mass", "points have lost their mass"
+    TRUNCATED = (
+        "truncated",
+        "within tolerance on the neighbors of each point, outside of which the plan "
+        "may have too much of its mass",
+    )
     UNCERTAIN = (
         "uncertain",
         "within tolerance, but one start alone came to this optimum, and others came "

@@ -82,8 +82,8 @@ class Verification:
         bound knows that solvers take given marginals for those of the plan. None where
         none were reported.
     truncation : Residual
-        Largest share of the mass of a row or column that the exact plan has where the
-        plan is zero; the bound is `GWResult.left_out`, where that was reported.
+        Fraction of the mass that the exact plan has where the plan is zero; the bound
+        is `GWResult.left_out`, where that was reported.
 
     Examples
     --------

@@ -28,6 +28,10 @@ MAX_MISSED = 0.5
 # Ratio of the standard deviations of both sides' costs from which on different scales
 # are the first reason for a plan that matches nothing: no plan makes such costs alike.
 OTHER_SCALE = 10.0
+# Fraction of the mass outside of the neighbors that are kept, at most, of a plan that
+# is to be trusted. On noisy rotations of 30,000 points as much moves the objective by a
+# hundredth, and no match.
+MAX_LEFT_OUT = 0.01
 SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
 INNER_ADVICE = (
     "; linear problems ended at max_inner, so first a larger max_inner, epsilon or "
@@ -40,6 +44,16 @@ def conclude(solution, tie, limits, untried=(), **more):
     are `untried`, and `more` are fields to set.
     """
     status, advice = _diagnose(solution, tie, untried)
+    if solution.left_out > MAX_LEFT_OUT:
+        outside = (
+            f"up to {solution.left_out:.2g} of the mass is outside of the neighbors "
+            "that are kept; try more of them (tier=NeighborTier(k=...)), an epsilon "
+            f"smaller than {solution.epsilon:.3g}, or tier='tiled'"
+        )
+        if status in (Status.CONVERGED, Status.TIE):
+            status, advice = Status.TRUNCATED, outside
+        else:
+            advice = "; ".join(filter(None, [advice, outside]))
     if status == Status.MAX_OUTER:
         last = solution.history[-20:]
         if 2 * sum(step.n_inner >= limits.max_inner for step in last) >= len(last):

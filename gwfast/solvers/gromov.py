@@ -20,6 +20,7 @@ from ..quadratic.factory import Tier, is_factored, is_placed, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
+from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
@@ -194,10 +195,16 @@ default="balanced"
     memory_limit : float, str or None, default=None
         Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of what
         is free to this process.
-    tier : {"auto", "dense", "tiled"}, default="auto"
+    tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
         How the kernel of two point clouds is kept. "dense": in one n x m float32
         buffer. "tiled": a few rows at a time, made anew in every iteration. "auto" is
-        the first of these that `memory_limit` allows. Other costs are always "dense".
+        the first of these that `memory_limit` allows. "neighbors", for hundreds of
+        thousands of points and a small `epsilon`: the entries of the 32 nearest columns
+        of each row and of the 32 nearest rows of each column, chosen anew as the plan
+        moves (`NeighborTier` has other numbers). That is an approximation, and
+        `GWResult.left_out` bounds the mass that it leaves out; from ``init="product"``,
+        whose plan has no few neighbors, it may end far above the lowest optimum. Other
+        costs are always "dense".
     seed : int, default=0
         Seed of the random starts.
     n_starts : int or None, default=None
@@ -330,7 +337,10 @@ def _prepared(problem, options):
     kind = dict(method=method, itemsize=precision.itemsize, placement=placement)
     if start is None and not problem.is_balanced:
         # A race solves the balanced problem, too, if there is room for both.
-        if min(needs(problem, threads, **kind).values()) > limit:
+        neighbors = NeighborTier.of(options.tier)
+        takes = needs(problem, threads, neighbors=neighbors or "neighbors", **kind)
+        least = takes.get("neighbors") if neighbors else min(takes.values())
+        if least is not None and least > limit:
             start = Product()
     tier = choose(problem, options.tier, limit, threads, races=start is None, **kind)
     checkpoint = options.checkpoint
@@ -357,7 +367,8 @@ def _solve(problem, start, options, report):
         return doubted(problem, result)
     whole = options.tier == "dense" and not options.is_placed(problem)
     if not whole and not isinstance(start, Product | Given):
-        where = f"in tier {options.tier!r}" if options.tier != "dense" else "there"
+        tier = str(options.tier)
+        where = f"in tier {tier!r}" if tier != "dense" else "there"
         raise MemoryError(
             f"init must be 'auto', 'product' or a plan {where}, as any other is made "
             f"as an array; got {start}"

@@ -3,7 +3,9 @@ is kept, and how much memory that takes.
 
 - "dense": the kernel in one n x m float32 buffer, the fastest;
 - "tiled": never more than a strip of rows a thread; every pass makes the kernel anew,
-  a product of 2 n m d flops.
+  a product of 2 n m d flops;
+- "neighbors": the entries of a few columns for each row and of a few rows for each
+  column, an approximation that has to be asked for.
 """
 
 import dataclasses
@@ -13,8 +15,16 @@ import math
 import numpy as np
 
 from ..problems.low_rank import SPAN, has_low_rank
-from ..quadratic.factory import TIERS, is_factored, nbytes, tiers
+from ..quadratic.factory import (
+    TIERS,
+    WHOLE_TIERS,
+    is_factored,
+    is_placed,
+    nbytes,
+    tiers,
+)
 from ..quadratic.methods import PGD
+from ..quadratic.stores import NeighborTier
 from ..utils.blocks import SCRATCH_BYTES
 from ..utils.validation import one_of
 from .starts import QUANTILES, default_starts
@@ -130,24 +140,33 @@ def needs(
     n_states=1,
     smooth=True,
     placement=None,
+    neighbors="neighbors",
 ):
     """Bytes that a solve takes beside its input, by tier, with `scale` times as many
     points. Without `races` it has one start, or `n_states` candidates on all points.
-    `smooth` allows for a race over the leading eigenvectors of the costs.
+    `smooth` allows for a race over the leading eigenvectors of the costs, and
+    `neighbors` may be a `NeighborTier`.
     """
     n, m = shape = tuple(scale * points for points in problem.shape)
     kind = dict(method=method, shape=shape, itemsize=itemsize, n_states=n_states)
     kind["placement"] = placement
     takes = {
-        tier: nbytes(problem, tier, n_threads, **kind)
+        tier: nbytes(
+            problem, neighbors if tier == "neighbors" else tier, n_threads, **kind
+        )
         for tier in tiers(problem, method)
     }
     if not races or method is not PGD:
         return takes
     if not problem.is_balanced:
         balanced = problem.with_rule(problem.rule.balanced())
-        first = needs(balanced, n_threads, scale=scale)["dense"]
-    elif is_factored(problem, method):
+        first = needs(balanced, n_threads, scale=scale, neighbors=neighbors)
+        # The balanced problem has the tier "neighbors" if this one has.
+        return {
+            tier: size + first[tier if tier == "neighbors" else "dense"]
+            for tier, size in takes.items()
+        }
+    if is_factored(problem, method):
         # A kernel and a start of the first level, profiles and scratch.
         n, m = (min(size, MIN_GROWTH * RACE_POINTS) for size in shape)
         scratch = min(SCRATCH_BYTES, 8 * max(n, m) ** 2)
@@ -171,20 +190,29 @@ def choose(problem, tier, limit, n_threads, **kind):
     """The tier to use within a limit of bytes: "auto" is the first that fits. `kind`
     are options of `needs`. MemoryError, with the sizes, if none fits.
     """
-    one_of(tier, "tier", ("auto", *TIERS))
-    if tier == "auto" and limit == math.inf:
-        return tiers(problem, kind.get("method", PGD))[0]
+    method, neighbors = kind.get("method", PGD), NeighborTier.of(tier)
+    name = one_of(str(tier) if neighbors else tier, "tier", ("auto", *TIERS))
+    if name == "auto" and limit == math.inf:
+        return tiers(problem, method)[0]
+    if neighbors and is_placed(problem, kind.get("placement"), method):
+        raise ValueError(
+            f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {tier!r}"
+        )
     sized = functools.partial(needs, problem, n_threads, **kind)
+    if neighbors:
+        sized.keywords["neighbors"] = neighbors
     takes = sized()
-    if tier != "auto" and tier not in takes:
+    if name != "auto" and name not in takes:
         raise ValueError(
             f"tier must be 'dense' for costs that are not two point clouds under the "
             f"squared loss, or have a matrix between them, got {tier!r}"
         )
-    allowed = takes if tier == "auto" else {tier: takes[tier]}
+    # Neighbors are an approximation, for those who ask for it.
+    names = [name] if name != "auto" else [x for x in takes if x in WHOLE_TIERS]
+    allowed = {name: takes[name] for name in names}
     for name, size in allowed.items():
         if size <= limit:
-            return name
+            return neighbors or name
     n, m = problem.shape
     sizes = ", ".join(f"{size / 1e9:.3g} GB ({name})" for name, size in takes.items())
     asked = "" if tier == "auto" else f" with tier={tier!r}"

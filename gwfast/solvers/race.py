@@ -16,7 +16,9 @@ from ..problems.epsilon import as_epsilon
 from ..problems.low_rank import has_low_rank, low_rank_problem
 from ..quadratic.factory import is_factored, linearize, work
 from ..quadratic.stopping import Limits, Unjudged
+from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
+from ..results.coupling import SparseCoupling
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
@@ -189,7 +191,9 @@ class _Level:
             return [seeds.within(self.rows)]
         if not self.part.is_balanced:
             balanced = options.balanced or OfBalanced(options, self.report)
-            return [Product(), balanced]
+            # The product plan has no few neighbors to each row.
+            partial = NeighborTier.of(options.tier) is not None
+            return [balanced] if partial else [Product(), balanced]
         n_random = options.n_starts
         if self.is_smooth and n_random is None:
             n_random = MIN_RANDOM
@@ -280,14 +284,14 @@ class OfBalanced(Start):
     def plan(self, problem, n_threads, shared=ALONE):
         costs, options = problem.with_rule(problem.rule.balanced()), self.options
         limit = as_memory_limit(options.memory_limit)
-        auto = as_epsilon("auto")
+        auto, tier = as_epsilon("auto"), NeighborTier.of(options.tier)
         options = dataclasses.replace(
             options,
             epsilon=auto if options.is_exact else options.epsilon,
             limits=options.limits.within(COARSE),
             dtype="float32",
             memory_limit=limit,
-            tier=choose(costs, "auto", limit, n_threads),
+            tier=tier or choose(costs, "auto", limit, n_threads),
             placement=None,
             checkpoint=NOT_KEPT,
             callback=None,
@@ -297,7 +301,11 @@ class OfBalanced(Start):
         except ValueError:  # an epsilon for float64 only
             options = dataclasses.replace(options, epsilon=auto)
             winner, *_ = search(costs, options, self.report)
-        return problem.mass * winner.solution.coupling.toarray()
+        coupling = winner.solution.coupling
+        if coupling.form == "sparse":
+            csr = coupling.csr * np.float32(problem.mass)
+            return SparseCoupling(csr, coupling.n_threads)
+        return problem.mass * coupling.toarray()
 
     def __str__(self):
         return "balanced"

@@ -252,6 +252,8 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
         distance, left_out = plan.distance, plan.left_out
         if problem.rule.takes_mass:
             complementarity = Residual(plan.complementarity, bound)
+    if given.left_out < np.inf:
+        bound += given.left_out
     return found | dict(
         stationarity=Residual(distance, bound),
         complementarity=complementarity,

@@ -84,7 +84,7 @@ SHORT = dict(epsilon=0.05, max_outer=2, max_inner=10)
 SOLVES = [
     (CLOUDS, {}),
     (CLOUDS, dict(init="auto") | SHORT),
-    (CLOUDS, dict(tier="tiled", epsilon=0.005)),
+    (CLOUDS, dict(tier="neighbors", epsilon=0.005)),
     (CLOUDS, dict(tier="tiled")),
     (CLOUDS, dict(init="profile")),
     (CLOUDS, dict(init="random")),

@@ -75,6 +75,7 @@ PART = dict(marginals="partial", mass=0.7)
 SOLVES = {
     "dense tier": (clouds, dict(init="product")),
     "tiled tier": (clouds, dict(tier="tiled")),
+    "neighbors tier": (clouds, dict(tier="neighbors", epsilon=Epsilon(relative=0.008))),
     "annealed": (clouds, dict(epsilon=Epsilon(relative=0.01, anneal_from=4))),
     "costs": (costs, dict(epsilon=0.02)),
     "asymmetric": (functools.partial(costs, symmetric=False), dict(epsilon=0.02)),

@@ -334,6 +334,12 @@ CASES = {
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
     "sparse_sinkhorn_passes": SPARSE_PASSES,
     "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),
+    "sparse_sinkhorn_passes-capped": Case(
+        "u v work",
+        (1e-6, 4e-7),
+        summed=True,
+        together=lambda *of: kept_kernel(*of) | capped(*of),
+    ),
     "sparse_normal_product": Case("row_sums work", (1e-6, 0), together=kept_kernel),
     "sparse_product": Case(
         "out sums",

@@ -8,8 +8,9 @@ from scipy import sparse
 import gwfast
 from gwfast.kernels._rows import Panels, Product
 from gwfast.linear import newton
-from gwfast.linear.gibbs_kernel import Kernel, Scalings, SparseKernel
+from gwfast.linear.gibbs_kernel import Kernel, Scalings
 from gwfast.linear.newton import NewtonSteps, StepLimits, iterated_step
+from gwfast.linear.sparse_kernel import SparseKernel
 from gwfast.utils.deadline import Deadline
 from gwfast.utils.precision import DOUBLE, SINGLE
 

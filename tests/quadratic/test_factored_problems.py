@@ -55,7 +55,7 @@ def stepped(plan, sides, marginals, given):
     return twins.step(plan, *costs, *pair, marginals=given["marginals"], **kind)
 
 
-@pairwise(cost=COSTS, linear=LINEAR, rule=RULES, tier=["dense", "tiled"])
+@pairwise(cost=COSTS, linear=LINEAR, rule=RULES, tier=["dense", "tiled", "neighbors"])
 def test_a_plan_is_a_fixed_point_of_what_is_written_out(cost, linear, rule, tier):
     rng = np.random.default_rng(3)
     marginals = masses(N, rng), masses(M, rng)

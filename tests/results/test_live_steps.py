@@ -18,7 +18,7 @@ def as_matrices(x, y):
 @pytest.mark.parametrize(
     "costs, tier, atol",
     [
-        *((as_cloud, tier, 1e-6 / 150) for tier in ("dense", "tiled")),
+        *((as_cloud, tier, 1e-6 / 150) for tier in ("dense", "tiled", "neighbors")),
         (as_matrices, "dense", 0),
     ],
 )

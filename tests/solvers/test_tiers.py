@@ -13,7 +13,7 @@ from gwfast import Epsilon, PointCloud, Profile, QuadraticProblem, Seeds
 from gwfast.solvers.levels import needs
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-TIERS = ["dense", "tiled"]
+TIERS = ["dense", "tiled", "neighbors"]
 N, M = 240, 300
 # Where plans are concentrated, and solves are quick.
 SHARP = {"cosine": 0.008, "sqeuclidean": 0.01, "dot": 0.01}
@@ -61,15 +61,19 @@ def missing(result, kind="uniform"):
 @pairwise(metric=SHARP, kind=["uniform", "weighted", "zeros"])
 def test_tiers_agree(metric, kind):
     results = {tier: solve(metric, kind, tier=tier, tol=1e-6) for tier in TIERS}
-    dense = results["dense"]
-    assert dense.coupling.form == "array"
-    assert results["tiled"].coupling.form == "factors"
+    dense, few = results["dense"], results["neighbors"]
+    forms = [result.coupling.form for result in results.values()]
+    assert forms == ["array", "factors", "sparse"]
+    if few.left_out > 0.01:  # where plans are not so concentrated
+        assert metric != "cosine" and not few.converged
+        del results["neighbors"]
     for result in results.values():
         assert result.status in ("converged", "precision")
         np.testing.assert_allclose(result.gw_cost, dense.gw_cost, rtol=2e-4)
         scale = abs(dense.gw_cost) + abs(dense.reg_cost)
         assert abs(result.reg_cost - dense.reg_cost) <= 1e-4 * scale
-        assert result.epsilon == dense.epsilon and result.left_out == 0.0
+        assert result.epsilon == dense.epsilon
+        assert (result.left_out > 0) == (result is few)
         assert result.marginal_error <= 1e-5 and missing(result, kind) <= 1e-5 + 2e-6
         assert np.abs(result.plan - dense.plan).sum() < 0.05
 
@@ -134,7 +138,7 @@ def test_starts_that_every_tier_takes(init):
         assert result.marginal_error <= 1e-5
         assert bool(result.candidates) == (init == "auto")
         if init == "auto":
-            np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=1e-3)
+            np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=2e-3)
             assert sum(row.fate == "won" for row in result.candidates) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from helpers.problems import cloud, random_cost
 from helpers.processes import run_python
 
-from gwfast import PointCloud, QuadraticProblem
+from gwfast import NeighborTier, PointCloud, QuadraticProblem
 from gwfast.solvers.levels import choose, needs
 from gwfast.utils import memory
 from gwfast.utils.memory import as_memory_limit
@@ -236,11 +236,12 @@ def test_auto_is_the_first_that_fits():
     """And a refusal has the sizes, and what would fit."""
     problem = clouds(40_000, 30_000, 2)
     takes = needs(problem, 1)
-    assert list(takes) == ["dense", "tiled"]
-    assert takes["dense"] > takes["tiled"]
+    assert list(takes) == ["dense", "tiled", "neighbors"]
+    assert takes["dense"] > takes["neighbors"] > takes["tiled"]
     for tier, size in takes.items():
-        assert choose(problem, "auto", size, 1) == tier
-        assert choose(problem, tier, size, 1) == tier
+        if tier != "neighbors":  # an approximation, which has to be asked for
+            assert choose(problem, "auto", size, 1) == tier
+        assert str(choose(problem, tier, size, 1)) == tier
         with pytest.raises(MemoryError):
             choose(problem, tier, size - 1, 1)
     assert choose(problem, "auto", math.inf, 1) == "dense"
@@ -259,7 +260,8 @@ def test_auto_is_the_first_that_fits():
 def test_needs_grow_with_the_points_as_documented():
     small, large = (needs(clouds(k, k, 2), 1) for k in (20_000, 40_000))
     assert large["dense"] == pytest.approx(4 * small["dense"], rel=0.05)
-    assert large["tiled"] < 2.5 * small["tiled"]
+    for tier in ("tiled", "neighbors"):
+        assert large[tier] < 2.5 * small[tier]
     assert small["dense"] >= 4 * 20_000**2
     for tier in small:
         assert needs(clouds(), 1)[tier] <= needs(clouds(), 8)[tier]
@@ -287,8 +289,9 @@ def test_points_and_a_matrix_have_one_tier():
     problem = QuadraticProblem(PointCloud(cloud(5, 2, 0)), random_cost(5, 1))
     assert list(needs(problem, 1)) == ["dense"]
     assert choose(problem, "auto", math.inf, 1) == "dense"
-    with pytest.raises(ValueError, match=r"tier must be 'dense' .* got 'tiled'"):
-        choose(problem, "tiled", math.inf, 1)
+    for tier in ("tiled", "neighbors", NeighborTier(5)):
+        with pytest.raises(ValueError, match=r"tier must be 'dense' .* got .*[5']"):
+            choose(problem, tier, math.inf, 1)
 
 
 @pytest.mark.parametrize("tier", ["", "Dense", "fast", None, 1, ["dense"]])

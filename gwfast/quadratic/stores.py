@@ -1,0 +1,176 @@
+"""Where the kernels of linearized costs of point clouds are kept, a class for each tier
+of memory.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import logsumexp, rel_entr
+
+from ..kernels import _exponentials
+from ..kernels._rows import Panels, Product, aligned_empty
+from ..linear.gibbs_kernel import Buffer, ProductKernel, TiledKernel
+from ..linear.log_domain import Potentials
+from ..linear.sparse_kernel import SparseKernel, padded
+from ..linear.support import Support
+from ..utils.validation import as_count
+
+# Root mean square by which exponents have moved since a choice of neighbors from which
+# on it is made anew: while the plan moves, and before a solve ends.
+RENEW, SETTLED = 1.0, 0.1
+# Kept entries whose exponents say how far they have moved.
+PROBED = 1 << 12
+# Whole rows that are made to measure what is left out, and the chance with which the
+# mean over all rows exceeds the bound.
+MEASURED, CHANCE = 1 << 12, 0.05
+# Bytes that a choice takes for each neighbor of each point: its number in the products
+# and in several forms of compressed rows.
+CHOICE_BYTES = 24
+
+
+@dataclasses.dataclass(frozen=True)
+class NeighborTier:
+    """The tier "neighbors" with another number of neighbors: of the kernel of two point
+    clouds each row keeps the `k` columns, and each column the `k` rows, between which
+    the plan has most mass.
+
+    Parameters
+    ----------
+    k : int, default=32
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_normal((500, 4)) ** 3
+    >>> spaces = gwfast.PointCloud(x), gwfast.PointCloud(x[::-1])
+    >>> tier = gwfast.NeighborTier(k=100)
+    >>> result = gwfast.gromov_wasserstein(*spaces, epsilon="1%", tier=tier)
+    >>> result.coupling.form
+    'sparse'
+    """
+
+    k: int = 32
+
+    def __post_init__(self):
+        as_count(self.k, "k")
+
+    def __str__(self):
+        return "neighbors"
+
+    @staticmethod
+    def of(tier):
+        """The `NeighborTier` that a tier is, or None."""
+        if isinstance(tier, NeighborTier):
+            return tier
+        return NeighborTier() if tier == "neighbors" else None
+
+
+class Right:
+    """The right factor of kernels in the forms that they read."""
+
+    def __init__(self, features, n_threads):
+        self.features, self.n_threads = features, n_threads
+        self.panels = Panels(features, True, n_threads=n_threads)
+
+    @functools.cached_property
+    def rows(self):
+        return padded(self.features)
+
+
+class WholeStore:
+    """Kernels with all entries: in a `Buffer`, or made anew in each iteration."""
+
+    # Whether kernels lack entries.
+    is_partial = False
+
+    def __init__(self, right, n, tier):
+        self.right, self.buffer = right, None
+        if tier == "dense":
+            self.buffer = Buffer(aligned_empty((n, right.panels.m)))
+
+    def kernel(self, left, epsilon=None, potentials=None):
+        """The `Kernel` of the product of `left` and the right factor, which is precise
+        near this epsilon and these potentials.
+        """
+        given, n_threads = (left, self.right.panels), self.right.n_threads
+        if self.buffer is not None:
+            return ProductKernel(*given, self.buffer, n_threads)
+        return TiledKernel(*given, self.right.features, n_threads)
+
+
+class NeighborStore:
+    """Kernels on a `Support`, which is chosen anew when exponents have moved."""
+
+    is_partial, buffer = True, None
+
+    def __init__(self, right, masses, k):
+        self.right, self._masses, self._k = right, masses, k
+        self._support = None
+
+    def kernel(self, left, epsilon, potentials):
+        if potentials is None:
+            potentials = Potentials(*(np.zeros(len(one)) for one in self._masses))
+        if self._support is None or self._moved(left, potentials) > RENEW * epsilon:
+            given = left, self.right.features, potentials, self._masses, self._k
+            self._support = Support.nearest(*given, self.right.n_threads)
+            self._probe(left, potentials)
+        return SparseKernel(left, self.right.rows, self._support, self.right.n_threads)
+
+    def renew(self, left, epsilon, potentials):
+        """Choose neighbors anew for the next kernel, unless they are those of this left
+        factor and these potentials; returns whether they are not.
+        """
+        moved = self._moved(left, potentials) > SETTLED * epsilon
+        if moved:
+            self._support = None
+        return moved
+
+    def _probe(self, left, potentials):
+        """Keep some entries, and their exponents times epsilon."""
+        support, rng = self._support, np.random.default_rng(0)
+        some = rng.integers(len(support.index), size=PROBED)
+        rows = np.searchsorted(support.start, some, side="right") - 1
+        self._some = rows, support.index[some]
+        self._exponents = self._now(left, potentials)
+
+    def _now(self, left, potentials):
+        rows, cols = self._some
+        costs = np.einsum("ij,ij->i", left[rows], self.right.features[cols])
+        return potentials.f[rows] + potentials.g[cols] - costs
+
+    def _moved(self, left, potentials):
+        moved = self._now(left, potentials) - self._exponents
+        return float(np.sqrt(np.mean(np.square(moved))))
+
+    def left_out(self, kernel, potentials, masses):
+        """An upper bound on the fraction of the mass outside of the support, of rows
+        with these potentials and masses, from whole rows that are chosen at random by
+        their masses.
+        """
+        rng, g, epsilon = np.random.default_rng(0), potentials.g, kernel.epsilon
+        rows = rng.choice(len(masses), MEASURED, p=masses / masses.sum())
+        left, inside = np.ascontiguousarray(kernel.left[rows]), np.empty(MEASURED)
+        whole = Product(left, self.right.panels), np.zeros(MEASURED), g, epsilon
+        totals, start = np.empty(MEASURED), kernel.support.start
+        _exponentials.logsumexp_rows(*whole, totals, self.right.n_threads)
+        for k, (row, one) in enumerate(zip(rows, left, strict=True)):
+            kept = kernel.support.index[start[row] : start[row + 1]]
+            logs = (g[kept] - self.right.features[kept] @ one) / epsilon
+            inside[k] = logsumexp(logs)
+        return upper_mean(np.maximum(-np.expm1(inside - totals), 0.0), CHANCE)
+
+
+def upper_mean(values, chance):
+    """What the mean is below, of which these are drawn at random from [0, 1], but for
+    that chance: the largest m with ``n KL(mean | m) <= log(1 / chance)`` (Hoeffding,
+    Journal of the American Statistical Association 1963, theorem 1), which for small
+    means is far below what their variance allows by other bounds.
+    """
+    mean, most = float(np.mean(values)), np.log(1.0 / chance) / len(values)
+
+    def beyond(m):
+        return float(rel_entr(mean, m) + rel_entr(1.0 - mean, 1.0 - m)) - most
+
+    return brentq(beyond, mean, 1.0 - 1e-12) if mean < 1.0 - 1e-9 else 1.0

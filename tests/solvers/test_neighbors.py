@@ -1,0 +1,179 @@
+"""The tier "neighbors": the plans of the dense tier, and what they lack."""
+
+import sys
+
+import numpy as np
+import pytest
+from helpers.problems import rotated_pair
+from helpers.processes import run_python
+
+import gwfast
+from gwfast import CrossCost, NeighborTier, PointCloud
+from gwfast.distributed.context import Cluster
+from gwfast.linear.support import Support
+from gwfast.quadratic.placement import placing
+from gwfast.quadratic.stores import upper_mean
+
+N, M = 350, 400
+RULES = {
+    "balanced": {},
+    "semirelaxed": {},
+    "partial": {"mass": 0.7},
+    "unbalanced": {"rho": 0.05},
+}
+
+
+def clouds(metric="cosine"):
+    x, y, _ = rotated_pair(M, 6, 0, noise=0.05)
+    return PointCloud(x[:N], metric), PointCloud(y, metric)
+
+
+def features():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((M, 3))
+    return CrossCost(x[:N], x)
+
+
+@pytest.fixture
+def choices(monkeypatch):
+    """The supports that solves have chosen."""
+    made, nearest = [], Support.nearest.__func__
+
+    def counted(cls, *given):
+        made.append(nearest(cls, *given))
+        return made[-1]
+
+    monkeypatch.setattr(Support, "nearest", classmethod(counted))
+    return made
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_plans_are_those_of_the_dense_tier(rule, fused, choices):
+    given = dict(marginals=rule, epsilon="0.5%", **RULES[rule])
+    if fused:
+        given |= dict(linear_cost=features(), alpha=0.7)
+    dense = gwfast.gromov_wasserstein(*clouds(), tier="dense", **given)
+    assert not choices
+    few = gwfast.gromov_wasserstein(*clouds(), tier=NeighborTier(80), **given)
+    assert len(choices) > 1  # they follow the plan
+    assert few.converged and few.coupling.form == "sparse"
+    assert few.gw_cost == pytest.approx(dense.gw_cost, rel=1e-4)
+    assert few.reg_cost == pytest.approx(dense.reg_cost, rel=1e-4)
+    assert few.marginal_error <= 1e-5
+    assert (few.match() == dense.match()).mean() > 0.99
+    outside = dense.plan.copy()
+    outside[few.coupling.csr.nonzero()] = 0.0
+    assert outside.sum() <= few.left_out * dense.mass and few.left_out < 0.005
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_what_is_left_out_is_bounded_and_told():
+    (x, y), last = clouds(), 1.0
+    dense = gwfast.gromov_wasserstein(x, y, tier="dense", epsilon="1%")
+    for k in (3, 6, 12, 24, 48):
+        few = gwfast.gromov_wasserstein(x, y, tier=NeighborTier(k), epsilon="1%")
+        plan = few.coupling.csr
+        # With the potentials of the plan itself.
+        f, g = few.potentials
+        cost = -2 * x.scale * y.scale * (x.features @ x.signature @ _state(x, y, plan))
+        cost = cost @ (y.signature @ y.features.T)
+        rows, cols = (
+            x.scale**2 * x.square_times(few.p),
+            y.scale**2 * y.square_times(few.q),
+        )
+        exponent = (f - rows)[:, None] + (g - cols) - cost
+        whole = np.exp((exponent - exponent.max(1, keepdims=True)) / few.epsilon)
+        outside = whole.copy()
+        outside[plan.nonzero()] = 0.0
+        truth = few.p @ (outside.sum(1) / whole.sum(1))
+        assert 0.5 * few.left_out - 0.005 < truth < few.left_out < last
+        last = few.left_out
+        if few.left_out > 0.01:
+            assert not few.converged and "NeighborTier(k=...)" in few.advice
+        if few.status == "truncated":
+            assert few.left_out > 0.01
+    lacking = dense.plan.copy()
+    lacking[plan.nonzero()] = 0.0
+    assert lacking.sum() < few.left_out
+
+
+def _state(x, y, plan):
+    return x.features.T.astype(float) @ (plan @ y.features.astype(float))
+
+
+def test_a_solve_ends_with_the_neighbors_of_its_own_plan(choices):
+    result = gwfast.gromov_wasserstein(*clouds(), tier=NeighborTier(30), epsilon="0.5%")
+    assert result.converged
+    # Potentials that are less the terms of one index; these change no order.
+    again = gwfast.gromov_wasserstein(
+        *clouds(), tier=NeighborTier(30), epsilon="0.5%", init=result.plan
+    )
+    assert again.gw_cost == pytest.approx(result.gw_cost, rel=1e-4)
+    last, own = choices[-1], result.coupling.csr
+    assert len(last.index) == pytest.approx(own.nnz, rel=0.02)
+
+
+def test_points_without_mass_have_no_entries():
+    p, q = np.ones(N), np.ones(M)
+    p[::9] = q[3::7] = 0.0
+    given = dict(tier="neighbors", epsilon="0.5%")
+    result = gwfast.gromov_wasserstein(*clouds(), p / p.sum(), q / q.sum(), **given)
+    csr = result.coupling.csr
+    assert not csr[::9].nnz and not csr[:, 3::7].nnz
+    assert result.marginal_error <= 1e-5
+
+
+def test_the_bound_of_a_mean_is_one():
+    rng, n, failed = np.random.default_rng(0), 200, 0
+    for _ in range(400):
+        values = rng.beta(0.1, 3.0, size=n)
+        failed += upper_mean(values, 0.05) < 0.1 / 3.1
+    assert failed / 400 < 0.05
+    assert upper_mean(np.zeros(1000), 0.05) == pytest.approx(0.003, rel=0.01)
+    assert upper_mean(np.ones(9), 0.05) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "k, error", [(0, ValueError), (2.5, TypeError), ("9", TypeError)]
+)
+def test_bad_numbers_of_neighbors_are_refused(k, error):
+    with pytest.raises(error, match="k must be"):
+        NeighborTier(k)
+
+
+def test_there_is_none_on_a_cluster():
+    with (
+        placing(Cluster(None, 2, 100)),
+        pytest.raises(ValueError, match="tier must be 'auto', 'dense' or 'tiled' on"),
+    ):
+        gwfast.gromov_wasserstein(*clouds(), tier="neighbors")
+
+
+LARGE = """
+import numpy as np, gwfast, warnings
+warnings.simplefilter("ignore")
+rng, n = np.random.default_rng(0), 30_000
+x = (rng.standard_exponential((n, 8)) * np.arange(1, 9)).astype("f4")
+x /= np.linalg.norm(x, axis=1, keepdims=True)
+y = x[::-1] @ np.linalg.qr(rng.standard_normal((8, 8)))[0].astype("f4")
+def peak():
+    text = open("/proc/self/status").read()
+    return int(text.split("VmHWM:")[1].split()[0]) * 1024
+before = peak()
+result = gwfast.gromov_wasserstein(
+    gwfast.PointCloud(x), gwfast.PointCloud(y), tier="neighbors", epsilon="0.2%",
+    memory_limit="0.6GB", max_outer=6, tol=1e-3, marginal_tol=1e-2,
+)
+print(peak() - before, (result.match() == np.arange(n)[::-1]).mean())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="only Linux tells a process's own peak"
+)
+def test_many_points_take_little_memory():
+    peak, right = map(float, run_python(LARGE, OMP_NUM_THREADS="2").stdout.split())
+    assert peak < 6e8 and right > 0.95  # of 3.6 GB that the dense kernel takes
