@@ -19,6 +19,9 @@ from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
+# Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
+# weights and kernels.
+SAMPLE_BYTES = 24
 # `inner_fraction` beside samples, whose fixed point moves with errors of the marginals.
 SAMPLED_FRACTION = 0.03
 
@@ -42,9 +45,7 @@ class Factored(Linearization):
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
         self.accelerates = mechanisms.acceleration
-        large = min(problem.shape) >= MIN_POINTS_PER_DRAW * DRAWS
-        whole = NeighborTier.of(tier) is None
-        self.samples = mechanisms.samples and large and whole
+        self.samples = mechanisms.samples and is_sampled(problem.shape, tier)
         if self.samples:
             self.inner_fraction = SAMPLED_FRACTION
         self._terms = terms = FactoredTerms(problem)
@@ -209,6 +210,12 @@ def relative_change(before, after):
     return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
+def is_sampled(shape, tier):
+    """Whether plans of this shape are so large that samples of them pay."""
+    large = min(shape) >= MIN_POINTS_PER_DRAW * DRAWS
+    return large and NeighborTier.of(tier) is None
+
+
 def nbytes(problem, tier, n_threads, shape):
     """Bytes that a solve of that shape takes beside its factors."""
     n, m = shape
@@ -219,5 +226,7 @@ def nbytes(problem, tier, n_threads, shape):
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
     if neighbors := NeighborTier.of(tier):
         return shared + CHOICE_BYTES * neighbors.k * (n + m)
+    if is_sampled(shape, tier):
+        shared += SAMPLE_BYTES * DRAWS * n
     strips = n_threads * max(4 * 2**20, 4 * 64 * m)
     return shared + (4 * n * m if tier == "dense" else strips)

@@ -57,8 +57,9 @@ class Sample(Support):
         drawn, start = times > 0, np.zeros(n + 1, dtype=np.int64)
         np.cumsum(drawn.sum(axis=1), out=start[1:])
         super().__init__(start, index[drawn])
+        self._mass = times[drawn].astype(np.float32)
         step *= scalings.u
-        self._mass = (times * step.astype(np.float32)[:, None])[drawn]
+        self._mass *= np.repeat(step.astype(np.float32), np.diff(start))
         self.weights = np.ones(len(self.index), dtype=np.float32)
 
     def weigh(self, plan):
