@@ -119,6 +119,9 @@ def search(problem, options, report, further=0.0, seeds=None):
                 continue
         if late:
             check_time(standing.left[0], problem, limits)
+        if size is not None and len(sizes) > 2:
+            text = f"level of {size} of {max(problem.shape)} points"
+            report(ProgressEvent("level", text, number))
         level = _Level(number, problem, part, rows, is_last, options, report)
         starts = [] if number else level.starts(seeds)
         if saved is not None:

@@ -36,7 +36,15 @@ class ProgressEvent(NamedTuple):
 
     # The kind of work that begins; of "iteration" and "finished" (a job), that ended.
     stage: Literal[
-        "start", "round", "solve", "iteration", "refinement", "match", "job", "finished"
+        "level",
+        "start",
+        "round",
+        "solve",
+        "iteration",
+        "refinement",
+        "match",
+        "job",
+        "finished",
     ]
     text: str
     # Within its stage.

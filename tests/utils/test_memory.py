@@ -237,7 +237,7 @@ def test_auto_is_the_first_that_fits():
     problem = clouds(40_000, 30_000, 2)
     takes = needs(problem, 1)
     assert list(takes) == ["dense", "tiled", "neighbors"]
-    assert takes["dense"] > takes["neighbors"] > takes["tiled"]
+    assert takes["dense"] > max(takes["neighbors"], takes["tiled"])
     for tier, size in takes.items():
         if tier != "neighbors":  # an approximation, which has to be asked for
             assert choose(problem, "auto", size, 1) == tier
@@ -259,7 +259,7 @@ def test_auto_is_the_first_that_fits():
 
 def test_needs_grow_with_the_points_as_documented():
     small, large = (needs(clouds(k, k, 2), 1) for k in (20_000, 40_000))
-    assert large["dense"] == pytest.approx(4 * small["dense"], rel=0.05)
+    assert large["dense"] == pytest.approx(4 * small["dense"], rel=0.08)
     for tier in ("tiled", "neighbors"):
         assert large[tier] < 2.5 * small[tier]
     assert small["dense"] >= 4 * 20_000**2
