@@ -1,0 +1,161 @@
+"""Slices of many spots: matched on few of them first, then on more and more, each time
+with less entropy. What a level hands on is small, whatever the number of its spots: the
+state of its linearization, and potentials.
+"""
+
+import dataclasses
+import time
+
+import numpy as np
+
+from ..kernels.threads import single_threaded_blas
+from ..problems.epsilon import Epsilon, Schedule
+from ..quadratic.factory import linearize
+from ..quadratic.stopping import Limits, RelativeChange
+from ..results.candidates import Candidates
+from ..solvers.checkpoint import NOT_KEPT
+from ..solvers.contestants import Contestant
+from ..solvers.diagnosis import conclude
+from ..solvers.levels import choose
+from ..solvers.product_plan import completed, unsolved
+from ..solvers.race import search
+from ..utils.deadline import OutOfTime
+from ..utils.memory import as_memory_limit
+from ..utils.progress import ProgressEvent, reporting
+
+# Spots a side of the first level, where starts race, and the factor to the next: spots
+# of one level are twice as far apart as those of the next.
+FIRST, GROWTH = 1500, 4.0
+# Fraction of all spots from which on a level has all.
+NEARLY_ALL = 0.6
+# Factor from one epsilon to the next, until that of the level is reached.
+COOLING = 0.5
+
+
+class StateSettles(RelativeChange):
+    """The state changes by at most the tolerance, relatively.
+
+    The objective is no help here: it is the difference of terms that grow with the
+    slice, and a marginal error within tolerance moves it by more than the tolerance.
+    """
+
+    def in_kernel(self, limits, linearization, epsilon):
+        return None
+
+    def judge(self, seen):
+        return seen.change <= seen.tol, False
+
+
+# Limits of the levels before the last.
+COARSE = Limits(
+    max_outer=40, max_inner=1000, tol=1e-3, marginal_tol=1e-3, rule=StateSettles()
+)
+# Bits of each coordinate in the place of a spot on a curve.
+BITS = 16
+
+
+def solve_by_levels(problem, options):
+    """The `GWResult` of a fused problem of the spots of two slices, whose clouds have
+    squared distances; `options` have a number as epsilon.
+    """
+    began, threads = time.perf_counter(), options.threads(problem)
+    limit, largest = as_memory_limit(options.memory_limit), max(problem.shape)
+    tier = choose(problem, options.tier, limit, threads)
+    limits = dataclasses.replace(options.limits, rule=StateSettles())
+    options = dataclasses.replace(
+        options,
+        limits=limits,
+        memory_limit=limit,
+        tier=tier,
+        checkpoint=NOT_KEPT,
+        placement=None,
+    )
+    with single_threaded_blas(largest), reporting(options.progress) as report:
+        try:
+            solution, tie, candidates = _descended(problem, options, report)
+            result = conclude(solution, tie, options.limits)
+            result = dataclasses.replace(result, candidates=Candidates(candidates))
+        except OutOfTime:
+            result = unsolved(problem, options)
+    return completed(problem, result, time.perf_counter() - began, limit)
+
+
+def _descended(problem, options, report):
+    """The `Solution` of all spots, `is_tie` and what was tried for it."""
+    orders = [
+        along_curve(side.points, masses)
+        for side, masses in ((problem.x, problem.p), (problem.y, problem.q))
+    ]
+    largest, limits = max(problem.shape), options.limits
+    sizes = [*level_sizes(largest), largest]
+    # On few spots the plan is as wide, in distances of these; each level but the last
+    # ends with that of the next one, which so begins where what it gets is right.
+    epsilons = [options.epsilon.value * largest / size for size in sizes]
+    epsilons = list(zip(epsilons, [*epsilons[1:], epsilons[-1]], strict=True))
+    coarse = dict(tier="dense", limits=limits.within(COARSE), callback=None)
+    winner = inside = None
+    for k, (size, (first, last)) in enumerate(zip(sizes, epsilons, strict=True)):
+        report(ProgressEvent("level", f"{size} of {largest} spots", k))
+        is_last = size == largest
+        rows = [np.sort(one[: -(-size * len(one) // largest)]) for one in orders]
+        part = problem if is_last else problem.take(*rows)
+        here = dict(epsilon=Epsilon(last)) | ({} if is_last else coarse)
+        here = dataclasses.replace(options, **here)
+        if winner is None:
+            winner, tie, candidates = search(part, here, report)
+        else:
+            limits.deadline.check()
+            at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
+            winner = _promoted(winner, part, at, Schedule(last, first, COOLING), here)
+            candidates = [*candidates, winner.with_outcome("won").candidate()]
+        inside = rows
+    return winner.solution, tie, candidates
+
+
+def level_sizes(largest):
+    """Spots a side of the levels before the last."""
+    sizes, size = [], FIRST
+    while size < NEARLY_ALL * largest:
+        sizes.append(size)
+        size = int(size * GROWTH)
+    return sizes
+
+
+def along_curve(points, masses):
+    """The spots (n,) in an order whose first ones are spread evenly over the slice, as
+    its moments are then those of few spots: at even steps on Morton's curve through
+    all. Those without mass come last.
+    """
+    low, size = points.min(axis=0), np.ptp(points, axis=0).max() or 1.0
+    cells = ((points - low) / size * (2**BITS - 1)).astype(np.int64)
+    d, code = points.shape[1], np.zeros(len(points), dtype=np.int64)
+    for bit in range(min(BITS, 62 // d)):
+        for axis in range(d):
+            code |= (cells[:, axis] >> (BITS - 1 - bit) & 1) << (62 - bit * d - axis)
+    ranked = np.argsort(code, kind="stable")
+    # However many multiples of the golden ratio there are, modulo one they fill the
+    # unit interval evenly.
+    golden = np.arange(len(points)) * ((np.sqrt(5.0) - 1.0) / 2.0)
+    ranked = ranked[np.argsort(golden % 1.0, kind="stable")]
+    return ranked[np.argsort(masses[ranked] == 0, kind="stable")]
+
+
+def _promoted(coarse, part, at, schedule, options):
+    """The `Contestant` on more spots, among which the coarse ones are `at`, after its
+    descent.
+    """
+    before = coarse.loop.linearization
+    given = options.threads(part), options.tier
+    linearization = linearize(part, *given, mechanisms=options.mechanisms)
+
+    def set_state(fork):
+        gw_cost = fork.start_from(before, *at)
+        # As after an iteration that hardly changed it: a kernel may be truncated.
+        fork.restore(fork.export(), coarse.loop.change, schedule.first)
+        return gw_cost
+
+    potentials = coarse.loop.potentials, *at
+    fine = Contestant.at_start(
+        coarse.label, linearization, schedule, set_state, potentials
+    )
+    return fine.advance(options.limits, None, options.callback)
