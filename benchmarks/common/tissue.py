@@ -9,7 +9,6 @@ has its own spots, noise and dropouts; the second is bent, turned and moved as w
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 N_COMPONENTS = 30
 # Of a spot's distance to its neighbors: how far spots are off their grid.
@@ -43,10 +42,10 @@ class Tissue:
         self.radius = np.sqrt(n * np.sqrt(0.75) / np.pi)
         lobes = np.arange(1, 5)
         self._lobes = self.rng.normal(0, 0.1, (2, 4)) / lobes**0.5
-        self._mix = self.rng.normal(size=(20, N_COMPONENTS)) / np.sqrt(20)
+        self._mix = self.rng.normal(size=(23, N_COMPONENTS)) / np.sqrt(23)
         self._patches = self.rng.normal(size=(6, 2)), self.rng.uniform(0, 6, 6)
         self._waves = self.rng.normal(size=(4, 2)), self.rng.uniform(0, 6, 4)
-        self._bends = self.rng.normal(size=(2, 5, 2)), self.rng.uniform(0, 6, (2, 5))
+        self._bends = self.rng.normal(size=(6, 2)), self.rng.uniform(0, 6, 6)
         some = self.rng.uniform(-self.radius, self.radius, (4000, 2))
         moved = self._displaced(some[self.inside(some)])
         self._mean = moved.mean(axis=0)
@@ -71,11 +70,12 @@ class Tissue:
         depth = self.layers(places)
         bumps = [np.exp(-2.0 * (depth - k) ** 2) for k in range(LAYERS)]
         steps = 2 * np.pi * places / GLANDS
-        ring = np.cos(steps[:, 0]) + np.cos(steps @ [0.5, np.sqrt(0.75)])
-        ring = ring + np.cos(steps @ [-0.5, np.sqrt(0.75)])
-        # Glands lie in two of the layers only.
-        near = np.exp(-(((depth - LAYERS / 2) / 1.2) ** 2))
-        glands = [near * np.tanh(ring), near * np.tanh(ring - 1.5), near * (ring > 0)]
+        angles = steps @ np.array([[1.0, 0.5, -0.5], [0.0, 0.75**0.5, 0.75**0.5]])
+        ring, sides = np.cos(angles).sum(axis=1), np.sin(angles)
+        # Glands lie in the inner layers.
+        near = 1 / (1 + np.exp(4 * (np.abs(depth - LAYERS / 2) - 2)))
+        glands = [np.tanh(ring), np.tanh(2 * ring - 3), ring > 0, *sides.T]
+        glands = [near * one for one in glands]
         directions, phases = self._waves
         waves = np.cos(places @ directions.T / self.radius + phases)
         directions, phases = self._patches
@@ -90,12 +90,11 @@ class Tissue:
         return places + self._bend * (self._displaced(places) - self._mean)
 
     def _displaced(self, places):
+        """Along the contours of a smooth function, so that areas hardly change."""
         directions, phases = self._bends
-        moved = [
-            np.sin(1.5 * places @ one.T / self.radius + phase).mean(axis=1)
-            for one, phase in zip(directions, phases, strict=True)
-        ]
-        return np.stack(moved, axis=1)
+        slopes = np.cos(1.5 * places @ directions.T / self.radius + phases)
+        gradient = slopes @ directions
+        return np.stack([gradient[:, 1], -gradient[:, 0]], axis=1)
 
     def unbent(self, spots):
         """The places whose `bent` ones these are."""
@@ -137,11 +136,23 @@ def two_slices(n, seed=0):
     return first, second, turned(tissue.bent(first.places))
 
 
+def rigidly(spots, truth):
+    """Spots after the rigid motion that is nearest to their true places."""
+    center, goal = spots.mean(axis=0), truth.mean(axis=0)
+    left, _, right = np.linalg.svd((spots - center).T @ (truth - goal))
+    return (spots - center) @ left @ right + goal
+
+
 def nearest_by_expression(first, second):
     """For each spot of the first slice the one of the second whose expression is
     nearest (n,).
     """
-    return cKDTree(second.features).query(first.features)[1]
+    x, y = (one.features.astype(np.float32) for one in (first, second))
+    half, nearest = np.square(y).sum(axis=1) / 2, np.empty(len(x), dtype=np.int64)
+    for start in range(0, len(x), 500):
+        rows = slice(start, start + 500)
+        nearest[rows] = (x[rows] @ y.T - half).argmax(axis=1)
+    return nearest
 
 
 def shares_right(first, second, truth, matched, moved, within=2.0):

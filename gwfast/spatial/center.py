@@ -119,9 +119,10 @@ def center_align(
     >>> from gwfast.spatial import center_align
     >>> rng = np.random.default_rng(0)
     >>> spots = rng.uniform(0, 9, (40, 2))
-    >>> genes = np.exp(np.sin(spots @ rng.normal(size=(2, 12))))
-    >>> slices = [(spots + 5 * k, rng.poisson(5 * genes)) for k in range(3)]
-    >>> found = center_align(slices[0], slices, n_components=4)
+    >>> programs = np.exp(2 * np.sin(spots @ rng.normal(size=(2, 3))))
+    >>> genes = programs @ rng.uniform(size=(3, 12)) ** 3
+    >>> slices = [(spots + 5 * k, rng.poisson(genes)) for k in range(3)]
+    >>> found = center_align(slices[0], slices, n_components=3)
     >>> bool(np.corrcoef(found.expression.ravel(), genes.ravel())[0, 1] > 0.9)
     True
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from ..solvers.gromov import solve
 from ..solvers.options import InitLike, SolveOptions
 from ..utils.deadline import Deadline
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
-from ..utils.validation import as_positive, one_of
+from ..utils.validation import as_count, as_positive, one_of
 from .coarse_to_fine import solve_by_levels
 from .motions import RigidMotion, rigid_motion
 from .slices import (
@@ -74,7 +75,8 @@ class SliceAlignment:
     --------
     See `pairwise_align`.
 
-    >>>     >>> from gwfast.spatial import pairwise_align
+    >>> import numpy as np
+    >>> from gwfast.spatial import pairwise_align
     >>> rng = np.random.default_rng(0)
     >>> spots, counts = rng.uniform(0, 9, (40, 2)), rng.poisson(3.0, (40, 12))
     >>> found = pairwise_align((spots, counts), (spots[::-1], counts[::-1]))
@@ -171,6 +173,7 @@ def pairwise_align(
     method: SliceMethod | Literal["auto"] = "auto",
     blur: float = 2.0,
     n_components: NComponents = "auto",
+    n_neighbors: int = 7,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     overlap: float | None = None,
@@ -198,7 +201,8 @@ def pairwise_align(
         coordinates (n, d) and expression (n, genes), an array or a sparse matrix. Of
         AnnData the genes that both have are compared.
     alpha : float, default=0.1
-        Weight of the distances, from 0 to 1.
+        Weight of the distances, from 0 to 1. Where tissue is bent, spots follow their
+        expression further the smaller it is.
     dissimilarity : {"kl", "euclidean"}, default="kl"
         "kl": the Kullback-Leibler divergence of shares of genes, 0.01 being added to
         all counts. "euclidean": the distance of rows as they are, of principal
@@ -220,6 +224,9 @@ def pairwise_align(
         For ``method="entropic"``: the number of joint principal components to compare
         spots by; "auto" is 30 for more than 30 columns, and None takes columns as they
         are.
+    n_neighbors : int, default=7
+        For ``method="entropic"``: expression is averaged over so many nearest spots,
+        the spot itself counted, which leaves less noise; 1 takes it as it is.
     p, q : array-like of shape (n,) and (m,) or None, default=None
         Masses of the spots; None is uniform.
     overlap : float or None, default=None
@@ -258,20 +265,22 @@ def pairwise_align(
     of features, which are products of few columns, and a plan with entropy. First few
     spots of each slice are matched, then four times as many, until all are.
 
-    *Scale.* PASTE's units have a property that is worth keeping: where spots are one
-    apart, as on its glasses or with `norm`, it costs about ``alpha / 2`` to match a
-    spot with one that is one too far, on a slice of any size. Squared distances are
-    divided such that this stays so: ``|x - x'|^2 / (2 R)``, with coordinates in units
-    of the median distance of neighboring spots and R the root mean square distance,
-    changes as the distance does around R. The dissimilarity of spots is their squared
-    distance in the features, divided by the mean of that between neighboring spots,
-    which is mostly noise. So both terms are in units of what neighbors differ by, the
-    default of `alpha` serves slices of any size, and `GWResult.term_ratio`, which
-    compares both terms of the plan that matches all with all, grows with the slice.
+    *Scale.* PASTE's units have a property that is worth keeping where spots are one
+    apart, as on its glasses or with `norm`: if a spot is matched with one that is one
+    too far, its distances to all others change by a half, squared, on a slice of any
+    size. So squared distances are divided, ``|x - x'|^2 / (2 R)``, with coordinates in
+    units of the median distance of neighboring spots and R the root mean square of all
+    distances: around R that changes as the distance does. The dissimilarity of spots is
+    the squared distance of their features, divided by the mean of that between
+    neighboring spots, which is mostly noise. Both terms are then in units of what
+    neighbors differ by, and an `alpha` means the same for slices of any size.
+    `GWResult.term_ratio`, which compares both terms at the plan that matches all with
+    all, grows with the slice; that is no reason for another `alpha`.
 
     Examples
     --------
-    >>>     >>> from gwfast.spatial import pairwise_align
+    >>> import numpy as np
+    >>> from gwfast.spatial import pairwise_align
     >>> rng = np.random.default_rng(0)
     >>> spots = rng.uniform(0, 9, (60, 2))
     >>> genes = np.exp(np.sin(spots @ rng.normal(size=(2, 20))))
@@ -290,6 +299,41 @@ def pairwise_align(
     """
     one_of(dissimilarity, "dissimilarity", DISSIMILARITIES)
     one_of(method, "method", ("auto", *METHODS))
+    few = as_count(n_neighbors, "n_neighbors")
+    a, b = _pair(slice_a, slice_b, use_rep, layer)
+    if method == "auto":
+        many = len(a.spots) * len(b.spots) > MAX_EXACT
+        method = "entropic" if many else "exact"
+    tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
+    limits = Limits(1000, 10_000, tol, tol, deadline=Deadline.after(time_limit))
+    epsilon = 0.0
+    if method == "entropic":
+        epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
+    options = SolveOptions(
+        limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
+        seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
+    )  # fmt: skip
+    costs: tuple[Any, ...]
+    if method == "exact":
+        costs = _distances(a.spots, norm), _distances(b.spots, norm)
+        between: Any = dissimilarities(a, b, dissimilarity)
+    else:
+        rows = features(a, b, dissimilarity, n_components)
+        *costs, between = geometries([a.spots, b.spots], [*rows], few)
+    terms: dict[str, Any] = {"alpha": alpha, "linear_cost": between}
+    if overlap is not None:
+        terms |= {"marginals": "partial", "mass": overlap}
+    problem = QuadraticProblem(*costs, p, q, **terms)
+    by_levels = method == "entropic" and isinstance(init, str) and init == "auto"
+    gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
+    gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
+    # Distances outweigh features the more the larger a slice is, see Notes.
+    warn_of(dataclasses.replace(gw, term_ratio=math.nan), limits)
+    return SliceAlignment(gw, a.spots, b.spots, method, alpha)
+
+
+def _pair(slice_a, slice_b, use_rep, layer):
+    """Both slices, with the genes that both have."""
     a, b = (
         Slice.of(given, use_rep, layer, name)
         for given, name in ((slice_a, "slice_a"), (slice_b, "slice_b"))
@@ -300,33 +344,7 @@ def pairwise_align(
             f"slice_b must have the dimensions of slice_a, {a.spots.shape[1]}, got "
             f"{b.spots.shape[1]}"
         )
-    if method == "auto":
-        many = len(a.spots) * len(b.spots) > MAX_EXACT
-        method = "entropic" if many else "exact"
-    tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
-    limits = Limits(1000, 10_000, tol, tol, deadline=Deadline.after(time_limit))
-    options = SolveOptions(
-        limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
-        seed=seed, progress=progress, takes_zero=True,
-        epsilon=0 if method == "exact" else as_positive(alpha, "alpha")
-        * as_positive(blur, "blur") ** 2,
-    )  # fmt: skip
-    terms: dict[str, Any] = {"alpha": alpha}
-    if overlap is not None:
-        terms |= {"marginals": "partial", "mass": overlap}
-    if method == "exact":
-        costs = (_distances(one.spots, norm) for one in (a, b))
-        between = dissimilarities(a, b, dissimilarity)
-        problem = QuadraticProblem(*costs, p, q, linear_cost=between, **terms)
-    else:
-        rows = features(a, b, dissimilarity, n_components)
-        *clouds, between = geometries([a.spots, b.spots], [*rows])
-        problem = QuadraticProblem(*clouds, p, q, linear_cost=between, **terms)
-    by_levels = method == "entropic" and isinstance(init, str) and init == "auto"
-    gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
-    gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
-    warn_of(gw, limits)
-    return SliceAlignment(gw, a.spots, b.spots, method, alpha)
+    return a, b
 
 
 def _distances(spots, norm):

@@ -146,42 +146,38 @@ def features(
     return made[: len(a.spots)], made[len(a.spots) :]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Neighborhood:
-    """What neighboring spots of both slices differ by: the median distance to the
-    nearest spot, and the mean square of how far their features are apart.
-    """
-
-    spacing: float
-    noise: float
-
-    @classmethod
-    def of(cls, spots: list[Float64Array], rows: list[Float64Array]) -> Neighborhood:
-        apart, squares = [], []
-        for places, expressed in zip(spots, rows, strict=True):
-            distances, nearest = cKDTree(places).query(places, 2)
-            apart.append(distances[:, 1][distances[:, 1] > 0])
-            differences = expressed - expressed[nearest[:, 1]]
-            squares.append(np.square(differences).sum(axis=1))
-        distances = np.concatenate(apart)
-        # Two places at least differ, but all spots may be double.
-        spacing = float(np.median(distances)) if len(distances) else 1.0
-        return cls(spacing, float(np.concatenate(squares).mean()))
-
-
 def geometries(
-    spots: list[Float64Array], rows: list[Float64Array]
+    spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int
 ) -> tuple[PointCloud, PointCloud, CrossCost]:
-    """Squared distances within both slices and between their features, in units of
-    what neighboring spots differ by; see `pairwise_align`.
+    """Squared distances within both slices and between their features, the means of
+    those of so many nearest spots, in units of what neighboring spots differ by; see
+    `pairwise_align`.
     """
-    near = Neighborhood.of(spots, rows)
-    x, y = (one / near.spacing for one in spots)
+    spacing, noise, smooth = [], [], []
+    for places, expressed in zip(spots, rows, strict=True):
+        k = min(max(n_neighbors, 2), len(places))
+        distances, nearest = cKDTree(places).query(places, k)
+        spacing.append(distances[:, 1])
+        noise.append(np.square(expressed - expressed[nearest[:, 1]]).sum(axis=1))
+        smooth.append(_means(expressed, nearest[:, :n_neighbors]))
+    distances = np.concatenate(spacing)
+    # Two places at least differ, but most spots may be double.
+    unit = float(np.median(distances[distances > 0])) if distances.any() else 1.0
+    x, y = (one / unit for one in spots)
     # The root mean square of all distances of a slice, the mean of both.
     radius = np.sqrt(x.var(axis=0).sum() + y.var(axis=0).sum())
     clouds = (PointCloud(one / np.sqrt(2 * radius), "sqeuclidean") for one in (x, y))
-    noise = np.sqrt(near.noise) or 1.0
-    return *clouds, CrossCost(*(one / noise for one in rows))
+    size = np.sqrt(np.concatenate(noise).mean()) or 1.0
+    return *clouds, CrossCost(*(one / size for one in smooth))
+
+
+def _means(rows, nearest):
+    """Means (n, k) of the rows at so many indices (n, l)."""
+    n, count = nearest.shape
+    starts = np.arange(0, n * count + 1, count)
+    weights = np.full(n * count, 1.0 / count)
+    chosen = sparse.csr_array((weights, nearest.ravel(), starts), shape=(n, n))
+    return chosen @ rows
 
 
 def _of_obsm(adata, key, name, what):

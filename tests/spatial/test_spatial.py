@@ -178,7 +178,7 @@ def test_a_spot_too_far_costs_as_much_on_any_slice(n):
     """A half of its distances to all others, squared, as Euclidean ones have it."""
     spots = 7.0 * grid_of(n, n)
     noise = np.random.default_rng(0).normal(size=(n * n, 5))
-    x, _, genes = geometries([spots, spots], [noise, noise])
+    x, _, genes = geometries([spots, spots], [noise, noise], 1)
     costs = x.to_dense().matrix.astype(np.float64)
     rows = np.flatnonzero(np.arange(n * n) % n < n - 1)
     price = np.square(costs[rows] - costs[rows + 1]).mean()
@@ -307,6 +307,7 @@ NO_SPOTS = r"must have spots: slice_a\.obsm has \[\], not 'spatial'"
     (PAIR, PAIR, {"alpha": 1.5}, ValueError, "alpha must be at most 1"),
     (PAIR, PAIR, {"method": "entropic", "alpha": 0}, ValueError, "alpha must be"),
     (PAIR, PAIR, {"method": "entropic", "blur": 0}, ValueError, "blur must be"),
+    (PAIR, PAIR, {"method": "entropic", "n_neighbors": 0}, ValueError, "n_neighbors"),
     (PAIR, PAIR, {"overlap": 1.5}, ValueError, "mass"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_named(a, b, options, error, message):
