@@ -137,14 +137,12 @@ def center_align(
     spots, table = start.spots, filled(start.table)
     rng = np.random.default_rng(seed)
     rank = min(as_count(n_components, "n_components"), *table.shape)
-    factors = (
-        rng.uniform(0.5, 1.5, (len(spots), rank)),
-        rng.uniform(0.5, 1.5, (rank, table.shape[1])) * table.mean(axis=0) / rank,
-    )
-    factors = _factorized(table, *factors, dissimilarity)
+    loads = rng.uniform(0.5, 1.5, (len(spots), rank))
+    programs = rng.uniform(0.5, 1.5, (rank, table.shape[1])) * table.mean(axis=0) / rank
+    loads, programs = _factorized(table, loads, programs, dissimilarity)
     objectives: list[float] = []
     while True:
-        expression = factors[0] @ factors[1]
+        expression = loads @ programs
         found = tuple(
             pairwise_align(
                 (spots, expression), (one.spots, one.table), alpha=alpha, norm=norm,
@@ -160,9 +158,9 @@ def center_align(
             share * align.transform(filled(one.table))
             for share, align, one in zip(shares, found, others, strict=True)
         )
-        factors = _factorized(brought, *factors, dissimilarity)
+        loads, programs = _factorized(brought, loads, programs, dissimilarity)
         if not moved or len(objectives) == max_rounds:
-            return CenterAlignment(spots, *factors, found, tuple(objectives))
+            return CenterAlignment(spots, loads, programs, found, tuple(objectives))
 
 
 def _with_common_genes(center, slices, layer):

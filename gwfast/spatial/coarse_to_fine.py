@@ -15,7 +15,7 @@ from ..quadratic.stopping import Limits, RelativeChange
 from ..results.candidates import Candidates
 from ..solvers.checkpoint import NOT_KEPT
 from ..solvers.contestants import Contestant
-from ..solvers.diagnosis import conclude
+from ..solvers.diagnosis import conclude, doubted
 from ..solvers.levels import choose, needs
 from ..solvers.product_plan import completed, unsolved
 from ..solvers.race import search
@@ -82,6 +82,7 @@ def solve_by_levels(problem, options):
             solution, tie, candidates = _descended(problem, options, report)
             result = conclude(solution, tie, options.limits)
             result = dataclasses.replace(result, candidates=Candidates(candidates))
+            result = doubted(problem, result)
         except OutOfTime:
             result = unsolved(problem, options)
     return completed(problem, result, time.perf_counter() - began, limit)

@@ -313,17 +313,18 @@ def pairwise_align(
         limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
         seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
     )  # fmt: skip
-    costs: tuple[Any, ...]
-    if method == "exact":
-        costs = _distances(a.spots, norm), _distances(b.spots, norm)
-        between: Any = dissimilarities(a, b, dissimilarity)
-    else:
-        rows = features(a, b, dissimilarity, n_components)
-        *costs, between = geometries([a.spots, b.spots], [*rows], few)
-    terms: dict[str, Any] = {"alpha": alpha, "linear_cost": between}
+    terms: dict[str, Any] = {"alpha": alpha}
     if overlap is not None:
         terms |= {"marginals": "partial", "mass": overlap}
-    problem = QuadraticProblem(*costs, p, q, **terms)
+    x: Any
+    y: Any
+    if method == "exact":
+        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
+        terms["linear_cost"] = dissimilarities(a, b, dissimilarity)
+    else:
+        rows = features(a, b, dissimilarity, n_components)
+        x, y, terms["linear_cost"] = geometries([a.spots, b.spots], [*rows], few)
+    problem = QuadraticProblem(x, y, p, q, **terms)
     by_levels = method == "entropic" and isinstance(init, str) and init == "auto"
     gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
     gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))

@@ -166,9 +166,11 @@ def geometries(
     x, y = (one / unit for one in spots)
     # The root mean square of all distances of a slice, the mean of both.
     radius = np.sqrt(x.var(axis=0).sum() + y.var(axis=0).sum())
-    clouds = (PointCloud(one / np.sqrt(2 * radius), "sqeuclidean") for one in (x, y))
+    first, second = (
+        PointCloud(one / np.sqrt(2 * radius), "sqeuclidean") for one in (x, y)
+    )
     size = np.sqrt(np.concatenate(noise).mean()) or 1.0
-    return *clouds, CrossCost(*(one / size for one in smooth))
+    return first, second, CrossCost(smooth[0] / size, smooth[1] / size)
 
 
 def _means(rows, nearest):
