@@ -7,6 +7,7 @@ import dataclasses
 import time
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..kernels.threads import single_threaded_blas
 from ..problems.epsilon import Epsilon, Schedule
@@ -173,13 +174,34 @@ def _promoted(coarse, part, at, schedule, options):
     given = options.threads(part), options.tier
     linearization = linearize(part, *given, mechanisms=options.mechanisms)
 
+    handed = dict(before.export())
+    if not part.is_balanced:
+        handed["standing"] = _marginals(handed["standing"], before.problem, part, at)
+
     def set_state(fork):
-        gw_cost = fork.start_from(before, *at)
         # As after an iteration that hardly changed it: a kernel may be truncated.
-        fork.restore(fork.export(), coarse.loop.change, schedule.first)
-        return gw_cost
+        fork.restore(handed, coarse.loop.change, schedule.first)
+        return coarse.gw_cost
 
     potentials = coarse.loop.potentials, *at
     return Contestant.at_start(
         coarse.label, linearization, schedule, set_state, potentials
     )
+
+
+def _marginals(standing, few, part, at):
+    """Free marginals on more spots, each of which keeps as much of its mass as the
+    nearest of the `few`, and the entropy.
+    """
+    *sums, entropy = standing
+    made, sides = (
+        [],
+        zip((few.p, few.q), (part.p, part.q), (part.x, part.y), strict=True),
+    )
+    for kept, rows, (before, masses, cloud) in zip(sums, at, sides, strict=True):
+        shares = np.divide(kept, before, out=np.zeros_like(kept), where=before > 0)
+        nearest = cKDTree(cloud.points[rows]).query(cloud.points)[1]
+        made.append(masses * shares[nearest])
+        # Each pair of spots becomes several.
+        entropy += kept.sum() * np.log(len(masses) / len(before))
+    return *made, entropy

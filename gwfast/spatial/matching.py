@@ -232,7 +232,7 @@ def pairwise_align(
     overlap : float or None, default=None
         The part of the spots' mass, from 0 to 1, that has a match, where each slice has
         spots that the other lacks (PASTE2: Liu, Zeira and Raphael, Genome Research
-        2023). None is all.
+        2023). None is all. A smaller `alpha` is safer then.
     init : str, start or array-like of shape (n, m), default="auto"
         See `gromov_wasserstein`; PASTE begins at "product". Anything but "auto" leaves
         out the coarse levels of ``method="entropic"``.
