@@ -10,8 +10,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..kernels.threads import single_threaded_blas
+from ..linear.log_domain import Potentials
 from ..problems.epsilon import Epsilon, Schedule
 from ..quadratic.factory import linearize
+from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits, RelativeChange
 from ..results.candidates import Candidates
 from ..solvers.checkpoint import NOT_KEPT
@@ -29,8 +31,6 @@ from ..utils.progress import ProgressEvent, reporting
 FIRST, GROWTH = 1500, 4.0
 # Fraction of all spots from which on a level has all.
 NEARLY_ALL = 0.6
-# Factor from one epsilon to the next, until that of the level is reached.
-COOLING = 0.5
 
 
 class StateSettles(RelativeChange):
@@ -100,18 +100,17 @@ def _descended(problem, options, report):
     # On few spots the plan is as wide, in distances of these; each level but the last
     # ends with that of the next one, which so begins where what it gets is right.
     epsilons = [options.epsilon.value * largest / size for size in sizes]
-    epsilons = list(zip(epsilons, [*epsilons[1:], epsilons[-1]], strict=True))
     coarse = dict(limits=limits.within(COARSE), callback=None)
     # What a level hands on is there until the next has begun.
     takes = needs(problem, options.threads(problem), races=False)[options.tier]
     room = options.memory_limit - takes
     winner = inside = None
-    for k, (size, (first, last)) in enumerate(zip(sizes, epsilons, strict=True)):
+    for k, (size, epsilon) in enumerate(zip(sizes, epsilons, strict=True)):
         report(ProgressEvent("level", f"{size} of {largest} spots", k))
         is_last = size == largest
         rows = [np.sort(one[: -(-size * len(one) // largest)]) for one in orders]
         part = problem if is_last else problem.take(*rows)
-        here = dataclasses.replace(options, epsilon=Epsilon(last))
+        here = dataclasses.replace(options, epsilon=Epsilon(epsilon))
         if not is_last:
             tier = _tier(part, room, options.threads(part), winner is None)
             if tier is None:
@@ -122,9 +121,12 @@ def _descended(problem, options, report):
         else:
             limits.deadline.check()
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            winner = _promoted(winner, part, at, Schedule(last, first, COOLING), here)
+            winner = _promoted(winner, part, at, epsilon, here)
             winner = winner.advance(here.limits, None, here.callback)
             candidates = [*candidates, winner.with_outcome("won").candidate()]
+        if not is_last:
+            winner = _sharpened(winner, part, epsilons[k + 1], here)
+            winner = winner.advance(here.limits)
         inside = rows
     return winner.solution, tie, candidates
 
@@ -168,25 +170,45 @@ def along_curve(points, masses):
     return ranked[np.argsort(masses[ranked] == 0, kind="stable")]
 
 
-def _promoted(coarse, part, at, schedule, options):
-    """The `Contestant` on more spots, among which the coarse ones are `at`."""
+def _promoted(coarse, part, at, epsilon, options):
+    """The `Contestant` on more spots, among which the coarse ones are `at`, yet to
+    descend.
+    """
     before = coarse.loop.linearization
-    given = options.threads(part), options.tier
-    linearization = linearize(part, *given, mechanisms=options.mechanisms)
-
     handed = dict(before.export())
     if not part.is_balanced:
         handed["standing"] = _marginals(handed["standing"], before.problem, part, at)
 
     def set_state(fork):
         # As after an iteration that hardly changed it: a kernel may be truncated.
-        fork.restore(handed, coarse.loop.change, schedule.first)
+        fork.restore(handed, coarse.loop.change, epsilon)
         return coarse.gw_cost
 
-    potentials = coarse.loop.potentials, *at
-    return Contestant.at_start(
-        coarse.label, linearization, schedule, set_state, potentials
+    given = options.threads(part), options.tier
+    linearization = linearize(part, *given, mechanisms=options.mechanisms)
+    how = Schedule(epsilon, epsilon), set_state, (coarse.loop.potentials, *at)
+    return Contestant.at_start(coarse.label, linearization, *how)
+
+
+def _sharpened(one, part, epsilon, options):
+    """The `Contestant` on the same spots with another epsilon, yet to descend."""
+    before = one.loop.linearization
+    given = options.threads(part), options.tier
+    linearization = linearize(part, *given, mechanisms=options.mechanisms)
+    linearization.restore(before.export(), one.loop.change, epsilon)
+    # What hardly depends on epsilon are the potentials beside a kernel that has the
+    # masses as factors; without, that kernel is far from a plan, and nothing to
+    # choose entries by.
+    factor = (epsilon - one.loop.epsilons.last) / before.cost_scale
+    with np.errstate(divide="ignore"):
+        added = (factor * np.log(masses) for masses in (part.p, part.q))
+    known = one.loop.potentials
+    potentials = Potentials(
+        *(x + more for x, more in zip((known.f, known.g), added, strict=True))
     )
+    how = dict(potentials=potentials)
+    loop = OuterLoop(linearization, Schedule(epsilon, epsilon), one.gw_cost, **how)
+    return dataclasses.replace(one, loop=loop)
 
 
 def _marginals(standing, few, part, at):
