@@ -28,7 +28,8 @@ class CenterAlignment:
     ----------
     spots : (n, d) float64 ndarray
         Coordinates of the center's spots, those of the slice that it began as.
-    weights : (n, k) float64 ndarray
+    loadings : (n, k) float64 ndarray
+        How much of each program the center's spots express.
     programs : (k, genes) float64 ndarray
         The center's expression is their product, `expression`; both are non-negative.
     alignments : tuple of SliceAlignment
@@ -50,7 +51,7 @@ class CenterAlignment:
     """
 
     spots: Float64Array
-    weights: Float64Array
+    loadings: Float64Array
     programs: Float64Array
     alignments: tuple[SliceAlignment, ...]
     objectives: tuple[float, ...]
@@ -58,7 +59,7 @@ class CenterAlignment:
     @property
     def expression(self) -> Float64Array:
         """Of the center's spots (n, genes)."""
-        return self.weights @ self.programs
+        return self.loadings @ self.programs
 
     def __repr__(self) -> str:
         return (
@@ -137,12 +138,12 @@ def center_align(
     spots, table = start.spots, filled(start.table)
     rng = np.random.default_rng(seed)
     rank = min(as_count(n_components, "n_components"), *table.shape)
-    loads = rng.uniform(0.5, 1.5, (len(spots), rank))
+    loadings = rng.uniform(0.5, 1.5, (len(spots), rank))
     programs = rng.uniform(0.5, 1.5, (rank, table.shape[1])) * table.mean(axis=0) / rank
-    loads, programs = _factorized(table, loads, programs, dissimilarity)
+    loadings, programs = _factorized(table, loadings, programs, dissimilarity)
     objectives: list[float] = []
     while True:
-        expression = loads @ programs
+        expression = loadings @ programs
         found = tuple(
             pairwise_align(
                 (spots, expression), (one.spots, one.table), alpha=alpha, norm=norm,
@@ -158,9 +159,9 @@ def center_align(
             share * align.transform(filled(one.table))
             for share, align, one in zip(shares, found, others, strict=True)
         )
-        loads, programs = _factorized(brought, loads, programs, dissimilarity)
+        loadings, programs = _factorized(brought, loadings, programs, dissimilarity)
         if not moved or len(objectives) == max_rounds:
-            return CenterAlignment(spots, loads, programs, found, tuple(objectives))
+            return CenterAlignment(spots, loadings, programs, found, tuple(objectives))
 
 
 def _with_common_genes(center, slices, layer):
@@ -180,20 +181,20 @@ def _with_common_genes(center, slices, layer):
     return start, others
 
 
-def _factorized(table, weights, programs, kind):
+def _factorized(table, loadings, programs, kind):
     """Non-negative factors of a table, from these on: multiplicative updates for the
     Kullback-Leibler divergence or the squared error (Lee and Seung, NIPS 2000).
     """
     for _ in range(N_UPDATES):
         for side in (0, 1):
             if kind == "kl":
-                ratio = table / np.maximum(weights @ programs, TINY)
-                total = programs.sum(axis=1), weights.sum(axis=0)[:, None]
+                ratio = table / np.maximum(loadings @ programs, TINY)
+                total = programs.sum(axis=1), loadings.sum(axis=0)[:, None]
             else:
-                ratio, made = table, (programs @ programs.T, weights.T @ weights)
-                total = weights @ made[0], made[1] @ programs
+                ratio, made = table, (programs @ programs.T, loadings.T @ loadings)
+                total = loadings @ made[0], made[1] @ programs
             if side:
-                programs = programs * (weights.T @ ratio) / np.maximum(total[1], TINY)
+                programs = programs * (loadings.T @ ratio) / np.maximum(total[1], TINY)
             else:
-                weights = weights * (ratio @ programs.T) / np.maximum(total[0], TINY)
-    return weights, programs
+                loadings = loadings * (ratio @ programs.T) / np.maximum(total[0], TINY)
+    return loadings, programs

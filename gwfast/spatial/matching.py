@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 SliceMethod: TypeAlias = Literal["exact", "entropic"]
 METHODS: tuple[SliceMethod, ...] = get_args(SliceMethod)
-# Pairs of spots up to which a problem is solved exactly by default.
+# Pairs of spots up to which a problem is solved exactly by default: 2000 spots a slice
+# take nine seconds of a core, seven times as long as 1000.
 MAX_EXACT = 2000 * 2000
 TOLERANCES: dict[str, float] = {"exact": 1e-5, "entropic": 1e-3}
 ADVICE = {
@@ -239,8 +240,11 @@ def pairwise_align(
     tol : float or None, default=None
         See `gromov_wasserstein`; None is 1e-5 for "exact", 1e-3 for "entropic", which
         is also that of the marginals.
-    time_limit, n_threads, memory_limit, tier, seed, progress
+    time_limit, n_threads, memory_limit, seed, progress
         See `gromov_wasserstein`.
+    tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
+        See `gromov_wasserstein`; for ``method="entropic"`` and more than some thousand
+        spots "auto" is "sparse", as plans between neighbors are.
 
     Returns
     -------

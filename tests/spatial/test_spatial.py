@@ -255,7 +255,7 @@ def test_a_center_is_less_noisy_than_its_slices(kind):
     slices[1] = MOTION(slices[1][0]), slices[1][1]
     found = center_align(slices[0], slices, n_components=4, dissimilarity=kind)
     assert found.objectives[-1] < found.objectives[0]
-    assert found.weights.min() >= 0 and found.programs.min() >= 0
+    assert found.loadings.min() >= 0 and found.programs.min() >= 0
     assert len(found.alignments) == 3
     right, alone = (
         np.corrcoef(one.ravel(), rates.ravel())[0, 1]
