@@ -11,11 +11,13 @@ from scipy.spatial import cKDTree
 
 from ..kernels.threads import single_threaded_blas
 from ..linear.log_domain import Potentials
+from ..linear.truncation import MAX_BOUND
 from ..problems.epsilon import Epsilon, Schedule
 from ..quadratic.factory import linearize
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.stopping import Limits, RelativeChange
 from ..results.candidates import Candidates
+from ..results.status import Status
 from ..solvers.checkpoint import NOT_KEPT
 from ..solvers.contestants import Contestant
 from ..solvers.diagnosis import conclude, doubted
@@ -128,7 +130,20 @@ def _descended(problem, options, report):
             winner = _sharpened(winner, part, epsilons[k + 1], here)
             winner = winner.advance(here.limits)
         inside = rows
-    return winner.solution, tie, candidates
+    return _certified(winner, here).solution, tie, candidates
+
+
+def _certified(one, options):
+    """The `Contestant` after as many iterations more as it takes, three at most, until
+    what a truncated kernel leaves out is known to be little: entries that were chosen
+    for the costs before the last step may still serve, or not.
+    """
+    for _ in range(3):
+        bound = one.solution.stepped.update.truncation_bound
+        if bound <= MAX_BOUND or one.status != Status.CONVERGED:
+            break
+        one = one.advance(options.limits, None, options.callback)
+    return one
 
 
 def _tier(part, room, n_threads, is_first):
