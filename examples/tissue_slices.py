@@ -23,9 +23,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
-from scipy.spatial.distance import cdist
 
-import gwfast
+from gwfast.spatial import pairwise_align
 
 parser = argparse.ArgumentParser(description="Two slices of tissue.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
@@ -84,29 +83,14 @@ print(
 )
 
 # %%
-# Costs
-# -----
-# Inside the slices they are distances between spots. Between them PASTE takes the
-# divergence of Kullback and Leibler of the shares of the genes, 0.01 being added to
-# all counts.
-
-
-def divergence(counts, others):
-    x, y = (some + 0.01 for some in (counts, others))
-    x, y = (some / some.sum(axis=1, keepdims=True) for some in (x, y))
-    return (x * np.log(x)).sum(axis=1)[:, None] - x @ np.log(y).T
-
-
-distances = cdist(spots_x, spots_x), cdist(spots_y, spots_y)
-genes = divergence(counts_x, counts_y)
-
-# %%
 # Align
 # -----
 # PASTE minimizes (1 - alpha) times the cost of the genes plus alpha times that of the
-# distances, with alpha = 0.1 by default: the weight of the quadratic term, which is
-# what `alpha` means here as well. It calls POT's conditional gradient from the product
-# plan; `epsilon=0` is the same problem, from a few starts more.
+# distances. Inside the slices costs are distances between spots. Between them they are
+# the divergence of Kullback and Leibler of the shares of the genes, 0.01 being added to
+# all counts. `gwfast.spatial.pairwise_align` takes counts and coordinates as they are;
+# of AnnData objects it would take ``X`` and ``obsm["spatial"]``. PASTE calls POT's
+# conditional gradient from the product plan, and here some starts more are tried.
 #
 # A spot's match is the one that most of its mass goes to. Of those whose place both
 # slices have, how many are matched with it? All mass has to go somewhere, that of spots
@@ -116,10 +100,8 @@ genes = divergence(counts_x, counts_y)
 
 
 def align(name, alpha):
-    result = gwfast.gromov_wasserstein(
-        *distances, linear_cost=genes, alpha=alpha, epsilon=0
-    )
-    matched = result.plan.argmax(axis=1)
+    found = pairwise_align((spots_x, counts_x), (spots_y, counts_y), alpha=alpha)
+    matched = found.gw.match()
     common = np.isin(kept_x, kept_y)
     right = kept_y[matched] == kept_x
     missed = np.linalg.norm(tissue[kept_y[matched]] - tissue[kept_x], axis=1)
@@ -127,25 +109,20 @@ def align(name, alpha):
         f"{name}: {100 * right[common].mean():.0f} % of spots at their own place, "
         f"{missed[common].mean():.2f} from it on the mean"
     )
-    return result.plan, matched, right, common
+    return found, matched, right, common
 
 
 align("genes alone", 0.0)
-plan, matched, right, common = align("genes and distances", 0.1)
+found, matched, right, common = align("genes and distances", 0.1)
 
 # %%
 # Stack them
 # ----------
 # The plan weighs all pairs of spots; the turn that takes the first slice onto the
-# second is the one that maps them best (Procrustes).
+# second is the one that maps them best (Procrustes). `gwfast.spatial.stack_slices`
+# brings any number of slices into one frame that way.
 
-center_x, center_y = (spots.mean(axis=0) for spots in (spots_x, spots_y))
-left, _, right_vectors = np.linalg.svd(
-    (spots_x - center_x).T @ plan @ (spots_y - center_y)
-)
-turned = left @ right_vectors
-found = np.rad2deg(np.arctan2(turned[0, 1], turned[0, 0]))
-print(f"turned by {ANGLE:.0f} degrees, found {found:.1f} degrees")
+print(f"turned by {ANGLE:.0f} degrees, found {found.rigid().angle:.1f} degrees")
 
 # %%
 # A picture
@@ -160,7 +137,7 @@ figure, axes = plt.subplots(figsize=(7.4, 3.1), layout="constrained")
 ends = np.stack([spots_x, spots_y[matched]], axis=1)[::16]
 axes.add_collection(LineCollection([*ends], color="0.75", linewidth=0.5, zorder=0))
 axes.scatter(spots_x[:, 0], spots_x[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x]])
-back = plan.argmax(axis=0)
+back = found.gw.plan.argmax(axis=0)
 axes.scatter(
     spots_y[:, 0], spots_y[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x[back]]]
 )

@@ -19,7 +19,7 @@ _source_tree.mend(sys.modules[__name__])
 from . import kernels as kernels  # noqa: E402
 
 # Public, beside what `_api` has. What they need may be missing, or take a second.
-_ROOMS = ("distributed", "plot", "pot", "singlecell", "words")
+_ROOMS = ("distributed", "plot", "pot", "singlecell", "spatial", "words")
 _HOMES = {
     "EachSpace": "alignment.each_space",
     "GromovWassersteinAligner": "alignment.estimator",
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from . import plot as plot
     from . import pot as pot
     from . import singlecell as singlecell
+    from . import spatial as spatial
     from . import words as words
     from ._api import *  # noqa: F403
     from .alignment.each_space import EachSpace as EachSpace

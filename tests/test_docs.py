@@ -24,7 +24,7 @@ NEEDED = {
     "language_distances": "joblib",
 }
 
-ROOMS = "words", "pot", "plot", "singlecell", "distributed"
+ROOMS = "words", "pot", "plot", "singlecell", "spatial", "distributed"
 MODULES = ["gwfast", *(f"gwfast.{room}" for room in ROOMS)]
 
 

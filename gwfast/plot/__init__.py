@@ -13,7 +13,7 @@ except ImportError as error:
         'gwfast.plot needs matplotlib: pip install "gwfast-ot[cli]"'
     ) from error
 
-from .aligned import plot_aligned
+from .aligned import plot_aligned, plot_slices
 from .plans import plot_coupling, plot_couplings
 from .solves import plot_candidates, plot_dynamics
 from .spaces import (
@@ -33,4 +33,5 @@ __all__ = [
     "plot_distances",
     "plot_dynamics",
     "plot_embedding",
+    "plot_slices",
 ]

@@ -1,4 +1,6 @@
-"""Two aligned spaces in one picture, such as cells of two data sets."""
+"""Two aligned spaces in one picture, such as cells of two data sets, or two slices of
+tissue.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ from ._style import Canvas, Panels
 
 # Points of a space up to which their marks are large, and their areas in square points.
 _FEW, _LARGE, _SMALL = 500, 22, 6
+# Of the second side, which is drawn first, and of the first.
+MARKERS = "o", "+"
 
 
 def plot_aligned(
@@ -77,33 +81,124 @@ def plot_aligned(
             f"{x.shape[1]} and {y.shape[1]}"
         )
     first, second = _style.as_labels(names, "names", 2)
-    # Dots come first, so that crosses are seen on them.
-    sides = [
-        (second, y, _labels(y_labels, "y_labels", len(y)), "o"),
-        (first, x, _labels(x_labels, "x_labels", len(x)), "+"),
-    ]
-    kinds = sorted({label for *_, labels, _ in sides for label in labels or ()})
-    palette = dict(zip(kinds, _style.colors(len(kinds)), strict=True))
+    labels = [
+        _labels(x_labels, "x_labels", len(x)), _labels(y_labels, "y_labels", len(y)),
+    ]  # fmt: skip
     center, axes_of_y = y.mean(axis=0), _main_directions(y)
 
     figure, (axes,) = _style.start(figure, ax, path, (6, 5))
-    for _, points, labels, marker in sides:
-        painted = [palette[label] for label in labels] if labels else _style.GREY
-        size = _LARGE if len(points) <= _FEW else _SMALL
-        places = ((points - center) @ axes_of_y).T
-        axes.scatter(*places, s=size, c=painted, marker=marker, linewidth=0.9)
-    marks = [(marker, _style.GREY) for *_, marker in sides]
-    marks += [("s", palette[kind]) for kind in kinds]
-    handles = [
-        Line2D([], [], marker=marker, color=color, linestyle="")
-        for marker, color in marks
-    ]
-    shown = [second, first, *kinds]
-    _style.legend_below(figure, ax, handles, shown, ncols=min(len(shown), 4))
+    palette = _palette(labels)
+    _scatter(axes, [(z - center) @ axes_of_y for z in (x, y)], labels, palette)
+    _legend(figure, ax, (first, second), palette)
     _style.frame(axes, title)
     axes.set_xlabel(f"first component of {second}", parse_math=False)
     axes.set_ylabel(f"second component of {second}", parse_math=False)
     return _style.finish(figure, path)
+
+
+def plot_slices(
+    a: ArrayLike,
+    b: ArrayLike,
+    moved: ArrayLike,
+    a_labels: Sequence[object] | None = None,
+    b_labels: Sequence[object] | None = None,
+    *,
+    names: Sequence[str] = ("first", "second"),
+    titles: Sequence[str] = ("Both slices as they are", "Aligned"),
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
+    """Draw two slices of tissue, before and after one has been moved onto the other.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n, 2) and (m, 2)
+        Coordinates of the spots.
+    moved : array-like of shape (n, 2)
+        Those of the first slice in the frame of the second: ``found.rigid()(a)`` or
+        ``found.transform()`` of `gwfast.spatial.pairwise_align`.
+    a_labels : sequence of length n or None, default=None
+        Labels of the spots of `a`, such as regions: those with one ``str`` have one
+        color, in both slices. None leaves them grey.
+    b_labels : sequence of length m or None, default=None
+        The same of `b`.
+    names : sequence of two str, default=("first", "second")
+        Of the slices: spots of the first are crosses, those of the second are dots.
+    titles : sequence of two str
+        Of both panels.
+    path, figure, ax
+        See `plot_dynamics`.
+
+    Returns
+    -------
+    matplotlib Figure or SubFigure
+
+    Raises
+    ------
+    ValueError
+        If coordinates have not two columns, or labels are not as many as the spots.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> spots = np.random.default_rng(0).uniform(0, 9, (30, 2))
+    >>> figure = gwfast.plot.plot_slices(spots, spots[:, ::-1], spots[:, ::-1])
+    >>> len(figure.axes)
+    2
+    """
+    a, b, moved = (
+        as_matrix(z, n).astype(np.float64)
+        for z, n in ((a, "a"), (b, "b"), (moved, "moved"))
+    )
+    shapes = [one.shape for one in (a, b, moved)]
+    if {one[1] for one in shapes} != {2} or len(moved) != len(a):
+        raise ValueError(
+            "a, b and moved must have two columns, and moved the rows of a, got shapes "
+            f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
+        )
+    names, titles = (
+        _style.as_labels(names, "names", 2),
+        _style.as_labels(titles, "titles", 2),
+    )
+    labels = [
+        _labels(a_labels, "a_labels", len(a)), _labels(b_labels, "b_labels", len(b)),
+    ]  # fmt: skip
+    figure, panels = _style.start(figure, ax, path, (9, 4.5), (1, 2))
+    palette = _palette(labels)
+    for axes, places, title in zip(panels, (a, moved), titles, strict=True):
+        _scatter(axes, [places, b], labels, palette)
+        axes.set_aspect("equal")
+        axes.set_xlabel("first coordinate")
+        _style.frame(axes, title)
+    _legend(figure, None if ax is None else panels[1], names, palette)
+    return _style.finish(figure, path)
+
+
+def _palette(labels):
+    """A color for each label of either side."""
+    kinds = sorted({label for some in labels for label in some or ()})
+    return dict(zip(kinds, _style.colors(len(kinds)), strict=True))
+
+
+def _scatter(axes, sides, labels, palette):
+    """Both sides, (n, 2) each: dots first, so that crosses are seen on them."""
+    for points, some, marker in zip(sides[::-1], labels[::-1], MARKERS, strict=True):
+        painted = [palette[label] for label in some] if some else _style.GREY
+        size = _LARGE if len(points) <= _FEW else _SMALL
+        axes.scatter(*points.T, s=size, c=painted, marker=marker, linewidth=0.9)
+
+
+def _legend(figure, ax, names, palette):
+    """The names of both sides by their marks, and labels by their colors."""
+    marks = [(marker, _style.GREY) for marker in MARKERS]
+    marks += [("s", color) for color in palette.values()]
+    handles = [
+        Line2D([], [], marker=marker, color=color, linestyle="")
+        for marker, color in marks
+    ]
+    shown = [*names[::-1], *palette]
+    _style.legend_below(figure, ax, handles, shown, ncols=min(len(shown), 4))
 
 
 def _labels(labels, name, size):

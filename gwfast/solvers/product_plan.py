@@ -77,15 +77,22 @@ def completed(problem, result, seconds, limit=math.inf):
         added["coupling"] = result.coupling.with_limit(limit)
     if problem.is_fused:
         p, q = problem.rule.product()
-        between, size = problem.between, 0.0
-        for rows in row_blocks(*between.shape, CACHED_BYTES):
-            factored = isinstance(between, CrossCost)
-            cost = between.rows(rows) if factored else between[rows]
-            size += float(p[rows] @ np.abs(cost) @ q)
+        size = _mean_size(problem.between, p, q)
         linear = (1.0 - problem.alpha) * size / problem.mass
         quadratic = problem.alpha * max(_quadratic(problem), 0.0)
         added["term_ratio"] = quadratic / linear if linear else math.inf
     return dataclasses.replace(result, **added)
+
+
+def _mean_size(between, p, q):
+    """``p' |C| q`` of costs between the spaces."""
+    factored, size = isinstance(between, CrossCost), 0.0
+    if factored and between.metric != "dot":  # no cost is negative
+        return between.mean(p, q)
+    for rows in row_blocks(*between.shape, CACHED_BYTES):
+        cost = between.rows(rows) if factored else between[rows]
+        size += float(p[rows] @ np.abs(cost) @ q)
+    return size
 
 
 def warn_of_scales(results):

@@ -24,6 +24,7 @@ from gwfast.plot import (
     plot_distances,
     plot_dynamics,
     plot_embedding,
+    plot_slices,
 )
 from gwfast.results.candidates import Candidate
 from gwfast.results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
@@ -68,9 +69,12 @@ ALL = {
     "coupling": (plot_coupling, (DISTANCES, NAMES, NAMES)),
     "couplings": (plot_couplings, ({"$a": DISTANCES, "_b": DISTANCES},)),
     "aligned": (plot_aligned, (CLOUD[:3], CLOUD[:4], ["$a", "_b", "$a"], NAMES)),
-}
+    "slices": (
+        plot_slices, (*(CLOUD[:4, :2],) * 3, ["$a", "_b", "$a", "_b"], NAMES)
+    ),
+}  # fmt: skip
 # How many panels each has; the others have one.
-PANELS = {"dynamics": 2, "dynamics of two": 2, "couplings": 2}
+PANELS = {"dynamics": 2, "dynamics of two": 2, "couplings": 2, "slices": 2}
 
 
 @pytest.mark.parametrize("plot, data", ALL.values(), ids=ALL)
@@ -332,6 +336,19 @@ def test_aligned_spaces_share_their_colors():
     assert labels_of(plain.legends[0]) == ["target", "source"]
 
 
+def test_slices_before_and_after():
+    a, b = CLOUD[:9, :2], CLOUD[:, :2]
+    kinds = ["$a" if k % 3 else "_b" for k in range(len(b))]
+    figure = plot_slices(a + 9, b, a, kinds[:9], kinds, names=("old", "new"))
+    for axes, places in zip(figure.axes, (a + 9, a), strict=True):
+        dots, crosses = axes.collections
+        np.testing.assert_allclose(dots.get_offsets(), b)
+        np.testing.assert_allclose(crosses.get_offsets(), places)
+        shared = [to_hex(some.get_edgecolors()[1]) for some in (dots, crosses)]
+        assert shared[0] == shared[1]
+    assert labels_of(figure.legends[0]) == ["new", "old", "$a", "_b"]
+
+
 def places_of(figure):
     """The points of an embedding, group after group."""
     dots = figure.axes[0].collections
@@ -479,6 +496,8 @@ BAD = {
     "negative plan": (plot_coupling, (-DISTANCES,), {}, "coupling must not be negat"),
     "row labels": (plot_coupling, (ONE, ["a", "b"]), {}, "row_labels must be 1 names"),
     "columns": (plot_aligned, (CLOUD, CLOUD[:, :2]), {}, "equally many columns"),
+    "planes": (plot_slices, (CLOUD, CLOUD[:, :2], CLOUD[:, :2]), {}, "two columns"),
+    "moved": (plot_slices, (CLOUD[:, :2],) * 2 + (CLOUD[:9, :2],), {}, "rows of a"),
     "labels of y": (
         plot_aligned, (CLOUD, CLOUD), {"y_labels": NAMES}, "y_labels must be 40 names"
     ),

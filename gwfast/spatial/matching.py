@@ -1,0 +1,358 @@
+"""Two slices of tissue in, which spot is above which out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from ..problems.quadratic import QuadraticProblem
+from ..quadratic.factory import Tier
+from ..quadratic.stopping import Limits
+from ..results.result import GWResult, LabelTransfer, Projection
+from ..results.status import Status
+from ..singlecell.representation import NComponents
+from ..solvers.diagnosis import warn_of
+from ..solvers.gromov import solve
+from ..solvers.options import InitLike, SolveOptions
+from ..utils.deadline import Deadline
+from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
+from ..utils.validation import as_count, as_positive, one_of
+from .coarse_to_fine import solve_by_levels
+from .motions import RigidMotion, rigid_motion
+from .slices import (
+    DISSIMILARITIES,
+    Dissimilarity,
+    Slice,
+    dissimilarities,
+    features,
+    geometries,
+    with_common_genes,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SliceMethod: TypeAlias = Literal["exact", "entropic"]
+METHODS: tuple[SliceMethod, ...] = get_args(SliceMethod)
+# Pairs of spots up to which a problem is solved exactly by default: 2000 spots a slice
+# take nine seconds of a core, seven times as long as 1000.
+MAX_EXACT = 2000 * 2000
+TOLERANCES: dict[str, float] = {"exact": 1e-5, "entropic": 1e-3}
+ADVICE = {
+    Status.MAX_OUTER: "try a larger tol",
+    Status.MAX_INNER: "try a larger tol or blur",
+    Status.TIME_LIMIT: "try a larger time_limit or tol",
+    Status.PRECISION: "try a larger tol or blur",
+    Status.NEAR_PRODUCT: "the plan matches nothing; try a smaller blur, or other alpha",
+    Status.LOST_MASS: "spots have lost all their matches; try a larger blur",
+    Status.UNCERTAIN: "a lower optimum may exist; compare other alpha, or other seeds",
+    Status.TIE: "another plan has the same objective: the slice is symmetric; try a "
+    "smaller alpha",
+}
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class SliceAlignment:
+    """Spots of one slice among those of another.
+
+    Attributes
+    ----------
+    gw : GWResult
+        The plan, with its evidence.
+    a : (n, d) float64 ndarray
+        Coordinates of the spots of the first slice.
+    b : (m, d) float64 ndarray
+        Those of the second.
+    method : {"exact", "entropic"}
+        Which problem was solved.
+    alpha : float
+        Weight of the distances.
+
+    Examples
+    --------
+    See `pairwise_align`.
+
+    >>> import numpy as np
+    >>> from gwfast.spatial import pairwise_align
+    >>> rng = np.random.default_rng(0)
+    >>> spots, counts = rng.uniform(0, 9, (40, 2)), rng.poisson(3.0, (40, 12))
+    >>> found = pairwise_align((spots, counts), (spots[::-1], counts[::-1]))
+    >>> found.method, found.transform().shape, round(abs(found.rigid().angle), 3)
+    ('exact', (40, 2), 0.0)
+    """
+
+    gw: GWResult
+    a: Float64Array
+    b: Float64Array
+    method: SliceMethod
+    alpha: float
+
+    @property
+    def objective(self) -> float:
+        """``(1 - alpha) <M, T> + alpha GW(T)`` of the plan T: where `method` is "exact"
+        that of PASTE, in its units.
+        """
+        return self.gw.gw_cost
+
+    def transform(
+        self, b: ArrayLike | None = None, *, projection: Projection = "barycentric"
+    ) -> FloatArray:
+        """Spots of the first slice among those of the second, see
+        `GWResult.transform`.
+
+        Parameters
+        ----------
+        b : array-like of shape (m,) or (m, e) or None, default=None
+            What is known of the spots of the second slice, such as expression; None is
+            their coordinates.
+        projection : {"barycentric", "match"}, default="barycentric"
+
+        Returns
+        -------
+        (n,), (n, d) or (n, e) ndarray
+        """
+        return self.gw.transform(self.b if b is None else b, projection=projection)
+
+    def inverse_transform(
+        self, a: ArrayLike | None = None, *, projection: Projection = "barycentric"
+    ) -> FloatArray:
+        """Spots of the second slice among those of the first, as `transform` has it."""
+        a = self.a if a is None else a
+        return self.gw.inverse_transform(a, projection=projection)
+
+    def transfer_labels(
+        self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
+    ) -> LabelTransfer:
+        """Labels of the spots of one slice for those of the other, see
+        `GWResult.transfer_labels`: to the first slice, or with ``to="target"`` to the
+        second.
+        """
+        return self.gw.transfer_labels(labels, to=to)
+
+    def rigid(self, *, reflection: bool = False) -> RigidMotion:
+        """The rigid motion that takes the first slice closest to the second, by the
+        mean square over all pairs of spots, weighted by the plan.
+
+        Parameters
+        ----------
+        reflection : bool, default=False
+            Whether the slice may be turned over.
+
+        Returns
+        -------
+        RigidMotion
+            A function of coordinates: ``found.rigid()(spots)``.
+        """
+        return rigid_motion(self.gw.coupling, self.a, self.b, reflection)
+
+    def to_frame(self, k: int = 1) -> pd.DataFrame:
+        """The best `k` matches of each spot as a table of pandas, see
+        `GWResult.to_frame`.
+        """
+        return self.gw.to_frame(k)
+
+    def __repr__(self) -> str:
+        return (
+            f"SliceAlignment({len(self.a)} x {len(self.b)} spots, {self.method}, "
+            f"alpha={self.alpha:g}, {self.gw.status}, objective={self.objective:.6g})"
+        )
+
+
+def pairwise_align(
+    slice_a: Any,
+    slice_b: Any,
+    *,
+    alpha: float = 0.1,
+    dissimilarity: Dissimilarity = "kl",
+    use_rep: str | None = None,
+    layer: str | None = None,
+    norm: bool = False,
+    method: SliceMethod | Literal["auto"] = "auto",
+    blur: float = 2.0,
+    n_components: NComponents = "auto",
+    n_neighbors: int = 7,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    overlap: float | None = None,
+    init: InitLike = "auto",
+    tol: float | None = None,
+    time_limit: float | None = None,
+    n_threads: int | None = None,
+    memory_limit: MemoryLimit = None,
+    tier: Tier = "auto",
+    seed: int = 0,
+    progress: Progress = False,
+) -> SliceAlignment:
+    """Align two slices of tissue by the expression of their spots and by distances.
+
+    PASTE's problem (Zeira, Land, Strzalkowski and Raphael, Nature Methods 2022): the
+    plan T with the least ``(1 - alpha) <M, T> + alpha GW(T)``, with M the dissimilarity
+    of expression between the slices, and GW the mean of how much distances within one
+    slice differ from those within the other, squared. Slices of few spots have exactly
+    this problem, slices of many one that is like it and scales, see Notes.
+
+    Parameters
+    ----------
+    slice_a, slice_b : AnnData, or pair of arrays
+        Spots with coordinates in ``obsm["spatial"]`` and expression in ``X``; or
+        coordinates (n, d) and expression (n, genes), an array or a sparse matrix. Of
+        AnnData the genes that both have are compared.
+    alpha : float, default=0.1
+        Weight of the distances, from 0 to 1. Where tissue is bent, spots follow their
+        expression further the smaller it is.
+    dissimilarity : {"kl", "euclidean"}, default="kl"
+        "kl": the Kullback-Leibler divergence of shares of genes, 0.01 being added to
+        all counts. "euclidean": the distance of rows as they are, of principal
+        components say.
+    use_rep : str or None, default=None
+        Key of ``obsm`` to compare spots by, in place of ``X``.
+    layer : str or None, default=None
+        Key of ``layers``, likewise.
+    norm : bool, default=False
+        Whether to divide the distances of each slice by its least positive one, for
+        ``method="exact"``; the other method always takes spots as one apart.
+    method : {"auto", "exact", "entropic"}, default="auto"
+        "exact" up to four million pairs of spots (2000 a slice), else "entropic".
+    blur : float, default=2
+        How far the plan of a spot spreads, in distances of neighboring spots, for
+        ``method="entropic"``: its `epsilon` is ``alpha * blur**2``. A smaller one takes
+        more iterations.
+    n_components : int, "auto" or None, default="auto"
+        For ``method="entropic"``: the number of joint principal components to compare
+        spots by; "auto" is 30 for more than 30 columns, and None takes columns as they
+        are.
+    n_neighbors : int, default=7
+        For ``method="entropic"``: expression is averaged over so many nearest spots,
+        the spot itself counted, which leaves less noise; 1 takes it as it is.
+    p, q : array-like of shape (n,) and (m,) or None, default=None
+        Masses of the spots; None is uniform.
+    overlap : float or None, default=None
+        The part of the spots' mass, from 0 to 1, that has a match, where each slice has
+        spots that the other lacks (PASTE2: Liu, Zeira and Raphael, Genome Research
+        2023). None is all. A smaller `alpha` is safer then.
+    init : str, start or array-like of shape (n, m), default="auto"
+        See `gromov_wasserstein`; PASTE begins at "product". Anything but "auto" leaves
+        out the coarse levels of ``method="entropic"``.
+    tol : float or None, default=None
+        See `gromov_wasserstein`; None is 1e-5 for "exact", 1e-3 for "entropic", which
+        is also that of the marginals.
+    time_limit, n_threads, memory_limit, seed, progress
+        See `gromov_wasserstein`.
+    tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
+        See `gromov_wasserstein`; for ``method="entropic"`` and more than some thousand
+        spots "auto" is "sparse", as plans between neighbors are.
+
+    Returns
+    -------
+    SliceAlignment
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+    MemoryError
+        If the problem does not fit `memory_limit`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        See `gromov_wasserstein`.
+
+    Notes
+    -----
+    *Many spots.* Matrices of 50,000 spots do not fit memory, so that
+    ``method="entropic"`` never makes any: it has squared distances, of coordinates and
+    of features, which are products of few columns, and a plan with entropy. First few
+    spots of each slice are matched, then four times as many, until all are.
+
+    *Scale.* PASTE's units have a property that is worth keeping where spots are one
+    apart, as on its glasses or with `norm`: if a spot is matched with one that is one
+    too far, its distances to all others change by a half, squared, on a slice of any
+    size. So squared distances are divided, ``|x - x'|^2 / (2 R)``, with coordinates in
+    units of the median distance of neighboring spots and R the root mean square of all
+    distances: around R that changes as the distance does. The dissimilarity of spots is
+    the squared distance of their features, divided by the mean of that between
+    neighboring spots, which is mostly noise. Both terms are then in units of what
+    neighbors differ by, and an `alpha` means the same for slices of any size.
+    `GWResult.term_ratio`, which compares both terms at the plan that matches all with
+    all, grows with the slice; that is no reason for another `alpha`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.spatial import pairwise_align
+    >>> rng = np.random.default_rng(0)
+    >>> spots = rng.uniform(0, 9, (60, 2))
+    >>> genes = np.exp(np.sin(spots @ rng.normal(size=(2, 20))))
+    >>> first, second = rng.poisson(20 * genes), rng.poisson(20 * genes)
+    >>> turned = spots @ [[0.0, 1.0], [-1.0, 0.0]]
+    >>> found = pairwise_align((spots, first), (turned, second))
+    >>> round(found.rigid().angle)
+    90
+    >>> bool((found.gw.match() == np.arange(60)).mean() > 0.8)
+    True
+
+    Of AnnData objects with counts in ``X`` and coordinates in ``obsm["spatial"]``::
+
+        found = gwfast.spatial.pairwise_align(first, second)
+        first.obs["region"] = found.transfer_labels(second.obs["region"]).labels
+    """
+    one_of(dissimilarity, "dissimilarity", DISSIMILARITIES)
+    one_of(method, "method", ("auto", *METHODS))
+    few = as_count(n_neighbors, "n_neighbors")
+    a, b = _pair(slice_a, slice_b, use_rep, layer)
+    if method == "auto":
+        many = len(a.spots) * len(b.spots) > MAX_EXACT
+        method = "entropic" if many else "exact"
+    tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
+    limits = Limits(1000, 10_000, tol, tol, deadline=Deadline.after(time_limit))
+    epsilon = 0.0
+    if method == "entropic":
+        epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
+    options = SolveOptions(
+        limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
+        seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
+    )  # fmt: skip
+    terms: dict[str, Any] = {"alpha": alpha}
+    if overlap is not None:
+        terms |= {"marginals": "partial", "mass": overlap}
+    x: Any
+    y: Any
+    if method == "exact":
+        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
+        terms["linear_cost"] = dissimilarities(a, b, dissimilarity)
+    else:
+        rows = features(a, b, dissimilarity, n_components)
+        x, y, terms["linear_cost"] = geometries([a.spots, b.spots], [*rows], few)
+    problem = QuadraticProblem(x, y, p, q, **terms)
+    by_levels = method == "entropic" and isinstance(init, str) and init == "auto"
+    gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
+    gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
+    # Distances outweigh features the more the larger a slice is, see Notes.
+    warn_of(dataclasses.replace(gw, term_ratio=math.nan), limits)
+    return SliceAlignment(gw, a.spots, b.spots, method, alpha)
+
+
+def _pair(slice_a, slice_b, use_rep, layer):
+    """Both slices, with the genes that both have."""
+    a, b = (
+        Slice.of(given, use_rep, layer, name)
+        for given, name in ((slice_a, "slice_a"), (slice_b, "slice_b"))
+    )
+    a, b = with_common_genes(a, b)
+    if a.spots.shape[1] != b.spots.shape[1]:
+        raise ValueError(
+            f"slice_b must have the dimensions of slice_a, {a.spots.shape[1]}, got "
+            f"{b.spots.shape[1]}"
+        )
+    return a, b
+
+
+def _distances(spots, norm):
+    """Distances (n, n) between spots, perhaps in units of the least."""
+    made = cdist(spots, spots)
+    return made / made[made > 0].min() if norm else made

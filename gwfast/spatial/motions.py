@@ -1,0 +1,162 @@
+"""Rigid motions between slices, and stacks of slices in one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..results.coupling import ArrayCoupling, Coupling
+from ..results.result import GWResult
+from ..singlecell.representation import is_anndata
+from ..utils.types import Float64Array
+from ..utils.validation import as_matrix
+from .slices import coordinates
+
+
+class RigidMotion(NamedTuple):
+    """A rotation, perhaps with a reflection, and a translation.
+
+    Attributes
+    ----------
+    rotation : (d, d) float64 ndarray
+        Orthogonal.
+    shift : (d,) float64 ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.spatial import RigidMotion
+    >>> quarter = RigidMotion(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.array([5.0, 0.0]))
+    >>> quarter([[1.0, 0.0]]).tolist(), quarter.angle
+    ([[5.0, 1.0]], 90.0)
+    >>> quarter.inverse()([[5.0, 1.0]]).tolist()
+    [[1.0, 0.0]]
+    """
+
+    rotation: Float64Array
+    shift: Float64Array
+
+    def __call__(self, points: ArrayLike) -> Float64Array:
+        """Points (n, d) after the motion."""
+        return np.asarray(points, dtype=np.float64) @ self.rotation + self.shift
+
+    def inverse(self) -> RigidMotion:
+        """The motion back."""
+        return RigidMotion(self.rotation.T, -self.shift @ self.rotation.T)
+
+    @property
+    def angle(self) -> float:
+        """Degrees by which points of the plane turn, counterclockwise; NaN for other
+        dimensions.
+        """
+        if self.rotation.shape != (2, 2):
+            return float("nan")
+        return float(np.rad2deg(np.arctan2(self.rotation[0, 1], self.rotation[0, 0])))
+
+    @property
+    def is_reflection(self) -> bool:
+        """Whether the slice is turned over as well."""
+        return bool(np.linalg.det(self.rotation) < 0)
+
+
+def rigid_motion(
+    coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool
+) -> RigidMotion:
+    """The motion of the spots `a` that is nearest to the spots `b`, by the mean square
+    over all pairs, weighted by the plan (Procrustes, as in PASTE).
+    """
+    rows, cols = coupling.marginals
+    mass = rows.sum()
+    if not mass > 0:
+        raise ValueError("the plan must have mass for a rigid motion, got none")
+    centers = rows @ a / mass, cols @ b / mass
+    a, b = (one - center for one, center in zip((a, b), centers, strict=True))
+    left, _, right = np.linalg.svd(a.T @ coupling.apply(b).astype(np.float64))
+    if not reflection and np.linalg.det(left @ right) < 0:
+        left[:, -1] *= -1.0
+    rotation = left @ right
+    return RigidMotion(rotation, centers[1] - centers[0] @ rotation)
+
+
+def stack_slices(
+    slices: Sequence[Any],
+    alignments: Sequence[Any],
+    *,
+    reflection: bool = False,
+    key_added: str = "spatial_aligned",
+    inplace: bool = True,
+) -> list[Float64Array]:
+    """Bring successive slices into the frame of the first.
+
+    Each slice is moved onto the one before by the rigid motion that is best for the
+    plan between the two (PASTE: Zeira, Land, Strzalkowski and Raphael, Nature Methods
+    2022).
+
+    Parameters
+    ----------
+    slices : sequence of k AnnData objects, pairs, or arrays of shape (n_i, d)
+        The slices, or the coordinates of their spots.
+    alignments : sequence of k - 1 SliceAlignment, GWResult, or arrays
+        Of each slice with the next one: what `pairwise_align` returns, or plans of
+        shape (n_i, n_(i + 1)).
+    reflection : bool, default=False
+        Whether slices may be turned over.
+    key_added : str, default="spatial_aligned"
+    inplace : bool, default=True
+        Whether to write the coordinates into ``obsm[key_added]`` of AnnData objects.
+
+    Returns
+    -------
+    list of (n_i, d) float64 ndarrays
+        Those of the first slice are as they were.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.spatial import stack_slices
+    >>> spots = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    >>> turned = spots @ [[0.0, 1.0], [-1.0, 0.0]] + 7.0
+    >>> first, second = stack_slices([spots, turned], [np.eye(3) / 3])
+    >>> bool(np.allclose(first, second))
+    True
+    """
+    if len(slices) < 2 or len(alignments) != len(slices) - 1:
+        raise ValueError(
+            "alignments must be one fewer than slices, of which there are two at least,"
+            f" got {len(alignments)} and {len(slices)}"
+        )
+    spots = [coordinates(one, f"slices[{k}]") for k, one in enumerate(slices)]
+    moved = [spots[0]]
+    for k, given in enumerate(alignments):
+        name, shape = f"alignments[{k}]", (len(spots[k]), len(spots[k + 1]))
+        # The next slice onto this one, where that is in the stack.
+        plan = _coupling(given, name, shape).T
+        moved.append(
+            rigid_motion(plan, spots[k + 1], moved[k], reflection)(spots[k + 1])
+        )
+    if inplace:
+        for one, places in zip(slices, moved, strict=True):
+            if is_anndata(one):
+                one.obsm[key_added] = places
+    return moved
+
+
+def _coupling(given, name, shape):
+    """The `Coupling` of an alignment, a result or a plan."""
+    given = getattr(given, "gw", given)
+    if isinstance(given, GWResult):
+        made = given.coupling
+    else:
+        plan = as_matrix(np.asarray(given), name).astype(np.float64)
+        made = ArrayCoupling(np.ascontiguousarray(plan), 1)
+    if made.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {made.shape}")
+    return made

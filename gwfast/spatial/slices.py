@@ -1,0 +1,230 @@
+"""What a slice of tissue is: spots, and what is expressed there. AnnData objects are
+taken as they are, and nothing is imported to do so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+
+from ..problems.cross_cost import CrossCost
+from ..problems.geometry import PointCloud
+from ..singlecell.representation import (
+    FEW_COLUMNS,
+    N_COMPONENTS,
+    NComponents,
+    is_anndata,
+    principal_components,
+)
+from ..utils.types import Float64Array
+from ..utils.validation import as_matrix
+
+Dissimilarity: TypeAlias = Literal["kl", "euclidean"]
+DISSIMILARITIES: tuple[Dissimilarity, ...] = get_args(Dissimilarity)
+# What PASTE adds to all counts, so that every gene has a share everywhere.
+PSEUDOCOUNT = 0.01
+# Counts of each spot, before their logarithm is taken, as scanpy has it.
+TOTAL = 1e4
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Slice:
+    """Coordinates (n, d) of spots, and their table of expression (n, genes), an array
+    or a sparse matrix; `genes` are its columns' names, where they are known.
+    """
+
+    name: str
+    spots: Float64Array
+    table: Any
+    genes: Any = None
+
+    @classmethod
+    def of(cls, given: Any, use_rep: str | None, layer: str | None, name: str) -> Slice:
+        """From an AnnData object, or a pair of coordinates and a table."""
+        genes = None
+        if is_anndata(given):
+            spots, called = _of_obsm(given, "spatial", name, "a slice must have spots")
+            if use_rep is not None:
+                table, at = _of_obsm(given, use_rep, name, "use_rep must be there")
+            elif layer is not None:
+                if layer not in given.layers:
+                    raise ValueError(
+                        f"layer must be a key of {name}.layers, {sorted(given.layers)},"
+                        f" got {layer!r}"
+                    )
+                table, at = given.layers[layer], f"{name}.layers[{layer!r}]"
+            else:
+                table, at = given.X, f"{name}.X"
+            if table is None:
+                raise ValueError(f"{at} must be there, got None; or pass use_rep")
+            if use_rep is None:
+                genes = getattr(given, "var_names", None)
+        else:
+            if not (isinstance(given, tuple | list) and len(given) == 2):
+                raise TypeError(
+                    f"{name} must be an AnnData object or a pair of coordinates and "
+                    f"features, got {type(given).__name__}"
+                )
+            if use_rep is not None or layer is not None:
+                raise ValueError(
+                    f"use_rep and layer must be None where {name} is no AnnData object"
+                )
+            (spots, table), called, at = given, f"{name}[0]", f"{name}[1]"
+        return cls(at, spots_of(spots, called), _table(table, at, len(spots)), genes)
+
+
+def spots_of(spots: ArrayLike, name: str) -> Float64Array:
+    """Coordinates (n, d), at least two spots that differ."""
+    made = as_matrix(np.asarray(spots), name).astype(np.float64)
+    if len(made) < 2 or not np.ptp(made, axis=0).any():
+        raise ValueError(f"{name} must have spots at two places at least")
+    return made
+
+
+def coordinates(given: Any, name: str) -> Float64Array:
+    """Where the spots of an AnnData object are, or of a pair, or coordinates alone."""
+    if is_anndata(given):
+        given, name = _of_obsm(given, "spatial", name, "a slice must have spots")
+    elif isinstance(given, tuple | list) and len(given) == 2 and np.ndim(given[0]) == 2:
+        given, name = given[0], f"{name}[0]"
+    return spots_of(given, name)
+
+
+def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
+    """Both slices with the genes that both have, in the order of the first; without
+    names, both must have the same number.
+    """
+    if a.genes is not None and b.genes is not None:
+        at = {gene: k for k, gene in enumerate(b.genes)}
+        kept = [k for k, gene in enumerate(a.genes) if gene in at]
+        if not kept:
+            raise ValueError(f"{a.name} and {b.name} must have genes in common")
+        others = [at[a.genes[k]] for k in kept]
+        if kept != list(range(a.table.shape[1])) or others != kept:
+            a = dataclasses.replace(a, table=a.table[:, kept])
+            b = dataclasses.replace(b, table=b.table[:, others])
+    if a.table.shape[1] != b.table.shape[1]:
+        raise ValueError(
+            f"{b.name} must have the columns of {a.name}, {a.table.shape[1]}, got "
+            f"{b.table.shape[1]}"
+        )
+    return a, b
+
+
+def dissimilarities(a: Slice, b: Slice, kind: Dissimilarity) -> Float64Array:
+    """PASTE's costs (n, m) between spots by what they express: the Kullback-Leibler
+    divergence of shares of genes, or Euclidean distances.
+    """
+    x, y = (filled(one.table) for one in (a, b))
+    if kind == "euclidean":
+        return cdist(x, y)
+    p, q = (_shares(one, of.name) for one, of in ((x, a), (y, b)))
+    return (p * np.log(p)).sum(axis=1)[:, None] - p @ np.log(q).T
+
+
+def features(
+    a: Slice, b: Slice, kind: Dissimilarity, n_components: NComponents
+) -> tuple[Float64Array, Float64Array]:
+    """Coordinates of the expression of both slices in one space: joint principal
+    components, of logarithms of normalized counts for "kl", or the tables as they are.
+    """
+    x, y = a.table, b.table
+    if kind == "kl":
+        x, y = (_logarithms(one.table, one.name) for one in (a, b))
+    if n_components == "auto":
+        n_components = N_COMPONENTS if x.shape[1] > FEW_COLUMNS else None
+    if n_components is None:
+        return filled(x), filled(y)
+    stack = sparse.vstack if sparse.issparse(x) or sparse.issparse(y) else np.vstack
+    made = principal_components(stack([x, y]), n_components, name=a.name)
+    return made[: len(a.spots)], made[len(a.spots) :]
+
+
+def geometries(
+    spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int
+) -> tuple[PointCloud, PointCloud, CrossCost]:
+    """Squared distances within both slices and between their features, the means of
+    those of so many nearest spots, in units of what neighboring spots differ by; see
+    `pairwise_align`.
+    """
+    spacing, noise, smooth = [], [], []
+    for places, expressed in zip(spots, rows, strict=True):
+        k = min(max(n_neighbors, 2), len(places))
+        distances, nearest = cKDTree(places).query(places, k)
+        spacing.append(distances[:, 1])
+        noise.append(np.square(expressed - expressed[nearest[:, 1]]).sum(axis=1))
+        smooth.append(_means(expressed, nearest[:, :n_neighbors]))
+    distances = np.concatenate(spacing)
+    # Two places at least differ, but most spots may be double.
+    unit = float(np.median(distances[distances > 0])) if distances.any() else 1.0
+    x, y = (one / unit for one in spots)
+    # The root mean square of all distances of a slice, the mean of both.
+    radius = np.sqrt(x.var(axis=0).sum() + y.var(axis=0).sum())
+    first, second = (
+        PointCloud(one / np.sqrt(2 * radius), "sqeuclidean") for one in (x, y)
+    )
+    size = np.sqrt(np.concatenate(noise).mean()) or 1.0
+    return first, second, CrossCost(smooth[0] / size, smooth[1] / size)
+
+
+def _means(rows, nearest):
+    """Means (n, k) of the rows at so many indices (n, l)."""
+    n, count = nearest.shape
+    starts = np.arange(0, n * count + 1, count)
+    weights = np.full(n * count, 1.0 / count)
+    chosen = sparse.csr_array((weights, nearest.ravel(), starts), shape=(n, n))
+    return chosen @ rows
+
+
+def _of_obsm(adata, key, name, what):
+    if key not in adata.obsm:
+        raise ValueError(f"{what}: {name}.obsm has {sorted(adata.obsm)}, not {key!r}")
+    return adata.obsm[key], f"{name}.obsm[{key!r}]"
+
+
+def _table(table, name, n):
+    if sparse.issparse(table):
+        made = sparse.csr_array(table, dtype=np.float64)
+        if not np.isfinite(made.data).all():
+            raise ValueError(f"{name} must be finite")
+    else:
+        made = as_matrix(np.asarray(table), name).astype(np.float64)
+    if made.shape[0] != n:
+        raise ValueError(
+            f"{name} must have a row for each of {n} spots, got {made.shape[0]}"
+        )
+    return made
+
+
+def filled(table: Any) -> Float64Array:
+    """A table as an array."""
+    return table.toarray() if sparse.issparse(table) else table
+
+
+def _check_counts(table, name):
+    if table.shape[1] and table.min() < 0:
+        raise ValueError(
+            f"{name} must not be negative with dissimilarity='kl', which compares "
+            f"shares of counts, got {table.min():.3g}; pass dissimilarity='euclidean'"
+        )
+
+
+def _shares(table, name):
+    _check_counts(table, name)
+    made = table + PSEUDOCOUNT
+    return made / made.sum(axis=1, keepdims=True)
+
+
+def _logarithms(table, name):
+    _check_counts(table, name)
+    totals = np.asarray(table.sum(axis=1)).ravel()
+    factors = TOTAL / np.where(totals > 0, totals, 1.0)
+    if sparse.issparse(table):
+        return (sparse.diags_array(factors) @ table).log1p().tocsr()
+    return np.log1p(table * factors[:, None])

@@ -1,0 +1,346 @@
+"""Slices in, plans and one frame out. Slices are simulated, but for PASTE's own."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+import gwfast
+from gwfast.results.status import Status
+from gwfast.spatial import center_align, pairwise_align, stack_slices
+from gwfast.spatial.coarse_to_fine import along_curve, level_sizes
+from gwfast.spatial.matching import ADVICE
+from gwfast.spatial.motions import RigidMotion
+from gwfast.spatial.slices import geometries
+
+TURN = np.deg2rad(70.0)
+MOTION = RigidMotion(
+    np.array([[np.cos(TURN), np.sin(TURN)], [-np.sin(TURN), np.cos(TURN)]]),
+    np.array([30.0, -7.0]),
+)
+
+
+def grid_of(width, height):
+    """Spots on a grid of triangles, one apart."""
+    rows, columns = np.mgrid[:height, :width]
+    grid = np.stack([columns + 0.5 * (rows % 2), rows * np.sqrt(0.75)], axis=2)
+    return grid.reshape(-1, 2)
+
+
+def rates_of(spots, n_genes=30, seed=0):
+    """Smooth expression of places."""
+    rng = np.random.default_rng(seed)
+    waves = spots @ rng.normal(0, 0.35, (2, n_genes)) + rng.uniform(0, 6, n_genes)
+    return np.exp(1.5 * np.sin(waves))
+
+
+def counts_of(spots, seed, depth=20.0):
+    return np.random.default_rng(seed).poisson(depth * rates_of(spots))
+
+
+class Fake:
+    """As much of AnnData as is asked for."""
+
+    def __init__(self, spots, x, genes=None):
+        self.X, self.obs, self.uns, self.layers = x, {}, {}, {}
+        self.obsm = {} if spots is None else {"spatial": spots}
+        if genes is not None:
+            self.var_names = genes
+
+
+SPOTS = grid_of(9, 7)
+COUNTS = counts_of(SPOTS, 1)
+OTHERS = MOTION(SPOTS), counts_of(SPOTS, 2)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return pairwise_align((SPOTS, COUNTS), OTHERS)
+
+
+def test_the_problem_is_that_of_paste(found):
+    """Computed here, in its units."""
+    x, y = (one + 0.01 for one in (COUNTS, OTHERS[1]))
+    x, y = (one / one.sum(axis=1, keepdims=True) for one in (x, y))
+    genes = (x[:, None] * np.log(x[:, None] / y)).sum(axis=2)
+    plan, a, b = found.gw.plan, cdist(SPOTS, SPOTS), cdist(OTHERS[0], OTHERS[0])
+    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    space = rows @ a**2 @ rows + cols @ b**2 @ cols - 2 * np.vdot(a @ plan @ b, plan)
+    assert found.objective == pytest.approx(0.9 * np.vdot(genes, plan) + 0.1 * space)
+    assert found.method == "exact" and found.gw.epsilon == 0
+    features = pairwise_align(
+        (SPOTS, x), (SPOTS, y), dissimilarity="euclidean", alpha=0
+    )
+    best = np.vdot(cdist(x, y), features.gw.plan)
+    assert features.objective == pytest.approx(best)
+
+
+def test_a_turned_copy_is_found(found):
+    assert (found.gw.match() == np.arange(len(SPOTS))).mean() > 0.95
+    motion = found.rigid()
+    np.testing.assert_allclose(motion.rotation, MOTION.rotation, atol=0.02)
+    np.testing.assert_allclose(motion(SPOTS), OTHERS[0], atol=0.2)
+    assert motion.angle == pytest.approx(70, abs=1) and not motion.is_reflection
+    np.testing.assert_allclose(motion.inverse()(motion(SPOTS)), SPOTS, atol=1e-9)
+    np.testing.assert_allclose(found.transform(), OTHERS[0], atol=1.5)
+    np.testing.assert_allclose(found.inverse_transform(), SPOTS, atol=1.5)
+    sides = np.where(SPOTS[:, 0] > 4, "right", "left")
+    assert (found.transfer_labels(sides).labels == sides).mean() > 0.9
+
+
+def test_reflections_are_taken_where_they_are_allowed():
+    over = SPOTS * [1, -1]
+    found = pairwise_align((SPOTS, COUNTS), (over, OTHERS[1]))
+    motion = found.rigid(reflection=True)
+    assert motion.is_reflection and not found.rigid().is_reflection
+    np.testing.assert_allclose(motion(SPOTS), over, atol=0.2)
+
+
+def test_norm_makes_units_of_no_matter(found):
+    far = pairwise_align(
+        (100 * SPOTS, COUNTS), (100 * OTHERS[0], OTHERS[1]), norm=True, init="product"
+    )
+    assert far.objective == pytest.approx(found.objective, rel=0.01)
+
+
+@pytest.mark.parametrize("method, first", [
+    ("exact", 1500), ("entropic", 1500), ("entropic", 40),
+])  # fmt: skip
+def test_what_one_slice_lacks_gets_no_mass(method, first, monkeypatch):
+    """Each slice has two thirds of a tissue, half of which both have."""
+    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.FIRST", first)
+    spots = grid_of(15, 7)
+    left, right = spots[:, 0] < 10, spots[:, 0] >= 5
+    slices = (
+        (MOTION(spots[one]), counts_of(spots[one], 3 + k, 60.0))
+        for k, one in enumerate((left, right))
+    )
+    found = pairwise_align(*slices, overlap=0.5, method=method, blur=1.0)
+    assert found.gw.mass == pytest.approx(0.5, abs=1e-3)
+    rows, cols = found.gw.coupling.marginals
+    alone = spots[left][:, 0] < 4, spots[right][:, 0] > 10.5
+    for sums, lonely in zip((rows, cols), alone, strict=True):
+        assert sums[lonely].sum() < 0.05
+    # Turned alike, with the same parts where they were.
+    np.testing.assert_allclose(found.rigid().rotation, np.eye(2), atol=0.05)
+    np.testing.assert_allclose(found.rigid().shift, 0, atol=1.5)
+
+
+def test_both_methods_agree():
+    """On a tissue of 400 spots, in units of neither."""
+    spots = grid_of(20, 20)
+    a, b = counts_of(spots, 1), counts_of(spots, 2)
+    given = (300 * spots, a), (300 * MOTION(spots), b)
+    exact = pairwise_align(*given, norm=True, init="product")
+    found = pairwise_align(*given, method="entropic")
+    assert found.gw.epsilon == pytest.approx(0.1 * 2.0**2)
+    assert found.rigid().angle == pytest.approx(exact.rigid().angle, abs=0.5)
+    missed = [
+        np.linalg.norm(one.transform() - given[1][0], axis=1) / 300
+        for one in (exact, found)
+    ]
+    assert np.mean(missed[1] < 2) > 0.98 and missed[1].mean() < missed[0].mean() + 0.5
+    again = pairwise_align(*given, method="entropic", tier="tiled", n_components=30)
+    assert again.gw.coupling.form != "array"
+    np.testing.assert_allclose(again.transform(), found.transform(), atol=30)
+
+
+def test_levels_lead_where_all_spots_do(monkeypatch):
+    """Also where a kernel is truncated from the first iteration."""
+    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.FIRST", 60)
+    spots = grid_of(24, 22)
+    given = (spots, counts_of(spots, 1)), (MOTION(spots), counts_of(spots, 2))
+    kind = dict(method="entropic", tol=1e-4)
+    found = pairwise_align(*given, **kind)
+    assert [one.n_points for one in found.gw.candidates][-2:] == [240, 528]
+    alone = pairwise_align(*given, init="product", **kind)
+    for one in (found, pairwise_align(*given, tier="sparse", **kind)):
+        assert one.gw.status in ("converged", "uncertain")
+        assert one.gw.left_out < 1e-4
+        assert one.objective == pytest.approx(alone.objective, rel=2e-3)
+        np.testing.assert_allclose(one.transform(), alone.transform(), atol=0.05)
+
+
+def test_levels_are_spread_over_the_slice():
+    spots = np.random.default_rng(0).uniform(-3, 3, (4000, 2))
+    masses = np.ones(4000)
+    masses[:7] = 0
+    order = along_curve(spots, masses)
+    assert sorted(order) == [*range(4000)] and {*order[-7:]} == {*range(7)}
+    some = spots[order[:500]]
+    # Random ones miss the moments by about 1/22, the root of 1/500.
+    np.testing.assert_allclose(some.mean(axis=0), spots.mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(some.T @ some / 500, spots.T @ spots / 4000, atol=0.05)
+    assert level_sizes(2400) == [] and level_sizes(50_000) == [1500, 6000, 24_000]
+
+
+@pytest.mark.parametrize("n", [12, 40])
+def test_a_spot_too_far_costs_as_much_on_any_slice(n):
+    """A half of its distances to all others, squared, as Euclidean ones have it."""
+    spots = 7.0 * grid_of(n, n)
+    noise = np.random.default_rng(0).normal(size=(n * n, 5))
+    x, _, genes = geometries([spots, spots], [noise, noise], 1)
+    costs = x.to_dense().matrix.astype(np.float64)
+    rows = np.flatnonzero(np.arange(n * n) % n < n - 1)
+    price = np.square(costs[rows] - costs[rows + 1]).mean()
+    assert price == pytest.approx(0.5, rel=0.15)
+    near = cdist(spots, spots)
+    near = near + 1e9 * np.eye(n * n)
+    between = genes.toarray()[np.arange(n * n), near.argmin(axis=1)]
+    assert between.mean() == pytest.approx(1.0, rel=0.2)
+
+
+def test_stacks_are_in_the_frame_of_the_first(found):
+    third = MOTION(OTHERS[0])
+    given = [Fake(SPOTS, COUNTS), OTHERS, third]
+    plan = np.eye(len(SPOTS)) / len(SPOTS)
+    moved = stack_slices(given, [found, plan])
+    assert moved[0] is given[0].obsm["spatial_aligned"]
+    np.testing.assert_allclose(moved[1], SPOTS, atol=0.2)
+    np.testing.assert_allclose(moved[2], moved[1], atol=1e-9)
+    over = SPOTS * [1, -1]
+    (_, back), (_, kept) = (
+        stack_slices([SPOTS, over], [plan], reflection=yes) for yes in (True, False)
+    )
+    np.testing.assert_allclose(back, SPOTS, atol=1e-9)
+    assert np.linalg.norm(kept - SPOTS) > 1
+    stack_slices(given, [found.gw, plan], key_added="other", inplace=False)
+    assert "other" not in given[0].obsm
+
+
+def test_anndata_is_read(found):
+    """Or what looks like it: genes in common, layers, other representations."""
+    names = np.array([f"gene{k}" for k in range(30)])
+    a, b = Fake(SPOTS, COUNTS, names), Fake(OTHERS[0], OTHERS[1][:, ::-1], names[::-1])
+    assert pairwise_align(a, b).objective == pytest.approx(found.objective)
+    b.X = sparse.csr_matrix(np.hstack([b.X, np.ones((63, 1), dtype=int)]))
+    b.var_names = np.append(b.var_names, "another")
+    assert pairwise_align(a, b).objective == pytest.approx(found.objective)
+    for one in (a, b):
+        one.layers["raw"], one.obsm["X_pca"], one.X = one.X, one.X, None
+    assert pairwise_align(a, b, layer="raw").objective == pytest.approx(found.objective)
+    b.obsm["X_pca"] = OTHERS[1]
+    assert pairwise_align(a, b, use_rep="X_pca").objective == pytest.approx(
+        found.objective
+    )
+
+
+def test_real_anndata(found, tmp_path):
+    anndata = pytest.importorskip("anndata")
+    pandas = pytest.importorskip("pandas")
+    index = [f"spot{k}" for k in range(63)]
+    a, b = (
+        anndata.AnnData(
+            counts.astype(np.float32),
+            obs=pandas.DataFrame(index=index), obsm={"spatial": spots},
+        )
+        for spots, counts in ((SPOTS, COUNTS), OTHERS)
+    )  # fmt: skip
+    again = pairwise_align(a, b)
+    assert again.objective == pytest.approx(found.objective)
+    assert list(again.to_frame().columns) == ["source", "target", "mass", "share"]
+    stack_slices([a, b], [again])
+    b.write_h5ad(tmp_path / "b.h5ad")
+    written = anndata.read_h5ad(tmp_path / "b.h5ad").obsm["spatial_aligned"]
+    np.testing.assert_allclose(written, SPOTS, atol=0.2)
+
+
+@pytest.mark.parametrize("kind", ["kl", "euclidean"])
+def test_a_center_is_less_noisy_than_its_slices(kind):
+    spots = grid_of(8, 6)
+    rates = rates_of(spots)
+    slices = [(spots, counts_of(spots, k, 3.0)) for k in range(3)]
+    slices[1] = MOTION(slices[1][0]), slices[1][1]
+    found = center_align(slices[0], slices, n_components=4, dissimilarity=kind)
+    assert found.objectives[-1] < found.objectives[0]
+    assert found.loadings.min() >= 0 and found.programs.min() >= 0
+    assert len(found.alignments) == 3
+    right, alone = (
+        np.corrcoef(one.ravel(), rates.ravel())[0, 1]
+        for one in (found.expression, slices[0][1])
+    )
+    assert right > max(0.93, alone + 0.03)
+    weighted = center_align(
+        slices[0], slices, n_components=4, weights=[1, 0, 0], max_rounds=1
+    )
+    assert weighted.objectives == (weighted.alignments[0].objective,)
+
+
+def test_advice_is_in_the_arguments_there_are():
+    elsewhere = set(inspect.signature(gwfast.gromov_wasserstein).parameters)
+    elsewhere -= set(inspect.signature(pairwise_align).parameters)
+    for advice in ADVICE.values():
+        assert not elsewhere & set(re.findall(r"\w+", advice))
+    assert ADVICE.keys() < {*Status}
+
+
+def test_it_ends_in_time(monkeypatch):
+    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.FIRST", 20)
+    for method in ("exact", "entropic"):
+        with pytest.warns(gwfast.ConvergenceWarning, match="larger time_limit"):
+            late = pairwise_align(
+                (SPOTS, COUNTS), OTHERS, method=method, time_limit=1e-9
+            )
+        assert late.gw.status == "time_limit"
+
+
+PAIR = SPOTS, COUNTS
+BARE = Fake(None, COUNTS)
+NO_SPOTS = r"must have spots: slice_a\.obsm has \[\], not 'spatial'"
+
+
+@pytest.mark.parametrize("a, b, options, error, message", [
+    (BARE, PAIR, {}, ValueError, NO_SPOTS),
+    (PAIR, SPOTS, {}, TypeError, "slice_b must be an AnnData object or a pair"),
+    (PAIR, (SPOTS[:9], COUNTS), {}, ValueError, r"slice_b\[1\] must have a row for"),
+    (PAIR, (SPOTS, COUNTS[:, 1:]), {}, ValueError, r"must have the columns of .*, 30"),
+    (PAIR, (np.ones((63, 2)), COUNTS), {}, ValueError, "two places at least"),
+    (PAIR, (SPOTS[:, :1], COUNTS), {}, ValueError, "dimensions of slice_a, 2, got 1"),
+    (PAIR, (SPOTS, COUNTS - 5.0), {}, ValueError, "dissimilarity='euclidean'"),
+    (PAIR, (SPOTS, COUNTS * np.nan), {}, ValueError, r"slice_b\[1\] must be finite"),
+    (PAIR, PAIR, {"use_rep": "X_pca"}, ValueError, "where slice_a is no AnnData"),
+    (Fake(*PAIR), PAIR, {"use_rep": "X_pca"}, ValueError, "not 'X_pca'"),
+    (Fake(*PAIR), PAIR, {"layer": "raw"}, ValueError, r"slice_a\.layers, \[\], got"),
+    (Fake(SPOTS, None), PAIR, {}, ValueError, r"slice_a\.X must be there"),
+    (Fake(*PAIR, ["a"] * 30), Fake(*PAIR, ["b"] * 30), {}, ValueError, "in common"),
+    (PAIR, PAIR, {"dissimilarity": "l1"}, ValueError, "dissimilarity must be one of"),
+    (PAIR, PAIR, {"method": "fast"}, ValueError, "method must be one of"),
+    (PAIR, PAIR, {"alpha": 1.5}, ValueError, "alpha must be at most 1"),
+    (PAIR, PAIR, {"method": "entropic", "alpha": 0}, ValueError, "alpha must be"),
+    (PAIR, PAIR, {"method": "entropic", "blur": 0}, ValueError, "blur must be"),
+    (PAIR, PAIR, {"method": "entropic", "n_neighbors": 0}, ValueError, "n_neighbors"),
+    (PAIR, PAIR, {"overlap": 1.5}, ValueError, "mass"),
+])  # fmt: skip
+def test_what_does_not_fit_is_named(a, b, options, error, message):
+    with pytest.raises(error, match=message):
+        pairwise_align(a, b, **options)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: stack_slices([SPOTS], []), "one fewer than slices"),
+    (lambda: stack_slices([SPOTS, SPOTS], [np.eye(3)]), r"shape \(63, 63\), got"),
+    (lambda: stack_slices([SPOTS, SPOTS], [np.zeros((63, 63))]), "must have mass"),
+    (lambda: center_align(PAIR, []), "slices must not be empty"),
+    (lambda: center_align((SPOTS, COUNTS - 9), [PAIR]), "must not be negative"),
+])  # fmt: skip
+def test_what_does_not_fit_a_stack_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_slices_of_paste(shared_data):
+    """Of their 1000 genes that vary most. POT's conditional gradient from the product
+    plan ends at 1.7653296; a lower plan exists."""
+    slices = [
+        (one["xy"], one["counts"])
+        for one in (np.load(shared_data / f"tissue/slice{k}.npz") for k in (1, 2))
+    ]
+    alone = pairwise_align(*slices, init="product")
+    assert alone.objective == pytest.approx(1.7653296, rel=1e-6)
+    found = pairwise_align(*slices)
+    assert found.objective < 1.7653295
+    entropic = pairwise_align(*slices, method="entropic")
+    assert entropic.rigid().angle == pytest.approx(found.rigid().angle, abs=2)
