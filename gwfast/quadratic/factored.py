@@ -19,6 +19,8 @@ from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
+# Coarse points from which potentials are extended to all.
+EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
@@ -108,6 +110,12 @@ class Factored(Linearization):
         return self._objective(self.problem.p, self.problem.q)
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
+        # Some of the coarse points do: the first iterations mend what is lost.
+        some, few = (
+            slice(None, None, max(len(one) // EXTENDED, 1)) for one in (rows, cols)
+        )
+        coarse = Potentials(coarse.f[some].copy(), coarse.g[few].copy())
+        rows, cols = rows[some], cols[few]
         to_some, of_few = self._costs_between(rows, cols)
         # Masses of both levels sum to one, so that sums over few points stand for sums
         # over all.

@@ -29,7 +29,7 @@ from .stopping import Limits
 
 # Fraction of the change of the last iteration at which a descent on a sample ends, and
 # its most iterations. The noise of the sample leaves about as much.
-ENOUGH, MOST_OUTER, MOST_INNER = 0.01, 30, 1000
+ENOUGH, NEAR, MOST_OUTER, MOST_INNER = 0.01, 0.2, 30, 1000
 # The change after a move as a fraction of that before: what is expected of the first
 # move, and least and most of later ones, by what the last one was.
 FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
@@ -178,7 +178,7 @@ class SampleAccelerator:
             return None
         kernel, solution = stepped.kernel, stepped.solution
         sampled = Sampled(at, kernel, solution, DRAWS)
-        tol = ENOUGH * max(change, limits.tol)
+        tol = max(ENOUGH * change, NEAR * limits.tol)
         kind = dict(tol=tol, marginal_tol=tol, deadline=limits.deadline)
         few = Limits(MOST_OUTER, MOST_INNER, **kind)
         given, known = (sampled, self._epsilons, gw_before), sampled.potentials
