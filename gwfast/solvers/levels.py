@@ -52,7 +52,7 @@ def level_sizes(problem, tier, *, is_smooth=False, order=None):
     first = RACE_POINTS if is_factored(problem) else RACE_POINTS_DENSE
     largest, sizes = max(problem.shape), [RACE_POINTS_SMOOTH if is_smooth else first]
     if order == "given" and first * GROWTH * MIN_GROWTH < largest:
-        sizes += [FIRST_GIVEN, SPREAD_GIVEN]
+        sizes += [FIRST_GIVEN, SPREAD_GIVEN][: 1 + (2 * SPREAD_GIVEN < largest)]
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     smaller = [size for size in sizes if size * MIN_GROWTH < largest]
