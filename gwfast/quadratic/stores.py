@@ -150,16 +150,18 @@ class NeighborStore:
         their masses.
         """
         rng, g, epsilon = np.random.default_rng(0), potentials.g, kernel.epsilon
-        rows = rng.choice(len(masses), MEASURED, p=masses / masses.sum())
-        left, inside = np.ascontiguousarray(kernel.left[rows]), np.empty(MEASURED)
-        whole = Product(left, self.right.panels), np.zeros(MEASURED), g, epsilon
-        totals, start = np.empty(MEASURED), kernel.support.start
+        drawn = rng.choice(len(masses), MEASURED, p=masses / masses.sum())
+        rows, back = np.unique(drawn, return_inverse=True)
+        left, start = np.ascontiguousarray(kernel.left[rows]), kernel.support.start
+        totals, inside = np.empty(len(rows)), np.empty(len(rows))
+        whole = Product(left, self.right.panels), np.zeros(len(rows)), g, epsilon
         _exponentials.logsumexp_rows(*whole, totals, self.right.n_threads)
         for k, (row, one) in enumerate(zip(rows, left, strict=True)):
             kept = kernel.support.index[start[row] : start[row + 1]]
             logs = (g[kept] - self.right.features[kept] @ one) / epsilon
             inside[k] = logsumexp(logs)
-        return upper_mean(np.maximum(-np.expm1(inside - totals), 0.0), CHANCE)
+        outside = np.maximum(-np.expm1(inside - totals), 0.0)
+        return upper_mean(outside[back], CHANCE)
 
 
 def upper_mean(values, chance):
