@@ -25,7 +25,7 @@ LLOYD_QUERIES, LLOYD_ROUNDS = 48, 6
 # Items of which a quantile stands for that of all.
 SAMPLED = 1 << 13
 # Entries of the kernel whose costs are computed at a time.
-BLOCK_ENTRIES = 1 << 16
+BLOCK_ENTRIES = 1 << 14
 
 
 class Support:

@@ -27,7 +27,7 @@ PROBED = 1 << 12
 MEASURED, CHANCE = 1 << 12, 0.05
 # Bytes that a choice takes for each neighbor of each point: its number in the products
 # and in several forms of compressed rows.
-CHOICE_BYTES = 24
+CHOICE_BYTES = 40
 
 
 @dataclasses.dataclass(frozen=True)

@@ -85,7 +85,7 @@ FOOTPRINTS = {
     "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
     "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, {}),
     "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
-    "neighbors": ("clouds", 6000, 5000, {}, 1e-3, 20, dict(tier="neighbors")),
+    "neighbors": ("clouds", 20000, 15000, {}, 1e-3, 2, PRODUCT | dict(tier="neighbors")),
     "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
     "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
 }
