@@ -71,8 +71,9 @@ def test_plans_are_those_of_the_dense_tier(rule, fused, choices):
 def test_what_is_left_out_is_bounded_and_told():
     (x, y), last = clouds(), 1.0
     dense = gwfast.gromov_wasserstein(x, y, tier="dense", epsilon="1%")
-    for k in (3, 6, 12, 24, 48):
-        few = gwfast.gromov_wasserstein(x, y, tier=NeighborTier(k), epsilon="1%")
+    for k in (6, 12, 24, 48):
+        given = dict(tier=NeighborTier(k), epsilon="1%", max_outer=40)
+        few = gwfast.gromov_wasserstein(x, y, **given)
         plan = few.coupling.csr
         # With the potentials of the plan itself.
         f, g = few.potentials
