@@ -232,9 +232,10 @@ def nbytes(problem, tier, n_threads, shape):
     # Both features as the kernels read them, products with them in a step (float64 for
     # a moment), and column sums of chunks.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
-    if neighbors := NeighborTier.of(tier):
-        return shared + CHOICE_BYTES * neighbors.k * (n + m)
     if is_sampled(shape, tier):
         shared += SAMPLE_BYTES * DRAWS * n
-    strips = n_threads * max(4 * 2**20, 4 * 64 * m)
-    return shared + (4 * n * m if tier == "dense" else strips)
+    if tier == "dense":
+        return shared + 4 * n * m
+    neighbors = NeighborTier.of(tier)
+    kept = CHOICE_BYTES * neighbors.k * (n + m) if neighbors else 0
+    return shared + kept + n_threads * max(4 * 2**20, 4 * 64 * m)

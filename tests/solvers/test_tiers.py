@@ -64,8 +64,8 @@ def test_tiers_agree(metric, kind):
     dense, few = results["dense"], results["neighbors"]
     forms = [result.coupling.form for result in results.values()]
     assert forms == ["array", "factors", "sparse"]
-    if few.left_out > 0.01:  # where plans are not so concentrated
-        assert metric != "cosine" and not few.converged
+    if metric != "cosine":  # where plans are not so concentrated
+        assert few.left_out > 0.001 and not (few.converged and few.left_out > 0.01)
         del results["neighbors"]
     for result in results.values():
         assert result.status in ("converged", "precision")
@@ -149,6 +149,9 @@ def test_starts_that_every_tier_takes(init):
 def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     x, y, _ = sides(n=20, m=30)
     solve = functools.partial(gwfast.gromov_wasserstein, x, y, epsilon=0.1, init=init)
+    if tier == "neighbors" and isinstance(init, Seeds):
+        assert solve(tier=tier).coupling.form == "sparse"  # from a dense coarse level
+        return
     with pytest.raises(MemoryError, match=f"init must be .* in tier '{tier}'"):
         solve(tier=tier)
     assert solve(tier="dense", max_outer=2).coupling.form == "array"
