@@ -1,6 +1,7 @@
 """The linearized cost between point clouds where a marginal is free."""
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..kernels._kernels import mass_entropy
 from ..linear.log_domain import Potentials
@@ -36,6 +37,23 @@ class FreeFactored(Factored):
             (rows, cols), entropy = coupling.marginals, coupling.entropy()
         self._standing = rows, cols, entropy
         return self._objective(rows, cols)
+
+    def start_from(self, coarse, rows, cols):
+        """Each point keeps as much of its mass as the nearest coarse one."""
+        self.state, before = coarse.state, coarse.problem
+        *standing, entropy = coarse.standing()
+        problem, made = self.problem, []
+        for kept, masses, few, cloud, some in zip(
+            standing, (problem.p, problem.q), (before.p, before.q),
+            (problem.x, problem.y), (rows, cols), strict=True,
+        ):  # fmt: skip
+            shares = np.divide(kept, few, out=np.zeros_like(kept), where=few > 0)
+            nearest = cKDTree(cloud.points[some]).query(cloud.points)[1]
+            made.append(masses * shares[nearest])
+            # Each pair of points becomes several.
+            entropy += kept.sum() * np.log(len(masses) / len(few))
+        self._standing = *made, entropy
+        return self._objective(*made)
 
     def standing(self):
         """Marginals and entropy of the plan of the linearized cost."""

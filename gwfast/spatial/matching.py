@@ -21,7 +21,12 @@ from ..solvers.options import InitLike, SolveOptions
 from ..utils.deadline import Deadline
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
-from .coarse_to_fine import solve_by_levels
+from .coarse_to_fine import (
+    StateSettles,
+    level_sizes,
+    neighbors_of,
+    solve_by_levels,
+)
 from .motions import RigidMotion, rigid_motion
 from .slices import (
     DISSIMILARITIES,
@@ -310,9 +315,14 @@ def pairwise_align(
         method = "entropic" if many else "exact"
     tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
     limits = Limits(1000, 10_000, tol, tol, deadline=Deadline.after(time_limit))
-    epsilon = 0.0
+    epsilon, by_levels = 0.0, False
     if method == "entropic":
         epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
+        limits = dataclasses.replace(limits, rule=StateSettles())
+        largest = max(len(a.spots), len(b.spots))
+        by_levels = isinstance(init, str) and init == "auto" and level_sizes(largest)
+        if by_levels and tier == "auto":
+            tier = neighbors_of(blur, a.spots.shape[1])
     options = SolveOptions(
         limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
         seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
@@ -329,7 +339,6 @@ def pairwise_align(
         rows = features(a, b, dissimilarity, n_components)
         x, y, terms["linear_cost"] = geometries([a.spots, b.spots], [*rows], few)
     problem = QuadraticProblem(x, y, p, q, **terms)
-    by_levels = method == "entropic" and isinstance(init, str) and init == "auto"
     gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
     gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
     # Distances outweigh features the more the larger a slice is, see Notes.
