@@ -24,8 +24,9 @@ EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
-# `inner_fraction` beside samples, whose fixed point moves with errors of the marginals.
-SAMPLED_FRACTION = 0.03
+# `inner_fraction` beside samples, which mend the marginals as well. (20,000 words took
+# 61 Sinkhorn iterations with .03, 27 with .3, and as many linearizations.)
+SAMPLED_FRACTION = 1.0
 
 
 class Factored(Linearization):
@@ -204,9 +205,9 @@ class Factored(Linearization):
         linear = self._terms.linear_value(self.state, rows, cols)
         return float(separable + bilinear + half * linear)
 
-    def objective(self):
-        """Objective at the state, with the marginals that were asked for."""
-        return self._objective(self.problem.p, self.problem.q)
+    def objective(self, update):
+        """Objective at the state, with the marginals of an `Update`."""
+        return self._objective(update.rows, update.cols)
 
     def linear_value(self, update):
         return self._terms.linear_value(self.state, update.rows, update.cols)

@@ -91,9 +91,8 @@ class Sampled(Factored):
     ----------
     whole : Factored
         After an iteration.
-    kernel : Kernel
-    solution : LinearSolution
-        Of the iteration.
+    stepped : Stepped
+        The iteration.
     draws : int
         Of each row.
 
@@ -105,7 +104,8 @@ class Sampled(Factored):
 
     samples = False
 
-    def __init__(self, whole, kernel, solution, draws):
+    def __init__(self, whole, stepped, draws):
+        kernel, solution, update = stepped[:3]
         self.__dict__.update(whole.fork().__dict__, samples=False)
         self._sample = sample = Sample(kernel, solution.scalings, draws)
         scalings = Scalings(*sample.shape, np.float32)
@@ -115,10 +115,12 @@ class Sampled(Factored):
         sample.weigh(few.rows)
         state, rows = self._contract(few, scalings)
         cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])
-        # The marginals of the sampled plan: no iteration is needed to meet them, and
-        # those of the columns are noisy.
-        mass = rows.sum()
-        self.problem = self.problem.with_rule(Balanced(rows / mass, cols / mass))
+        # The marginals of the sampled plan, but for what those of the plan lack.
+        mass, rule = rows.sum(), self.problem.rule
+        rows *= _ratio(rule.p, update.rows)
+        cols *= _ratio(rule.q, update.cols)
+        rule = Balanced(rows / rows.sum(), cols / cols.sum())
+        self.problem = self.problem.with_rule(rule)
         self.potentials = Potentials(f - kernel.epsilon * np.log(mass), g)
         self.state, self._moved = whole.state, whole.state - state / mass
 
@@ -133,6 +135,11 @@ class Sampled(Factored):
         self._step = before, self.state
         change, cols = relative_change(before, self.state), solution.scalings.cols
         return Update(self._objective(rows, cols), change, rows, cols)
+
+
+def _ratio(masses, sums):
+    """How many times the sums the masses are; one where there is neither."""
+    return np.divide(masses, sums, out=np.ones(len(sums)), where=sums > 0)
 
 
 class SampleAccelerator:
@@ -176,17 +183,17 @@ class SampleAccelerator:
         if self._pause or not further:
             self._pause = max(self._pause - 1, 0)
             return None
-        kernel, solution = stepped.kernel, stepped.solution
-        sampled = Sampled(at, kernel, solution, DRAWS)
+        sampled = Sampled(at, stepped, DRAWS)
         tol = max(ENOUGH * change, NEAR * limits.tol)
         kind = dict(tol=tol, marginal_tol=tol, deadline=limits.deadline)
         few = Limits(MOST_OUTER, MOST_INNER, **kind)
         given, known = (sampled, self._epsilons, gw_before), sampled.potentials
         loop = self._loop(*given, potentials=known)
         loop.run(few)
-        self._before = at.state, Moved(change, np.nan, solution.potentials)
+        self._before = at.state, Moved(change, np.nan, stepped.solution.potentials)
         self.expected, at.state = rate, sampled.state
-        return Moved(change, at.objective(), loop.potentials)
+        gw_cost = at.objective(stepped.update)
+        return Moved(change, gw_cost, loop.potentials)
 
     def reset(self):
         """Forget the last move."""

@@ -59,7 +59,7 @@ def test_a_sample_has_the_masses_of_the_rows(tier):
 @pytest.mark.parametrize("draws", [4, 4000])
 def test_on_a_sample_the_last_iteration_leads_to_the_same_state(draws):
     whole, stepped = after_a_step(clouds(80, 60))
-    sampled = Sampled(whole, stepped.kernel, stepped.solution, draws)
+    sampled = Sampled(whole, stepped, draws)
     sampled.state = whole.before
     again = step_of(PGD, sampled)(
         stepped.kernel.epsilon, sampled.potentials, tol=1e-4, max_iter=3
@@ -70,7 +70,7 @@ def test_on_a_sample_the_last_iteration_leads_to_the_same_state(draws):
 
 def test_many_draws_answer_to_a_change_as_all_entries_do():
     whole, stepped = after_a_step(clouds(80, 60))
-    sampled = Sampled(whole, stepped.kernel, stepped.solution, 4000)
+    sampled = Sampled(whole, stepped, 4000)
     options = dict(tol=1e-6, max_iter=500)
     epsilon = stepped.kernel.epsilon
     before = whole.state
