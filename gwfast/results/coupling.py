@@ -307,11 +307,21 @@ class SparseCoupling(Coupling):
         return -float(data @ np.log(data))
 
     def _topk(self, k, rows):
-        part = SparseCoupling(self.csr[rows], self.n_threads)
-        indices = np.empty((part.shape[0], k), dtype=np.int64)
-        scores = np.empty((part.shape[0], k), dtype=np.float32)
-        for block, array in part._blocks():
-            indices[block], scores[block] = largest(array, k, self.n_threads)
+        part, m = self.csr[rows], self.shape[1]
+        n, there = part.shape[0], part.data > 0
+        at = np.repeat(np.arange(n), np.diff(part.indptr))[there]
+        cols, data = part.indices[there], part.data[there]
+        order = np.lexsort((cols, -data, at))
+        at, cols, data = at[order], cols[order], data[order]
+        rank = np.arange(len(at)) - np.searchsorted(at, np.arange(n))[at]
+        top = rank < k
+        indices, scores = np.full((n, k), -1), np.zeros((n, k), dtype=data.dtype)
+        indices[at[top], rank[top]], scores[at[top], rank[top]] = cols[top], data[top]
+        for row in np.flatnonzero(indices[:, -1] < 0):
+            # The first columns of those without mass.
+            own = indices[row][indices[row] >= 0]
+            free = np.setdiff1d(np.arange(min(k, m)), own)
+            indices[row, len(own) :] = free[: k - len(own)]
         return Neighbors(indices, scores)
 
     def _rows(self, rows):
