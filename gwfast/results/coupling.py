@@ -307,20 +307,25 @@ class SparseCoupling(Coupling):
         return -float(data @ np.log(data))
 
     def _topk(self, k, rows):
-        part, m = self.csr[rows], self.shape[1]
-        n, there = part.shape[0], part.data > 0
-        at = np.repeat(np.arange(n), np.diff(part.indptr))[there]
-        cols, data = part.indices[there], part.data[there]
-        order = np.lexsort((cols, -data, at))
-        at, cols, data = at[order], cols[order], data[order]
-        rank = np.arange(len(at)) - np.searchsorted(at, np.arange(n))[at]
-        top = rank < k
-        indices, scores = np.full((n, k), -1), np.zeros((n, k), dtype=data.dtype)
-        indices[at[top], rank[top]], scores[at[top], rank[top]] = cols[top], data[top]
-        for row in np.flatnonzero(indices[:, -1] < 0):
+        part = self.csr[rows]
+        n, starts = part.shape[0], part.indptr
+        counts = np.diff(starts)
+        width = max(int(counts.max(initial=1)), k)
+        indices = np.empty((n, k), dtype=np.int64)
+        scores = np.empty((n, k), dtype=np.float32)
+        for block in row_blocks(n, width, 8 * BLOCK_FLOATS):
+            # Only what is stored, moved together.
+            stored = slice(starts[block.start], starts[block.stop])
+            filled = np.arange(width) < counts[block, None]
+            packed = np.zeros(filled.shape, dtype=np.float32)
+            cols = np.zeros(filled.shape, dtype=np.int64)
+            packed[filled], cols[filled] = part.data[stored], part.indices[stored]
+            at, scores[block] = largest(packed, k, self.n_threads)
+            indices[block] = np.take_along_axis(cols, at, axis=1)
+        for row in np.flatnonzero(scores[:, -1] <= 0):
             # The first columns of those without mass.
-            own = indices[row][indices[row] >= 0]
-            free = np.setdiff1d(np.arange(min(k, m)), own)
+            own = indices[row][scores[row] > 0]
+            free = np.setdiff1d(np.arange(k), own)
             indices[row, len(own) :] = free[: k - len(own)]
         return Neighbors(indices, scores)
 
