@@ -307,11 +307,26 @@ class SparseCoupling(Coupling):
         return -float(data @ np.log(data))
 
     def _topk(self, k, rows):
-        part = SparseCoupling(self.csr[rows], self.n_threads)
-        indices = np.empty((part.shape[0], k), dtype=np.int64)
-        scores = np.empty((part.shape[0], k), dtype=np.float32)
-        for block, array in part._blocks():
-            indices[block], scores[block] = largest(array, k, self.n_threads)
+        part = self.csr[rows]
+        n, starts = part.shape[0], part.indptr
+        counts = np.diff(starts)
+        width = max(int(counts.max(initial=1)), k)
+        indices = np.empty((n, k), dtype=np.int64)
+        scores = np.empty((n, k), dtype=np.float32)
+        for block in row_blocks(n, width, 8 * BLOCK_FLOATS):
+            # Only what is stored, moved together.
+            stored = slice(starts[block.start], starts[block.stop])
+            filled = np.arange(width) < counts[block, None]
+            packed = np.zeros(filled.shape, dtype=np.float32)
+            cols = np.zeros(filled.shape, dtype=np.int64)
+            packed[filled], cols[filled] = part.data[stored], part.indices[stored]
+            at, scores[block] = largest(packed, k, self.n_threads)
+            indices[block] = np.take_along_axis(cols, at, axis=1)
+        for row in np.flatnonzero(scores[:, -1] <= 0):
+            # The first columns of those without mass.
+            own = indices[row][scores[row] > 0]
+            free = np.setdiff1d(np.arange(k), own)
+            indices[row, len(own) :] = free[: k - len(own)]
         return Neighbors(indices, scores)
 
     def _rows(self, rows):
