@@ -50,8 +50,8 @@ class Lead(NamedTuple):
 
 class Moved(NamedTuple):
     """What an outer loop goes on from after a move, or after one that was undone: the
-    last change, the objective, and where the next linear problem starts (None: where
-    the last one ended).
+    last change, the objective (NaN where it is not known), and where the next linear
+    problem starts (None: where the last one ended).
     """
 
     change: float

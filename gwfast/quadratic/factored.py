@@ -19,6 +19,9 @@ from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
+# `inner_limit` beside samples where a Sinkhorn iteration takes as long as one of the two
+# products.
+FEW_PASSES = 4
 # Coarse points from which potentials are extended to all.
 EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
@@ -57,6 +60,8 @@ class Factored(Linearization):
         # Iterations that take about as long as the two products: one reads an entry in
         # the time of about ten multiply-adds.
         self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
+        if self.samples and tier == "tiled":
+            self.inner_limit = FEW_PASSES
         self._prepare(tier)
 
     def _prepare(self, tier):
@@ -204,10 +209,6 @@ class Factored(Linearization):
         half = (1.0 - self.problem.alpha) / 2
         linear = self._terms.linear_value(self.state, rows, cols)
         return float(separable + bilinear + half * linear)
-
-    def objective(self, update):
-        """Objective at the state, with the marginals of an `Update`."""
-        return self._objective(update.rows, update.cols)
 
     def linear_value(self, update):
         return self._terms.linear_value(self.state, update.rows, update.cols)

@@ -69,8 +69,9 @@ class RelativeChange:
 
     def judge(self, seen):
         """Whether the loop has settled, and whether acceleration would hide it."""
-        still = abs(seen.gw_cost - seen.gw_before) <= seen.cost_tol
-        return seen.change <= seen.tol and still, False
+        # Nothing is known of the objective before a state that a sample led to.
+        moving = abs(seen.gw_cost - seen.gw_before) > seen.cost_tol
+        return seen.change <= seen.tol and not moving, False
 
 
 class Unjudged(RelativeChange):
