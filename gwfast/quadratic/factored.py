@@ -19,9 +19,8 @@ from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
-# `inner_limit` beside samples where a Sinkhorn iteration takes as long as one of the two
-# products.
-FEW_PASSES = 4
+# `inner_limit` beside samples where a Sinkhorn iteration takes as long as a product.
+FEW_PASSES = 8
 # Coarse points from which potentials are extended to all.
 EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as

@@ -29,7 +29,7 @@ from .stopping import Limits
 
 # Fraction of the change of the last iteration at which a descent on a sample ends, and
 # its most iterations. The noise of the sample leaves about as much.
-ENOUGH, NEAR, MOST_OUTER, MOST_INNER = 0.01, 0.2, 30, 1000
+ENOUGH, NEAR, MOST_OUTER, MOST_INNER = 0.01, 0.2, 30, 500
 # The change after a move as a fraction of that before: what is expected of the first
 # move, and least and most of later ones, by what the last one was.
 FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
@@ -66,6 +66,7 @@ class Sample(Support):
         """Set the weights from the entries of the plan, and scale these by them."""
         self.weights = self._mass / np.maximum(plan, SMALLEST)
         plan *= self.weights
+        del self._mass
 
 
 class SampledKernel(SparseKernel):
@@ -107,6 +108,7 @@ class Sampled(Factored):
     def __init__(self, whole, stepped, draws):
         kernel, solution, update = stepped[:3]
         self.__dict__.update(whole.fork().__dict__, samples=False)
+        self.inner_fraction, self.inner_limit = Factored.inner_fraction, MOST_INNER
         self._sample = sample = Sample(kernel, solution.scalings, draws)
         scalings = Scalings(*sample.shape, np.float32)
         self.state, self._moved = whole.before, 0.0

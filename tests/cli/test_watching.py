@@ -21,7 +21,7 @@ def steps(n, fall, seconds=20.0):
 def test_the_change_and_the_time_left_are_told():
     watch = Watch(1e-5, None)
     events = [watch.event(step) for step in steps(8, 0.5)]
-    assert "left" not in events[2].text  # too few to tell
+    assert "left" not in events[1].text  # too few to tell
     # From .1 / 256 a factor of 39 is left: 5.3 halvings of 20 s.
     assert events[-1].text == (
         "outer 8: gw_cost 0.0123456, about 2 min left, change 3.9e-04, marginal error"
