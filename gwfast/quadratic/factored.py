@@ -22,6 +22,8 @@ DRAWS, MIN_POINTS_PER_DRAW = 128, 30
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
+# Inner iterations at most while the plan still moves fast.
+MOST_INNER = 200
 # `inner_fraction` beside samples, whose fixed point moves with errors of the marginals.
 SAMPLED_FRACTION = 0.03
 
@@ -53,7 +55,7 @@ class Factored(Linearization):
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # Iterations that take about as long as the two products: one reads an entry in
         # the time of about ten multiply-adds.
-        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
+        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), MOST_INNER)
         self._prepare(tier)
 
     def _prepare(self, tier):
@@ -64,6 +66,8 @@ class Factored(Linearization):
             self._store = WholeStore(right, self.problem.shape[0], tier)
         else:
             self._store = NeighborStore(right, masses, neighbors.k)
+            # The choice of neighbors takes as long as hundreds of iterations on them.
+            self.inner_limit = MOST_INNER
         self._buffer = self._store.buffer
 
     def fork(self):

@@ -19,13 +19,14 @@ from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import InitLike, SolveOptions
 from ..utils.deadline import Deadline
+from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
 from .coarse_to_fine import (
     StateSettles,
+    by_levels,
     level_sizes,
     neighbors_of,
-    solve_by_levels,
 )
 from .motions import RigidMotion, rigid_motion
 from .slices import (
@@ -247,9 +248,10 @@ def pairwise_align(
         is also that of the marginals.
     time_limit, n_threads, memory_limit, seed, progress
         See `gromov_wasserstein`.
-    tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
-        See `gromov_wasserstein`; for ``method="entropic"`` and more than some thousand
-        spots "auto" is "sparse", as plans between neighbors are.
+    tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
+        See `gromov_wasserstein`; for ``method="entropic"`` and more than 2500 spots
+        "auto" is a `NeighborTier` of as many spots as the plan spreads over: 116 in the
+        plane if `blur` is 2.
 
     Returns
     -------
@@ -315,17 +317,18 @@ def pairwise_align(
         method = "entropic" if many else "exact"
     tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
     limits = Limits(1000, 10_000, tol, tol, deadline=Deadline.after(time_limit))
-    epsilon, by_levels = 0.0, False
+    epsilon, race = 0.0, None
     if method == "entropic":
         epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
         limits = dataclasses.replace(limits, rule=StateSettles())
         largest = max(len(a.spots), len(b.spots))
-        by_levels = isinstance(init, str) and init == "auto" and level_sizes(largest)
-        if by_levels and tier == "auto":
-            tier = neighbors_of(blur, a.spots.shape[1])
+        if isinstance(init, str) and init == "auto" and level_sizes(largest):
+            race = by_levels
+            tier = neighbors_of(blur, a.spots.shape[1]) if tier == "auto" else tier
     options = SolveOptions(
         limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
         seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
+        placement=None, mechanisms=dataclasses.replace(ALL, second_look=race is None),
     )  # fmt: skip
     terms: dict[str, Any] = {"alpha": alpha}
     if overlap is not None:
@@ -339,7 +342,7 @@ def pairwise_align(
         rows = features(a, b, dissimilarity, n_components)
         x, y, terms["linear_cost"] = geometries([a.spots, b.spots], [*rows], few)
     problem = QuadraticProblem(x, y, p, q, **terms)
-    gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
+    gw = solve(problem, options, race)
     gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
     # Distances outweigh features the more the larger a slice is, see Notes.
     warn_of(dataclasses.replace(gw, term_ratio=math.nan), limits)
