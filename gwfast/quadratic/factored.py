@@ -66,8 +66,9 @@ class Factored(Linearization):
             self._store = WholeStore(right, self.problem.shape[0], tier)
         else:
             self._store = NeighborStore(right, masses, neighbors.k)
-            # The choice of neighbors takes as long as hundreds of iterations on them.
-            self.inner_limit = MOST_INNER
+            if self.problem.is_balanced:
+                # A choice of neighbors takes as long as hundreds of inner iterations.
+                self.inner_limit = MOST_INNER
         self._buffer = self._store.buffer
 
     def fork(self):
