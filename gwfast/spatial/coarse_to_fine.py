@@ -15,6 +15,7 @@ from ..quadratic.stopping import Limits, RelativeChange
 from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
 from ..solvers.contestants import Contestant
+from ..solvers.levels import spread
 from ..solvers.race import search
 from ..utils.progress import ProgressEvent
 
@@ -59,6 +60,25 @@ COARSE = Limits(
 )
 
 
+def race_of(problem, blur, tier):
+    """What takes the place of a race for these slices, None for few spots, and the
+    tier: "auto" becomes one for plans that spread over `blur` spots.
+
+    The linearized problem takes ``alpha r^2 / d`` times the matched mass for a match of
+    the spot in the middle that is r spots too far, in d dimensions, and more for
+    others, so that the plan of a spot is within a Gaussian; features only narrow it.
+    Beyond r is its tail, within r are as many spots as a ball has volume. (A hundredth
+    is beyond 116 of them in the plane, and 0.3 to 0.8 % at most was measured, with an
+    alpha of 0.03 to 0.5.)
+    """
+    if not level_sizes(max(problem.shape)):
+        return None, tier
+    d = problem.x.n_coordinates
+    r = blur * math.sqrt(chi2.isf(OUTSIDE, d) * d / (2 * problem.mass))
+    volume = math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d
+    return by_levels, NeighborTier(math.ceil(volume)) if tier == "auto" else tier
+
+
 def by_levels(problem, options, report):
     """The `Solution` of a fused problem of the spots of two slices, whose clouds have
     squared distances, `is_tie` and the `Candidates`; `options` have a number as
@@ -78,6 +98,9 @@ def by_levels(problem, options, report):
             part, here, last = problem, options, first
         else:
             kind = dict(limits=options.limits.within(COARSE), callback=None)
+            if isinstance(options.tier, NeighborTier):
+                # The plan of the level ends as narrow, in spots, as half of them.
+                kind["tier"] = NeighborTier(math.ceil(options.tier.k / GROWTH))
             part, here = problem.take(*rows), dataclasses.replace(options, **kind)
         if winner is None:
             epsilon = Epsilon(last, anneal_from=first / last)
@@ -97,15 +120,14 @@ def _promoted(coarse, part, at, epsilons, options):
     """The `Contestant` on more spots, among which the coarse ones are `at`, yet to
     descend.
     """
-    given = options.threads(part), options.tier
-    costs, before = linearize(part, *given, mechanisms=options.mechanisms), coarse.loop
-    made = Contestant.at_start(
-        coarse.label,
-        costs,
-        epsilons,
-        lambda fork: fork.start_from(before.linearization, *at),
-        (before.potentials, *at),
-    )
+    given, before = (options.threads(part), options.tier), coarse.loop
+    costs = linearize(part, *given, mechanisms=options.mechanisms)
+
+    def set_state(fork):
+        return fork.start_from(before.linearization, *at)
+
+    given = costs, epsilons, set_state, (before.potentials, *at)
+    made = Contestant.at_start(coarse.label, *given)
     made.loop.change = FIRST_CHANGE
     return made
 
@@ -130,23 +152,5 @@ def along_curve(points, masses):
     for bit in range(min(BITS, 62 // d)):
         for axis in range(d):
             code |= (cells[:, axis] >> (BITS - 1 - bit) & 1) << (62 - bit * d - axis)
-    ranked = np.argsort(code, kind="stable")
-    # However many multiples of the golden ratio there are, modulo one they fill the
-    # unit interval evenly.
-    golden = np.arange(len(points)) * ((np.sqrt(5.0) - 1.0) / 2.0)
-    ranked = ranked[np.argsort(golden % 1.0, kind="stable")]
+    ranked = spread(np.argsort(code, kind="stable"))
     return ranked[np.argsort(masses[ranked] == 0, kind="stable")]
-
-
-def neighbors_of(blur, d):
-    """The `NeighborTier` of plans that spread over `blur` spots in d dimensions.
-
-    The linearized problem takes ``alpha r^2 / d`` for a match of the spot in the middle
-    that is r spots too far, and more for others, so that the plan of a spot is within a
-    Gaussian with variances of ``d blur^2 / 2``; features only narrow it. Beyond r is
-    its tail, within r there are as many spots as a ball has volume. (A hundredth is
-    beyond 116 of them in the plane, and 0.3 to 0.8 % at most was measured, with an
-    alpha of 0.03 to 0.5.)
-    """
-    r = blur * math.sqrt(chi2.isf(OUTSIDE, d) * d / 2)
-    return NeighborTier(math.ceil(math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d))
