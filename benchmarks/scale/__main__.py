@@ -2,9 +2,10 @@
 
 Parts: ``words`` (Spanish and French, 10,000 and 20,000), ``clouds`` (a noisy rotation
 of 100,000 points, whose plan is never stored), ``million`` (of up to a million),
-``tissue`` (a fused problem of two slices of 50,000 spots), ``growth`` (how the time
-grows from 1000 to 100,000 points), ``low_rank`` (the tissue beside OTT-JAX's low-rank
-solver as moscot calls it), ``memory`` (what solves ask for beside what they take).
+``tissue`` (two slices of up to 50,000 spots, matched spot by spot), ``growth`` (how the
+time grows from 1000 to 100,000 points), ``low_rank`` (a fused problem of the slices
+beside OTT-JAX's low-rank solver as moscot calls it), ``memory`` (what solves ask for
+beside what they take).
 
 Every solve is in a process of its own. Tables are printed as parts end; what is going
 on is told on the standard error.

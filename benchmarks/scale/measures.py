@@ -4,9 +4,13 @@ import importlib
 import os
 import time
 
+import numpy as np
+
 import gwfast
 from gwfast.solvers.levels import needs
+from gwfast.spatial import pairwise_align
 
+from ..common import tissue
 from ..common.footprint import Footprint
 from ..common.processes import let_threads_sleep
 from ..common.worker import solving
@@ -35,6 +39,33 @@ def solve(job, tell):
     tell(levels=levels(result, seconds), **_memory(footprint))
     if job.get("judged"):
         tell(**judge.judged(judge.Whole(result.coupling), case))
+
+
+def slices(job, tell):
+    """`gwfast.spatial.pairwise_align` of two slices of the tissue: by its plan which
+    spots are right, best matches and means, beside what is nearest by expression alone
+    and the best rigid motion of the true places, above which no rigid registration can
+    come.
+    """
+    first, second, truth = tissue.two_slices(**job["problem"])
+    _say(job, tell, f"{len(first.spots)} x {len(second.spots)} spots")
+    given = [(one.spots, one.features) for one in (first, second)]
+    kind = dict(dissimilarity="euclidean", method="entropic", n_threads=job["threads"])
+    footprint = Footprint()
+    with solving(tell):
+        began = time.perf_counter()
+        result = pairwise_align(*given, **kind, **job["options"]).gw
+        seconds = time.perf_counter() - began
+        footprint.look()
+    moved = result.transform(second.spots)
+    alone, rigid = tissue.nearest_by_expression(first, second), tissue.rigidly
+    pairs = (result.match(), moved), (alone, rigid(first.spots, truth))
+    shares = [tissue.shares_right(first, second, truth, *pair) for pair in pairs]
+    names = "right", "right_mean", "expression", "rigid"
+    tell(**dict(zip(names, np.ravel(shares).tolist(), strict=True)))
+    told = {name: getattr(result, name) for name in _KEPT}
+    tell(seconds=seconds, form=result.coupling.form, **told)
+    tell(levels=levels(result, seconds), **_memory(footprint))
 
 
 _KEPT = (
@@ -108,9 +139,13 @@ def ott(job, tell):
 
 def _case(job, tell):
     case = cases.make(**job["problem"])
-    shown = ", ".join(f"{name}={value}" for name, value in job["options"].items())
-    tell(name=case.name, settings=shown or "defaults", load=os.getloadavg()[0])
+    _say(job, tell, case.name)
     return case
+
+
+def _say(job, tell, name):
+    shown = ", ".join(f"{name}={value}" for name, value in job["options"].items())
+    tell(name=name, settings=shown or "defaults", load=os.getloadavg()[0])
 
 
 def _memory(footprint):

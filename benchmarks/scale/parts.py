@@ -15,6 +15,8 @@ CLOUDS = {"tier": "tiled", "memory_limit": "4GB", "init": "auto", **ROUGH}
 # Of a million points; a line to adapt to what the tier asks for.
 MILLION = {"tier": "neighbors", "init": "auto", **ROUGH}
 MILLION_DIMENSIONS = 50
+# As bent tissue is matched best; and a fused problem of the same.
+SLICES = {"alpha": 0.03, "memory_limit": "3GB"}
 TISSUE = {"memory_limit": "3GB"}
 GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
 # Of the objective of the product plan: gwfast's default, and one as sharp as a plan
@@ -70,8 +72,7 @@ def million(n, options):
 
 
 def tissue(n, options):
-    problem = {"kind": "tissue", "n": n}
-    yield {"task": "solve", "problem": problem, "options": TISSUE}
+    yield {"task": "slices", "problem": {"n": n}, "options": SLICES}
 
 
 def growth(n, options):
@@ -104,7 +105,7 @@ PARTS = {
     "words": Part(words, (10_000, 20_000)),
     "clouds": Part(clouds, (100_000,)),
     "million": Part(million, (100_000, 300_000, 1_000_000), tables.grown),
-    "tissue": Part(tissue, (50_000,)),
+    "tissue": Part(tissue, (5000, 20_000, 50_000), tables.matched),
     "growth": Part(
         growth, (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000), tables.grown
     ),

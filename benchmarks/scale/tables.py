@@ -19,6 +19,11 @@ JUDGED = (
     "problem", "options", "s", "s, compiling", "objective", "quadratic", "linear",
     "own objective", "marginal error", "right", "outer", "s / outer", "peak GB", "load",
 )  # fmt: skip
+MATCHED = (
+    "problem", "options", "s", "right", "right, mean", "by expression", "rigid",
+    "outer", "inner", "points: s (outer)", "marginal error", "left out", "status",
+    "plan", "peak GB", "process GB", "load",
+)  # fmt: skip
 MEMORY = "problem", "options", "asked MB", "taken MB", "asked / taken", "", "plan"
 
 
@@ -71,6 +76,16 @@ def judged(results, sgemm):
         " at every 10 iterations; with `--iterations 0` it makes 10,000 at least."
     )
     return f"{_table(JUDGED, results, sgemm)}\n\n{note}"
+
+
+def matched(results, sgemm):
+    """Slices of tissue, spot by spot."""
+    note = (
+        "Shares of spots within two spots of their true place: best matches and means"
+        " of the plan, what is nearest by expression alone, and after the best rigid"
+        " motion of the true places."
+    )
+    return f"{_table(MATCHED, results, sgemm)}\n\n{note}"
 
 
 def memory(results, sgemm):
@@ -155,6 +170,9 @@ _CELLS = {
     ),
     "gw_cost": _number("gw_cost", ".5g"),
     "right": _number("right", ".3f"),
+    "right, mean": _number("right_mean", ".3f"),
+    "by expression": _number("expression", ".3f"),
+    "rigid": _number("rigid", ".3f"),
     "outer": _number("n_outer", "d"),
     "inner": _number("n_inner", "d"),
     "s / product": lambda result, _: (

@@ -4,5 +4,5 @@ from ..common.worker import work
 from . import measures
 
 if __name__ == "__main__":
-    tasks = measures.solve, measures.memory, measures.ott
+    tasks = measures.solve, measures.slices, measures.memory, measures.ott
     work({task.__name__: task for task in tasks})

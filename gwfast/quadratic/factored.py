@@ -26,6 +26,8 @@ EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
+# Inner iterations at most while the plan still moves fast.
+MOST_INNER = 200
 # `inner_fraction` beside samples, which mend the marginals as well. (20,000 words took
 # 61 Sinkhorn iterations with .03, 27 with .3, and as many linearizations.)
 SAMPLED_FRACTION = 1.0
@@ -58,7 +60,7 @@ class Factored(Linearization):
         self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
         # Iterations that take about as long as the two products: one reads an entry in
         # the time of about ten multiply-adds.
-        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), 200)
+        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), MOST_INNER)
         if self.samples and tier == "tiled":
             self.inner_limit = FEW_PASSES
         self._prepare(tier)
@@ -71,6 +73,9 @@ class Factored(Linearization):
             self._store = WholeStore(right, self.problem.shape[0], tier)
         else:
             self._store = NeighborStore(right, masses, neighbors.k)
+            if self.problem.is_balanced:
+                # A choice of neighbors takes as long as hundreds of inner iterations.
+                self.inner_limit = MOST_INNER
         self._buffer = self._store.buffer
 
     def fork(self):

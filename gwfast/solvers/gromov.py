@@ -291,8 +291,10 @@ default="balanced"
     return result
 
 
-def solve(problem, options):
-    """`gromov_wasserstein` of a `QuadraticProblem`, without its warning."""
+def solve(problem, options, race=None):
+    """`gromov_wasserstein` of a `QuadraticProblem`, without its warning; `race` may be
+    what takes the place of the search for the best start, and returns the same.
+    """
     began = time.perf_counter()
     small = SmallSolve.of(problem, options)
     if small is not None:
@@ -315,7 +317,7 @@ def solve(problem, options):
             if options.is_exact:
                 result = solve_exact(problem, start, options, report, solve)
             else:
-                result = _solve(problem, start, options, report)
+                result = _solve(problem, start, options, report, race or _race)
         except OutOfTime:
             result = unsolved(problem, options)
     seconds = options.checkpoint.seconds + time.perf_counter() - began
@@ -354,13 +356,13 @@ def _prepared(problem, options):
     return start, dataclasses.replace(options, **chosen)
 
 
-def _solve(problem, start, options, report):
+def _solve(problem, start, options, report, race):
     """The `GWResult` from a start, or from the best of a race."""
     if not options.checkpoint.is_new:
         report(ProgressEvent("solve", f"going on from {options.checkpoint.path}"))
     options.limits.deadline.check()
     if start is None:
-        solution, tie, candidates = _race(problem, options, report)
+        solution, tie, candidates = race(problem, options, report)
         result = conclude(solution, tie, options.limits)
         result = dataclasses.replace(result, candidates=candidates)
         result = second_look(problem, solution, result, options, report)

@@ -71,14 +71,14 @@ def points_first(problem, order):
         if order == "given":
             given = np.argsort(masses == 0, kind="stable")
             first, rest = np.split(given, [FIRST_GIVEN])
-            made.append(np.append(first, _spread(rest)))
+            made.append(np.append(first, spread(rest)))
             continue
-        ranked = _spread(np.argsort(geometry.square_times(masses), kind="stable"))
+        ranked = spread(np.argsort(geometry.square_times(masses), kind="stable"))
         made.append(ranked[np.argsort(-masses[ranked], kind="stable")])
     return made
 
 
-def _spread(ranked):
+def spread(ranked):
     """The same in another order, of which the first few are spread evenly over all."""
     # However many multiples of the golden ratio there are, modulo one they fill the
     # unit interval evenly.

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import EpsilonLike, as_epsilon
-from ..quadratic.factory import is_placed
+from ..quadratic.factory import Tier, is_placed
 from ..quadratic.methods import PGD, Method
 from ..quadratic.placement import Placement, in_force
 from ..quadratic.stopping import Limits
@@ -46,7 +46,7 @@ class SolveOptions:
     order: str = "mass"
     n_threads: int | None = None
     memory_limit: MemoryLimit = None
-    tier: str | NeighborTier = "auto"
+    tier: Tier = "auto"
     seed: int = 0
     n_starts: int | None = None
     balanced: Start | None = None

@@ -5,35 +5,33 @@ state of its linearization, and potentials.
 
 import dataclasses
 import math
-import time
 
 import numpy as np
 from scipy.stats import chi2
 
-from ..kernels.threads import single_threaded_blas
 from ..problems.epsilon import Epsilon, Schedule
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits, RelativeChange
 from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
-from ..solvers.checkpoint import NOT_KEPT
-from ..solvers.contestants import promote
-from ..solvers.diagnosis import conclude, doubted
-from ..solvers.levels import choose
-from ..solvers.product_plan import completed, unsolved
+from ..solvers.contestants import Contestant
+from ..solvers.levels import spread
 from ..solvers.race import search
-from ..utils.deadline import OutOfTime
-from ..utils.memory import as_memory_limit
-from ..utils.progress import ProgressEvent, reporting
+from ..utils.progress import ProgressEvent
 
 # Spots a side of the first level, where starts race, and the factor to the next: spots
 # of one level are twice as far apart as those of the next.
 FIRST, GROWTH = 1500, 4.0
 # Fraction of all spots from which on a level has all.
 NEARLY_ALL = 0.6
-# Part of the mass of a plan between neighbors that may be outside of those kept: as
-# much moves no match.
+# Part of the mass of a plan that is farther away than the neighbors that are kept.
 OUTSIDE = 0.01
+# From one iteration of a level to the next, until there is the epsilon of the next
+# level.
+FACTOR = 0.5
+# Change of the state that is expected of the first iteration on more spots: plans of
+# the level before bring it nearly there.
+FIRST_CHANGE = 0.01
 # Bits of each coordinate in the place of a spot on a curve.
 BITS = 16
 
@@ -62,57 +60,76 @@ COARSE = Limits(
 )
 
 
-def solve_by_levels(problem, options):
-    """The `GWResult` of a fused problem of the spots of two slices, whose clouds have
-    squared distances; `options` have a number as epsilon, and no "auto" as tier.
+def race_of(problem, blur, tier):
+    """What takes the place of a race for these slices, None for few spots, and the
+    tier: "auto" becomes one for plans that spread over `blur` spots.
+
+    The linearized problem takes ``alpha r^2 / d`` times the matched mass for a match of
+    the spot in the middle that is r spots too far, in d dimensions, and more for
+    others, so that the plan of a spot is within a Gaussian; features only narrow it.
+    Beyond r is its tail, within r are as many spots as a ball has volume. (A hundredth
+    is beyond 116 of them in the plane, and 0.3 to 0.8 % at most was measured, with an
+    alpha of 0.03 to 0.5.)
     """
-    began, threads = time.perf_counter(), options.threads(problem)
-    limit, races = as_memory_limit(options.memory_limit), problem.is_balanced
-    tier = choose(problem, options.tier, limit, threads, races=races)
-    given = dict(memory_limit=limit, tier=tier, checkpoint=NOT_KEPT, placement=None)
-    options = dataclasses.replace(options, **given)
-    with (
-        single_threaded_blas(max(problem.shape)),
-        reporting(options.progress) as report,
-    ):
-        try:
-            winner, tie, candidates = _descended(problem, options, report)
-            result = conclude(winner.solution, tie, options.limits)
-            result = dataclasses.replace(result, candidates=Candidates(candidates))
-            result = doubted(problem, result)
-        except OutOfTime:
-            result = unsolved(problem, options)
-    return completed(problem, result, time.perf_counter() - began, limit)
+    if not level_sizes(max(problem.shape)):
+        return None, tier
+    d = problem.x.n_coordinates
+    r = blur * math.sqrt(chi2.isf(OUTSIDE, d) * d / (2 * problem.mass))
+    volume = math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d
+    return by_levels, NeighborTier(math.ceil(volume)) if tier == "auto" else tier
 
 
-def _descended(problem, options, report):
-    """The `Contestant` on all spots, `is_tie` and what was tried for it."""
+def by_levels(problem, options, report):
+    """The `Solution` of a fused problem of the spots of two slices, whose clouds have
+    squared distances, `is_tie` and the `Candidates`; `options` have a number as
+    epsilon.
+    """
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [along_curve(side.points, masses) for side, masses in sides]
-    largest, limits, winner = max(problem.shape), options.limits, None
-    for number, size in enumerate([*level_sizes(largest), largest]):
-        report(ProgressEvent("level", f"{size} of {largest} spots", number))
+    largest, winner, inside = max(problem.shape), None, None
+    sizes = [*level_sizes(largest), largest]
+    # On few spots the plan is as wide, in distances of these; each level but the last
+    # ends with that of the next one, which so begins where what it gets is right.
+    epsilons = [options.epsilon.value * largest / size for size in sizes]
+    for size, first, last in zip(sizes, epsilons, [*epsilons[1:], None], strict=True):
+        report(ProgressEvent("level", f"{size} of {largest} spots", sizes.index(size)))
         rows = [np.sort(one[: -(-size * len(one) // largest)]) for one in orders]
-        part = problem if size == largest else problem.take(*rows)
-        # On few spots the plan is as wide, in distances of these.
-        epsilon = options.epsilon.value * largest / size
-        until = limits if size == largest else limits.within(COARSE)
+        if last is None:
+            part, here, last = problem, options, first
+        else:
+            kind = dict(limits=options.limits.within(COARSE), callback=None)
+            if isinstance(options.tier, NeighborTier):
+                # The plan of the level ends as narrow, in spots, as half of them.
+                kind["tier"] = NeighborTier(math.ceil(options.tier.k / GROWTH))
+            part, here = problem.take(*rows), dataclasses.replace(options, **kind)
         if winner is None:
-            first = dict(tier="dense", limits=until, epsilon=Epsilon(epsilon))
-            here = dataclasses.replace(options, callback=None, **first)
+            epsilon = Epsilon(last, anneal_from=first / last)
+            here = dataclasses.replace(here, epsilon=epsilon, tier="dense")
             winner, tie, candidates = search(part, here, report)
         else:
-            limits.deadline.check()
+            options.limits.deadline.check()
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            costs = linearize(
-                part, options.threads(part), options.tier, mechanisms=options.mechanisms
-            )
-            winner = promote(winner, costs, Schedule(epsilon, epsilon), at)
-            callback = options.callback if size == largest else None
-            winner = winner.advance(until, None, callback)
+            winner = _promoted(winner, part, at, Schedule(last, first, FACTOR), here)
+            winner = winner.advance(here.limits, None, here.callback)
             candidates = [*candidates, winner.with_outcome("won").candidate()]
         inside = rows
-    return winner, tie, candidates
+    return winner.solution, tie, Candidates(candidates)
+
+
+def _promoted(coarse, part, at, epsilons, options):
+    """The `Contestant` on more spots, among which the coarse ones are `at`, yet to
+    descend.
+    """
+    given, before = (options.threads(part), options.tier), coarse.loop
+    costs = linearize(part, *given, mechanisms=options.mechanisms)
+
+    def set_state(fork):
+        return fork.start_from(before.linearization, *at)
+
+    given = costs, epsilons, set_state, (before.potentials, *at)
+    made = Contestant.at_start(coarse.label, *given)
+    made.loop.change = FIRST_CHANGE
+    return made
 
 
 def level_sizes(largest):
@@ -135,21 +152,5 @@ def along_curve(points, masses):
     for bit in range(min(BITS, 62 // d)):
         for axis in range(d):
             code |= (cells[:, axis] >> (BITS - 1 - bit) & 1) << (62 - bit * d - axis)
-    ranked = np.argsort(code, kind="stable")
-    # However many multiples of the golden ratio there are, modulo one they fill the
-    # unit interval evenly.
-    golden = np.arange(len(points)) * ((np.sqrt(5.0) - 1.0) / 2.0)
-    ranked = ranked[np.argsort(golden % 1.0, kind="stable")]
+    ranked = spread(np.argsort(code, kind="stable"))
     return ranked[np.argsort(masses[ranked] == 0, kind="stable")]
-
-
-def neighbors_of(blur, d):
-    """The `NeighborTier` for plans that spread over `blur` spots of `d` dimensions.
-
-    A match that is r spots too far costs ``alpha r^2`` in the linearized problem, so
-    that the plan of a spot is ``exp(-r^2 / blur^2)`` at most: features only narrow it.
-    What is beyond r is a Gaussian tail, and within r are as many spots as the unit
-    ball's volume times ``r^d``, a seventh more on a grid of triangles.
-    """
-    r = blur * math.sqrt(chi2.isf(OUTSIDE, d) / 2)
-    return NeighborTier(math.ceil(math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d))

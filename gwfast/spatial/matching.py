@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
-from ..quadratic.stopping import Limits
+from ..quadratic.stopping import Limits, RelativeChange
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents
@@ -19,14 +19,10 @@ from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import InitLike, SolveOptions
 from ..utils.deadline import Deadline
+from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
-from .coarse_to_fine import (
-    StateSettles,
-    level_sizes,
-    neighbors_of,
-    solve_by_levels,
-)
+from .coarse_to_fine import StateSettles, race_of
 from .motions import RigidMotion, rigid_motion
 from .slices import (
     DISSIMILARITIES,
@@ -247,9 +243,10 @@ def pairwise_align(
         is also that of the marginals.
     time_limit, n_threads, memory_limit, seed, progress
         See `gromov_wasserstein`.
-    tier : {"auto", "dense", "sparse", "tiled"}, default="auto"
-        See `gromov_wasserstein`; for ``method="entropic"`` and more than some thousand
-        spots "auto" is "sparse", as plans between neighbors are.
+    tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
+        See `gromov_wasserstein`; for ``method="entropic"`` and more than 2500 spots
+        "auto" is a `NeighborTier` of as many spots as the plan spreads over: 116 in the
+        plane if `blur` is 2, more with `overlap`.
 
     Returns
     -------
@@ -314,32 +311,25 @@ def pairwise_align(
         many = len(a.spots) * len(b.spots) > MAX_EXACT
         method = "entropic" if many else "exact"
     tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
-    limits = Limits(1000, 10_000, tol, tol, deadline=Deadline.after(time_limit))
-    epsilon, by_levels = 0.0, False
+    epsilon, race, rule = 0.0, None, RelativeChange()
     if method == "entropic":
         epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
-        limits = dataclasses.replace(limits, rule=StateSettles())
-        largest = max(len(a.spots), len(b.spots))
-        by_levels = isinstance(init, str) and init == "auto" and level_sizes(largest)
-        if by_levels and tier == "auto":
-            tier = neighbors_of(blur, a.spots.shape[1])
+        rule = StateSettles()
+    deadline = Deadline.after(time_limit)
+    limits = Limits(1000, 10_000, tol, tol, rule=rule, deadline=deadline)
+    given = a, b, method, dissimilarity, norm, n_components, few
+    terms: dict[str, Any] = {"p": p, "q": q, "alpha": alpha}
+    if overlap is not None:
+        terms |= {"marginals": "partial", "mass": overlap}
+    problem = QuadraticProblem(**_spaces(*given), **terms)
+    if epsilon and isinstance(init, str) and init == "auto":
+        race, tier = race_of(problem, blur, tier)
     options = SolveOptions(
         limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
         seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
+        placement=None, mechanisms=dataclasses.replace(ALL, second_look=race is None),
     )  # fmt: skip
-    terms: dict[str, Any] = {"alpha": alpha}
-    if overlap is not None:
-        terms |= {"marginals": "partial", "mass": overlap}
-    x: Any
-    y: Any
-    if method == "exact":
-        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
-        terms["linear_cost"] = dissimilarities(a, b, dissimilarity)
-    else:
-        rows = features(a, b, dissimilarity, n_components)
-        x, y, terms["linear_cost"] = geometries([a.spots, b.spots], [*rows], few)
-    problem = QuadraticProblem(x, y, p, q, **terms)
-    gw = solve_by_levels(problem, options) if by_levels else solve(problem, options)
+    gw = solve(problem, options, race)
     gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
     # Distances outweigh features the more the larger a slice is, see Notes.
     warn_of(dataclasses.replace(gw, term_ratio=math.nan), limits)
@@ -359,6 +349,17 @@ def _pair(slice_a, slice_b, use_rep, layer):
             f"{b.spots.shape[1]}"
         )
     return a, b
+
+
+def _spaces(a, b, method, dissimilarity, norm, n_components, n_neighbors):
+    """The costs within both slices and between them, as arguments of a problem."""
+    if method == "exact":
+        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
+        between = dissimilarities(a, b, dissimilarity)
+    else:
+        rows = features(a, b, dissimilarity, n_components)
+        x, y, between = geometries([a.spots, b.spots], [*rows], n_neighbors)
+    return {"x": x, "y": y, "linear_cost": between}
 
 
 def _distances(spots, norm):
