@@ -11,7 +11,6 @@ from ..quadratic.factory import Tier, is_placed
 from ..quadratic.methods import PGD, Method
 from ..quadratic.placement import Placement, in_force
 from ..quadratic.stopping import Limits
-from ..quadratic.stores import NeighborTier
 from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
