@@ -12,8 +12,10 @@ LOOSE = {"epsilon": 3e-4, "tol": 1e-4, "marginal_tol": 1e-3}
 # Without a stored kernel each iteration makes it anew: a few, and roughly.
 ROUGH = {"tol": 1e-3, "marginal_tol": 1e-2, "max_outer": 6}
 CLOUDS = {"tier": "tiled", "memory_limit": "4GB", "init": "auto", **ROUGH}
-# Of a million points; a line to adapt to what the tier asks for.
-MILLION = {"tier": "neighbors", "init": "auto", **ROUGH}
+# Of a million points: a plan so narrow that 32 neighbors of each point hold all but a
+# hundredth of it.
+MILLION = {"tier": "neighbors", "memory_limit": "10GB", "init": "auto", **ROUGH}
+MILLION |= {"epsilon": "0.25%", "max_outer": 12}
 MILLION_DIMENSIONS = 50
 # As bent tissue is matched best; and a fused problem of the same.
 SLICES = {"alpha": 0.03, "memory_limit": "3GB"}

@@ -114,7 +114,8 @@ def search(problem, options, report, further=0.0, seeds=None):
         else:
             part, rows = taken(source, orders, size, options.order)
         if number > 0 and not is_last:
-            kind = dict(races=False, n_states=SECOND_LEVEL_STATES)
+            # Fresh starts on the second level are made as in a race.
+            kind = dict(races=number == 1, n_states=SECOND_LEVEL_STATES)
             if late or not fits(part, options, **kind):
                 continue
         if late:
