@@ -97,7 +97,7 @@ def _table(titles, results, sgemm):
     rows = []
     for result in results:
         named = [_problem(result), result.get("settings", "")]
-        if "done" in result:
+        if "done" in result and "failed" not in result:
             rows.append([*named, *(_CELLS[one](result, sgemm) for one in titles[2:])])
         else:
             rows.append([*named, _outcome(result), *[""] * (len(titles) - 3)])

@@ -87,12 +87,18 @@ class SparseCost(OpaqueCost):
     def logsumexp_rows(self, g, epsilon, out):
         support, out[:] = self._support, 0.0
         for rows in support.blocks():
-            at, start = support.entries(rows), support.start[rows]
-            there = np.flatnonzero(np.diff(support.start[rows.start : rows.stop + 1]))
-            logs = (g[support.index[at]] - self.values[at]) / epsilon
+            at, ends = support.entries(rows), support.start[rows.start : rows.stop + 1]
+            counts = np.diff(ends)
+            there = np.flatnonzero(counts)
             if len(there):
-                first = start[there] - at.start
-                out[rows.start + there] = np.logaddexp.reduceat(logs, first)
+                logs = (g[support.index[at]] - self.values[at]) / epsilon
+                first = ends[there] - at.start
+                # Several times as fast as NumPy's `logaddexp.reduceat`.
+                top = np.maximum.reduceat(logs, first)
+                top = np.where(np.isfinite(top), top, 0.0)
+                sums = np.add.reduceat(np.exp(logs - top.repeat(counts[there])), first)
+                with np.errstate(divide="ignore"):
+                    out[rows.start + there] = top + np.log(sums)
 
     def logsumexp_cols(self, f, epsilon, out):
         support, top = self._support, np.full(len(out), -np.inf)
