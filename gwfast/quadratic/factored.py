@@ -17,7 +17,8 @@ from .methods import PGD
 from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
 
 # Draws of each row of a plan that a sample has, and how many times as many points the
-# smaller side must have for samples to pay.
+# smaller side must have for samples to pay: 5000 words take .85 of the time, 20,000
+# take .29. (With 64 draws 20,000 words take five linearizations in place of four.)
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
 # `inner_limit` beside samples where a Sinkhorn iteration takes as long as a product.
 FEW_PASSES = 8
