@@ -22,14 +22,16 @@ from ..linear.marginals import Balanced
 from ..linear.sparse_kernel import SparseKernel
 from ..linear.support import Support
 from ..problems.epsilon import Schedule
+from ..utils.golden import golden
 from .acceleration import FIRST_PAUSE, Moved
-from .factored import DRAWS, Factored, relative_change
+from .factored import DRAWS, MOST_INNER, Factored, relative_change
 from .linearization import Update
 from .stopping import Limits
 
-# Fraction of the change of the last iteration at which a descent on a sample ends, and
-# its most iterations. The noise of the sample leaves about as much.
-ENOUGH, NEAR, MOST_OUTER, MOST_INNER = 0.01, 0.2, 30, 500
+# A descent on a sample ends at a fraction of the change of the last iteration on all
+# entries (ENOUGH; the noise of the sample leaves about as much) or of the tolerance
+# (NEAR), whichever is larger, or after so many iterations.
+ENOUGH, NEAR, MOST_OUTER = 0.01, 0.2, 30
 # The change after a move as a fraction of that before: what is expected of the first
 # move, and least and most of later ones, by what the last one was.
 FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
@@ -49,11 +51,8 @@ class Sample(Support):
     def __init__(self, kernel, scalings, draws):
         n, _ = self.shape = kernel.shape
         index, times = (np.empty((n, draws), dtype=np.int32) for _ in range(2))
-        # However many multiples of the golden ratio there are, modulo one they fill the
-        # unit interval evenly.
-        offset = np.arange(n) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
-        given, step = (kernel.rows, scalings.v, offset, index, times), np.empty(n)
-        _sparse.sample(*given, step, kernel.n_threads)
+        given, step = (kernel.rows, scalings.v, golden(n)), np.empty(n)
+        _sparse.sample(*given, index, times, step, kernel.n_threads)
         drawn, start = times > 0, np.zeros(n + 1, dtype=np.int64)
         np.cumsum(drawn.sum(axis=1), out=start[1:])
         super().__init__(start, index[drawn])

@@ -26,6 +26,7 @@ from ..quadratic.factory import (
 from ..quadratic.methods import PGD
 from ..quadratic.stores import NeighborTier
 from ..utils.blocks import SCRATCH_BYTES
+from ..utils.golden import golden
 from ..utils.validation import one_of
 from .starts import QUANTILES, default_starts
 
@@ -80,10 +81,7 @@ def points_first(problem, order):
 
 def spread(ranked):
     """The same in another order, of which the first few are spread evenly over all."""
-    # However many multiples of the golden ratio there are, modulo one they fill the
-    # unit interval evenly.
-    golden = np.arange(len(ranked)) * ((np.sqrt(5.0) - 1.0) / 2.0)
-    return ranked[np.argsort(golden % 1.0, kind="stable")]
+    return ranked[np.argsort(golden(len(ranked)), kind="stable")]
 
 
 def taken(problem, orders, size, order):
