@@ -101,13 +101,24 @@ typedef struct {
                             double offset, int32_t *index, int32_t *times, double *step,
                             ptrdiff_t m);
 
-    /* The kernel, a Sinkhorn row update and the product with y where only the columns
-     * index[start[i]] to index[start[i + 1]] of row i are kept. Rows of x and y have d
-     * floats, whole vectors of the widest kind. */
+    /* The cost x y', the kernel, log-sum-exp in the two halves that columns take, a
+     * Sinkhorn row update and the product with y where only the columns index[start[i]]
+     * to index[start[i + 1]] of row i are kept. Rows of x and y have d floats, whole
+     * vectors of the widest kind. */
+    void (*sparse_cost_rows)(const int64_t *start, const int32_t *index, const float *x,
+                             const float *y, ptrdiff_t d, float *out, ptrdiff_t rows);
     float (*sparse_gibbs_rows)(const int64_t *start, const int32_t *index,
                                const float *x, const float *y, ptrdiff_t d,
                                const double *f, const float *g, float inv_epsilon,
                                float *out, ptrdiff_t rows);
+    void (*sparse_logsumexp_rows)(const int64_t *start, const int32_t *index,
+                                  const float *c, const double *g, double inv_epsilon,
+                                  double *lse, ptrdiff_t rows);
+    void (*sparse_top_cols)(const int64_t *start, const int32_t *index, const float *c,
+                            const double *f, float *top, ptrdiff_t rows);
+    void (*sparse_exp_cols)(const int64_t *start, const int32_t *index, const float *c,
+                            const double *f, const float *top, double inv_epsilon,
+                            float *sum, ptrdiff_t rows);
     double (*sparse_sinkhorn_rows)(const int64_t *start, const int32_t *index,
                                    const float *k, const double *p, float *u,
                                    const float *v, float omega, double cap,

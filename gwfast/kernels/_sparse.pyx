@@ -10,6 +10,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t
 
 from ._rows cimport (
+    GWF_HUGE,
     ColumnSums,
     Rows,
     as_rows,
@@ -78,6 +79,101 @@ def sample(
                     index[i + j, found:] = 0
                     times[i + j, found:] = 0
                 i = i + strip
+
+
+def cost(
+    const int64_t[::1] start,  # IN (n + 1,)
+    const int32_t[::1] index,  # IN (nnz,)
+    const float[:, ::1] x,     # IN (n, d)
+    const float[:, ::1] y,     # IN (m, d)
+    float[::1] out,            # OUT (nnz,)
+    int n_threads=1,
+):
+    """``out_ij = (x @ y.T)_ij`` where it is kept; d must be a multiple of `LANES`."""
+    cdef ptrdiff_t n = x.shape[0], d = x.shape[1], chunk, i
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    check_kept(start, index, out, n)
+    check_columns(index, y.shape[0])
+    check("columns of y", y.shape[1], d)
+    check("rest of d over the lanes", d % row_floats, 0)
+    cdef const int32_t *columns = columns_of(index)
+    cdef float *values = <float *>values_of(out)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            isa.sparse_cost_rows(&start[i], columns, &x[i, 0], &y[0, 0], d, values,
+                                 min(size, n - i))
+
+
+def logsumexp_rows(
+    const int64_t[::1] start,  # IN (n + 1,)
+    const int32_t[::1] index,  # IN (nnz,)
+    const float[::1] cost,     # IN (nnz,)
+    const double[::1] g,       # IN (m,)
+    double epsilon,
+    double[::1] lse,           # OUT (n,)
+    int n_threads=1,
+):
+    """``lse_i = log sum_j exp((g_j - c_ij) / epsilon)`` over what is kept; 0 where
+    nothing is.
+    """
+    cdef ptrdiff_t n = lse.shape[0], chunk, i
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef double inv_epsilon = 1.0 / epsilon
+    check_kept(start, index, cost, n)
+    check_columns(index, g.shape[0])
+    cdef const int32_t *columns = columns_of(index)
+    cdef const float *values = values_of(cost)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            isa.sparse_logsumexp_rows(&start[i], columns, values, &g[0], inv_epsilon,
+                                      &lse[i], min(size, n - i))
+
+
+def logsumexp_cols(
+    const int64_t[::1] start,  # IN (n + 1,)
+    const int32_t[::1] index,  # IN (nnz,)
+    const float[::1] cost,     # IN (nnz,)
+    const double[::1] f,       # IN (n,)
+    double epsilon,
+    double[::1] lse,           # OUT (m,)
+    int n_threads=1,
+):
+    """``lse_j = log sum_i exp((f_i - c_ij) / epsilon)`` over what is kept; 0 where
+    nothing is.
+    """
+    cdef ptrdiff_t n = f.shape[0], m = lse.shape[0], chunk, i
+    cdef ptrdiff_t size = sparse_chunk(n, m, cost.shape[0])
+    cdef ptrdiff_t chunks = count_chunks(n, size)
+    cdef double inv_epsilon = 1.0 / epsilon
+    check_kept(start, index, cost, n)
+    check_columns(index, m)
+    found = np.full((chunks, m), -GWF_HUGE, dtype=np.float32)
+    cdef float[:, ::1] parts = found
+    cdef const int32_t *columns = columns_of(index)
+    cdef const float *values = values_of(cost)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            isa.sparse_top_cols(&start[i], columns, values, &f[i], &parts[chunk, 0],
+                                min(size, n - i))
+    highest = found.max(axis=0)
+    cdef const float[::1] top = highest
+    found.fill(0)
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            i = chunk * size
+            isa.sparse_exp_cols(&start[i], columns, values, &f[i], &top[0],
+                                inv_epsilon, &parts[chunk, 0], min(size, n - i))
+    sums = found.sum(axis=0, dtype=np.float64)
+    known, out = sums > 0, np.asarray(lse)
+    out[:] = 0.0
+    out[known] = inv_epsilon * highest[known].astype(np.float64) + np.log(sums[known])
 
 
 def gibbs(
@@ -249,4 +345,14 @@ cdef int check_kept(
     check("start", start.shape[0], n + 1)
     check("kernel", kernel.shape[0], start[n])
     check("index", index.shape[0], start[n])
+    return 0
+
+cdef int check_columns(const int32_t[::1] index, ptrdiff_t m) except -1:
+    """Where nothing else tells how many columns there are."""
+    cdef ptrdiff_t e
+    cdef int32_t last = -1
+    for e in range(index.shape[0]):
+        last = max(last, index[e])
+    if last >= m:
+        raise ValueError(f"index must be below {m}, got {last}")
     return 0

@@ -42,7 +42,14 @@ class Kernel:
 
     Where marginals are free its `separable_potentials` are minus the terms of the
     linearized cost that depend on one index and are left out of the kernel's cost.
+
+    Attributes
+    ----------
+    anneals : bool
+        Whether potentials that do not fit may come by way of larger epsilons.
     """
+
+    anneals = True
 
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads

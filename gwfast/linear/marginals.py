@@ -18,6 +18,10 @@ from ..utils.trees import as_saved
 from .log_domain import Potentials, log_total
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
 
+# Relative change of scalings at which the iterations of a partial plan end, as a
+# fraction of the error of the marginals that is allowed: changes yet to come add up.
+STEP = 1.0 / 3.0
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Balanced:
@@ -200,9 +204,10 @@ class PartialSolver(SinkhornSolver):
         base, room = kernel.separable_potentials, self.precision.peak * epsilon
         fits = kernel.spread() + np.ptp(base.f) + np.ptp(base.g) < room
         solve = self._scale if fits else self._iterate
+        given = kernel, epsilon, logs, STEP * tol, max_iter, deadline
         # What moves beyond the range has moved by any amount.
         with np.errstate(over="ignore"):
-            potentials, n_iter = solve(kernel, epsilon, logs, tol, max_iter, deadline)
+            potentials, n_iter = solve(*given)
         return LinearSolution(potentials, self.scalings, n_iter)
 
     def _scale(self, kernel, epsilon, logs, tol, max_iter, deadline):

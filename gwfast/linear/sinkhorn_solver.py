@@ -128,7 +128,8 @@ class SinkhornSolver:
             start = Potentials(np.zeros(len(self.p)), np.zeros(len(self.q)))
             spread = kernel.spread()
             if spread > self.precision.direct * epsilon:
-                start = self._anneal(kernel, start, epsilon, deadline, spread)
+                given = kernel.cost(), start, epsilon, spread, deadline
+                start = self.log_domain.anneal(*given)
         given = self.q, self.scalings
         peak = kernel.make(start, epsilon, *given)
         if peak > self.precision.peak:
@@ -148,9 +149,12 @@ class SinkhornSolver:
         return self._begin(kernel, potentials, epsilon, deadline)
 
     def _anneal(self, kernel, potentials, epsilon, deadline, spread):
-        """Potentials that fit the cost; `spread` is how far they may have to move."""
-        given = kernel.cost(), potentials, epsilon, spread
-        return self.log_domain.anneal(*given, deadline)
+        """Potentials that fit the cost, from those of a problem nearby; `spread` is how
+        far they may have to move.
+        """
+        spread = spread if kernel.anneals else 0.0
+        given = kernel.cost(), potentials, epsilon, spread, deadline
+        return self.log_domain.anneal(*given)
 
 
 def in_units(epsilon, scale, precision=SINGLE):

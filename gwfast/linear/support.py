@@ -26,8 +26,6 @@ CELLS, LISTED = 6, 24
 LLOYD_QUERIES, LLOYD_ROUNDS = 48, 6
 # Items of which a quantile stands for that of all.
 SAMPLED = 1 << 13
-# Entries of the kernel whose costs are computed at a time.
-BLOCK_ENTRIES = 1 << 14
 
 
 class Support:
@@ -65,21 +63,6 @@ class Support:
         both = ours + theirs + plan.tocsr()
         start = both.indptr.astype(np.int64)
         return cls(start, both.indices.astype(np.int32, copy=False))
-
-    def rows(self, some=slice(None)):
-        """The row of each entry, of all rows or of a slice of these."""
-        counts = np.diff(self.start)[some]
-        return np.repeat(np.arange(len(self.start) - 1)[some], counts)
-
-    def blocks(self):
-        """Slices of rows with not too many entries each."""
-        n = len(self.start) - 1
-        width = max(len(self.index) // max(n, 1), 1)
-        return row_blocks(n, width, 8 * BLOCK_ENTRIES)
-
-    def entries(self, rows):
-        """The slice of the entries of a slice of rows."""
-        return slice(self.start[rows.start], self.start[rows.stop])
 
 
 def monotone(x, y, p, q):

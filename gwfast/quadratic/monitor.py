@@ -93,7 +93,7 @@ class Monitor:
         # exact match) only their rounding changes it.
         rounding = precision.cost_rounding * linearization.magnitude
         given = history, moves, gw_before, limits, floor, rounding
-        seen = self._seen(*given)
+        seen = self._seen(*given, stepped.error)
         stands = stands_still(history, seen.cost_tol)
         rose = last.gw_cost > gw_before + seen.cost_tol
         self.schedule.adapt(stepped.error, last.change, rose, stands)
@@ -111,7 +111,7 @@ class Monitor:
         follows = final and not (self._confirming or hidden or damped)
         return status, follows
 
-    def _seen(self, history, moves, gw_before, limits, floor, rounding):
+    def _seen(self, history, moves, gw_before, limits, floor, rounding, error):
         """The iteration as a stopping rule sees it."""
         last, rounded = history[-1], self._linearization.change_is_rounded
         tol = max(limits.tol, floor) if rounded else limits.tol
@@ -123,6 +123,7 @@ class Monitor:
             gw_cost=last.gw_cost,
             gw_before=gw_before,
             cost_tol=tol * abs(last.gw_cost) + rounding,
+            inexact=error * self._linearization.magnitude,
             floor=floor,
             tol=tol,
             asked_tol=limits.tol,

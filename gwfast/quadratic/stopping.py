@@ -30,6 +30,7 @@ class Seen(NamedTuple):
     gw_cost: float
     gw_before: float
     cost_tol: float  # change of the objective that is within tolerance, or rounding
+    inexact: float  # change of the objective that the error of the marginals explains
     floor: float  # change that may be rounding
     tol: float  # the one asked for, not below `floor` where the change is rounded
     asked_tol: float
@@ -70,8 +71,8 @@ class RelativeChange:
     def judge(self, seen):
         """Whether the loop has settled, and whether acceleration would hide it."""
         # Nothing is known of the objective before a state that a sample led to.
-        moving = abs(seen.gw_cost - seen.gw_before) > seen.cost_tol
-        return seen.change <= seen.tol and not moving, False
+        moved = abs(seen.gw_cost - seen.gw_before) - seen.inexact
+        return seen.change <= seen.tol and not moved > seen.cost_tol, False
 
 
 class Unjudged(RelativeChange):

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from ..problems.epsilon import Epsilon, Schedule
 from ..quadratic.factory import linearize
-from ..quadratic.stopping import Limits, RelativeChange
+from ..quadratic.stopping import Limits
 from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
 from ..solvers.contestants import Contestant
@@ -36,28 +36,8 @@ FIRST_CHANGE = 0.01
 BITS = 16
 
 
-class StateSettles(RelativeChange):
-    """The state changes by at most the tolerance, relatively.
-
-    The objective is no help here: it is the difference of terms that grow with the
-    slice, and a marginal error within tolerance moves it by more than the tolerance.
-    """
-
-    def inner_tol(self, tol, rough, precision):
-        # The marginals have the same tolerance, which last plans are to meet.
-        return max(tol / 3, precision.inner_tol)
-
-    def in_kernel(self, limits, linearization, epsilon):
-        return None
-
-    def judge(self, seen):
-        return seen.change <= seen.tol, False
-
-
 # Limits of the levels before the last.
-COARSE = Limits(
-    max_outer=40, max_inner=1000, tol=1e-3, marginal_tol=1e-3, rule=StateSettles()
-)
+COARSE = Limits(max_outer=40, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 
 
 def race_of(problem, blur, tier):

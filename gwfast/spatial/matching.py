@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
-from ..quadratic.stopping import Limits, RelativeChange
+from ..quadratic.stopping import Limits
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents
@@ -22,7 +22,7 @@ from ..utils.deadline import Deadline
 from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
-from .coarse_to_fine import StateSettles, race_of
+from .coarse_to_fine import race_of
 from .motions import RigidMotion, rigid_motion
 from .slices import (
     DISSIMILARITIES,
@@ -311,12 +311,11 @@ def pairwise_align(
         many = len(a.spots) * len(b.spots) > MAX_EXACT
         method = "entropic" if many else "exact"
     tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
-    epsilon, race, rule = 0.0, None, RelativeChange()
+    epsilon, race = 0.0, None
     if method == "entropic":
         epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
-        rule = StateSettles()
     deadline = Deadline.after(time_limit)
-    limits = Limits(1000, 10_000, tol, tol, rule=rule, deadline=deadline)
+    limits = Limits(1000, 10_000, tol, tol, deadline=deadline)
     given = a, b, method, dissimilarity, norm, n_components, few
     terms: dict[str, Any] = {"p": p, "q": q, "alpha": alpha}
     if overlap is not None:
