@@ -338,7 +338,9 @@ CASES = {
     ),
     "sparse_cost": Case("out", (0, 1e-6), together=kept_gibbs),
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
-    "sparse_logsumexp_rows": Case("lse", (0, 1e-5), together=kept_cost, lse=make.for_rows),
+    "sparse_logsumexp_rows": Case(
+        "lse", (0, 1e-5), together=kept_cost, lse=make.for_rows
+    ),
     "sparse_logsumexp_cols": Case(
         "lse", (0, 1e-5), together=kept_cost, lse=make.for_columns
     ),

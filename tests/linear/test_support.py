@@ -128,3 +128,22 @@ def test_any_epsilon_is_solved_on_what_is_kept_from_no_potentials(k, epsilon):
     expected = np.exp((f[:, None] + g - cost) / epsilon)
     expected[~kept(kernel.support, (60, 50))] = 0.0
     assert np.abs(plan.toarray() - expected).sum() < 1e-3
+
+
+def test_potentials_that_do_not_fit_come_no_farther_from_those_of_all_entries():
+    """Those of larger epsilons on what is kept would."""
+    rng, n, off = np.random.default_rng(0), 300, 3.0
+    x = rng.standard_normal((n, 10)) * rng.exponential(size=(n, 1))
+    y = x + 0.5 * rng.standard_normal(x.shape)
+    left, right = (-2 * x).astype(np.float32), y.astype(np.float32)
+    cost, p = left.astype(float) @ right.T, np.full(n, 1 / n)
+    epsilon, g = 0.02 * np.abs(cost).mean(), -np.square(y).sum(axis=1)
+    for _ in range(500):
+        f = epsilon * (np.log(p) - logsumexp((g - cost) / epsilon, axis=1))
+        g = epsilon * (np.log(p) - logsumexp((f[:, None] - cost) / epsilon, axis=0))
+    kept = Support.nearest(left, right, Potentials(f, g), (p, p), 4, 1)
+    rough = g + off * epsilon * rng.standard_normal(n)
+    start = Potentials(f + 200 * epsilon, rough)  # overflows
+    kernel = SparseKernel(left, padded(right), kept, 1)
+    found = SinkhornSolver(p, p, 1).solve(kernel, epsilon, start, tol=1e-2, max_iter=99)
+    assert np.std(found.potentials.g - g) < 0.9 * off * epsilon
