@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels._rows import aligned_empty
+from ..problems.geometry import PointCloud
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 from .starts import ALONE, Start
@@ -59,8 +60,8 @@ class Clusters(Start):
 
 
 def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
-    """At most so many different `Clusters` of two point clouds, the lowest objective
-    first; none of too few points. The seed also changes the clusters.
+    """At most so many different `Clusters` of two spaces with symmetric costs, the
+    lowest objective first; none of too few points. The seed also changes the clusters.
     """
     rng, size = np.random.default_rng(seed), min(problem.shape) // MIN_POINTS
     if size < 2:
@@ -86,8 +87,8 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
 
 
 class _Side(NamedTuple):
-    """The cluster of each point, and costs, in units of the cloud's scale, and masses
-    of the clusters in float32.
+    """The cluster of each point, and costs, in units of a cloud's scale, and masses of
+    the clusters in float32.
     """
 
     groups: NDArray
@@ -95,14 +96,27 @@ class _Side(NamedTuple):
     masses: NDArray
 
     @classmethod
-    def of(cls, cloud, masses, count, rng):
-        groups = clustered(cloud.points, masses, count, rng)
+    def of(cls, geometry, masses, count, rng):
+        is_cloud = isinstance(geometry, PointCloud)
+        # Points are near where their costs with all others are alike.
+        points = geometry.points if is_cloud else _centered(geometry)
+        groups = clustered(points, masses, count, rng)
         total = np.maximum(np.bincount(groups, masses), TINY)
-        shares = np.zeros((len(total), cloud.n), dtype=np.float32)
-        shares[groups, np.arange(cloud.n)] = masses / total[groups]
-        centers = (shares @ cloud.features).astype(np.float64)
-        costs = centers @ cloud.signature @ centers.T
+        shares = np.zeros((len(total), geometry.n), dtype=np.float32)
+        shares[groups, np.arange(geometry.n)] = masses / total[groups]
+        if is_cloud:
+            centers = (shares @ geometry.features).astype(np.float64)
+            costs = centers @ geometry.signature @ centers.T
+        else:
+            costs = shares @ points @ shares.T
         return cls(groups, costs.astype(np.float32), total.astype(np.float32))
+
+
+def _centered(cost):
+    """Costs (n, n) without their mean, which moves no plan, as float32 has to tell them
+    apart.
+    """
+    return (cost.by_rows - cost.mean).astype(np.float32)
 
 
 def clustered(points, masses, count, rng):
@@ -146,7 +160,8 @@ class _Coarse(NamedTuple):
         x, y = problem.x, problem.y
         left = _Side.of(x, problem.p, count, rng)
         right = _Side.of(y, problem.q, count, rng)
-        return cls(left, right, epsilon / (x.scale * y.scale))
+        scales = [getattr(side, "scale", 1.0) for side in (x, y)]
+        return cls(left, right, epsilon / np.prod(scales))
 
     @property
     def product(self):

@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 
 from ..problems.epsilon import Schedule
+from ..problems.losses import LOSSES
 from ..quadratic.factory import is_factored, linearize
 from ..results.candidates import Candidates
 from ..results.status import Status
@@ -33,6 +34,8 @@ from .race import (
 # need the third clustering for the lowest optimum; digits (pixels against edges), and
 # Spanish and English with noise, the first.
 N_CLUSTERINGS, N_STARTS = 3, 4
+# Points a side of matrices of costs from which on there is a second look.
+MIN_POINTS = 128
 # Outer iterations after which winners of different races are compared: candidates that
 # lead to the lowest optimum take up to 170.
 MAX_COMPARED = 200
@@ -57,6 +60,15 @@ def without_winner(candidates):
     return [row._replace(fate=LOST) if row.fate == "won" else row for row in candidates]
 
 
+def _clusters(problem):
+    """Whether starts from clusters are those of the problem."""
+    plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
+    if is_factored(problem) or not plain:
+        return is_factored(problem)
+    many = min(problem.shape) >= MIN_POINTS
+    return many and problem.x.symmetric and problem.y.symmetric
+
+
 def second_look(problem, solution, result, options, report):
     """The `GWResult` with the lowest objective: that of the race, from the `Solution`
     of its winner, or one from clusters. Only an unsure race of two point clouds under
@@ -64,7 +76,7 @@ def second_look(problem, solution, result, options, report):
     """
     ended = result.status in (Status.STOPPED, Status.TIME_LIMIT)
     wanted = options.mechanisms.second_look and problem.is_balanced
-    if ended or not (wanted and is_factored(problem)) or is_sure(result.candidates):
+    if ended or not (wanted and _clusters(problem)) or is_sure(result.candidates):
         return result
     if not has_room(problem, options):
         return result
@@ -80,7 +92,7 @@ def second_look(problem, solution, result, options, report):
         winners[-1] if winners else "",
         linearization,
         Schedule(epsilon, epsilon),
-        lambda fork: fork.start_from(solution.linearization, *rows),
+        lambda fork: _start_from(fork, solution.linearization, rows),
     )
     # Under the limits of the result: a rougher solution would pass for a lower optimum.
     most = min(MAX_COMPARED, options.limits.max_outer)
@@ -91,6 +103,16 @@ def second_look(problem, solution, result, options, report):
     if best is first:
         return result
     return _with_all_points(problem, best, rows, result, options, report)
+
+
+def _start_from(fork, whole, rows):
+    """Set the state to that of the same problem with more points, among which those of
+    the fork are `rows`; returns the objective.
+    """
+    if is_factored(fork.problem):
+        return fork.start_from(whole, *rows)
+    plan = whole.state[np.ix_(*rows)]
+    return fork.start(plan / plan.sum())
 
 
 def _best_of_clusterings(best, linearization, epsilon, options, report):

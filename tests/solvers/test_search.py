@@ -220,6 +220,9 @@ def test_starts_are_different_and_the_best_is_the_match():
     x, y = problem.x.features, problem.y.features
     found = [-np.square(x.T @ plan @ y).sum() for plan in plans]
     assert found[0] == min(found)
+    dense = QuadraticProblem(x @ x.T, y @ y.T)
+    best = cluster_starts(dense, result.epsilon, 0, 1)[0].plan(dense, 1)
+    assert -np.square(x.T @ best @ y).sum() < 0.98 * found[0]
     led = gwfast.gromov_wasserstein(problem, init=starts[0], epsilon=EPSILON)
     assert led.gw_cost <= result.gw_cost * 1.001
 
@@ -250,12 +253,17 @@ def unlucky(monkeypatch):
 
 
 @pytest.mark.parametrize("points", [None, 100])
-def test_an_unsure_search_looks_again(unlucky, monkeypatch, points):
+@pytest.mark.parametrize("are_matrices", [False, True])
+def test_an_unsure_search_looks_again(unlucky, monkeypatch, points, are_matrices):
     if points is not None:
         monkeypatch.setattr(levels, "RACE_POINTS", points)
+        monkeypatch.setattr(levels, "RACE_POINTS_DENSE", points)
     # What one random start leads to is not the lowest here.
     x, y, order = groups_of_points()
     problem = problem_of(x, y)
+    if are_matrices:
+        unit = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (x, y))
+        problem = QuadraticProblem(*(one @ one.T for one in unit))
     known = gwfast.gromov_wasserstein(problem, init=match(order))
     alone = gwfast.gromov_wasserstein(problem, init=Random(1))
     result = gwfast.gromov_wasserstein(problem)
