@@ -15,9 +15,7 @@ CLOUDS = {"tier": "tiled", "memory_limit": "4GB", "init": "auto", **ROUGH}
 # Of a million points: a plan so narrow that 32 neighbors of each point hold all but a
 # hundredth of it.
 MILLION = {"tier": "neighbors", "memory_limit": "10GB", "init": "auto", **ROUGH}
-# After 200 iterations, of a third of a second or more each, its marginals hardly get
-# better: a few points have too few neighbors.
-MILLION |= {"epsilon": "0.25%", "max_outer": 12, "max_inner": 200}
+MILLION |= {"epsilon": "0.25%", "max_outer": 12}
 MILLION_DIMENSIONS = 50
 # As bent tissue is matched best; and a fused problem of the same.
 SLICES = {"alpha": 0.03, "memory_limit": "3GB"}

@@ -27,6 +27,8 @@ EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
+# Whole rows that say what a plan on few entries lacks: at the end, and in between.
+MEASURED, LOOKED_AT = 1 << 12, 1 << 9
 # Inner iterations at most while the plan still moves fast.
 MOST_INNER = 200
 # `inner_fraction` beside samples, which mend the marginals as well. (20,000 words took
@@ -161,7 +163,7 @@ class Factored(Linearization):
         if not self._store.is_partial:
             return 0.0
         rows = kernel.row_sums(solution.scalings)
-        return self._store.left_out(kernel, solution.potentials, rows)
+        return self._store.left_out(kernel, solution.potentials, rows, MEASURED)
 
     def update(self, kernel, solution):
         before = self.state
@@ -170,7 +172,16 @@ class Factored(Linearization):
         self._step = self.before, _ = before, self.state
         self._last = kernel.epsilon, solution.potentials
         change = relative_change(before, self.state)
+        self._look_outside(kernel, solution, rows)
         return Update(self._objective(rows, cols), change, rows, cols)
+
+    def _look_outside(self, kernel, solution, rows):
+        """Measure what the plan lacks. Marginals that are met more exactly than that
+        would push mass where it does not belong: potentials run away.
+        """
+        if self._store.is_partial:
+            given = kernel, solution.potentials, rows, LOOKED_AT
+            self.least_error = self._store.left_out(*given)
 
     def _contract(self, kernel, scalings):
         terms = self._terms

@@ -73,6 +73,7 @@ class FreeFactored(Factored):
         change = relative_change(before, self.state)
         change = max(change, self._moved_marginals(rows, cols))
         self._last = kernel.epsilon, solution.potentials
+        self._look_outside(kernel, solution, rows)
         update = Update(self._objective(rows, cols), change, rows, cols)
         entropy = self._entropy(before, update, solution.potentials, kernel.epsilon)
         if self._damping:

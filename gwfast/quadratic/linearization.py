@@ -75,12 +75,16 @@ class Linearization:
         Whether `SmallDescent` can make its iterations.
     can_damp : bool
         Whether a mean of two states is a state.
+    least_error : float
+        Error of the marginals, as a fraction of the mass, that is no error: so much
+        mass a plan lacks because its kernel keeps few entries.
     precision : FloatPrecision
     method : Method
     mechanisms : Mechanisms
     """
 
     accelerates, is_small, can_damp, samples = False, False, False, False
+    least_error = 0.0
     # Weight of the former state in each new one.
     _damping, _is_fork = 0.0, False
     # The `row_cost` of the last `magnitude`, and its value: separable terms change

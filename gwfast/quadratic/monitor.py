@@ -162,7 +162,9 @@ class Monitor:
         precision = linearization.precision
         if ended == Status.STOPPED:
             return ended
-        if settled and stepped.error <= limits.marginal_tol:
+        if settled and stepped.error <= max(
+            limits.marginal_tol, linearization.least_error
+        ):
             # Where rounding is as large as the plan nothing has converged, unless all
             # costs are equal and the product plan is right.
             rounded = linearization.change_is_rounded and floor >= 1.0

@@ -25,9 +25,8 @@ from ..utils.validation import as_count
 RENEW, SETTLED = 4.0, 0.5
 # Pairs of kept entries whose exponents say how far they have moved.
 PROBED = 1 << 12
-# Whole rows that are made to measure what is left out, and the chance with which the
-# mean over all rows exceeds the bound.
-MEASURED, CHANCE = 1 << 12, 0.05
+# The chance with which more is left out than the bound.
+CHANCE = 0.05
 # Bytes that a choice takes for each neighbor of each point: its number in the products
 # and in several forms of compressed rows.
 CHOICE_BYTES = 40
@@ -155,15 +154,15 @@ class NeighborStore:
         moved = self._now(left, potentials) - self._differences
         return float(np.sqrt(np.mean(np.square(moved))))
 
-    def left_out(self, kernel, potentials, masses):
+    def left_out(self, kernel, potentials, masses, n_rows):
         """An upper bound on the fraction of the mass outside of the support, of rows
-        with these potentials and masses, from whole rows that are chosen at random by
-        their masses.
+        with these potentials and masses, from so many whole rows that are chosen at
+        random by their masses.
         """
         if not masses.sum() > 0:
             return 0.0
         rng, g, epsilon = np.random.default_rng(0), potentials.g, kernel.epsilon
-        drawn = rng.choice(len(masses), MEASURED, p=masses / masses.sum())
+        drawn = rng.choice(len(masses), n_rows, p=masses / masses.sum())
         rows, back = np.unique(drawn, return_inverse=True)
         left, start = np.ascontiguousarray(kernel.left[rows]), kernel.support.start
         totals, inside = np.empty(len(rows)), np.empty(len(rows))
