@@ -47,9 +47,11 @@ class Kernel:
     ----------
     anneals : bool
         Whether potentials that do not fit may come by way of larger epsilons.
+    standstill : float
+        Error of the marginals from which on iterations that hardly lower it end.
     """
 
-    anneals = True
+    anneals, standstill = True, 0.0
 
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads

@@ -14,7 +14,14 @@ from .acceleration import combined
 from .factored_terms import FactoredTerms
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
-from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore
+from .stores import (
+    CHOICE_BYTES,
+    NeighborStore,
+    NeighborTier,
+    Right,
+    WholeStore,
+    upper_mean,
+)
 
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay: 5000 words take .85 of the time, 20,000
@@ -27,8 +34,9 @@ EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
-# Whole rows that say what a plan on few entries lacks: at the end, and in between.
-MEASURED, LOOKED_AT = 1 << 12, 1 << 9
+# Whole rows that say what a plan on few entries lacks: at the end, and in between; and
+# the chance with which that is more than the bound.
+MEASURED, LOOKED_AT, CHANCE = 1 << 12, 1 << 9, 0.05
 # Inner iterations at most while the plan still moves fast.
 MOST_INNER = 200
 # `inner_fraction` beside samples, which mend the marginals as well. (20,000 words took
@@ -154,7 +162,9 @@ class Factored(Linearization):
         return left
 
     def kernel(self, epsilon=None, start=None):
-        return self._store.kernel(self._left(), epsilon, start)
+        kernel = self._store.kernel(self._left(), epsilon, start)
+        kernel.standstill = self.least_error
+        return kernel
 
     def use_full_kernel(self):
         return self._store.is_partial and self._store.renew(self._left(), *self._last)
@@ -163,7 +173,8 @@ class Factored(Linearization):
         if not self._store.is_partial:
             return 0.0
         rows = kernel.row_sums(solution.scalings)
-        return self._store.left_out(kernel, solution.potentials, rows, MEASURED)
+        given = kernel, solution.potentials, rows, MEASURED
+        return upper_mean(self._store.outside(*given), CHANCE)
 
     def update(self, kernel, solution):
         before = self.state
@@ -176,12 +187,13 @@ class Factored(Linearization):
         return Update(self._objective(rows, cols), change, rows, cols)
 
     def _look_outside(self, kernel, solution, rows):
-        """Measure what the plan lacks. Marginals that are met more exactly than that
-        would push mass where it does not belong: potentials run away.
+        """Measure what the plan lacks. Where iterations stall, marginals that are met
+        more exactly than that take mass to where it does not belong: potentials run
+        away.
         """
         if self._store.is_partial:
             given = kernel, solution.potentials, rows, LOOKED_AT
-            self.least_error = self._store.left_out(*given)
+            self.least_error = float(self._store.outside(*given).mean())
 
     def _contract(self, kernel, scalings):
         terms = self._terms

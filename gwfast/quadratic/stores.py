@@ -25,8 +25,6 @@ from ..utils.validation import as_count
 RENEW, SETTLED = 4.0, 0.5
 # Pairs of kept entries whose exponents say how far they have moved.
 PROBED = 1 << 12
-# The chance with which more is left out than the bound.
-CHANCE = 0.05
 # Bytes that a choice takes for each neighbor of each point: its number in the products
 # and in several forms of compressed rows.
 CHOICE_BYTES = 40
@@ -154,13 +152,12 @@ class NeighborStore:
         moved = self._now(left, potentials) - self._differences
         return float(np.sqrt(np.mean(np.square(moved))))
 
-    def left_out(self, kernel, potentials, masses, n_rows):
-        """An upper bound on the fraction of the mass outside of the support, of rows
-        with these potentials and masses, from so many whole rows that are chosen at
-        random by their masses.
+    def outside(self, kernel, potentials, masses, n_rows):
+        """The fraction (n_rows,) of the mass outside of the support of whole rows with
+        these potentials, which are chosen at random by their masses.
         """
         if not masses.sum() > 0:
-            return 0.0
+            return np.zeros(1)
         rng, g, epsilon = np.random.default_rng(0), potentials.g, kernel.epsilon
         drawn = rng.choice(len(masses), n_rows, p=masses / masses.sum())
         rows, back = np.unique(drawn, return_inverse=True)
@@ -172,8 +169,7 @@ class NeighborStore:
             kept = kernel.support.index[start[row] : start[row + 1]]
             logs = (g[kept] - self.right.features[kept] @ one) / epsilon
             inside[k] = logsumexp(logs)
-        outside = np.maximum(-np.expm1(inside - totals), 0.0)
-        return upper_mean(outside[back], CHANCE)
+        return np.maximum(-np.expm1(inside - totals), 0.0)[back]
 
 
 def upper_mean(values, chance):
