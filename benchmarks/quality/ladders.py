@@ -19,6 +19,7 @@ import gwfast
 
 from ..common import pairs
 from ..common.markdown import show
+from .families.digits import edge_histograms
 from .families.graphs import near_neighbors, rewired, steps
 from .families.languages import centered, flat, with_noise, word_sides
 
@@ -189,23 +190,10 @@ def _digits():
     images = load_digits().images[:N_IMAGES]
     known = np.stack([np.arange(0, len(images), 3)] * 2, axis=1)
     for cells, angles in ((4, 8), (4, 4), (2, 8), (2, 4), (1, 8)):
-        edges = _edge_histograms(images, cells, angles)
+        edges = edge_histograms(images, cells, angles)
         sides = images.reshape(len(images), -1), edges
         clouds = (gwfast.PointCloud(centered(one)) for one in sides)
         yield Rung(f"{cells} x {cells} x {angles}", *clouds, known)
-
-
-def _edge_histograms(images, cells, angles):
-    """Lengths of gradients, summed by direction in each of cells x cells parts."""
-    dy, dx = np.gradient(images, axis=(1, 2))
-    bins = ((np.arctan2(dy, dx) / (2 * np.pi) % 1) * angles).astype(int) % angles
-    size, made = images.shape[1] // cells, []
-    for i, j, angle in itertools.product(range(cells), range(cells), range(angles)):
-        down, along = (slice(k * size, (k + 1) * size) for k in (i, j))
-        part = slice(None), down, along
-        lengths = np.hypot(dx[part], dy[part]) * (bins[part] == angle)
-        made.append(lengths.sum(axis=(1, 2)))
-    return np.stack(made, axis=1)
 
 
 def _rewired_graphs():

@@ -2,9 +2,9 @@
 solves, and some not. Data that are not there are left out.
 """
 
-from . import graphs, languages
+from . import cells, digits, graphs, languages, molecules, shapes, slices
 
-MODULES = languages, graphs
+MODULES = graphs, molecules, shapes, cells, digits, slices, languages
 
 
 def problems(only=""):

@@ -12,6 +12,7 @@ import gwfast
 
 from ...common.markdown import show
 from . import problems
+from .problem import Problem
 
 # Relative difference of objectives that is none, and one of them that is nothing, as a
 # fraction of that of the product plan.
@@ -52,7 +53,7 @@ def families_table(only="", path=None, limit=None):
     )
 
 
-def _solved(problem):
+def _solved(problem: Problem):
     """All facts of a problem; None if its data are not there."""
     try:
         x, y, known, options = problem.make()

@@ -1,13 +1,12 @@
 """Graphs against themselves with edges moved, in another order."""
 
+import functools
 import itertools
 
 import numpy as np
 from scipy.sparse import csgraph
 
 from .problem import Problem, Sides, shuffled
-
-SHARES = 0.02, 0.05, 0.1, 0.15
 
 
 def near_neighbors(points, k=4):
@@ -77,21 +76,34 @@ KINDS = {
 }  # fmt: skip
 
 
+def heat(edges, n, time=2.0):
+    """The heat kernel of a graph, times the number of nodes."""
+    linked = adjacency(edges, n)
+    values, vectors = np.linalg.eigh(csgraph.laplacian(linked))
+    return n * (vectors * np.exp(-time * values)) @ vectors.T
+
+
+# Name: costs, sizes, and the shares of edges that are moved.
+COSTS = {
+    "steps": (steps, (160, 300), (0.05, 0.1)),
+    "links": (adjacency, (60, 120, 200), (0.05, 0.1, 0.15)),
+    "heat": (heat, (60, 120, 200), (0.05, 0.1)),
+}
+
+
 def problems():
-    for (kind, edges), n, share in itertools.product(
-        KINDS.items(), (80, 160, 300), SHARES
+    for (kind, edges_of), (what, (costs, sizes, shares)) in itertools.product(
+        KINDS.items(), COSTS.items()
     ):
-        yield _problem(kind, edges, n, share, steps, "steps")
-    for (kind, edges), share in itertools.product(KINDS.items(), SHARES[1:3]):
-        yield _problem(kind, edges, 120, share, adjacency, "links")
+        for n, share in itertools.product(sizes, shares):
+            make = functools.partial(sides, edges_of, costs, n, share)
+            name = f"{what}, {n} nodes, {share:g} moved"
+            yield Problem(f"graphs, {kind}", name, make)
 
 
-def _problem(kind, edges_of, n, share, costs, what):
-    def make():
-        rng = np.random.default_rng([n, int(1000 * share)])
-        edges = edges_of(n, rng)
-        moved = rewired(edges, n, share, rng)
-        other, known = shuffled(costs(moved, n), rng)
-        return Sides(costs(edges, n), other, [known])
-
-    return Problem(f"graphs, {kind}", f"{what}, {n} nodes, {share:g} moved", make)
+def sides(edges_of, costs, n, share):
+    rng = np.random.default_rng([n, int(1000 * share)])
+    edges = edges_of(n, rng)
+    moved = rewired(edges, n, share, rng)
+    other, known = shuffled(costs(moved, n), rng)
+    return Sides(costs(edges, n), other, [known])
