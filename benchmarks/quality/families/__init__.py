@@ -2,9 +2,9 @@
 solves, and some not. Data that are not there are left out.
 """
 
-from . import cells, digits, graphs, languages, molecules, shapes, slices
+from . import cells, clouds, digits, graphs, languages, molecules, shapes, slices
 
-MODULES = graphs, molecules, shapes, cells, digits, slices, languages
+MODULES = graphs, molecules, shapes, clouds, cells, digits, slices, languages
 
 
 def problems(only=""):

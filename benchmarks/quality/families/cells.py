@@ -17,7 +17,7 @@ def problems():
             "cells, two modalities", f"{k} neighbors, sample {seed}",
             functools.partial(_modalities, k, seed),
         )  # fmt: skip
-    for lost, k, seed in itertools.product((0.2, 0.3, 0.4), (10, 20), range(4)):
+    for lost, k, seed in itertools.product((0.15, 0.25, 0.35), (10,), range(6)):
         yield Problem(
             "cells, entries lost", f"{lost:g} lost, {k} neighbors, sample {seed}",
             functools.partial(_lost, lost, k, seed),

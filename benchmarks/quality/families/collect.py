@@ -17,8 +17,8 @@ from .problem import Problem
 # Relative difference of objectives that is none, and one of them that is nothing, as a
 # fraction of that of the product plan.
 NEAR, NOTHING = 5e-3, 1e-6
-# Seeds of further searches, beside which the first one is judged.
-SEEDS = 1, 2
+# The seed of another search, beside which the first one is judged.
+OTHER_SEED = 1
 TITLES = (
     "family", "problems", "found", "missed", "of these converged",
     "of found uncertain", "s, median",
@@ -68,13 +68,13 @@ def _solved(problem: Problem):
     result = solve()
     seconds = time.thread_time() - began
     matched = [solve(init=gwfast.Seeds(pairs)).gw_cost for pairs in known]
-    others = [solve(seed=seed).gw_cost for seed in SEEDS]
+    other = solve(seed=OTHER_SEED).gw_cost
     product = solve(max_outer=1, init="product").history[0].gw_cost
-    reference = float(np.nanmin([result.gw_cost, *matched, *others]))
+    reference = float(np.nanmin([result.gw_cost, *matched, other]))
     found = result.gw_cost <= reference * (1 + NEAR) + NOTHING * product
     row = dict(
         family=problem.family, name=problem.name, reference=reference,
-        known=matched, other_seeds=others, product=product, gw_cost=result.gw_cost,
+        known=matched, other_seed=other, product=product, gw_cost=result.gw_cost,
         found=bool(found), status=str(result.status), seconds=seconds,
         shape=list(result.plan.shape), epsilon=result.epsilon,
         candidates=[one._asdict() for one in result.candidates],

@@ -86,8 +86,8 @@ def heat(edges, n, time=2.0):
 # Name: costs, sizes, and the shares of edges that are moved.
 COSTS = {
     "steps": (steps, (160, 300), (0.05, 0.1)),
-    "links": (adjacency, (60, 120, 200), (0.05, 0.1, 0.15)),
-    "heat": (heat, (60, 120, 200), (0.05, 0.1)),
+    "links": (adjacency, (60, 120), (0.05, 0.1, 0.15)),
+    "heat": (heat, (60, 120, 200), (0.03, 0.06, 0.1)),
 }
 
 

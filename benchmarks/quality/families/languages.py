@@ -9,15 +9,23 @@ import gwfast
 from gwfast import words
 
 from ...common import pairs
-from .problem import Problem, Sides
+from .problem import Problem, Sides, identity
 
-SIZES = 600, 1000, 1500
 N_KNOWN = 300
 NOVELS = "novels es", "novels en", "novels fr"
 # Corpora of one language.
 CORPORA = ("en", "en of zh-en"), ("en", "novels en"), ("es", "novels es")
-SOME = ("es", "en"), ("it", "en"), ("zh", "en"), ("ja", "en"), ("it", "es")
-NOVEL_PAIR = "novels es", "novels fr"
+SOME = (
+    ("es", "en"),
+    ("it", "en"),
+    ("zh", "en"),
+    ("ja", "en"),
+    ("it", "ja"),
+    (
+        "novels es",
+        "novels fr",
+    ),
+)
 
 
 def word_sides(x, y, dictionary, rows, change=None):
@@ -68,9 +76,24 @@ def flat(k):
 
 
 def problems():
-    yield from _whole()
-    yield from _parts()
+    yield from _linked()
     yield from _changed()
+    yield from _parts()
+    yield from _whole()
+
+
+def _linked():
+    """Words against themselves with noise, as steps between near neighbors."""
+    for name, size, k in itertools.product(
+        ("es", "en", "zh", "it", "novels fr"), (0.3, 0.5, 0.7), (5, 10)
+    ):
+
+        def make(name=name, size=size, k=k):
+            x = centered(pairs.embeddings(name).vectors[:250].astype(np.float64))
+            x, y = with_noise(size)(x, x)
+            return Sides(pairs.hops(x, k), pairs.hops(y, k), [identity(250)])
+
+        yield Problem("words in graphs", f"{name}, noise {size:g}, {k} neighbors", make)
 
 
 def _problem(family, a, b, name, rows, change=None):
@@ -93,42 +116,44 @@ def _first(n):
 
 
 def _whole():
-    """The most frequent words."""
+    """The most frequent words: few are harder than many."""
     ordered = [*itertools.permutations(("es", "en", "zh", "it", "ja"), 2)]
     ordered += itertools.permutations(NOVELS, 2)
-    for (a, b), n in itertools.product(ordered, SIZES):
+    for (a, b), n in itertools.product(ordered, (400, 1000)):
         yield _problem("languages", a, b, f"{n} words", _first(n))
-    for (a, b), n in itertools.product(CORPORA, (500, 1000, 2000)):
+    for (a, b), n in itertools.product(CORPORA, (400, 1000, 2000)):
         yield _problem("corpora", a, b, f"{n} words", _first(n))
+    for (a, b), n in itertools.product(ordered[:4] + ordered[-6:-4], (700, 1500)):
+        yield _problem("languages", a, b, f"{n} words", _first(n))
 
 
 def _parts():
-    """Rarer words, random halves, and words without a partner."""
-    for (a, b), start in itertools.product([*SOME, NOVEL_PAIR], (300, 1000, 2000)):
-        rows = functools.partial(np.arange, start, start + 1000)
+    """Rarer words, random samples, and words without a partner."""
+    for (a, b), start in itertools.product(SOME, (300, 1000, 2000)):
+        rows = functools.partial(np.arange, start, start + 500)
         yield _problem(
             "word ranks", a, b, f"from {start}", lambda rows=rows: (rows(), rows())
         )
-    for (a, b), most in itertools.product([*SOME, NOVEL_PAIR], (1300, 2000, 3000)):
+    for (a, b), most in itertools.product(SOME, (800, 1300, 2000)):
 
         def drawn(most=most):
             rng = np.random.default_rng(2)
-            return [np.sort(rng.permutation(most)[:1000]) for _ in range(2)]
+            return [np.sort(rng.permutation(most)[:500]) for _ in range(2)]
 
-        yield _problem("word samples", a, b, f"1000 of {most}", drawn)
-    for (a, b), share in itertools.product([*SOME, NOVEL_PAIR], (0.1, 0.2)):
+        yield _problem("word samples", a, b, f"500 of {most}", drawn)
+    for (a, b), share in itertools.product(SOME, (0.1, 0.2)):
 
         def without(share=share):
-            left = np.random.default_rng(3).permutation(1200)[: int(1200 * (1 - share))]
-            return np.arange(1200), np.sort(left)
+            left = np.random.default_rng(3).permutation(600)[: int(600 * (1 - share))]
+            return np.arange(600), np.sort(left)
 
-        yield _problem("words dropped", a, b, f"{share:g} of 1200", without)
+        yield _problem("words dropped", a, b, f"{share:g} of 600", without)
 
 
 def _changed():
     """Vectors with noise, and of fewer dimensions."""
-    for (a, b), size in itertools.product([*SOME, NOVEL_PAIR], (0.3, 0.5, 0.7, 0.9)):
-        given = f"noise {size:g}", _first(1000), with_noise(size)
+    for (a, b), size in itertools.product(SOME, (0.5, 0.8, 1.1)):
+        given = f"noise {size:g}", _first(500), with_noise(size)
         yield _problem("noisy words", a, b, *given)
-    for (a, b), k in itertools.product([*SOME, NOVEL_PAIR], (30, 20, 15, 10)):
-        yield _problem("flat words", a, b, f"{k} dimensions", _first(1000), flat(k))
+    for (a, b), k in itertools.product(SOME, (12, 8, 5)):
+        yield _problem("flat words", a, b, f"{k} dimensions", _first(500), flat(k))

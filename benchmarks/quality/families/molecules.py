@@ -57,14 +57,11 @@ def contacts(places):
 
 
 def problems():
-    kinds = (
-        (distances, 8, 0.1),
-        (distances, 20, 0.1),
-        (contacts, 3, 0.1),
-        (contacts, 8, 0.2),
-    )
-    for (costs, n_turns, noise), n, seed in itertools.product(
-        kinds, (60, 120), range(4)
+    easy = itertools.product([(distances, 8, 0.1), (distances, 20, 0.1)], [120])
+    kinds = (contacts, 3, 0.1), (contacts, 3, 0.2), (contacts, 8, 0.2)
+    hard = itertools.product(kinds, (60, 120, 160))
+    for ((costs, n_turns, noise), n), seed in itertools.product(
+        [*easy, *hard], range(4)
     ):
         yield Problem(
             f"molecules, {costs.__name__}",

@@ -8,16 +8,19 @@ from scipy.spatial import cKDTree
 
 import gwfast
 
+from ...common import pairs
 from ...common.tissue import two_slices
 from .problem import Problem, Sides
 
+# Neighbors by expression of each spot.
+N_NEAR = 10
 # Weights of the quadratic term where expression is compared between slices.
 ALPHAS = {"places and expression": 0.5, "mostly places": 0.98}
 
 
 def problems():
-    kinds = *ALPHAS, "places", "expression"
-    for kind, n, seed in itertools.product(kinds, (300, 500, 900), range(3)):
+    kinds = *ALPHAS, "places", "expression", "steps by expression"
+    for kind, n, seed in itertools.product(kinds, (300, 600), range(2)):
         make = functools.partial(_sides, kind, n, seed)
         yield Problem(f"tissue, {kind}", f"{n} spots, tissue {seed}", make)
 
@@ -30,6 +33,10 @@ def _sides(kind, n, seed):
     if kind == "expression":
         clouds = (gwfast.PointCloud(one.features) for one in (first, second))
         return Sides(*clouds, [known])
+    if kind == "steps by expression":
+        return Sides(
+            *(pairs.hops(one.features, N_NEAR) for one in (first, second)), [known]
+        )
     spots = (one.spots - one.spots.mean(axis=0) for one in (first, second))
     clouds = [gwfast.PointCloud(one / one.std(), metric="sqeuclidean") for one in spots]
     if kind == "places":
