@@ -75,11 +75,12 @@ def test_known_matches_of_a_graph_that_is_only_shuffled_are_exact():
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_a_rerun_goes_on_from_the_file(tmp_path, monkeypatch, capsys):
     collect = importlib.import_module("benchmarks.quality.families.collect")
+    problem = importlib.import_module("benchmarks.quality.families.problem")
     graphs = importlib.import_module("benchmarks.quality.families.graphs")
 
     def small(only):
         for share in (0.0, 0.1):
-            yield collect.Problem(
+            yield problem.Problem(
                 "trees", f"{share}",
                 lambda share=share: graphs.sides(
                     graphs.KINDS["tree"], graphs.steps, 30, share

@@ -22,10 +22,8 @@ from ..common.markdown import show
 from .families.digits import edge_histograms
 from .families.graphs import near_neighbors, rewired, steps
 from .families.languages import centered, flat, with_noise, word_sides
+from .families.problem import NEAR, NOTHING
 
-# Relative difference of objectives that is none, and one of them that is nothing, as a
-# fraction of that of the product plan.
-NEAR, NOTHING = 5e-3, 1e-6
 N_WORDS, N_IMAGES, N_NODES = 1000, 1000, 60
 # What a rung is solved from, beside known matches.
 STARTS = "product", "random", "auto"

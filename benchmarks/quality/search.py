@@ -6,7 +6,7 @@ under every marginal rule and two epsilons), ``languages`` (all ten pairs of the
 languages of UBiLexAT, by both searches, and from 300 known pairs), ``ladders``
 (problems that get harder, see ladders.py; ``--random 0`` leaves out its random starts,
 ``--only digits`` all ladders but those whose names have this),
-``families`` (some 300 problems with known matches, by family, see families/; ``--json
+``families`` (nearly 500 problems with known matches, by family, see families/; ``--json
 FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops early),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.

@@ -12,11 +12,8 @@ import gwfast
 
 from ...common.markdown import show
 from . import problems
-from .problem import Problem
+from .problem import NEAR, NOTHING
 
-# Relative difference of objectives that is none, and one of them that is nothing, as a
-# fraction of that of the product plan.
-NEAR, NOTHING = 5e-3, 1e-6
 # The seed of another search, beside which the first one is judged.
 OTHER_SEED = 1
 TITLES = (
@@ -48,12 +45,11 @@ def families_table(only="", path=None, limit=None):
     by_family = {}
     for row in rows:
         by_family.setdefault(row["family"], []).append(row)
-    show(
-        "families", TITLES, [_line(*one) for one in [*by_family.items(), ("all", rows)]]
-    )
+    by_family["all"] = rows
+    show("families", TITLES, [_line(*one) for one in by_family.items()])
 
 
-def _solved(problem: Problem):
+def _solved(problem):
     """All facts of a problem; None if its data are not there."""
     try:
         x, y, known, options = problem.make()

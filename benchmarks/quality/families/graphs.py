@@ -6,14 +6,13 @@ import itertools
 import numpy as np
 from scipy.sparse import csgraph
 
-from .problem import Problem, Sides, shuffled
+from .problem import Problem, Sides, distances, shuffled
 
 
 def near_neighbors(points, k=4):
     """The edges (m, 2) from all points to their nearest ones."""
     n = len(points)
-    apart = np.linalg.norm(points[:, None] - points, axis=2)
-    near = np.argsort(apart, axis=1)[:, 1 : k + 1]
+    near = np.argsort(distances(points), axis=1)[:, 1 : k + 1]
     edges = np.stack([np.repeat(np.arange(n), k), near.ravel()], 1)
     return np.unique(np.sort(edges, 1), axis=0)
 
@@ -48,8 +47,9 @@ def _plane(n, rng):
 def _geometric(n, rng):
     """Points nearer than a radius at which graphs are just about connected."""
     points = rng.random((n, 2))
-    apart = np.linalg.norm(points[:, None] - points, axis=2)
-    return np.argwhere(np.triu(apart < np.sqrt(1.5 * np.log(n) / (np.pi * n)), 1))
+    return np.argwhere(
+        np.triu(distances(points) < np.sqrt(1.5 * np.log(n) / (np.pi * n)), 1)
+    )
 
 
 def _tree(n, rng, reach=None):

@@ -16,16 +16,9 @@ NOVELS = "novels es", "novels en", "novels fr"
 # Corpora of one language.
 CORPORA = ("en", "en of zh-en"), ("en", "novels en"), ("es", "novels es")
 SOME = (
-    ("es", "en"),
-    ("it", "en"),
-    ("zh", "en"),
-    ("ja", "en"),
-    ("it", "ja"),
-    (
-        "novels es",
-        "novels fr",
-    ),
-)
+    ("es", "en"), ("it", "en"), ("zh", "en"), ("ja", "en"), ("it", "ja"),
+    ("novels es", "novels fr"),
+)  # fmt: skip
 
 
 def word_sides(x, y, dictionary, rows, change=None):

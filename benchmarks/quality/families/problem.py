@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Relative difference of objectives that is none, and one of them that is nothing, as a
+# fraction of that of the product plan.
+NEAR, NOTHING = 5e-3, 1e-6
+
 
 class Sides(NamedTuple):
     """Both sides, each a `PointCloud` or costs; sets of known matches, each of pairs
@@ -40,4 +44,5 @@ def shuffled(cost, rng):
 
 
 def distances(points):
+    """Euclidean distances between points."""
     return np.linalg.norm(points[:, None] - points, axis=2)
