@@ -24,6 +24,52 @@ LANGUAGES = {
 }
 
 
+# Files of single vocabularies.
+VOCABULARIES = {
+    "es": "ubilexat/es-en/word2vec.es", "en": "ubilexat/es-en/word2vec.en",
+    "zh": "ubilexat/zh-en/word2vec.zh", "it": "ubilexat/it-en/word2vec.it",
+    "ja": "ubilexat/ja-zh/word2vec.ja", "en of zh-en": "ubilexat/zh-en/word2vec.en",
+    "novels es": "eltec/es.npz", "novels en": "eltec/en.npz",
+    "novels fr": "eltec/fr.npz",
+}  # fmt: skip
+
+
+@functools.cache
+def embeddings(name):
+    """The words of one of the `VOCABULARIES`."""
+    return words.read_embeddings(FOLDER / VOCABULARIES[name])
+
+
+def code(name):
+    """The language of one of the `VOCABULARIES`."""
+    return name.removeprefix("novels ").partition(" ")[0]
+
+
+@functools.cache
+def dictionary(source, target):
+    """Both lists of a pair of languages, or by way of English."""
+
+    def both(one, other):
+        lists = []
+        for a, b in ((one, other), (other, one)):
+            path = FOLDER / "muse" / f"{a}-{b}.txt"
+            if path.exists():
+                made = words.read_dictionary(path)
+                lists.append(made if a == one else words.invert(made))
+        if not lists:
+            raise FileNotFoundError(f"{one}-{other}")
+        return words.merge(*lists)
+
+    if "en" in (source, target):
+        return both(source, target)
+    first, second = both(source, "en"), both("en", target)
+    joined = {
+        word: set().union(*(second.get(one, ()) for one in by))
+        for word, by in first.items()
+    }
+    return {word: found for word, found in joined.items() if found}
+
+
 @functools.cache
 def language_pair(name):
     """Embeddings of both languages and the union of the dictionaries of both ways.

@@ -14,18 +14,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csgraph
 
 import gwfast
-from gwfast import words
 
 from ..common import pairs
 from ..common.markdown import show
+from .families.digits import edge_histograms
+from .families.graphs import near_neighbors, rewired, steps
+from .families.languages import centered, flat, with_noise, word_sides
+from .families.problem import NEAR, NOTHING
 
-# Relative difference of objectives that is none, and one of them that is nothing, as a
-# fraction of that of the product plan.
-NEAR, NOTHING = 5e-3, 1e-6
-N_WORDS, N_IMAGES, N_NODES, N_KNOWN = 1000, 1000, 60, 300
+N_WORDS, N_IMAGES, N_NODES = 1000, 1000, 60
 # What a rung is solved from, beside known matches.
 STARTS = "product", "random", "auto"
 
@@ -137,50 +136,19 @@ def _word_pair(name, n_words=N_WORDS, change=None, rows=None):
     """The most frequent words of a pair of languages, or these rows of either, with
     known matches among them; ``change(x, y)`` is done to the vectors first.
     """
-    x, y, dictionary = pairs.language_pair(name)
     rows = rows or (np.arange(n_words), np.arange(n_words))
-    names = [
-        [one.words[row] for row in some] for one, some in zip((x, y), rows, strict=True)
-    ]
-    gold = words.gold_standard(dictionary, *names)
-    some = np.random.default_rng(0).permutation(len(gold))[:N_KNOWN]
-    known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
-    vectors = [
-        _centered(one.vectors[some].astype(np.float64))
-        for one, some in zip((x, y), rows, strict=True)
-    ]
-    if change is not None:
-        vectors = change(*vectors)
-    return *map(gwfast.PointCloud, vectors), known
-
-
-def _centered(x):
-    """Rows of length one, less their mean, as `gwfast.align` makes them."""
-    lengths = np.linalg.norm(x, axis=1, keepdims=True)
-    x = x / np.where(lengths > 0, lengths, 1.0)
-    return x - x.mean(axis=0)
+    x, y, [known], _ = word_sides(*pairs.language_pair(name), rows, change)
+    return x, y, known
 
 
 def _noisy_words(name):
     for size in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3):
-
-        def change(x, y, size=size):
-            rng = np.random.default_rng(1)
-            noise = rng.standard_normal(y.shape)
-            return x, y + size * noise * np.sqrt(np.square(y).mean())
-
-        yield Rung(f"{size:g}", *_word_pair(name, change=change))
+        yield Rung(f"{size:g}", *_word_pair(name, change=with_noise(size)))
 
 
 def _flat_words():
     for k in (50, 30, 20, 15, 10, 7, 5):
-
-        def change(x, y, k=k):
-            return tuple(
-                one @ np.linalg.svd(one, full_matrices=False)[2][:k].T for one in (x, y)
-            )
-
-        yield Rung(str(k), *_word_pair("es-en", change=change))
+        yield Rung(str(k), *_word_pair("es-en", change=flat(k)))
 
 
 def _few_words():
@@ -220,23 +188,10 @@ def _digits():
     images = load_digits().images[:N_IMAGES]
     known = np.stack([np.arange(0, len(images), 3)] * 2, axis=1)
     for cells, angles in ((4, 8), (4, 4), (2, 8), (2, 4), (1, 8)):
-        edges = _edge_histograms(images, cells, angles)
+        edges = edge_histograms(images, cells, angles)
         sides = images.reshape(len(images), -1), edges
-        clouds = (gwfast.PointCloud(_centered(one)) for one in sides)
+        clouds = (gwfast.PointCloud(centered(one)) for one in sides)
         yield Rung(f"{cells} x {cells} x {angles}", *clouds, known)
-
-
-def _edge_histograms(images, cells, angles):
-    """Lengths of gradients, summed by direction in each of cells x cells parts."""
-    dy, dx = np.gradient(images, axis=(1, 2))
-    bins = ((np.arctan2(dy, dx) / (2 * np.pi) % 1) * angles).astype(int) % angles
-    size, made = images.shape[1] // cells, []
-    for i, j, angle in itertools.product(range(cells), range(cells), range(angles)):
-        down, along = (slice(k * size, (k + 1) * size) for k in (i, j))
-        part = slice(None), down, along
-        lengths = np.hypot(dx[part], dy[part]) * (bins[part] == angle)
-        made.append(lengths.sum(axis=(1, 2)))
-    return np.stack(made, axis=1)
 
 
 def _rewired_graphs():
@@ -244,29 +199,13 @@ def _rewired_graphs():
     in another order.
     """
     rng = np.random.default_rng(4)
-    points = rng.random((N_NODES, 2))
-    near = np.argsort(np.linalg.norm(points[:, None] - points, axis=2), axis=1)[:, 1:5]
-    edges = np.unique(
-        np.sort(np.stack([np.repeat(np.arange(N_NODES), 4), near.ravel()], 1), 1),
-        axis=0,
-    )
+    edges = near_neighbors(rng.random((N_NODES, 2)))
     order = rng.permutation(N_NODES)
     known = np.stack([order, np.arange(N_NODES)], axis=1)
     for share in (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
-        moved, rng = edges.copy(), np.random.default_rng(5)
-        some = rng.random(len(edges)) < share
-        moved[some, 1] = rng.integers(N_NODES, size=some.sum())
-        steps = [_steps(one) for one in (edges, moved)]
-        yield Rung(f"{share:g}", steps[0], steps[1][np.ix_(order, order)], known)
-
-
-def _steps(edges):
-    linked = np.zeros((N_NODES, N_NODES))
-    linked[edges[:, 0], edges[:, 1]] = 1
-    np.fill_diagonal(linked, 0)
-    steps = csgraph.shortest_path(linked, directed=False, unweighted=True)
-    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max() + 1
-    return steps
+        moved = rewired(edges, N_NODES, share, np.random.default_rng(5))
+        x, y = (steps(one, N_NODES) for one in (edges, moved))
+        yield Rung(f"{share:g}", x, y[np.ix_(order, order)], known)
 
 
 LADDERS = (

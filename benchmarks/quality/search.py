@@ -6,6 +6,8 @@ under every marginal rule and two epsilons), ``languages`` (all ten pairs of the
 languages of UBiLexAT, by both searches, and from 300 known pairs), ``ladders``
 (problems that get harder, see ladders.py; ``--random 0`` leaves out its random starts,
 ``--only digits`` all ladders but those whose names have this),
+``families`` (nearly 500 problems with known matches, by family, see families/; ``--json
+FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops early),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.
 """
@@ -24,6 +26,7 @@ from gwfast import words
 
 from ..common import pairs
 from ..common.markdown import show
+from .families.collect import families_table
 from .known_pairs import known_pairs_table
 from .ladders import ladders_table
 
@@ -39,10 +42,6 @@ SHARES = (0.0175, 0.005)
 # An objective within this of that from the known match, or so small beside that of the
 # product plan, is as good.
 NEAR, NOTHING = 1e-3, 1e-6
-FILES = {
-    "es": "es-en/word2vec.es", "en": "es-en/word2vec.en", "zh": "zh-en/word2vec.zh",
-    "it": "it-en/word2vec.it", "ja": "ja-zh/word2vec.ja",
-}  # fmt: skip
 # The hard one first.
 PAIRS = (
     "it-ja", "es-en", "zh-en", "it-en", "ja-en", "ja-es", "it-zh", "ja-zh", "zh-es",
@@ -118,11 +117,8 @@ def languages_table():
     for pair in PAIRS:
         names = pair.split("-")
         try:
-            x, y = (
-                words.read_embeddings(pairs.FOLDER / "ubilexat" / FILES[name])
-                for name in names
-            )
-            dictionary = _dictionary(*names)
+            x, y = map(pairs.embeddings, names)
+            dictionary = pairs.dictionary(*names)
         except FileNotFoundError:
             continue
         for row in _language_rows(pair, x, y, dictionary):
@@ -132,30 +128,6 @@ def languages_table():
         "pair", "start", "gw_cost", "status", "P@1 CSLS", "s", "CPU s", "won"
     )  # fmt: skip
     show(f"{N_WORDS} words a side, 5 rounds of refinement", titles, rows)
-
-
-def _dictionary(source, target):
-    """Both lists of a pair, or by way of English."""
-
-    def both(one, other):
-        lists = []
-        for a, b in ((one, other), (other, one)):
-            path = pairs.FOLDER / "muse" / f"{a}-{b}.txt"
-            if path.exists():
-                made = words.read_dictionary(path)
-                lists.append(made if a == one else words.invert(made))
-        if not lists:
-            raise FileNotFoundError(f"{one}-{other}")
-        return words.merge(*lists)
-
-    if "en" in (source, target):
-        return both(source, target)
-    first, second = both(source, "en"), both("en", target)
-    joined = {
-        word: set().union(*(second.get(one, ()) for one in by))
-        for word, by in first.items()
-    }
-    return {word: found for word, found in joined.items() if found}
 
 
 def _language_rows(name, x, y, dictionary):
@@ -184,6 +156,7 @@ TABLES = {
     "copies": copies_table,
     "languages": languages_table,
     "ladders": ladders_table,
+    "families": families_table,
     "pairs": known_pairs_table,
 }
 
@@ -191,17 +164,24 @@ TABLES = {
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="benchmarks.search", description=__doc__)
     parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
-    parser.add_argument(
-        "--random", type=int, default=50, metavar="N", help="of `ladders`"
-    )
-    parser.add_argument("--only", default="", metavar="TEXT", help="of `ladders`")
+    for name, kind, of in (
+        ("--random", int, "ladders"),
+        ("--only", str, "ladders` and `families"),
+        ("--json", str, "families"),
+        ("--limit", int, "families"),
+    ):
+        parser.add_argument(name, type=kind, help=f"of `{of}`")
+    parser.set_defaults(random=50, only="")
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
     for name in options.tables or TABLES:
         if name not in TABLES:
             parser.error(f"TABLE must be one of {', '.join(TABLES)}, got {name}")
-        given = [options.random, options.only] if name == "ladders" else []
-        TABLES[name](*given)
+        given = {
+            "ladders": (options.random, options.only),
+            "families": (options.only, options.json, options.limit),
+        }
+        TABLES[name](*given.get(name, ()))
 
 
 if __name__ == "__main__":
