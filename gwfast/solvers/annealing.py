@@ -35,6 +35,7 @@ from ..quadratic.stopping import Limits
 from ..results.candidates import Candidate, Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.progress import ProgressEvent
+from .isomorphism import isomorphisms
 
 
 class Level(NamedTuple):
@@ -244,11 +245,15 @@ def lowest(
     rows, cols = problem.rule.product()
     field = [Runner("product", np.multiply.outer(rows, cols / problem.mass))]
     product, descents = field[0].plan, Descents(problem, n_threads, deadline)
+    size = n_threads * dense.nbytes(problem, problem.shape, 4, PGD, MAX_FIELD)
+    for plan in itertools.islice(isomorphisms(problem), size <= memory):
+        found.polish(Runner("isomorphism", plan))
+    if found.is_least:
+        return found
     with descents.pool() as (each, begin):
         # The descents of the first level need not wait for it.
         first = begin(found.polish, field[0])
         others = _signs(found.solver, product)
-        size = n_threads * dense.nbytes(problem, problem.shape, 4, PGD, MAX_FIELD)
         if size > memory or not problem.is_balanced:
             first()
         if size > memory:
