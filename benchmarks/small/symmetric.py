@@ -181,17 +181,17 @@ def symmetric_table(n_problems):
         for cost, order in problems(kind):
             pairs.append((cost, cost[np.ix_(order, order)]))
             truths.append(np.eye(len(order))[:, order])
-        row, product = [kind, len(pairs)], ["product"] * len(pairs)
+        row, n = [kind, len(pairs)], len(pairs)
         for epsilon, equal in EQUAL.items():
             best = np.array(_solved(epsilon, pairs, truths))
             best += equal * np.array([product_cost(*pair) for pair in pairs])
             calls = [
                 functools.partial(_solved, epsilon, pairs, inits)
-                for inits in (["auto"] * len(pairs), product)
+                for inits in (["auto"] * n, ["product"] * n)
             ]
             seconds, costs = in_turns(calls)
             row.append(", ".join(str((some <= best).sum()) for some in costs))
-            row += [f"{1e3 * median(some) / len(pairs):.3g}" for some in seconds]
+            row += [f"{1e3 * median(some) / n:.3g}" for some in seconds]
         rows.append(row)
     heads = "{}: found by search, product", "ms, search", "ms, product"
     about = [head.format(name) for name in ("exact", "entropic") for head in heads]

@@ -149,3 +149,20 @@ def test_other_marginals_end_where_balanced_ones_do(rule):
     copy, _ = permuted(cost)
     result = gwfast.gromov_wasserstein(cost, copy, epsilon=0, n_threads=1, **rule)
     assert abs(result.gw_cost) <= 1e-13 * np.square(cost).mean()
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_points_that_are_all_alike(n):
+    """They are paired at once, in the one order that there is to choose."""
+    for cost in (np.zeros((n, n)), np.ones((n, n)), 1.0 - np.eye(n)):
+        (plan,) = isomorphisms(QuadraticProblem(cost, cost))
+        assert ((plan > 0).sum(axis=0) == 1).all() and plan.sum() == pytest.approx(1)
+
+
+def test_each_choice_of_the_first_partner_has_a_plan():
+    copy, _ = permuted(GRAPHS["cycle"])
+    plans = list(isomorphisms(QuadraticProblem(GRAPHS["cycle"], copy)))
+    assert len(plans) == 37 == len({plan[0].argmax() for plan in plans})
+    for plan in plans:
+        order = plan.argmax(axis=1)
+        np.testing.assert_array_equal(copy[np.ix_(order, order)], GRAPHS["cycle"])
