@@ -3,7 +3,8 @@
 Tables: ``batch`` (1000 problems of 20, 50 and 100 points in one call, against a loop
 over POT and OTT-JAX under vmap), ``ott`` (single problems against OTT-JAX), ``starts``
 (random starts of all pairs), ``search`` (the default search without entropy, against
-POT from one start), ``overhead`` (what solves take outside of their iterations). Single
+POT from one start), ``symmetric`` (the default searches on permuted copies of graphs
+with automorphisms), ``overhead`` (what solves take outside of their iterations). Single
 calls of POT's functions are in ``python -m benchmarks.pot small``.
 
 Each table is made in a process of its own, with the threads of
@@ -18,12 +19,14 @@ from ..common import settings
 from ..common.processes import make_tables
 from .batch import batch_table
 from .solves import ott_table, overhead_table, search_table, starts_table
+from .symmetric import symmetric_table
 
 TABLES = {
     "batch": batch_table,
     "ott": ott_table,
     "starts": starts_table,
     "search": search_table,
+    "symmetric": symmetric_table,
     "overhead": overhead_table,
 }
 

@@ -216,7 +216,7 @@ class ConditionalGradient:
         steps, options = self._started(plan, limits)
         if plan is None and self._may_tie:
             late = limits.deadline.passed
-            given = *self.sides, limits.max_outer, options, WORK, late
+            given = *self.sides, self.directions, limits.max_outer, options, WORK, late
             ties.break_ties(steps, *given)
         if report is not None:
             report(steps.value + self._constant)
@@ -239,6 +239,7 @@ class ConditionalGradient:
                 status = self._status(moves, steps, limits)
         return self._solution(steps, status, np.concatenate(traces), began)
 
+    @functools.cached_property
     def directions(self):
         """See `ties.directions`."""
         return ties.directions(self._steps, *self.sides)

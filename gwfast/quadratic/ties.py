@@ -25,11 +25,12 @@ MOST_STEPS = 10
 ROUNDING = 1e-12
 
 
-def break_ties(steps, x, y, max_outer, options, work, late):
+def break_ties(steps, x, y, found, max_outer, options, work, late):
     """Turn `FrankWolfe` at the product plan of two `Side` to the vertex, of those that
-    are equally good, from which it ends lowest: see `FrankWolfe.break_ties`.
+    are equally good, from which it ends lowest: see `FrankWolfe.break_ties`. `found`
+    are its `directions`.
     """
-    sizes, *vectors = directions(steps, x, y)
+    sizes, *vectors = found
     if len(sizes):
         given = sizes, *vectors, _largest(x, y), ROUNDING
         steps.break_ties(*given, max_outer, late, *options, work)

@@ -70,7 +70,7 @@ class OuterStep(NamedTuple):
     >>> import numpy as np, gwfast
     >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
     >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1], init="product")
     >>> last = result.history[-1]
     >>> bool(last.gw_cost < result.history[0].gw_cost)
     True

@@ -35,6 +35,7 @@ from ..quadratic.stopping import Limits
 from ..results.candidates import Candidate, Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.progress import ProgressEvent
+from .isomorphism import isomorphisms
 
 
 class Level(NamedTuple):
@@ -242,13 +243,19 @@ def lowest(
     """
     found, deadline = Found(problem, n_threads, limits), limits.deadline
     rows, cols = problem.rule.product()
-    field = [Runner("product", np.multiply.outer(rows, cols / problem.mass))]
-    product, descents = field[0].plan, Descents(problem, n_threads, deadline)
+    product = np.multiply.outer(rows, cols / problem.mass)
+    # From None ties are broken, as they are where the product plan is the only start:
+    # no search ends above that.
+    field, descents = [Runner("product", None)], Descents(problem, n_threads, deadline)
+    size = n_threads * dense.nbytes(problem, problem.shape, 4, PGD, MAX_FIELD)
+    for plan in itertools.islice(isomorphisms(problem), size <= memory):
+        found.polish(Runner("isomorphism", plan))
+    if found.is_least:
+        return found
     with descents.pool() as (each, begin):
         # The descents of the first level need not wait for it.
         first = begin(found.polish, field[0])
         others = _signs(found.solver, product)
-        size = n_threads * dense.nbytes(problem, problem.shape, 4, PGD, MAX_FIELD)
         if size > memory or not problem.is_balanced:
             first()
         if size > memory:
@@ -326,7 +333,7 @@ def _signs(solver, product):
     known = all(side.symmetric and side.masses.all() for side in (x, y))
     if not (known and ties.is_cheap(x, y)):
         return []
-    sizes, of_rows, of_cols = (one[:N_SIGNS] for one in solver.directions())
+    sizes, of_rows, of_cols = (one[:N_SIGNS] for one in solver.directions)
     if not len(sizes):
         return []
     of_rows = (np.sqrt(sizes / sizes[0])[:, None] * of_rows / np.sqrt(x.masses)).T

@@ -163,17 +163,18 @@ default="balanced"
         matrices of costs of more than 600 points the race is on their leading
         eigenvectors, if the costs are symmetric and mostly made of these, else on 750
         points. For small problems (10,000 entries) the best plan without entropy is
-        among the starts. If the race of a balanced problem (of point clouds, or of
-        symmetric costs between 128 points or more) is not sure, starts from at most
-        three coarse clusterings race as well. With other marginals the product plan
-        races with the best plan of the balanced problem of the same costs. The search
-        needs no known matches; `GWResult.candidates` lists the starts. Methods other
-        than "pgd" start from "product". "product": ``p q'``. "profile": points with
-        similarly distributed costs, see `Profile`. "random": one random plan with these
-        marginals. "exact": the plan of ``epsilon=0``, by its search of small problems.
-        A `Profile`. `Seeds`: a few known pairs, without a race; for two large point
-        clouds they begin on as few points as the race, their own among these. An array:
-        a plan (non-negative, scaled to mass one).
+        among the starts; if the spaces are the same in another order, only plans that
+        say so race, and the product plan. If the race of a balanced problem (of point
+        clouds, or of symmetric costs between 128 points or more) is not sure, starts
+        from at most three coarse clusterings race as well. With other marginals the
+        product plan races with the best plan of the balanced problem of the same costs.
+        The search needs no known matches; `GWResult.candidates` lists the starts.
+        Methods other than "pgd" start from "product". "product": ``p q'``. "profile":
+        points with similarly distributed costs, see `Profile`. "random": one random
+        plan with these marginals. "exact": the plan of ``epsilon=0``, by its search of
+        small problems. A `Profile`. `Seeds`: a few known pairs, without a race; for two
+        large point clouds they begin on as few points as the race, their own among
+        these. An array: a plan (non-negative, scaled to mass one).
     max_outer : int, default=1000
         Limit of linearizations.
     max_inner : int, default=10000

@@ -43,6 +43,7 @@ from .starts import (
     Start,
     default_starts,
     fresh_starts,
+    known_starts,
     shared_profiles,
 )
 
@@ -199,6 +200,9 @@ class _Level:
             partial = NeighborTier.of(options.tier) is not None
             return [balanced] if partial else [Product(), balanced]
         n_random = options.n_starts
+        known = n_random is None and known_starts(self.part, options.seed)
+        if known:
+            return known
         if self.is_smooth and n_random is None:
             n_random = MIN_RANDOM
         return default_starts(self.part.shape, options.seed, n_random)
