@@ -47,11 +47,9 @@ class Kernel:
     ----------
     anneals : bool
         Whether potentials that do not fit may come by way of larger epsilons.
-    standstill : float
-        Error of the marginals from which on iterations that hardly lower it end.
     """
 
-    anneals, standstill = True, 0.0
+    anneals = True
 
     def __init__(self, shape, n_threads, separable_potentials=None):
         self.shape, self.n_threads = shape, n_threads

@@ -77,7 +77,6 @@ class SinkhornSolver:
         potentials = self._begin(kernel, start, epsilon, deadline)
         p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
         aim, allowed = MARGIN * tol, self.mechanisms
-        standstill = max(self.precision.standstill, kernel.standstill)
         relaxation, newton, n_iter, pace = OverRelaxation(), None, 0, 0.0
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
@@ -109,7 +108,7 @@ class SinkhornSolver:
                     n_iter += newton.take(kernel, p, q, scalings, error, limits)
                     relaxation = OverRelaxation()
                     continue
-                if error < standstill and rate > STALLED_RATE:
+                if error < self.precision.standstill and rate > STALLED_RATE:
                     break
                 relaxation.adapt(error, rate)
                 if not allowed.over_relaxation:

@@ -37,7 +37,7 @@ class InnerSchedule:
         tol, max_iter = min(limits.marginal_tol, tol), limits.max_inner
         if not thorough and self._linearization.mechanisms.rough_inner:
             tol, max_iter = max(tol, rough), min(self.limit, max_iter)
-        return dict(tol=tol, max_iter=max_iter)
+        return dict(tol=max(tol, self._linearization.least_error), max_iter=max_iter)
 
     def adapt(self, error, change, rose, stands=False):
         """Adapt after an iteration: to its error of the marginals beside its change,
