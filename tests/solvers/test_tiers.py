@@ -74,7 +74,8 @@ def test_tiers_agree(metric, kind):
         assert abs(result.reg_cost - dense.reg_cost) <= 1e-4 * scale
         assert result.epsilon == dense.epsilon
         assert (result.left_out > 0) == (result is few)
-        assert result.marginal_error <= 1e-5 and missing(result, kind) <= 1e-5 + 2e-6
+        most = max(1e-5, result.left_out)
+        assert result.marginal_error <= most and missing(result, kind) <= most + 2e-6
         assert np.abs(result.plan - dense.plan).sum() < 0.05
 
 
@@ -135,10 +136,10 @@ def test_starts_that_every_tier_takes(init):
     ]
     for result in results:
         assert result.coupling.shape == (90, 110)
-        assert result.marginal_error <= 1e-5
+        assert result.marginal_error <= max(1e-5, result.left_out)
         assert bool(result.candidates) == (init == "auto")
         if init == "auto":
-            np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=2e-3)
+            np.testing.assert_allclose(result.gw_cost, results[0].gw_cost, rtol=5e-3)
             assert sum(row.fate == "won" for row in result.candidates) == 1
 
 
