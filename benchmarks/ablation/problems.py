@@ -123,6 +123,7 @@ PROBLEMS = [
     ("words es-en 2000 small", (words, "es-en", 2000), SMALL, PRODUCT),
     ("words es-fr 2000", (words, "es-fr", 2000), USUAL, {}),
     ("words es-fr 5000 product", (words, "es-fr", 5000), USUAL, PRODUCT),
+    ("words es-fr 12000", (words, "es-fr", 12_000), USUAL, {}),
     ("words es-fr 1000 tiled", (words, "es-fr", 1000), USUAL,
      {**PRODUCT, "tier": "tiled"}),
     ("words zh-en 1500", (words, "zh-en", 1500), USUAL, {}),

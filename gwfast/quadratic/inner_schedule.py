@@ -14,12 +14,14 @@ class InnerSchedule:
     ----------
     limit : int
         Inner iterations of the next linear problem, unless its plan may be the last.
+    least_error : float
+        That of the `Linearization` before the last linear problem.
     """
 
     def __init__(self, linearization):
         self._linearization = linearization
         self._precision = linearization.precision
-        self.limit = linearization.inner_limit
+        self.limit, self.least_error = linearization.inner_limit, 0.0
         self._fraction = linearization.inner_fraction
         self._max_limit = MAX_TIGHTENING * self.limit
         self._min_fraction = self._fraction / MAX_TIGHTENING
@@ -37,7 +39,8 @@ class InnerSchedule:
         tol, max_iter = min(limits.marginal_tol, tol), limits.max_inner
         if not thorough and self._linearization.mechanisms.rough_inner:
             tol, max_iter = max(tol, rough), min(self.limit, max_iter)
-        return dict(tol=max(tol, self._linearization.least_error), max_iter=max_iter)
+        self.least_error = self._linearization.least_error
+        return dict(tol=max(tol, self.least_error), max_iter=max_iter)
 
     def adapt(self, error, change, rose, stands=False):
         """Adapt after an iteration: to its error of the marginals beside its change,

@@ -163,7 +163,7 @@ class Monitor:
         if ended == Status.STOPPED:
             return ended
         if settled and stepped.error <= max(
-            limits.marginal_tol, linearization.least_error
+            limits.marginal_tol, self.schedule.least_error
         ):
             # Where rounding is as large as the plan nothing has converged, unless all
             # costs are equal and the product plan is right.
