@@ -79,7 +79,8 @@ class SampledKernel(SparseKernel):
 
     def _make(self, potentials, epsilon, q, scalings):
         peak = super()._make(potentials, epsilon, q, scalings)
-        self.rows *= self.support.weights
+        with np.errstate(over="ignore"):  # the peak tells
+            self.rows *= self.support.weights
         return peak
 
 
