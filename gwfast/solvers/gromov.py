@@ -184,8 +184,9 @@ default="balanced"
         (see `OuterStep`) are at most this and `marginal_tol` is met; what the error of
         the marginals explains of the change of the objective does not count. For dense
         costs the bound is not below what float32 rounding moves the plan by, about 1e-7
-        of the largest cost over epsilon. If `epsilon` is 0, the solver stops when the gap
-        is at most this fraction of the objective and steps hardly change the objective.
+        of the largest cost over epsilon. If `epsilon` is 0, the solver stops when the
+        gap is at most this fraction of the objective and steps hardly change the
+        objective.
     marginal_tol : float, default=1e-5
         Largest L1 error of the marginals at which the solver stops; of a plan in the
         tier "neighbors" it may be as much as the mass that is left out.
