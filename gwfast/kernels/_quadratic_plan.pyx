@@ -24,6 +24,8 @@ cdef ptrdiff_t STRIP = 16
 cdef ptrdiff_t BLOCK = 512
 # In place of a sum of nothing.
 cdef double LEAST = 1e-300
+# Mass that a plan lacks by rounding, as a fraction of all.
+cdef double ROUNDED = 1e-14
 
 
 cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
@@ -212,6 +214,9 @@ cdef class QuadraticPlan:
         for j in range(m):
             cols[j] = max(t.q[j] - cols[j], 0.0)
             of_cols += cols[j]
+        # Rounding would leave no entry of a sparse plan zero.
+        if not lacking > ROUNDED * t.mass:
+            return
         lacking /= max(rows * of_cols, LEAST)
         for i in range(n):
             for j in range(m):

@@ -18,6 +18,8 @@ from ..utils.trees import as_saved
 from .log_domain import Potentials, log_total
 from .sinkhorn_solver import LinearSolution, SinkhornSolver
 
+# Mass that a plan lacks by rounding, as a fraction of all.
+ROUNDING = 1e-14
 # Relative change of scalings at which the iterations of a partial plan end, as a
 # fraction of the error of the marginals that is allowed: changes yet to come add up.
 STEP = 1.0 / 3.0
@@ -92,9 +94,11 @@ class Balanced:
             plan *= np.minimum(np.expand_dims(masses, axis) / sums, 1.0)
         rows = np.maximum(self.p - plan.sum(axis=1), 0.0)
         cols = np.maximum(self.q - plan.sum(axis=0), 0.0)
-        lacking = max(self.mass - plan.sum(), 0.0)
-        lacking /= max(rows.sum() * cols.sum(), least)
-        plan += np.multiply.outer(rows, cols) * lacking
+        lacking = self.mass - plan.sum()
+        # Rounding would leave no entry of a sparse plan zero.
+        if lacking > ROUNDING * self.mass:
+            lacking /= max(rows.sum() * cols.sum(), least)
+            plan += np.multiply.outer(rows, cols) * lacking
         return plan
 
     def take(self, rows, cols):

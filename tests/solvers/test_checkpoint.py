@@ -133,7 +133,7 @@ RACES = {
     "fused": race(costs(), epsilon=0.01, linear_cost=LINEAR),
     "tie": race(mirrored()),
     "one level": race(metric(15, 12)),
-    "max_outer": race(clouds(), max_outer=9),
+    "max_outer": race(clouds(), max_outer=7),
     "semirelaxed": race(metric(30, 24), marginals="semirelaxed"),
     "unbalanced": race(metric(30, 24), marginals="unbalanced", rho=1.0),
     "multistart": race(mirrored(), **SEVERAL),

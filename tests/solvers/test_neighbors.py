@@ -60,7 +60,7 @@ def test_plans_are_those_of_the_dense_tier(rule, fused, choices):
     assert few.converged and few.coupling.form == "sparse"
     assert few.gw_cost == pytest.approx(dense.gw_cost, rel=1e-4)
     assert few.reg_cost == pytest.approx(dense.reg_cost, rel=1e-4)
-    assert few.marginal_error <= 1e-5
+    assert few.marginal_error <= max(1e-5, few.left_out)
     assert (few.match() == dense.match()).mean() > 0.99
     outside = dense.plan.copy()
     outside[few.coupling.csr.nonzero()] = 0.0
@@ -123,7 +123,7 @@ def test_points_without_mass_have_no_entries():
     result = gwfast.gromov_wasserstein(*clouds(), p / p.sum(), q / q.sum(), **given)
     csr = result.coupling.csr
     assert not csr[::9].nnz and not csr[:, 3::7].nnz
-    assert result.marginal_error <= 1e-5
+    assert result.marginal_error <= max(1e-5, result.left_out)
 
 
 def test_the_bound_of_a_mean_is_one():
