@@ -84,7 +84,7 @@ def growth(n, options):
 
 def low_rank(n, options):
     problem = {"kind": "tissue", "n": n}
-    for epsilon in EPSILONS:
+    for epsilon in options.epsilons:
         chosen = {**TISSUE, "epsilon": epsilon}
         yield {"task": "solve", "problem": problem, "options": chosen, "judged": True}
     for rank in RANKS:
