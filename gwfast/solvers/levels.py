@@ -165,14 +165,14 @@ def needs(
             for tier, size in takes.items()
         }
     if is_factored(problem, method):
-        # A kernel and a start of the first level, profiles and scratch.
+        # A kernel and a start of the first level, profiles and scratch; the first two
+        # are there until the last level has begun.
         n, m = (min(size, MIN_GROWTH * RACE_POINTS) for size in shape)
-        scratch = min(SCRATCH_BYTES, 8 * max(n, m) ** 2)
-        first = 8 * n * m + 8 * 6 * QUANTILES * (n + m) + scratch
-    else:
-        smooth = smooth and has_low_rank(problem, shape)
-        return {"dense": _dense_race(problem, n_threads, itemsize, shape, smooth)}
-    return {tier: size + first for tier, size in takes.items()}
+        scratch, kept = min(SCRATCH_BYTES, 8 * max(n, m) ** 2), 8 * n * m
+        first = kept + 8 * 6 * QUANTILES * (n + m) + scratch
+        return {tier: max(size + kept, first) for tier, size in takes.items()}
+    smooth = smooth and has_low_rank(problem, shape)
+    return {"dense": _dense_race(problem, n_threads, itemsize, shape, smooth)}
 
 
 def fits(problem, options, tier="dense", times=1, **kind):
