@@ -19,7 +19,7 @@ from pathlib import Path
 from ..common import facts, jobs
 from . import WORKER
 from .low_rank import INITIALIZERS
-from .parts import EPSILONS, PARTS
+from .parts import PARTS
 
 # Seconds for a solve, of which there are no peers to wait for.
 LIMIT = 24 * 3600
@@ -43,9 +43,6 @@ def main(argv=None):
     text = f"of `low_rank`: {', '.join(INITIALIZERS)}; default the first two"
     start = {"nargs": "+", "choices": [*INITIALIZERS], "default": [*INITIALIZERS][:2]}
     add("--initializers", metavar="INITIALIZER", help=text, **start)
-    text = f"of `low_rank`, for gwfast: default {' '.join(EPSILONS)}"
-    text = text.replace("%", "%%")
-    add("--epsilons", nargs="+", metavar="EPSILON", default=EPSILONS, help=text)
     options = parser.parse_args(argv)
     unknown = set(options.parts) - set(PARTS)
     if unknown:

@@ -12,18 +12,18 @@ LOOSE = {"epsilon": 3e-4, "tol": 1e-4, "marginal_tol": 1e-3}
 # Without a stored kernel each iteration makes it anew: a few, and roughly.
 ROUGH = {"tol": 1e-3, "marginal_tol": 1e-2, "max_outer": 6}
 CLOUDS = {"tier": "tiled", "memory_limit": "4GB", "init": "auto", **ROUGH}
-# Of a million points: a plan so narrow that 32 neighbors of each point hold all but a
-# hundredth of it.
-MILLION = {"tier": "neighbors", "memory_limit": "10GB", "init": "auto", **ROUGH}
-MILLION |= {"epsilon": "0.25%", "max_outer": 12}
+# A plan so narrow that 32 neighbors of each point hold all but a hundredth of it.
+NARROW = {"tier": "neighbors", "init": "auto", **ROUGH}
+NARROW |= {"epsilon": "0.25%", "max_outer": 12}
+MILLION = {**NARROW, "memory_limit": "10GB"}
 MILLION_DIMENSIONS = 50
 # As bent tissue is matched best; and a fused problem of the same.
 SLICES = {"alpha": 0.03, "memory_limit": "3GB"}
 TISSUE = {"memory_limit": "3GB"}
 GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
-# Of the objective of the product plan: gwfast's default, and one as sharp as a plan
-# without entropy, with which low-rank plans are compared.
-EPSILONS = "1.75%", "0.2%"
+# With which low-rank plans are compared: the default, and a plan as sharp as one without
+# entropy.
+FUSED = {}, {**NARROW, "epsilon": "0.2%"}
 RANKS = 50, 200
 # So many iterations reach the largest size that a solve takes.
 MEMORY = {"max_outer": 6, "max_inner": 20}
@@ -62,7 +62,8 @@ def words(n, options):
 
 def clouds(n, options):
     problem = {"kind": "clouds", "n": n}
-    yield {"task": "solve", "problem": problem, "options": CLOUDS}
+    for chosen in (CLOUDS, {**NARROW, "memory_limit": CLOUDS["memory_limit"]}):
+        yield {"task": "solve", "problem": problem, "options": chosen}
 
 
 def million(n, options):
@@ -84,8 +85,8 @@ def growth(n, options):
 
 def low_rank(n, options):
     problem = {"kind": "tissue", "n": n}
-    for epsilon in options.epsilons:
-        chosen = {**TISSUE, "epsilon": epsilon}
+    for chosen in FUSED:
+        chosen = {**TISSUE, **chosen}
         yield {"task": "solve", "problem": problem, "options": chosen, "judged": True}
     for rank in RANKS:
         for initializer in options.initializers:
