@@ -21,8 +21,8 @@ MILLION_DIMENSIONS = 50
 SLICES = {"alpha": 0.03, "memory_limit": "3GB"}
 TISSUE = {"memory_limit": "3GB"}
 GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
-# With which low-rank plans are compared: the default, and a plan as sharp as one without
-# entropy.
+# With which low-rank plans are compared: the default, and a plan as sharp as one that
+# has no entropy.
 FUSED = {}, {**NARROW, "epsilon": "0.2%"}
 RANKS = 50, 200
 # So many iterations reach the largest size that a solve takes.
