@@ -29,9 +29,13 @@ def is_sure(candidates):
         size = len(group)
         group.update(*(pair for pair in pairs if pair & group))
     kinds = {_kind(label) for label in group}
-    # Without entropy no plan is below zero.
-    costs_nothing = any(name.startswith("isomorphism") for _, name in kinds)
-    return costs_nothing or len(kinds) > 1 or _gap(candidates, group) >= CLEAR
+    return costs_nothing(won) or len(kinds) > 1 or _gap(candidates, group) >= CLEAR
+
+
+def costs_nothing(candidates):
+    """Whether the winner is from a plan that costs nothing: no plan is below zero."""
+    won = (row.start for row in candidates if row.fate == "won")
+    return any(start.startswith("isomorphism") for start in won)
 
 
 def _kind(label):
