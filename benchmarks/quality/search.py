@@ -8,6 +8,8 @@ languages of UBiLexAT, by both searches, and from 300 known pairs), ``ladders``
 ``--only digits`` all ladders but those whose names have this),
 ``families`` (nearly 500 problems with known matches, by family, see families/; ``--json
 FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops early),
+``confidence`` (how well the results' confidence is calibrated, from what ``families
+--json FILE`` has written; ``--picture FILE`` draws it),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.
 """
@@ -26,6 +28,7 @@ from gwfast import words
 
 from ..common import pairs
 from ..common.markdown import show
+from .confidence import confidence_table
 from .families.collect import families_table
 from .known_pairs import known_pairs_table
 from .ladders import ladders_table
@@ -157,6 +160,7 @@ TABLES = {
     "languages": languages_table,
     "ladders": ladders_table,
     "families": families_table,
+    "confidence": confidence_table,
     "pairs": known_pairs_table,
 }
 
@@ -167,7 +171,8 @@ def main(argv=None):
     for name, kind, of in (
         ("--random", int, "ladders"),
         ("--only", str, "ladders` and `families"),
-        ("--json", str, "families"),
+        ("--json", str, "families` and `confidence"),
+        ("--picture", str, "confidence"),
         ("--limit", int, "families"),
     ):
         parser.add_argument(name, type=kind, help=f"of `{of}`")
@@ -180,6 +185,7 @@ def main(argv=None):
         given = {
             "ladders": (options.random, options.only),
             "families": (options.only, options.json, options.limit),
+            "confidence": (options.json, options.picture),
         }
         TABLES[name](*given.get(name, ()))
 

@@ -1,5 +1,6 @@
-"""How sure a race is of its winner: by how many independent starts lead to that
-optimum, or by how far every other objective is above it.
+"""How sure a search is of its winner: by how many independent starts lead to that
+optimum, by how far every other objective is above it, and by what escapes from it have
+come to.
 
 `CLEAR` is measured: on 52 problems (``python -m benchmarks.search ladders``) a race of
 fewer starts misses the lowest optimum of 15; the winner of each of these comes from one
@@ -7,20 +8,122 @@ kind of start, with another objective at most 10 % above. The race of the defaul
 misses seven, and is sure of none of them.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
+from ..results.status import Status
+
 # Relative difference from the winner's objective to every other at which one start is
 # enough.
 CLEAR = 0.2
+# Of the logistic function that is `confidence`: its constant, and the weight of each
+# `Evidence`, as ``python -m benchmarks.search confidence`` fits them to 492 problems.
+WEIGHTS = -1.5, 0.5, 1.5, 2.0, 0.5, 0.5, 2.0
+# Confidence from which on a result is not "uncertain".
+LEVEL = 0.9
+# Labels of escapes from the best plan, and of those from the product plan.
+ESCAPE, AT_RANDOM = "escape {}", "escape {}, at random"
+# Kinds of starts and escapes that came back of which more say no more.
+MOST_KINDS, MOST_BACK = 3, 3
+
+
+class Evidence(NamedTuple):
+    """What a search says for its winner.
+
+    Attributes
+    ----------
+    kinds : float
+        Kinds of starts that led to its optimum in the race, independent of one another.
+    gap : float
+        Relative difference of the next objective in the race, at most one.
+    back : float
+        The share of the escapes from it that came back.
+    again : float
+        How many escapes from the product plan came there.
+    apart : float
+        How far above it the next end of an escape was, relatively: from -3 for a
+        thousandth or less to 0 for as much as itself, in powers of ten.
+    settled : float
+        Whether the objective stands still.
+    """
+
+    kinds: float
+    gap: float
+    back: float
+    again: float
+    apart: float
+    settled: float
+
+    @classmethod
+    def of(cls, candidates, status):
+        """That of a search's candidates, one of which has won."""
+        group, winner = _optimum(candidates), _winners(candidates)[-1]
+        race = [row for row in candidates if not _is_escape(row)]
+        kinds = {_kind(row.start) for row in race if row.start in group}
+        escapes = [row for row in candidates if _is_escape(row)]
+        names = [row.start for row in escapes]
+        if winner in names:
+            # What came before has escaped from something else.
+            escapes = escapes[names.index(winner) :]
+        own, at_random, apart = [], [], 0.0
+        for row in escapes:
+            if row.start != winner:
+                is_random = row.start.endswith(AT_RANDOM[-9:])
+                (at_random if is_random else own).append(row.start in group)
+        if not all(own + at_random):
+            known = [row for row in race if row.start in group]
+            apart = np.log10(np.clip(_gap(known + escapes, group), 1e-3, 1.0))
+        return cls(
+            min(len(kinds), MOST_KINDS),
+            min(_gap(race, group), 1.0),
+            sum(own) / (len(own) + 1),
+            min(sum(at_random), MOST_BACK),
+            float(apart),
+            status in (Status.CONVERGED, Status.TIE, Status.UNCERTAIN),
+        )
+
+
+def confidence(evidence, weights=WEIGHTS):
+    """The chance that no lower optimum exists, for evidence (..., 6)."""
+    constant, *weights = weights
+    return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
+
+
+def confidence_of(candidates, status):
+    """`confidence` by the candidates of a search; NaN where there was none."""
+    if not _winners(candidates):
+        return np.nan
+    if costs_nothing(candidates):
+        return 1.0
+    return float(confidence(Evidence.of(candidates, status)))
 
 
 def is_sure(candidates):
     """Whether the winner among a race's candidates need not be doubted; False also if
     nothing raced, or nothing has won.
     """
-    won = [row for row in candidates if row.fate == "won"]
-    if not won:
+    if not _winners(candidates):
         return False
-    # The winner and all candidates that came to its optimum, also by way of others.
-    group, size, pairs = {won[-1].start}, 0, []
+    group = _optimum(candidates)
+    kinds = {_kind(label) for label in group}
+    return (
+        costs_nothing(candidates) or len(kinds) > 1 or _gap(candidates, group) >= CLEAR
+    )
+
+
+def costs_nothing(candidates):
+    """Whether the winner is from a plan that costs nothing: no plan is below zero."""
+    return any(one.startswith("isomorphism") for one in _winners(candidates))
+
+
+def _winners(candidates):
+    return [row.start for row in candidates if row.fate == "won"]
+
+
+def _optimum(candidates):
+    """The winner and all candidates that came to its optimum, also by way of others."""
+    group, size, pairs = {_winners(candidates)[-1]}, 0, []
     for row in candidates:
         _, _, other = row.fate.partition("same as ")
         if other:
@@ -28,14 +131,11 @@ def is_sure(candidates):
     while len(group) > size:
         size = len(group)
         group.update(*(pair for pair in pairs if pair & group))
-    kinds = {_kind(label) for label in group}
-    return costs_nothing(won) or len(kinds) > 1 or _gap(candidates, group) >= CLEAR
+    return group
 
 
-def costs_nothing(candidates):
-    """Whether the winner is from a plan that costs nothing: no plan is below zero."""
-    won = (row.start for row in candidates if row.fate == "won")
-    return any(start.startswith("isomorphism") for start in won)
+def _is_escape(row):
+    return row.start.startswith(ESCAPE.format(""))
 
 
 def _kind(label):

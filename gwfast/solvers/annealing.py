@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.small_descent import SmallDescent
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidate, Candidates
-from ..utils.deadline import OutOfTime
+from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
 from .isomorphism import isomorphisms
 
@@ -215,6 +216,7 @@ def lowest(
     seed=0,
     n_random=None,
     *,
+    search_time=None,
     memory=math.inf,
     report=None,
 ):
@@ -231,6 +233,8 @@ def lowest(
         The k-th random plan is that of ``seed + k``.
     n_random : int or None, default=None
         None makes `N_STARTS` with those of eigenvectors.
+    search_time : float or None, default=None
+        Seconds for more random plans, or half of them since anything lower was found.
     memory : float, default=inf
         Bytes that there are beside those of the exact problem. Where they are too few
         the descent from the product plan is all.
@@ -270,18 +274,27 @@ def lowest(
         field += [Runner("annealed product, late", product, first=LATE), *others]
         if n_random is None:
             n_random = N_STARTS - len(others)
-        total, done, left = len(field) + n_random, 0, range(n_random)
+        patience, most = None, MAX_FIELD
+        if search_time is not None:
+            patience, n_random = Patience(search_time), sys.maxsize - len(field)
+            most = len(field)
+        done, left = 0, range(n_random)
+        of = "" if patience else f" of {len(field) + n_random}"
         while (field or left) and not found.is_done:
-            some = left[: MAX_FIELD - len(field)]
+            if done and patience and not patience.goes_on:
+                break
+            some, before = left[: most - len(field)], found.solution
             field += [random_runner(seed + k, product) for k in some]
             left = left[len(some) :]
             for number, one in enumerate(field, done + 1):
-                text = f"start {number} of {total}: {one.label}"
+                text = f"start {number}{of}: {one.label}"
                 if report is not None:
                     report(ProgressEvent("start", text, number))
             for runner in _annealed(descents, each, field, found, first):
                 if not deadline.passed():
                     found.polish(runner)
+            if patience and found.solution is not before:
+                patience.renew()
             done, field = done + len(field), []
         first()
     return found

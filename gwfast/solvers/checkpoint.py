@@ -179,6 +179,7 @@ def opened_for(options, parts, **others):
         tol=limits.tol,
         seed=options.seed,
         n_starts=options.n_starts,
+        search_time=options.search_time,
         version=_version.__version__,
         **others,
     )

@@ -12,7 +12,7 @@ from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..utils.callers import outside
 from ..utils.progress import log
-from .agreement import is_sure
+from .agreement import LEVEL, confidence_of
 from .product_plan import warn_of_scales
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
@@ -67,15 +67,17 @@ def other_starts(method):
 
 
 def doubted(problem, result):
-    """The result of a race, "uncertain" if the winner of a balanced problem may not be
-    the lowest optimum. An unsure tie means a rugged problem, with one start to each
-    optimum, rather than a symmetric one.
+    """The result of a search with its `confidence`, and "uncertain" if that is low;
+    problems that are not balanced have none.
     """
-    settled = result.status in (Status.CONVERGED, Status.TIE)
-    if not (problem.is_balanced and settled) or is_sure(result.candidates):
+    if not problem.is_balanced:
+        return result
+    chance = confidence_of(result.candidates, result.status)
+    result = dataclasses.replace(result, confidence=chance)
+    if result.status not in (Status.CONVERGED, Status.TIE) or chance >= LEVEL:
         return result
     status = Status.UNCERTAIN
-    advice = f"{status.advice}; try {SEEDS}, or more points"
+    advice = f"{status.advice}; try a search_time, {SEEDS}, or more points"
     return dataclasses.replace(result, status=status, advice=advice)
 
 

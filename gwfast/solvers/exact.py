@@ -101,7 +101,8 @@ def solve_exact(problem, start, options, report, solve):
         at_once = resolve_n_threads(options.n_threads, team=False)
         room = check_memory(problem, options) - nbytes(problem)
         given = problem, at_once, limits, options.seed, options.n_starts
-        found = lowest(*given, memory=room, report=report)
+        kind = dict(search_time=options.search_time, memory=room, report=report)
+        found = lowest(*given, **kind)
     solution = found.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for it to see; where there is no time for them, as if

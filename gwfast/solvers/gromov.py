@@ -71,6 +71,7 @@ def gromov_wasserstein(
     tier: Tier = "auto",
     seed: int = 0,
     n_starts: int | None = None,
+    search_time: float | None = None,
     checkpoint: PathLike | None = None,
     callback: Callback | None = None,
     progress: Progress = False,
@@ -218,6 +219,11 @@ default="balanced"
         leading eigenvectors. If `epsilon` is 0, it is four to twelve up to 100,000
         entries. For larger exact problems a number also leaves out the search with
         entropy: beside the random plans only the product plan and a profile are tried.
+    search_time : float or None, default=None
+        Seconds for which ``init="auto"`` of a balanced problem in float32, or of an
+        exact one of up to 100,000 entries, goes on to look for a lower optimum; fewer
+        if it has found nothing for half of them. None looks on in proportion to what
+        the race has taken, until the best optimum was met again from random plans.
     checkpoint : path-like or None, default=None
         A file that keeps the state of the solve. If a solve was killed, the same call
         goes on from there, to the same optimum within the tolerances, not to the same
@@ -286,6 +292,7 @@ default="balanced"
         tier=tier,
         seed=seed,
         n_starts=n_starts,
+        search_time=search_time,
         takes_zero=True,
         checkpoint=checkpoint,
         callback=callback,

@@ -15,7 +15,7 @@ from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
-from ..utils.validation import as_count
+from ..utils.validation import as_count, as_positive
 from .checkpoint import Checkpoint, as_checkpoint
 from .starts import MakesPlan, Product, Start, as_start
 
@@ -32,9 +32,10 @@ class SolveOptions:
     then), `n_threads`, `memory_limit`, `tier` and the file `checkpoint` (a path until
     then). With the `order` "mass" the coarse levels of a race have the points with most
     mass, with "given" the first points. `n_starts` is the number of random starts, None
-    for one that suits the size; `balanced` is a start from the balanced problem, if it
-    is solved already. `takes_zero` allows for an epsilon of 0. `placement` is the
-    `Placement` in force when the options are made.
+    for one that suits the size, and `search_time` the seconds that are looked on;
+    `balanced` is a start from the balanced problem, if it is solved already.
+    `takes_zero` allows for an epsilon of 0. `placement` is the `Placement` in force
+    when the options are made.
     """
 
     limits: Limits
@@ -48,6 +49,7 @@ class SolveOptions:
     tier: Tier = "auto"
     seed: int = 0
     n_starts: int | None = None
+    search_time: float | None = None
     balanced: Start | None = None
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None
@@ -66,6 +68,9 @@ class SolveOptions:
         if self.n_starts is not None:
             n_starts = as_count(self.n_starts, "n_starts", least=0)
             object.__setattr__(self, "n_starts", n_starts)
+        if self.search_time is not None:
+            seconds = as_positive(self.search_time, "search_time")
+            object.__setattr__(self, "search_time", seconds)
         object.__setattr__(self, "checkpoint", as_checkpoint(self.checkpoint))
         if self.precision is SINGLE and self.is_exact:
             raise ValueError("dtype must be None or 'float64' with epsilon=0")

@@ -48,7 +48,7 @@ ROOT_WIDTHS = 0.1, 0.2
 # Entries that the plans of random starts have together, and limits of their number. On
 # large problems a random start costs as much as any other; graphs of a few hundred
 # points have many optima.
-ENTRIES_PER_RANDOM, MIN_RANDOM, MAX_RANDOM = 1_500_000, 1, 48
+ENTRIES_PER_RANDOM, MIN_RANDOM, MAX_RANDOM = 1_500_000, 1, 12
 # Entries of a plan up to which starts without entropy race, too.
 MOST_EXACT = 10_000
 

@@ -19,7 +19,8 @@ from ..results.status import Status
 from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressListener, reporting
 from .gromov import solve
-from .second_look import has_room, without_winner
+from .further_search import without_winner
+from .second_look import has_room
 from .starts import Given
 
 # Outer iterations for following a plan from one epsilon to the next. Of 93 points with

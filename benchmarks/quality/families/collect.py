@@ -73,6 +73,7 @@ def _solved(problem):
         known=matched, other_seed=other, product=product, gw_cost=result.gw_cost,
         found=bool(found), status=str(result.status), seconds=seconds,
         shape=list(result.plan.shape), epsilon=result.epsilon,
+        confidence=result.confidence,
         candidates=[one._asdict() for one in result.candidates],
     )  # fmt: skip
     shown = result.gw_cost / reference - 1, min(matched) / reference - 1
