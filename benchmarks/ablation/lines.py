@@ -20,7 +20,9 @@ WHERE = {
     "newton": ["linear/newton"],
     "over_relaxation": ["linear/over_relaxation"],
     "coarse_levels": ["solvers/levels:level_sizes", "solvers/contestants:promote"],
-    "second_look": ["solvers/second_look", "solvers/clusters"],
+    "second_look": [
+        "solvers/second_look", "solvers/further_search", "solvers/clusters"
+    ],
 }  # fmt: skip
 
 

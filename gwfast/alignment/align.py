@@ -178,6 +178,7 @@ def align(
     memory_limit: MemoryLimit = None,
     tier: Tier = "auto",
     seed: int = 0,
+    search_time: float | None = None,
     refine: Refinement | int | None = None,
     scale_costs: Statistic | None = None,
     checkpoint: PathLike | None = None,
@@ -223,7 +224,7 @@ def align(
         Seconds after which the solve ends with the best plan so far (its `status` is
         "time_limit"), or the refinement without further rounds.
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
-    checkpoint, callback, progress
+    search_time, checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
         1500 rows.
 
@@ -284,6 +285,7 @@ def align(
         memory_limit=memory_limit,
         tier=tier,
         seed=seed,
+        search_time=search_time,
         checkpoint=checkpoint,
         callback=callback,
         progress=progress,

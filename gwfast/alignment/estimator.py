@@ -88,8 +88,8 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_words, metric, normalize, epsilon, init, loss, max_outer, max_inner, tol, \
-marginal_tol, time_limit, n_threads, memory_limit, tier, seed, refine, \
-scale_costs, checkpoint
+marginal_tol, time_limit, n_threads, memory_limit, tier, seed, search_time, \
+refine, scale_costs, checkpoint
         See `align`. They are checked by `fit`.
     retrieval : {"csls", "nn", "inverted_softmax"}, default="csls"
         How `predict` ranks, see `nearest_neighbors`.
@@ -152,6 +152,7 @@ scale_costs, checkpoint
     memory_limit: MemoryLimit = None
     tier: Tier = "auto"
     seed: int = 0
+    search_time: float | None = None
     refine: Refinement | int | None = None
     scale_costs: Statistic | None = None
     checkpoint: PathLike | None = None

@@ -173,6 +173,12 @@ solver_options = gathered(
         help="Relative change at which the solve stops.",
     ),
     time_limit("Time after which solve and refinement end with the best so far."),
+    click.option(
+        "--search-time",
+        type=POSITIVE,
+        metavar="SECONDS",
+        help="Time for which lower optima are looked for, half of it after the last.",
+    ),
     count("--threads", help="Number of threads."),
     click.option(
         "--scheduler",

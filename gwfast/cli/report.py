@@ -32,7 +32,7 @@ _TOL = 1e-5  # of `align`, where none is asked for
 _NOT_WRITTEN = "nothing was written: --output DIR keeps translations, maps and a report"
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
-    "n_words", "epsilon", "seed", "normalize", "max_outer", "tol",
+    "n_words", "epsilon", "seed", "normalize", "max_outer", "tol", "search_time",
     "time_limit", "memory_limit", "tier", "checkpoint", "scale_costs",
 )  # fmt: skip
 

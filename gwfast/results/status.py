@@ -68,9 +68,9 @@ class Status(str, enum.Enum):
     )
     UNCERTAIN = (
         "uncertain",
-        "within tolerance, but one start alone came to this optimum, and others came "
-        "near it",
-        "a lower optimum may exist",
+        "within tolerance, but other optima are so near, or this one was met so "
+        "rarely, that a lower one may well exist",
+        "see confidence",
     )
     TIE = (
         "tie",

@@ -32,7 +32,7 @@ from .race import (
 # Clusterings that are tried at most where nobody says how long, and starts of each that
 # race. Italian and Japanese need the third clustering for the lowest optimum; digits
 # (pixels against edges), and Spanish and English with noise, the first.
-N_CLUSTERINGS, N_STARTS = 3, 4
+N_CLUSTERINGS, N_STARTS = 5, 4
 # Outer iterations after which winners of different races are compared: candidates that
 # lead to the lowest optimum take up to 170.
 MAX_COMPARED = 200
@@ -41,9 +41,10 @@ MAX_COMPARED = 200
 # with annealing.
 FIRST_EPSILON, COOLING = 3.0, 0.95
 # Plan entries that escapes make at most, as a share of what the race has made, for
-# matrices of costs and for point clouds, on which they lead lower far less often; and
-# the confidence at which there are no more.
-MOST, ENOUGH = (4.0, 0.4), 0.95
+# matrices of costs and for point clouds, on which they lead lower far less often; the
+# confidence at which there are no more; and how many there are at least, in the same
+# share.
+MOST, ENOUGH, LEAST = (6.0, 0.3), 0.95, (0.2, 0.0)
 # Escapes of which one begins from the product plan, with noise, rather than from the
 # best one.
 EVERY = 2
@@ -71,24 +72,27 @@ def without_winner(candidates):
 
 
 class Budget:
-    """How long is looked on: until so many outer iterations are made, or confidence is
-    enough.
+    """How long is looked on: for so many outer iterations at least, then until
+    confidence is enough or so many are made.
     """
 
-    enough = ENOUGH
-
-    def __init__(self, most):
-        self._most, self._spent = most, 0
+    def __init__(self, least, most):
+        self._least, self._most, self._spent = least, most, 0
 
     @classmethod
     def of(cls, candidates, size, is_cloud):
         """Of iterations on so many points, by those of the race."""
         made = sum(row.n_outer * (row.n_points / size) ** 2 for row in candidates)
-        return cls(MOST[is_cloud] * made)
+        return cls(LEAST[is_cloud] * made, MOST[is_cloud] * made)
 
     @property
     def goes_on(self):
         return self._spent < self._most
+
+    @property
+    def enough(self):
+        """Confidence at which the search ends."""
+        return ENOUGH if self._spent >= self._least else np.inf
 
     def spend(self, n_outer):
         self._spent += n_outer

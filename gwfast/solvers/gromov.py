@@ -165,9 +165,11 @@ default="balanced"
         eigenvectors, if the costs are symmetric and mostly made of these, else on 750
         points. For small problems (10,000 entries) the best plan without entropy is
         among the starts; if the spaces are the same in another order, only plans that
-        say so race, and the product plan. If the race of a balanced problem (of point
-        clouds, or of symmetric costs between 128 points or more) is not sure, starts
-        from at most three coarse clusterings race as well. With other marginals the
+        say so race, and the product plan. Where the race of a balanced problem (of
+        point clouds, or of symmetric costs between 128 points or more) is not sure,
+        starts from at most three coarse clusterings race as well; then plans with noise
+        descend, that of the winner and the product plan in turn, until the `confidence`
+        of the result is high, or for a while (`search_time`). With other marginals the
         product plan races with the best plan of the balanced problem of the same costs.
         The search needs no known matches; `GWResult.candidates` lists the starts.
         Methods other than "pgd" start from "product". "product": ``p q'``. "profile":

@@ -18,8 +18,8 @@ from ..results.result import GWResult
 from ..results.status import Status
 from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressListener, reporting
-from .gromov import solve
 from .further_search import without_winner
+from .gromov import solve
 from .second_look import has_room
 from .starts import Given
 

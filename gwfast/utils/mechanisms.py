@@ -38,7 +38,8 @@ class Mechanisms:
     coarse_levels : bool
         The race is on fewer points than all, or over the leading eigenvectors.
     second_look : bool
-        Starts from clusters where the race is not sure.
+        After the race escapes from its winner, and where it is not sure starts from
+        clusters.
     """
 
     low_rank_updates: bool = True

@@ -63,6 +63,8 @@ CLOUDS = dict(zip(PAIR, map(gwfast.PointCloud, POINTS), strict=True))
 # A race is written later.
 RACE = dict(cost_x=distances(POINTS[0]), cost_y=distances(POINTS[1]), init="auto")
 RACE |= dict(n_starts=2, max_outer=9, max_inner=9)
+# One that is found soon, so that time counts.
+SEARCH, WORDS = RACE | dict(n_starts=0), dict(init="auto", max_outer=9)
 FEW = dict(epsilon=0.05, max_outer=2)
 # Of each function: options of all calls, those of files only, and others.
 CALLS = {
@@ -96,7 +98,7 @@ CALLS = {
         FEW | {"max_inner": 50},
         PROBLEM | ENDS | dict(epsilon=0.06, init=({"init": Own(1)}, Own(2)))
         | dict(method="ppa", dtype="float64", tier=(CLOUDS, "tiled"))
-        | dict(n_starts=(RACE, 9)),
+        | dict(n_starts=(RACE, 9), search_time=(SEARCH, 0.2)),
     ),
     gwfast.align: (
         dict(x=POINTS[0], y=POINTS[1], init="product"),
@@ -104,7 +106,7 @@ CALLS = {
         dict(x=POINTS[0] + POINTS[0] ** 2, y=POINTS[1] + POINTS[1] ** 2, loss="kl")
         | dict(p="zipf", q="zipf", n_words=9, metric="sqeuclidean", tier="tiled")
         | dict(init=({"init": Own(1)}, Own(2)), normalize=["unit"], epsilon=0.06)
-        | dict(scale_costs="mean", **ENDS),
+        | dict(scale_costs="mean", search_time=(WORDS, 0.2), **ENDS),
     ),
 }  # fmt: skip
 CHECKED = [*CALLS][:4]
