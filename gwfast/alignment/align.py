@@ -276,6 +276,7 @@ def align(
         _as_masses(q, "q", cloud_y.n, len(target.rows)),
         loss=loss,
     )
+    watched = dict(checkpoint=checkpoint, callback=callback, progress=progress)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
@@ -286,9 +287,7 @@ def align(
         tier=tier,
         seed=seed,
         search_time=search_time,
-        checkpoint=checkpoint,
-        callback=callback,
-        progress=progress,
+        **watched,
     )
     _warn_of_masses(problem)
     result = _result(source, target, problem, options, began)

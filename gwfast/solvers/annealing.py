@@ -265,23 +265,19 @@ def lowest(
         if size > memory:
             return found
         if not (problem.is_balanced or found.is_done):
-            balanced = problem.with_rule(problem.rule.balanced())
-            given = n_threads, ExactLimits(deadline=deadline), seed, n_random
-            best = lowest(balanced, *given).solution
-            field.append(Runner("balanced", problem.mass * best.plan))
+            field.append(_balanced(problem, n_threads, deadline, seed, n_random))
             found.polish(field[1])
         field = [Runner(f"annealed {one.label}", one.plan) for one in field]
         field += [Runner("annealed product, late", product, first=LATE), *others]
         if n_random is None:
             n_random = N_STARTS - len(others)
-        patience, most = None, MAX_FIELD
-        if search_time is not None:
-            patience, n_random = Patience(search_time), sys.maxsize - len(field)
-            most = len(field)
+        patience, most = Patience(search_time or math.inf), MAX_FIELD
+        if search_time:
+            n_random, most = sys.maxsize - len(field), len(field)
         done, left = 0, range(n_random)
-        of = "" if patience else f" of {len(field) + n_random}"
+        of = "" if search_time else f" of {len(field) + n_random}"
         while (field or left) and not found.is_done:
-            if done and patience and not patience.goes_on:
+            if done and not patience.goes_on:
                 break
             some, before = left[: most - len(field)], found.solution
             field += [random_runner(seed + k, product) for k in some]
@@ -293,11 +289,19 @@ def lowest(
             for runner in _annealed(descents, each, field, found, first):
                 if not deadline.passed():
                     found.polish(runner)
-            if patience and found.solution is not before:
+            if found.solution is not before:
                 patience.renew()
             done, field = done + len(field), []
         first()
     return found
+
+
+def _balanced(problem, n_threads, deadline, seed, n_random):
+    """The runner from the best plan of the balanced problem of the same costs."""
+    balanced = problem.with_rule(problem.rule.balanced())
+    limits = ExactLimits(deadline=deadline)
+    best = lowest(balanced, n_threads, limits, seed, n_random).solution
+    return Runner("balanced", problem.mass * best.plan)
 
 
 def _annealed(descents, each, field, found, first):

@@ -311,7 +311,10 @@ def test_starts_race_in_heats_of_so_many(monkeypatch):
     monkeypatch.setattr(race, "MAX_FIELD", 10)
     heats = CALLS["race"](n_starts=30)
     assert len(fields) > 3 and max(fields) <= 10 + race.MAX_CLOSE
-    names = [row.start for row in heats.candidates]
-    assert names == [row.start for row in whole.candidates]
+    names = [
+        [row.start for row in one.candidates if not row.start.startswith("escape")]
+        for one in (heats, whole)
+    ]
+    assert names[0] == names[1]
     assert [row.fate for row in heats.candidates].count("won") == 1
     assert heats.gw_cost <= 1.05 * whole.gw_cost

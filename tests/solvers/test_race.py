@@ -70,11 +70,12 @@ def test_dense_costs_race_by_their_eigenvectors(smooth_races, n, dtype):
     x, y, where = noisy_pair(n, 3, 0)
     costs = distances(x), distances(y[: n - 10])
     result = gwfast.gromov_wasserstein(*costs, dtype=dtype)
-    sizes = [row.n_points for row in result.candidates]
+    race = [one for one in result.candidates if not one.start.startswith("escape")]
+    sizes = [row.n_points for row in race]
     # Few points, all, and all with the costs themselves, on which nobody is fresh.
     assert sizes == sorted(sizes) and sizes[-1] == n
     assert sizes[0] == 80
-    last = [row for row in result.candidates if row.fate in ("won", "lost", "tie")]
+    last = [row for row in race if row.fate in ("won", "lost", "tie")]
     assert len(last) <= 2 and {row.n_points for row in last} == {n}
     assert result.coupling.form == "array" and result.converged
     assert_as_good_as_from_the_answer(result, costs, where, dtype=dtype)
@@ -302,7 +303,8 @@ def test_candidates_are_a_table():
     assert len(lines) == 1 + len(result.candidates) and max(map(len, lines)) < 100
     winner = next(row for row in result.candidates if row.fate == "won")
     assert winner.gw_cost == result.gw_cost and winner.n_outer == result.n_outer
-    assert all(row.epsilon == result.epsilon for row in result.candidates)
+    epsilons = [row.epsilon for row in result.candidates]
+    np.testing.assert_allclose(epsilons, result.epsilon, rtol=1e-9)
     assert {row.start for row in result.candidates} >= {
         "product", "profile 0.02", "profile 0.05", "root profile 0.1",
         "random 0",
