@@ -96,3 +96,55 @@ def test_a_rerun_goes_on_from_the_file(tmp_path, monkeypatch, capsys):
     assert len(before) == 1 and len(after) == 2 and after[0] == before[0]
     assert before[0]["found"] and before[0]["candidates"]
     assert "| trees | 2 |" in capsys.readouterr().out
+
+
+def test_reliability_is_of_what_was_said_and_found():
+    table = importlib.import_module("benchmarks.quality.confidence")
+    said = np.array([0.1, 0.2, 0.6, 0.92, 0.94, 0.97, 1.0, 1.0])
+    found = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    lines, error = table.reliability(said, found)
+    assert [line[:4] for line in lines] == [
+        ("0 to 0.3", "2", "0.15", "0.50"),
+        ("0.5 to 0.7", "1", "0.60", "1.00"),
+        ("0.9 to 0.95", "2", "0.93", "0.50"),
+        ("0.95 to 1", "3", "0.99", "1.00"),
+    ]
+    assert error == pytest.approx((0.7 + 0.4 + 0.86 + 0.03) / 8)
+
+
+def test_a_fit_finds_what_the_evidence_says():
+    table = importlib.import_module("benchmarks.quality.confidence")
+    agreement = importlib.import_module("gwfast.solvers.agreement")
+    rng = np.random.default_rng(0)
+    seen = rng.standard_normal((20_000, 6)) * [1, 2, 1, 1, 3, 1]
+    known = np.array([0.5, 1.0, -0.5, 0.0, 0.3, 0.2, 1.0])
+    found = rng.random(len(seen)) < agreement.confidence(seen, known)
+    np.testing.assert_allclose(table.fitted(seen, found), known, atol=0.1)
+
+
+def test_the_table_of_confidence_leaves_families_out(tmp_path, capsys):
+    table = importlib.import_module("benchmarks.quality.confidence")
+    rows = []
+    for k in range(60):
+        # Two kinds of starts that meet have found it in one family, not in the other.
+        met, family = k % 2 == 0, k % 3 == 0
+        fate = "same as product" if met else "lost"
+        told = ("product", 1.0, "won"), ("random 0", 1.0 if met else 1.1, fate)
+        tried = [
+            dict(start=start, n_points=50, epsilon=0.1, gw_cost=cost, n_outer=9,
+                 seconds=0.1, fate=fate)
+            for start, cost, fate in told
+        ]  # fmt: skip
+        found = bool(met) if family else not met
+        names = dict(family="abc"[k % 3], name=str(k), status="converged")
+        rows.append(dict(**names, found=found, candidates=tried))
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows))
+    table.confidence_table(path)
+    said = capsys.readouterr().out
+    assert "families left out of the fit" in said and "| kinds |" in said
+    error = float(said.partition("calibration error ")[2].partition(";")[0])
+    # What two families teach is wrong for the third.
+    assert error > 0.2
+    table.confidence_table(tmp_path / "missing.json")
+    assert "needs --json" in capsys.readouterr().err

@@ -3,9 +3,9 @@ TABLE``.
 
 Tables: ``copies`` (50 graphs of 10 to 60 nodes against themselves in another order,
 under every marginal rule and two epsilons), ``languages`` (all ten pairs of the five
-languages of UBiLexAT, by both searches, and from 300 known pairs), ``ladders``
-(problems that get harder, see ladders.py; ``--random 0`` leaves out its random starts,
-``--only digits`` all ladders but those whose names have this),
+languages of UBiLexAT, from 300 known pairs, too; ``--sizes`` are words a side),
+``ladders`` (problems that get harder, see ladders.py; ``--random 0`` leaves out its
+random starts, ``--only digits`` all ladders but those whose names have this),
 ``families`` (nearly 500 problems with known matches, by family, see families/; ``--json
 FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops early),
 ``confidence`` (how well the results' confidence is calibrated, from what ``families
@@ -50,7 +50,7 @@ PAIRS = (
     "it-ja", "es-en", "zh-en", "it-en", "ja-en", "ja-es", "it-zh", "ja-zh", "zh-es",
     "it-es",
 )  # fmt: skip
-N_WORDS, N_KNOWN = 3000, 300
+N_WORDS, N_KNOWN = [3000], 300
 
 
 def copies_table():
@@ -115,26 +115,27 @@ def _graph(rng, n):
     return steps
 
 
-def languages_table():
+def languages_table(sizes=N_WORDS):
     rows = []
-    for pair in PAIRS:
+    for n_words, pair in itertools.product(sizes, PAIRS):
         names = pair.split("-")
         try:
             x, y = map(pairs.embeddings, names)
             dictionary = pairs.dictionary(*names)
         except FileNotFoundError:
             continue
-        for row in _language_rows(pair, x, y, dictionary):
+        for row in _language_rows(pair, x, y, dictionary, n_words):
             print(*row, file=sys.stderr, flush=True)
             rows.append(row)
     titles = (
-        "pair", "start", "gw_cost", "status", "P@1 CSLS", "s", "CPU s", "won"
+        "words", "pair", "start", "gw_cost", "status", "confidence", "P@1 CSLS", "s",
+        "CPU s", "won",
     )  # fmt: skip
-    show(f"{N_WORDS} words a side, 5 rounds of refinement", titles, rows)
+    show("ten pairs, 5 rounds of refinement", titles, rows)
 
 
-def _language_rows(name, x, y, dictionary):
-    gold = words.gold_standard(dictionary, x.words[:N_WORDS], y.words[:N_WORDS])
+def _language_rows(name, x, y, dictionary, n_words):
+    gold = words.gold_standard(dictionary, x.words[:n_words], y.words[:n_words])
     rng = np.random.default_rng(0)
     some = rng.choice(len(gold), min(N_KNOWN, len(gold)), replace=False)
     known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
@@ -145,14 +146,16 @@ def _language_rows(name, x, y, dictionary):
         clocks = time.perf_counter, time.process_time
         began = [clock() for clock in clocks]
         result = gwfast.align(
-            x.vectors, y.vectors, n_words=N_WORDS, refine=5, **options
+            x.vectors, y.vectors, n_words=n_words, refine=5, **options
         )
         seconds = [f"{clock() - t:.1f}" for clock, t in zip(clocks, began, strict=True)]
         score = words.evaluate(result, dictionary, x.words, y.words, methods=("csls",))
         won = [row.start for row in result.gw.candidates if row.fate == "won"]
-        facts = f"{result.gw.gw_cost:.6f}", str(result.gw.status)
+        chance = f"{result.gw.confidence:.2f}"
+        facts = f"{result.gw.gw_cost:.6f}", str(result.gw.status), chance
         precision = f"{score['csls'].at[1]:.3f}"
-        yield name, label, *facts, precision, *seconds, " ".join(won[-1:])
+        shown = label, *facts, precision, *seconds, " ".join(won[-1:])
+        yield str(n_words), name, *shown
 
 
 TABLES = {
@@ -176,6 +179,8 @@ def main(argv=None):
         ("--limit", int, "families"),
     ):
         parser.add_argument(name, type=kind, help=f"of `{of}`")
+    text = "of `languages`: words a side"
+    parser.add_argument("--sizes", type=int, nargs="+", default=N_WORDS, help=text)
     parser.set_defaults(random=50, only="")
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
@@ -184,6 +189,7 @@ def main(argv=None):
             parser.error(f"TABLE must be one of {', '.join(TABLES)}, got {name}")
         given = {
             "ladders": (options.random, options.only),
+            "languages": (options.sizes,),
             "families": (options.only, options.json, options.limit),
             "confidence": (options.json, options.picture),
         }

@@ -20,7 +20,6 @@ from .contestants import (
     candidates_from_starts,
 )
 from .race import (
-    NEAR_STATE,
     RACE,
     SAME_COST,
     TIE,
@@ -44,7 +43,7 @@ FIRST_EPSILON, COOLING = 3.0, 0.95
 # matrices of costs and for point clouds, on which they lead lower far less often; the
 # confidence at which there are no more; and how many there are at least, in the same
 # share.
-MOST, ENOUGH, LEAST = (6.0, 0.3), 0.95, (0.2, 0.0)
+MOST, ENOUGH, LEAST = (4.0, 0.3), 0.95, (0.2, 0.0)
 # Escapes of which one begins from the product plan, with noise, rather than from the
 # best one.
 EVERY = 2
@@ -56,7 +55,7 @@ NOISE, RISE = (0.5, 5.0), (-1.0, 2.3)
 # Limits of escapes; the outer iterations after which one is not followed if it is on
 # the way to the best optimum, and after which if it is so far above.
 ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
-NEAR_AT, FAR_AT, FAR = 12, 30, 0.5
+NEAR_AT, NEAR, FAR_AT, FAR = 12, 0.05, 30, 0.5
 # How far above the best an escape is given up at its end.
 HOPEFUL = 0.05
 # Escapes that have a row of their own in the table of candidates.
@@ -231,7 +230,7 @@ class FurtherSearch:
         self._is_late = one.is_late
         if self._is_late:
             return
-        if self._is_on_the_way(one):
+        if one.is_moving and self._is_on_the_way(one):
             one = one.with_outcome(f"same as {self.best.label}")
         elif as_good(one, self.best, HOPEFUL):
             _, one = self._compare(one)
@@ -273,5 +272,5 @@ class FurtherSearch:
 
     def _is_on_the_way(self, one):
         """Whether a contestant is on the way to the optimum of the best."""
-        alike = as_good(one, self.best, SAME_COST)
-        return alike and same_state(one, self.best, NEAR_STATE)
+        above = one.gw_cost >= self.best.gw_cost and as_good(one, self.best, SAME_COST)
+        return above and same_state(one, self.best, NEAR)
