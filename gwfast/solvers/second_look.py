@@ -14,7 +14,7 @@ from ..results.candidates import Candidates
 from ..results.status import Status
 from ..utils.deadline import OutOfTime, Patience
 from ..utils.precision import SINGLE
-from .agreement import costs_nothing, is_sure
+from .agreement import confidence_of, costs_nothing, is_sure
 from .contestants import Contestant, Standing, promote
 from .diagnosis import conclude
 from .further_search import Budget, FurtherSearch, without_winner
@@ -47,6 +47,13 @@ def second_look(problem, solution, result, options, report):
         return result
     # As many points as the first level of a race has.
     size = [*level_sizes(problem, options.tier), max(problem.shape)][0]
+    if options.search_time is None:
+        raced = result.candidates, size
+        budget = Budget.of(*raced, is_cloud=is_factored(problem))
+    else:
+        budget = Patience(options.search_time)
+    if confidence_of(result.candidates, result.status) >= budget.enough:
+        return result
     rows = [np.sort(order[:size]) for order in points_first(problem, options.order)]
     part = problem.take(*rows)
     kind = dict(mechanisms=options.mechanisms)
@@ -59,11 +66,6 @@ def second_look(problem, solution, result, options, report):
         Schedule(epsilon, epsilon),
         lambda fork: _start_from(fork, solution.linearization, rows),
     )
-    if options.search_time is None:
-        raced = result.candidates, size
-        budget = Budget.of(*raced, is_cloud=is_factored(problem))
-    else:
-        budget = Patience(options.search_time)
     search = FurtherSearch(first, result.candidates, options, report, budget)
     doubted = not is_sure(result.candidates)
     search.run(clusters=_has_clusters(problem), doubted=doubted)
