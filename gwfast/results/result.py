@@ -266,7 +266,7 @@ class GWResult:
         should not be trusted as it is, has ``"near_product"``, ``"lost_mass"``,
         ``"missed_rows"`` (of ``method="bapg"``), ``"truncated"`` (`left_out` is above
         .01), ``"tie"`` (another plan is as good) or
-        ``"uncertain"`` (of a search: `confidence` is below .9).
+        ``"uncertain"`` (of a search: `confidence` is below .94).
     confidence : float
         Of a search, an estimate of the chance that it has found the lowest optimum: by
         which starts led there, how far above the others ended, and whether descents

@@ -43,7 +43,7 @@ FIRST_EPSILON, COOLING = 3.0, 0.95
 # matrices of costs and for point clouds, on which they lead lower far less often; the
 # confidence at which there are no more; and how many there are at least, in the same
 # share.
-MOST, ENOUGH, LEAST = (4.0, 0.3), 0.95, (0.2, 0.0)
+MOST, ENOUGH, LEAST = (4.0, 0.3), 0.95, (0.45, 0.0)
 # Escapes of which one begins from the product plan, with noise, rather than from the
 # best one.
 EVERY = 2
