@@ -177,7 +177,7 @@ solver_options = gathered(
         "--search-time",
         type=POSITIVE,
         metavar="SECONDS",
-        help="Time for which lower optima are looked for, half of it after the last.",
+        help="Time to look for lower optima; less if none is found for half of it.",
     ),
     count("--threads", help="Number of threads."),
     click.option(

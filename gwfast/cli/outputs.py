@@ -245,6 +245,7 @@ def summary(outcome):
             for name in (
                 "status", "converged", "gw_cost", "reg_cost", "epsilon",
                 "marginal_error", "n_outer", "n_inner", "seconds", "advice",
+                "confidence",
             )
         },
         "candidates": gw.candidates,

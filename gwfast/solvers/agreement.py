@@ -19,11 +19,11 @@ from ..results.status import Status
 CLEAR = 0.2
 # Of the logistic function that is `confidence`: its constant, and the weight of each
 # `Evidence`, as ``python -m benchmarks.search confidence`` fits them to 492 problems.
-WEIGHTS = -1.33, 0.61, 1.84, 1.73, 0.41, 0.26, 1.67
-# Confidence from which on a result is not "uncertain": of 200 problems that reach it,
-# each with weights from other families, three had a lower optimum (of 270 from .9 on,
-# eight).
-LEVEL = 0.94
+WEIGHTS = -1.33, 0.6, 1.78, 1.74, 0.38, 0.25, 1.67
+# Confidence from which on a result is not "uncertain": of 224 problems that reach it,
+# each with weights from other families, four had a lower optimum (of 266 from .9 on,
+# eight); and the one at which a search looks no further.
+LEVEL, ENOUGH = 0.92, 0.95
 # Labels of escapes from the best plan, and of those from the product plan.
 ESCAPE, AT_RANDOM = "escape {}", "escape {}, at random"
 # Kinds of starts and escapes that came back of which more say no more.
@@ -38,9 +38,10 @@ class Evidence(NamedTuple):
     kinds : float
         Kinds of starts that led to its optimum in the race, independent of one another.
     gap : float
-        Relative difference of the next objective in the race, at most one.
+        Relative difference of the next objective in the race, at most one, as it is
+        where all have come to one optimum.
     back : float
-        The share of the escapes from it that came back.
+        Of k escapes from it that came back, k over one more than there were.
     again : float
         How many escapes from the product plan came there.
     apart : float
@@ -71,14 +72,15 @@ class Evidence(NamedTuple):
         own, at_random, apart = [], [], 0.0
         for row in escapes:
             if row.start != winner:
-                is_random = row.start.endswith(AT_RANDOM[-9:])
+                is_random = row.start.endswith(AT_RANDOM.partition(",")[2])
                 (at_random if is_random else own).append(row.start in group)
         if not all(own + at_random):
             known = [row for row in race if row.start in group]
             apart = np.log10(np.clip(_gap(known + escapes, group), 1e-3, 1.0))
+        alone = all(row.start in group for row in race)
         return cls(
             min(len(kinds), MOST_KINDS),
-            min(_gap(race, group), 1.0),
+            1.0 if alone and len(race) > 1 else min(_gap(race, group), 1.0),
             sum(own) / (len(own) + 1),
             min(sum(at_random), MOST_BACK),
             float(apart),
@@ -99,6 +101,16 @@ def confidence_of(candidates, status):
     if costs_nothing(candidates):
         return 1.0
     return float(confidence(Evidence.of(candidates, status)))
+
+
+def verdict(candidates, status):
+    """Confidence, and whether that is too low. Where no escape was made it is NaN, but
+    of a race that needs none, and a race is doubted unless it `is_sure`.
+    """
+    chance = confidence_of(candidates, status)
+    if chance >= ENOUGH or any(_is_escape(row) for row in candidates):
+        return chance, not chance >= LEVEL
+    return np.nan, not is_sure(candidates)
 
 
 def is_sure(candidates):

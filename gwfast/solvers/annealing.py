@@ -119,7 +119,7 @@ class Found:
         self._limits, self._rows, self._best = limits, [], 0
 
     def polish(self, runner):
-        """Take a runner to its end."""
+        """Take a runner to its end. Returns whether that is the best one."""
         solution = self.solver.solve(runner.plan, self._limits)
         shown = 0.0, solution.gw_cost, len(solution.trace), solution.seconds
         leads = self.solution is None or solution.gw_cost < self.solution.gw_cost
@@ -128,6 +128,7 @@ class Found:
             self._best = len(self._rows)
         if leads or len(self._rows) < MAX_ROWS:
             self._rows.append(runner.after(solution.plan, *shown).row)
+        return leads
 
     def note(self, rows):
         """Keep the rows of runners that have ended on the way."""
@@ -271,25 +272,25 @@ def lowest(
         field += [Runner("annealed product, late", product, first=LATE), *others]
         if n_random is None:
             n_random = N_STARTS - len(others)
-        patience, most = Patience(search_time or math.inf), MAX_FIELD
-        if search_time:
-            n_random, most = sys.maxsize - len(field), len(field)
-        done, left = 0, range(n_random)
-        of = "" if search_time else f" of {len(field) + n_random}"
-        while (field or left) and not found.is_done:
-            if done and not patience.goes_on:
+        most, done, left, patience = MAX_FIELD, 0, range(n_random), None
+        of = f" of {len(field) + n_random}"
+        while not found.is_done:
+            if not (field or left) and search_time:
+                # What nobody has asked for by number is tried as long as there is time.
+                patience, most, of = Patience(search_time), max(N_STARTS, n_threads), ""
+                left, search_time = range(n_random, sys.maxsize), None
+            if not (field or left) or (patience and not patience.goes_on):
                 break
-            some, before = left[: most - len(field)], found.solution
+            some = left[: most - len(field)]
             field += [random_runner(seed + k, product) for k in some]
             left = left[len(some) :]
             for number, one in enumerate(field, done + 1):
                 text = f"start {number}{of}: {one.label}"
                 if report is not None:
                     report(ProgressEvent("start", text, number))
-            for runner in _annealed(descents, each, field, found, first):
-                if not deadline.passed():
-                    found.polish(runner)
-            if found.solution is not before:
+            runners = _annealed(descents, each, field, found, first)
+            led = [found.polish(one) for one in runners if not deadline.passed()]
+            if patience and any(led):
                 patience.renew()
             done, field = done + len(field), []
         first()

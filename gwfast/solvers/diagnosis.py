@@ -12,7 +12,7 @@ from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..utils.callers import outside
 from ..utils.progress import log
-from .agreement import LEVEL, confidence_of
+from .agreement import verdict
 from .product_plan import warn_of_scales
 
 # Mutual information of a plan (its Kullback-Leibler divergence from the product plan),
@@ -72,12 +72,12 @@ def doubted(problem, result):
     """
     if not problem.is_balanced:
         return result
-    chance = confidence_of(result.candidates, result.status)
+    chance, low = verdict(result.candidates, result.status)
     result = dataclasses.replace(result, confidence=chance)
-    if result.status not in (Status.CONVERGED, Status.TIE) or chance >= LEVEL:
+    if not low or result.status not in (Status.CONVERGED, Status.TIE):
         return result
-    status = Status.UNCERTAIN
-    advice = f"{status.advice}; try a search_time, {SEEDS}, or more points"
+    status, searched = Status.UNCERTAIN, "" if np.isnan(chance) else "a search_time, "
+    advice = f"{status.advice}; try {searched}{SEEDS}, or more points"
     return dataclasses.replace(result, status=status, advice=advice)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..problems.epsilon import Schedule
 from ..quadratic.stopping import Limits
-from ..utils.deadline import OutOfTime
+from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
-from .agreement import AT_RANDOM, ESCAPE, confidence_of
+from .agreement import AT_RANDOM, ENOUGH, ESCAPE, confidence_of
 from .clusters import cluster_starts
 from .contestants import (
     Contestant,
@@ -39,11 +39,10 @@ MAX_COMPARED = 200
 # and the factor that lowers it. The profiles of digits lead to the lowest optimum only
 # with annealing.
 FIRST_EPSILON, COOLING = 3.0, 0.95
-# Plan entries that escapes make at most, as a share of what the race has made, for
-# matrices of costs and for point clouds, on which they lead lower far less often; the
-# confidence at which there are no more; and how many there are at least, in the same
-# share.
-MOST, ENOUGH, LEAST = (4.0, 0.3), 0.95, (0.45, 0.0)
+# Plan entries that escapes make at most, as a share of what the race has made, and
+# at least, for matrices of costs and for point clouds, on which they lead lower far
+# less often.
+MOST, LEAST = (4.0, 0.3), (0.45, 0.0)
 # Escapes of which one begins from the product plan, with noise, rather than from the
 # best one.
 EVERY = 2
@@ -58,7 +57,7 @@ ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 NEAR_AT, NEAR, FAR_AT, FAR = 12, 0.05, 30, 0.5
 # How far above the best an escape is given up at its end.
 HOPEFUL = 0.05
-# Escapes that have a row of their own in the table of candidates.
+# Escapes from an optimum that have a row of their own in the table of candidates.
 MAX_ROWS = 1000
 # Escapes after which another clustering is looked at, where there is a time to search.
 CLUSTERS_EVERY = 16
@@ -96,13 +95,10 @@ class Budget:
     def spend(self, n_outer):
         self._spent += n_outer
 
-    def renew(self):
-        """Nothing, but where time counts."""
-
 
 class FurtherSearch:
     """Looks for a lower optimum than that of a contestant, the `first`, as long as a
-    `Budget` or a `Patience` says.
+    `Budget` says, or a `Patience` beside it.
 
     Attributes
     ----------
@@ -115,25 +111,26 @@ class FurtherSearch:
         Of the race that it has won.
     options : SolveOptions
     report : callable
-    budget : Budget or Patience
+    budget : Budget
     """
 
     def __init__(self, first, raced, options, report, budget):
-        self._raced = raced
+        self._raced, self._patience = raced, None
         self._options, self._report, self._budget = options, report, budget
         self._linearization = first.loop.linearization
         self._epsilon, self._tried = first.loop.epsilons.last, []
-        self._is_late = False
         limits = options.limits
         # Under the limits of the result: a rougher solution would pass for a lower
         # optimum.
         most = min(MAX_COMPARED, limits.max_outer)
         self.first = first.advance(dataclasses.replace(limits, max_outer=most))
         self._far = limits.within(dataclasses.replace(RACE, max_outer=MAX_COMPARED))
+        self._is_late = self.first.is_late
         self._lead(self.first)
 
     def _lead(self, one):
         """Take a contestant, which has just advanced, for the best."""
+        self._since = 0
         self.best, self._plan = one, one.solution.coupling.toarray().copy()
 
     def _compare(self, one):
@@ -143,12 +140,13 @@ class FurtherSearch:
         one = one.advance(self._far)
         equal = as_good(one, self.best, TIE) and as_good(self.best, one, TIE)
         same = equal and same_state(one, self.best)
-        lower = not as_good(self.best, one, TIE)
+        lower = one.gw_cost < self.best.gw_cost and not equal
         fate = f"same as {self.best.label}" if same else WENT_ON if lower else LOST
         one = one.with_outcome(fate)
         if lower:
             self._lead(one)
-            self._budget.renew()
+            if self._patience:
+                self._patience.renew()
         return same, one
 
     def records(self):
@@ -177,20 +175,28 @@ class FurtherSearch:
         if there is a time to search; `clusters` says whether these are worth it.
         """
         options, number = self._options, 0
+        if options.search_time:
+            self._patience = Patience(options.search_time)
         seeds = itertools.count(options.seed)
         if clusters and doubted:
             self._look_at_clusters(itertools.islice(seeds, N_CLUSTERINGS))
         rng = np.random.default_rng(options.seed)
-        while self._budget.goes_on and not self._is_late:
-            if number % EVERY == 0 and self._confidence() >= self._budget.enough:
-                break
+        while not self._is_late and self._goes_on(number):
             number += 1
-            if clusters and options.search_time and number % CLUSTERS_EVERY == 0:
+            if clusters and self._patience and number % CLUSTERS_EVERY == 0:
                 self._look_at_clusters(itertools.islice(seeds, 1))
             try:
                 self._escape(number, rng)
             except OutOfTime:
                 self._is_late = True
+
+    def _goes_on(self, number):
+        """Whether there is another escape after so many."""
+        if self._patience and self._patience.goes_on:
+            return True
+        is_even = number % EVERY == 0
+        sure = is_even and self._confidence() >= self._budget.enough
+        return self._budget.goes_on and not sure
 
     def _look_at_clusters(self, seeds):
         """Race starts from one clustering after another, until one leads to the optimum
@@ -237,7 +243,8 @@ class FurtherSearch:
         else:
             one = one.with_outcome(LOST)
         self._budget.spend(one.n_outer)
-        if one.outcome == WENT_ON or number <= MAX_ROWS:
+        self._since += 1
+        if one.outcome == WENT_ON or self._since <= MAX_ROWS:
             self._tried.append(one.candidate())
 
     def _escaped(self, label, rng, *, at_random):
@@ -246,7 +253,8 @@ class FurtherSearch:
         """
         problem, plan = self._linearization.problem, self._plan
         if at_random:
-            plan = np.outer(problem.p, problem.q).astype(np.float32)
+            p, q = (one.astype(np.float32) for one in (problem.p, problem.q))
+            plan = np.outer(p, q)
         factors = rng.standard_normal(plan.shape, dtype=np.float32)
         factors *= np.float32(rng.uniform(*NOISE))
         plan = plan * np.exp(factors, out=factors)

@@ -167,7 +167,7 @@ default="balanced"
         among the starts; if the spaces are the same in another order, only plans that
         say so race, and the product plan. Where the race of a balanced problem (of
         point clouds, or of symmetric costs between 128 points or more) is not sure,
-        starts from at most three coarse clusterings race as well; then plans with noise
+        starts from at most five coarse clusterings race as well; then plans with noise
         descend, that of the winner and the product plan in turn, until the `confidence`
         of the result is high, or for a while (`search_time`). With other marginals the
         product plan races with the best plan of the balanced problem of the same costs.
@@ -222,10 +222,11 @@ default="balanced"
         entries. For larger exact problems a number also leaves out the search with
         entropy: beside the random plans only the product plan and a profile are tried.
     search_time : float or None, default=None
-        Seconds for which ``init="auto"`` of a balanced problem in float32, or of an
-        exact one of up to 100,000 entries, goes on to look for a lower optimum; fewer
-        if it has found nothing for half of them. None looks on in proportion to what
-        the race has taken, until the best optimum was met again from random plans.
+        Seconds for which ``init="auto"`` goes on to look for a lower optimum, or for as
+        long as it does without them if that is longer; fewer if it has found nothing
+        lower for half of them. It counts for balanced problems in float32 and in the
+        tier "dense" with memory for two more solves, and for exact problems, of which
+        those of more than 100,000 entries look for a start in that time.
     checkpoint : path-like or None, default=None
         A file that keeps the state of the solve. If a solve was killed, the same call
         goes on from there, to the same optimum within the tolerances, not to the same
@@ -233,8 +234,8 @@ default="balanced"
         time, whole or not at all, without pickles. Its size is the plan's memory for
         dense costs (of each start that is left, during the race), far less for point
         clouds. It stays when the solve has ended: the same call then repeats the last
-        iterations only. If the file can't be written, the solve warns and goes on. A
-        file of another problem, of other options (except `time_limit`, which counts in
+        iterations, and the search after the race, only. If the file can't be written,
+        the solve warns and goes on. A file of another problem, of other options (except `time_limit`, which counts in
         each call, `n_threads`, `memory_limit`, `callback` and `progress`) or of another
         version of gwfast is a ValueError.
     callback : callable or None, default=None

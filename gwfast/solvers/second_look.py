@@ -12,7 +12,7 @@ from ..problems.losses import LOSSES
 from ..quadratic.factory import is_factored, linearize
 from ..results.candidates import Candidates
 from ..results.status import Status
-from ..utils.deadline import OutOfTime, Patience
+from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from .agreement import confidence_of, costs_nothing, is_sure
 from .contestants import Contestant, Standing, promote
@@ -26,12 +26,14 @@ MIN_POINTS = 128
 
 
 def has_room(problem, options):
-    """Whether a second solve fits beside one, in float32 and in the dense tier."""
+    """Whether two more solves, as much as a second one takes with its plans, fit beside
+    one, in float32 and in the dense tier.
+    """
     if options.tier != "dense" or options.precision is not SINGLE:
         return False
     if options.is_placed(problem):
         return False
-    return fits(problem, options, times=2, races=False)
+    return fits(problem, options, times=3, races=False)
 
 
 def second_look(problem, solution, result, options, report):
@@ -47,12 +49,10 @@ def second_look(problem, solution, result, options, report):
         return result
     # As many points as the first level of a race has.
     size = [*level_sizes(problem, options.tier), max(problem.shape)][0]
-    if options.search_time is None:
-        raced = result.candidates, size
-        budget = Budget.of(*raced, is_cloud=is_factored(problem))
-    else:
-        budget = Patience(options.search_time)
-    if confidence_of(result.candidates, result.status) >= budget.enough:
+    raced = result.candidates, size
+    budget = Budget.of(*raced, is_cloud=is_factored(problem))
+    sure = confidence_of(result.candidates, result.status) >= budget.enough
+    if sure and not options.search_time:
         return result
     rows = [np.sort(order[:size]) for order in points_first(problem, options.order)]
     part = problem.take(*rows)

@@ -76,14 +76,7 @@ NEVER = Deadline()
 class Patience:
     """How long a search goes on: so many seconds, or half of them since the last time
     that something lower was found.
-
-    Attributes
-    ----------
-    enough : float
-        Confidence at which it ends: none is.
     """
-
-    enough = math.inf
 
     def __init__(self, seconds: float):
         self._seconds, self._began = seconds, time.perf_counter()
@@ -94,9 +87,6 @@ class Patience:
         now = time.perf_counter()
         half = now - self._found < self._seconds / 2
         return half and now - self._began < self._seconds
-
-    def spend(self, n_outer: int) -> None:
-        """Nothing, but where outer iterations count."""
 
     def renew(self) -> None:
         """Something lower was found."""

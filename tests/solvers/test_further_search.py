@@ -8,8 +8,8 @@ import pytest
 import gwfast
 from gwfast.quadratic.stopping import Limits
 from gwfast.results.candidates import Candidate, Candidates
-from gwfast.solvers import annealing, second_look
-from gwfast.solvers.agreement import LEVEL, Evidence, confidence, confidence_of
+from gwfast.solvers import annealing, further_search
+from gwfast.solvers.agreement import LEVEL, Evidence, confidence, confidence_of, verdict
 from gwfast.solvers.further_search import CLUSTERS_EVERY
 from gwfast.solvers.gromov import solve
 from gwfast.solvers.options import SolveOptions
@@ -87,8 +87,6 @@ def test_another_seed_escapes_elsewhere(graphs):
 class Looks:
     """A `Patience` that ends after so many looks, whatever the clock says."""
 
-    enough = np.inf
-
     def __init__(self, most):
         self.left, self.seconds, self.renewed = most, None, 0
 
@@ -101,9 +99,6 @@ class Looks:
         self.left -= 1
         return self.left >= 0
 
-    def spend(self, n_outer):
-        pass
-
     def renew(self):
         self.renewed += 1
 
@@ -112,17 +107,20 @@ class Looks:
 @pytest.mark.parametrize("epsilon", ["auto", 0])
 def test_the_search_goes_on_as_long_as_it_may(graphs, epsilon, monkeypatch):
     found = []
-    for most in (0, 3, 40):
+    for most in (0, 80, 160):
         looks = Looks(most)
-        for module in (annealing, second_look):
+        for module in (annealing, further_search):
             monkeypatch.setattr(module, "Patience", looks)
         options = dict(epsilon=epsilon, search_time=5.0)
         found.append(gwfast.gromov_wasserstein(graphs[0], **options))
-        assert looks.seconds == 5.0 and looks.left == -1
+        assert looks.seconds == 5.0 and looks.left < 0
     sizes = [len(one.candidates) for one in found]
     assert sizes[0] < sizes[1] < sizes[2]
     costs = [one.gw_cost for one in found]
-    assert costs[0] >= costs[1] >= costs[2] < costs[0] and looks.renewed
+    assert costs[0] >= costs[1] >= costs[2]
+    # No less is done than without a time to search.
+    known = gwfast.gromov_wasserstein(graphs[0], epsilon=epsilon)
+    assert known.gw_cost == costs[0] and len(known.candidates) == sizes[0]
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -130,12 +128,12 @@ def test_clusters_are_looked_at_now_and_then(monkeypatch):
     rng = np.random.default_rng(3)
     clouds = [gwfast.PointCloud(rng.standard_normal((150, 4))) for _ in range(2)]
     seen = []
-    for most in (1, 2 * CLUSTERS_EVERY):
-        monkeypatch.setattr(second_look, "Patience", Looks(most))
+    for most in (0, 4 * CLUSTERS_EVERY):
+        monkeypatch.setattr(further_search, "Patience", Looks(most))
         result = gwfast.gromov_wasserstein(*clouds, search_time=1.0)
         names = [row.start.partition(",")[0] for row in result.candidates]
         seen.append({name for name in names if name.startswith("clusters")})
-    assert len(seen[1] - seen[0]) == 2
+    assert len(seen[1] - seen[0]) >= 2
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -232,6 +230,21 @@ def test_confidence_is_of_searches_of_balanced_problems():
     order = rng.permutation(40)
     again = gwfast.gromov_wasserstein(cost, cost[np.ix_(order, order)])
     assert again.confidence == 1.0
+
+
+def test_where_no_escape_is_made_agreement_counts():
+    rng = np.random.default_rng(0)
+    x = rng.standard_exponential((60, 3)) * [3, 2, 1]
+    y = x[rng.permutation(60)] + 0.02 * rng.standard_normal(x.shape)
+    costs = [np.linalg.norm(one[:, None] - one, axis=2) for one in (x, y)]
+    for options in (dict(dtype="float64"), dict(epsilon=0)):
+        result = gwfast.gromov_wasserstein(*costs, **options)
+        assert result.status == "converged"
+        assert not any(row.start.startswith("escape") for row in result.candidates)
+    few = rows(("product", 1.0, "won"), ("random 0", 1.01, "lost"))
+    assert verdict(few, "converged") == pytest.approx((np.nan, True), nan_ok=True)
+    wide = rows(("product", 1.0, "won"), ("random 0", 1.5, "lost"))
+    assert verdict(wide, "converged") == pytest.approx((np.nan, False), nan_ok=True)
 
 
 def test_low_confidence_is_uncertain():
