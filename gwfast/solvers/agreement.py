@@ -19,11 +19,13 @@ from ..results.status import Status
 CLEAR = 0.2
 # Of the logistic function that is `confidence`: its constant, and the weight of each
 # `Evidence`, as ``python -m benchmarks.search confidence`` fits them to 492 problems.
-WEIGHTS = -1.33, 0.6, 1.78, 1.74, 0.38, 0.25, 1.67
-# Confidence from which on a result is not "uncertain": of 224 problems that reach it,
-# each with weights from other families, four had a lower optimum (of 266 from .9 on,
+WEIGHTS = -1.41, 0.61, 1.79, 1.63, 0.48, 0.33, 1.85
+# Confidence from which on a result is not "uncertain": of 225 problems that reach it,
+# each with weights from other families, four had a lower optimum (of 269 from .9 on,
 # eight); and the one at which a search looks no further.
 LEVEL, ENOUGH = 0.92, 0.95
+# Relative difference of objectives up to which one is as low as the other.
+AS_LOW = 1e-3
 # Labels of escapes from the best plan, and of those from the product plan.
 ESCAPE, AT_RANDOM = "escape {}", "escape {}, at random"
 # Kinds of starts and escapes that came back of which more say no more.
@@ -69,6 +71,12 @@ class Evidence(NamedTuple):
         if winner in names:
             # What came before has escaped from something else.
             escapes = escapes[names.index(winner) :]
+        # Another optimum that is as low makes this one no less the lowest.
+        size = {row.n_points for row in escapes}
+        known = [row for row in candidates if row.start in group]
+        least = [row.gw_cost for row in known if row.n_points in size]
+        as_low = min(least, default=-np.inf) * (1 + AS_LOW)
+        group |= {row.start for row in escapes if row.gw_cost <= as_low}
         own, at_random, apart = [], [], 0.0
         for row in escapes:
             if row.start != winner:

@@ -42,7 +42,7 @@ FIRST_EPSILON, COOLING = 3.0, 0.95
 # Plan entries that escapes make at most, as a share of what the race has made, and
 # at least, for matrices of costs and for point clouds, on which they lead lower far
 # less often.
-MOST, LEAST = (4.0, 0.3), (0.45, 0.0)
+MOST, LEAST = (4.0, 1.5), (0.45, 0.0)
 # Escapes of which one begins from the product plan, with noise, rather than from the
 # best one.
 EVERY = 2
@@ -103,6 +103,8 @@ class FurtherSearch:
     Attributes
     ----------
     first, best : Contestant
+    is_tie : bool
+        Whether an escape has found another optimum as good as the best.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ class FurtherSearch:
 
     def _lead(self, one):
         """Take a contestant, which has just advanced, for the best."""
-        self._since = 0
+        self._since, self.is_tie = 0, False
         self.best, self._plan = one, one.solution.coupling.toarray().copy()
 
     def _compare(self, one):
@@ -238,6 +240,10 @@ class FurtherSearch:
             return
         if one.is_moving and self._is_on_the_way(one):
             one = one.with_outcome(f"same as {self.best.label}")
+        elif as_good(one, self.best, TIE) and as_good(self.best, one, TIE):
+            alike = same_state(one, self.best)
+            one = one.with_outcome(f"same as {self.best.label}" if alike else "tie")
+            self.is_tie = self.is_tie or not alike
         elif as_good(one, self.best, HOPEFUL):
             _, one = self._compare(one)
         else:

@@ -202,7 +202,8 @@ default="balanced"
         None is one thread a core, or fewer if the problem is too small for them.
     memory_limit : float, str or None, default=None
         Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of what
-        is free to this process.
+        is free to this process. A search goes on after its race where two more solves
+        would fit.
     tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
         How the kernel of two point clouds is kept. "dense": in one n x m float32
         buffer. "tiled": a few rows at a time, made anew in every iteration. "auto" is
@@ -235,9 +236,9 @@ default="balanced"
         dense costs (of each start that is left, during the race), far less for point
         clouds. It stays when the solve has ended: the same call then repeats the last
         iterations, and the search after the race, only. If the file can't be written,
-        the solve warns and goes on. A file of another problem, of other options (except `time_limit`, which counts in
-        each call, `n_threads`, `memory_limit`, `callback` and `progress`) or of another
-        version of gwfast is a ValueError.
+        the solve warns and goes on. A file of another problem, of other options (except
+        `time_limit`, which counts in each call, `n_threads`, `memory_limit`, `callback`
+        and `progress`) or of another version of gwfast is a ValueError.
     callback : callable or None, default=None
         ``callback(step)`` is called with an `OuterStep` after each outer iteration
         (with ``init="auto"``, after each that follows the race); if it returns true,

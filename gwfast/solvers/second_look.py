@@ -73,7 +73,7 @@ def second_look(problem, solution, result, options, report):
     result = dataclasses.replace(result, candidates=candidates)
     if search.best is search.first:
         return result
-    return _with_all_points(problem, search.best, rows, result, options, report)
+    return _with_all_points(problem, search, rows, result, options, report)
 
 
 def _has_clusters(problem):
@@ -95,10 +95,11 @@ def _start_from(fork, whole, rows):
     return fork.start(plan / plan.sum())
 
 
-def _with_all_points(problem, best, rows, result, options, report):
-    """The `GWResult` of all points from the best contestant on some rows, if its
-    objective is lower.
+def _with_all_points(problem, search, rows, result, options, report):
+    """The `GWResult` of all points from the best contestant of a search on some rows,
+    if its objective is lower.
     """
+    best = search.best
     try:
         check_time(best, problem, options.limits)
     except OutOfTime:
@@ -109,7 +110,7 @@ def _with_all_points(problem, best, rows, result, options, report):
     one = promote(best, linearization, schedule, rows, alone=True)
     standing = Standing().with_field([one])
     standing = finish(standing, options.limits, options.callback, report)
-    made = conclude(standing.left[0].solution, False, options.limits)
+    made = conclude(standing.left[0].solution, search.is_tie, options.limits)
     ours, theirs = standing.records(), list(result.candidates)
     if made.gw_cost < result.gw_cost:
         result, theirs = made, without_winner(theirs)

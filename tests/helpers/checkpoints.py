@@ -15,7 +15,9 @@ def check_same(result, expected, *, rel=1e-4):
     """Of one that went on: the same optimum within the tolerances, and all iterations
     since the first call.
     """
-    assert result.status == expected.status
+    # How sure a search is depends on the last bits of its plan.
+    ends = {result.status, expected.status}
+    assert len(ends) == 1 or ends == {"converged", "uncertain"}
     # What is nearly zero is known as well as marginals let it be, in units of epsilon.
     tolerance = dict(rel=rel, abs=2e-3 * expected.epsilon)
     assert result.gw_cost == pytest.approx(expected.gw_cost, **tolerance)

@@ -148,7 +148,11 @@ def test_a_killed_race_ends_at_the_same_optimum(name, every, killed, small_race)
     plain = solve()
     result, n_killed = killed(solve, every)
     check_same(result, plain)
-    starts = [{one.start for one in found.candidates} for found in (result, plain)]
+    # What escapes from a plan depends on its last bits.
+    starts = [
+        {one.start for one in found.candidates if not one.start.startswith("escape")}
+        for found in (result, plain)
+    ]
     assert starts[0] == starts[1]
     # Of a race more iterations than its winner's count.
     is_race = name not in ("semirelaxed", "unbalanced")

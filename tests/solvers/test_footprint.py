@@ -73,6 +73,8 @@ SEMIRELAXED = dict(marginals="semirelaxed")
 PARTIAL = dict(marginals="partial", mass=0.7)
 UNBALANCED = dict(marginals="unbalanced", rho=(1.0, 2.0))
 DOUBLE = PRODUCT | dict(dtype="float64")
+# No room for what a search takes after its race.
+NO_MORE = dict(memory_limit="200MB")
 FOOTPRINTS = {
     "dense costs": ("symmetric", 1100, 900, {}, 1e-3, 60, PRODUCT),
     "a race": ("symmetric", 400, 300, {}, 1e-3, 60, {}),
@@ -84,7 +86,7 @@ FOOTPRINTS = {
     "semirelaxed": ("symmetric", 1100, 900, SEMIRELAXED, 1e-3, 10, PRODUCT),
     "partial": ("symmetric", 1000, 900, PARTIAL, 1e-3, 60, DOUBLE),
     "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
-    "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, {}),
+    "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, NO_MORE),
     "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
     "neighbors": ("clouds", 20000, 15000, {}, 1e-3, 2, NEIGHBORS),
     "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),

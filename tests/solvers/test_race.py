@@ -50,7 +50,8 @@ def test_large_problems_are_solved_from_coarse_to_fine(small_races, kind, n):
     else:
         sides = PointCloud(x, kind), PointCloud(y, kind)
     result = gwfast.gromov_wasserstein(*sides)
-    sizes = [row.n_points for row in result.candidates]
+    race = [one for one in result.candidates if not one.start.startswith("escape")]
+    sizes = [row.n_points for row in race]
     first = 60 if kind == "dense" else 80
     assert sizes == sorted(sizes) and sizes[0] == first and sizes[-1] == n
     assert len(set(sizes)) == (2 if n == 120 else 3)
