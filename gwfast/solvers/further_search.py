@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 
 from ..problems.epsilon import Schedule
+from ..quadratic.factory import is_factored
 from ..quadratic.stopping import Limits
 from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
@@ -104,7 +105,8 @@ class FurtherSearch:
     ----------
     first, best : Contestant
     is_tie : bool
-        Whether an escape has found another optimum as good as the best.
+        Whether an escape between matrices of costs has found another optimum as good
+        as the best.
 
     Parameters
     ----------
@@ -243,7 +245,9 @@ class FurtherSearch:
         elif as_good(one, self.best, TIE) and as_good(self.best, one, TIE):
             alike = same_state(one, self.best)
             one = one.with_outcome(f"same as {self.best.label}" if alike else "tie")
-            self.is_tie = self.is_tie or not alike
+            # Plans between clouds may differ as much within one wide optimum.
+            clouds = is_factored(self._linearization.problem)
+            self.is_tie = self.is_tie or not (alike or clouds)
         elif as_good(one, self.best, HOPEFUL):
             _, one = self._compare(one)
         else:

@@ -72,6 +72,9 @@ def second_look(problem, solution, result, options, report):
     candidates = Candidates([*result.candidates, *search.records()])
     result = dataclasses.replace(result, candidates=candidates)
     if search.best is search.first:
+        if search.is_tie and result.status == Status.CONVERGED:
+            tie = dict(status=Status.TIE, advice=Status.TIE.advice)
+            result = dataclasses.replace(result, **tie)
         return result
     return _with_all_points(problem, search, rows, result, options, report)
 
