@@ -74,8 +74,8 @@ class Evidence(NamedTuple):
         # Another optimum that is as low makes this one no less the lowest.
         size = {row.n_points for row in escapes}
         known = [row for row in candidates if row.start in group]
-        least = [row.gw_cost for row in known if row.n_points in size]
-        as_low = min(least, default=-np.inf) * (1 + AS_LOW)
+        least = min([row.gw_cost for row in known if row.n_points in size], default=0.0)
+        as_low = least + AS_LOW * abs(least)
         group |= {row.start for row in escapes if row.gw_cost <= as_low}
         own, at_random, apart = [], [], 0.0
         for row in escapes:
