@@ -266,9 +266,8 @@ def align(
     began = time.perf_counter()
     deadline = Deadline.after(time_limit)
     refine = as_refinement(refine)
-    (source, cloud_x), (target, cloud_y) = _as_spaces(
-        x, y, n_words, metric, normalize, scale_costs
-    )
+    spaces = _as_spaces(x, y, n_words, metric, normalize, scale_costs)
+    (source, cloud_x), (target, cloud_y) = spaces
     problem = QuadraticProblem(
         cloud_x,
         cloud_y,
@@ -276,7 +275,6 @@ def align(
         _as_masses(q, "q", cloud_y.n, len(target.rows)),
         loss=loss,
     )
-    watched = dict(checkpoint=checkpoint, callback=callback, progress=progress)
     options = SolveOptions(
         Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
@@ -287,7 +285,9 @@ def align(
         tier=tier,
         seed=seed,
         search_time=search_time,
-        **watched,
+        checkpoint=checkpoint,
+        callback=callback,
+        progress=progress,
     )
     _warn_of_masses(problem)
     result = _result(source, target, problem, options, began)
