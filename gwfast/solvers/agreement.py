@@ -24,8 +24,8 @@ WEIGHTS = -1.41, 0.61, 1.79, 1.63, 0.48, 0.33, 1.85
 # each with weights from other families, four had a lower optimum (of 269 from .9 on,
 # eight); and the one at which a search looks no further.
 LEVEL, ENOUGH = 0.92, 0.95
-# Relative difference of objectives up to which one is as low as the other.
-AS_LOW = 1e-3
+# Relative difference of objectives below which two optima are a tie.
+TIE = 1e-3
 # Labels of escapes from the best plan, and of those from the product plan.
 ESCAPE, AT_RANDOM = "escape {}", "escape {}, at random"
 # Kinds of starts and escapes that came back of which more say no more.
@@ -75,7 +75,7 @@ class Evidence(NamedTuple):
         size = {row.n_points for row in escapes}
         known = [row for row in candidates if row.start in group]
         least = min([row.gw_cost for row in known if row.n_points in size], default=0.0)
-        as_low = least + AS_LOW * abs(least)
+        as_low = least + TIE * abs(least)
         group |= {row.start for row in escapes if row.gw_cost <= as_low}
         own, at_random, apart = [], [], 0.0
         for row in escapes:

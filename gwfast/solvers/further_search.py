@@ -12,7 +12,7 @@ from ..quadratic.factory import is_factored
 from ..quadratic.stopping import Limits
 from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
-from .agreement import AT_RANDOM, ENOUGH, ESCAPE, confidence_of
+from .agreement import AT_RANDOM, ENOUGH, ESCAPE, TIE, confidence_of
 from .clusters import cluster_starts
 from .contestants import (
     Contestant,
@@ -23,7 +23,6 @@ from .contestants import (
 from .race import (
     RACE,
     SAME_COST,
-    TIE,
     as_good,
     same_state,
     successive_halving,
@@ -56,8 +55,6 @@ NOISE, RISE = (0.5, 5.0), (-1.0, 2.3)
 # the way to the best optimum, and after which if it is so far above.
 ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 NEAR_AT, NEAR, FAR_AT, FAR = 12, 0.05, 30, 0.5
-# How far above the best an escape is given up at its end.
-HOPEFUL = 0.05
 # Escapes from an optimum that have a row of their own in the table of candidates.
 MAX_ROWS = 1000
 # Escapes after which another clustering is looked at, where there is a time to search.
@@ -142,7 +139,7 @@ class FurtherSearch:
         both are in the same optimum, and the contestant with its fate.
         """
         one = one.advance(self._far)
-        equal = as_good(one, self.best, TIE) and as_good(self.best, one, TIE)
+        equal = self._is_equal(one)
         same = equal and same_state(one, self.best)
         lower = one.gw_cost < self.best.gw_cost and not equal
         fate = f"same as {self.best.label}" if same else WENT_ON if lower else LOST
@@ -242,13 +239,13 @@ class FurtherSearch:
             return
         if one.is_moving and self._is_on_the_way(one):
             one = one.with_outcome(f"same as {self.best.label}")
-        elif as_good(one, self.best, TIE) and as_good(self.best, one, TIE):
+        elif self._is_equal(one):
             alike = same_state(one, self.best)
             one = one.with_outcome(f"same as {self.best.label}" if alike else "tie")
             # Plans between clouds may differ as much within one wide optimum.
             clouds = is_factored(self._linearization.problem)
             self.is_tie = self.is_tie or not (alike or clouds)
-        elif as_good(one, self.best, HOPEFUL):
+        elif as_good(one, self.best, SAME_COST):
             _, one = self._compare(one)
         else:
             one = one.with_outcome(LOST)
@@ -287,6 +284,10 @@ class FurtherSearch:
                 if one.is_late or gives_up(one):
                     return one
         return one.advance(limits) if one.is_moving else one
+
+    def _is_equal(self, one):
+        """Whether the objective of a contestant is that of the best."""
+        return as_good(one, self.best, TIE) and as_good(self.best, one, TIE)
 
     def _is_on_the_way(self, one):
         """Whether a contestant is on the way to the optimum of the best."""

@@ -23,7 +23,7 @@ from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent
-from .agreement import is_sure
+from .agreement import TIE, is_sure
 from .checkpoint import NOT_KEPT, STARTS
 from .contestants import (
     AHEAD,
@@ -77,10 +77,9 @@ ROUGH = Limits(
 # (graphs of 600 to 1000 words, distances, geodesics; two epsilons) the candidate that
 # leads to the lowest optimum is at most 7 % above.
 MAX_EXCESS = 0.1
-# Relative difference of objectives below which two optima are a tie at the end (TIE),
-# and below which neither candidate is dropped during the race (CLOSE), for at most
-# MAX_CLOSE candidates.
-TIE, CLOSE, MAX_CLOSE = 1e-3, 5e-3, 2
+# Relative difference of objectives below which neither candidate is dropped during the
+# race, for at most MAX_CLOSE candidates.
+CLOSE, MAX_CLOSE = 5e-3, 2
 # Candidates of one race at most: each holds its state, 40 kB for graphs of 60 points.
 # Further starts, which only a caller asks for, race against the best of the first ones.
 MAX_FIELD = 64
