@@ -40,6 +40,9 @@ enum {
 /* How a descent is made and when it ends. */
 typedef struct {
     double epsilon, mass; /* in the unit of the costs; of the plan */
+    /* Epsilon of iteration k, from 0, is first_epsilon cooling^k until that is below
+     * `epsilon`. */
+    double first_epsilon, cooling;
     double rho_x, rho_y;  /* the prices of its sums, infinite where they are given */
     int rule, proximal, alternating, marginal_terms, accelerates;
     /* Of numbers (utils/precision.py); `drift` is the scaling itself. */

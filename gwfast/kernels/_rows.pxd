@@ -11,7 +11,7 @@ ctypedef fused real:
 
 cdef extern from "gwfast.h" nogil:
     ctypedef struct gwf_descent_limits:
-        double epsilon, mass, rho_x, rho_y
+        double epsilon, mass, first_epsilon, cooling, rho_x, rho_y
         int rule, proximal, alternating, marginal_terms, accelerates
         double peak, drift, direct, standstill, floor, stalled, rounding
         double marginal, exact, least, rough, least_error

@@ -178,7 +178,7 @@ class OuterLoop:
         stepped = self._step(in_units(epsilon, *given), self.potentials, **options)
         # A linear problem that was cut short ends the loop.
         late = limits.late(max(self.update_seconds, stepped.seconds))
-        self._record(stepped, epsilon, began)
+        self._record(stepped, began)
         how = dict(thorough=thorough, late=late)
         return stepped, self._judge(stepped, limits, gw_before, callback, **how)
 
@@ -211,15 +211,11 @@ class OuterLoop:
         """Make as many iterations as `SmallDescent` can, or a single one; returns the
         last `Stepped` or None, and a status if the loop ends.
         """
-        epsilon, n_done = self.epsilons.at(len(self.history)), len(self.history)
-        final = epsilon == self.epsilons.last
-        if not (self._small.goes_on and final) or limits.deadline.passed():
+        if not self._small.goes_on or limits.deadline.passed():
             return None, None
-        at = self.linearization
-        scaled = in_units(epsilon, at.cost_scale, at.precision)
-        given = n_done, limits, scaled, self.potentials, single
+        given = len(self.history), limits, self.epsilons, self.potentials, single
         steps, stepped, status = self._small.take(*given)
-        self._add(epsilon, began, *steps)
+        self._add(began, *steps)
         if stepped is not None:
             self.potentials = stepped.solution.potentials
             if callback is not None and self._stops(callback, stepped):
@@ -228,19 +224,20 @@ class OuterLoop:
                 status = Status.TIME_LIMIT
         return stepped, status
 
-    def _record(self, stepped, epsilon, began):
+    def _record(self, stepped, began):
         update, self.potentials = stepped.update, stepped.solution.potentials
         self.update_seconds = stepped.seconds
         shown = update.gw_cost, update.change, update.moved, stepped.marginal_error
-        self._add(epsilon, began, *([one] for one in (*shown, stepped.n_inner)))
+        self._add(began, *([one] for one in (*shown, stepped.n_inner)))
 
-    def _add(self, epsilon, began, *steps):
+    def _add(self, began, *steps):
         """Add iterations to the history: ``gw_cost, change, moved, error, n_inner``,
         each a list.
         """
         seconds = time.perf_counter() - began
         if steps:
-            self.history += outer_steps(steps, epsilon, seconds, len(self.history))
+            before = len(self.history)
+            self.history += outer_steps(steps, self.epsilons, seconds, before)
             gw_costs, changes, moves, *_ = steps
             self.gw_cost, self.change = gw_costs[-1], changes[-1]
             self._moves += moves

@@ -12,7 +12,7 @@ from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from ..kernels._rows import Shifted
 from ..linear.log_domain import Potentials
 from ..linear.marginals import PartialPotentials
-from ..linear.sinkhorn_solver import MARGIN, LinearSolution
+from ..linear.sinkhorn_solver import MARGIN, LinearSolution, in_units
 from ..results.result import OuterStep
 from ..results.status import Status
 from .linearization import Update
@@ -51,7 +51,7 @@ class SmallDescent:
         self._first = 0
         self.goes_on = linearization.is_small
 
-    def take(self, n_before, limits, epsilon, potentials, single):
+    def take(self, n_before, limits, epsilons, potentials, single):
         """Iterate as far as the compiled loop can and the limits allow.
 
         Parameters
@@ -59,8 +59,7 @@ class SmallDescent:
         n_before : int
             Iterations of the loop so far.
         limits : Limits
-        epsilon : float
-            Of all these iterations, divided by `cost_scale`.
+        epsilons : Schedule
         potentials : Potentials or None
         single : bool
             Whether to make one iteration only.
@@ -77,7 +76,7 @@ class SmallDescent:
         descent, at = self._descent, self._linearization
         if descent is None:
             self._first = n_before
-        judged = limits_of(at, limits, epsilon, self._first)
+        judged = limits_of(at, limits, epsilons, self._first)
         if judged is None:
             self.goes_on = False
             return (), None, None
@@ -112,22 +111,31 @@ def status_of(descent, ended, most):
     return Status.MAX_OUTER if descent.done >= most else None
 
 
-def limits_of(at, limits, epsilon, first=0):
-    """`descent_limits` for an epsilon divided by `cost_scale`; None where the compiled
-    loop cannot judge by the rule.
+def limits_of(at, limits, epsilons, first=0):
+    """`descent_limits` for a `Schedule`; None where the compiled loop cannot judge by
+    the rule.
     """
+    epsilon, warm = (
+        in_units(each, at.cost_scale, at.precision)
+        for each in (epsilons.last, epsilons.at(first))
+    )
     judged = limits.rule.in_kernel(limits, at, epsilon)
-    return judged and descent_limits(at, epsilon, limits, judged, first)
+    if judged is None:
+        return None
+    made = descent_limits(at, epsilon, limits, judged, first)
+    return dict(made, first_epsilon=warm, cooling=epsilons.factor)
 
 
 def descent_limits(at, epsilon, limits, judged, first):
-    """How the descent of a linearization is made (`gwf_descent_limits`), which the loop
-    begins after its `first` iterations.
+    """How the descent of a linearization is made (`gwf_descent_limits`) at one epsilon,
+    divided by `cost_scale`, which the loop begins after its `first` iterations.
     """
     precision, method, rule = at.precision, at.method, at.problem.rule
     rho_x, rho_y = rule.rho or (np.inf, np.inf)
     return dict(
         epsilon=epsilon,
+        first_epsilon=0.0,
+        cooling=1.0,
         mass=rule.mass,
         rho_x=rho_x / at.cost_scale,
         rho_y=rho_y / at.cost_scale,
@@ -222,13 +230,13 @@ def last_steps(descent, at, first=0):
     return shown, _stepped(descent, at, *(one[-1] for one in shown))
 
 
-def outer_steps(steps, epsilon, seconds, before=0):
+def outer_steps(steps, epsilons, seconds, before=0):
     """An `OuterStep` of each iteration as `last_steps` shows them, after so many
-    others, at one epsilon and time.
+    others, at one time.
     """
     gw_costs, changes, _, *others = steps
     numbers = range(before + 1, before + 1 + len(gw_costs))
-    shown = gw_costs, itertools.repeat(epsilon), changes, *others
+    shown = gw_costs, [epsilons.at(k - 1) for k in numbers], changes, *others
     return list(map(OuterStep, numbers, *shown, itertools.repeat(seconds)))
 
 

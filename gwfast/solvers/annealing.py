@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Epsilon
 from ..quadratic import dense, ties
 from ..quadratic.conditional_gradient import (
@@ -191,11 +190,10 @@ class Descents:
         epsilons = Epsilon(relative=fraction).resolve(at)
         limits = MAX_OUTER, MAX_INNER, level.tol, MARGINAL_TOL
         limits = Limits(*limits, deadline=self._deadline)
-        epsilon = in_units(epsilons.last, at.cost_scale, at.precision)
         small, gw_costs = SmallDescent(at), []
         if small.goes_on:
             # What this leaves to others hardly moves, or goes round.
-            steps, *_ = small.take(0, limits, epsilon, None, False)
+            steps, *_ = small.take(0, limits, epsilons, None, False)
             gw_costs = steps[0] if steps else []
         if not gw_costs:
             loop = OuterLoop(at, epsilons, gw_cost)

@@ -5,7 +5,6 @@ compiled call, and around each no more Python than its costs and its result need
 import time
 
 from ..kernels._descent import OTHERWISE
-from ..linear.sinkhorn_solver import in_units
 from ..quadratic.factory import is_factored, linearize
 from ..quadratic.methods import as_method
 from ..quadratic.plain_terms import FEW_POINTS
@@ -41,10 +40,10 @@ class SmallSolve:
     descent : Descent
     """
 
-    def __init__(self, problem, start, linearization, descent, epsilon, limits):
+    def __init__(self, problem, start, linearization, descent, epsilons, limits):
         self._problem, self._linearization = problem, linearization
         self.start = start
-        self.descent, self._epsilon, self._limits = descent, epsilon, limits
+        self.descent, self._epsilons, self._limits = descent, epsilons, limits
         self._ended = self._status = None
 
     @classmethod
@@ -64,13 +63,12 @@ class SmallSolve:
             return None
         n_threads = options.threads(problem)
         at = linearize(problem, n_threads, method=method, precision=precision)
-        epsilon = options.epsilon.resolve(at).last
-        scaled = in_units(epsilon, at.cost_scale, precision)
-        limits = at.is_small and limits_of(at, options.limits, scaled)
+        epsilons = options.epsilon.resolve(at)
+        limits = at.is_small and limits_of(at, options.limits, epsilons)
         if not limits:
             return None
         at.start(start.plan(problem, n_threads))
-        return cls(problem, start, at, at.descent(limits), epsilon, options.limits)
+        return cls(problem, start, at, at.descent(limits), epsilons, options.limits)
 
     @property
     def most(self):
@@ -90,7 +88,7 @@ class SmallSolve:
         if status is None and (self._ended == OTHERWISE or not self.descent.done):
             return None
         steps, last = last_steps(self.descent, at)
-        history = outer_steps(steps, self._epsilon, seconds)
+        history = outer_steps(steps, self._epsilons, seconds)
         return Solution(
             status=status or Status.TIME_LIMIT,
             gw_cost=history[-1].gw_cost,

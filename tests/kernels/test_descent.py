@@ -71,7 +71,8 @@ class Problem:
             self.losses = [(2 * one.astype(dtype), 0.5) for one in self.halves]
         self.start = self.mass * np.multiply.outer(self.p, self.q)
         self.limits = dict(
-            epsilon=EPSILON, mass=self.mass, rule=RULES[rule], proximal=proximal,
+            epsilon=EPSILON, first_epsilon=0.0, cooling=1.0, mass=self.mass,
+            rule=RULES[rule], proximal=proximal,
             alternating=alternating, marginal_terms=True, accelerates=False,
             peak=600.0 if dtype == "float64" else 60.0, drift=np.exp(25.0),
             direct=0.0, standstill=LEAST[dtype], floor=0.0, stalled=0.0, rounding=1.0,

@@ -40,7 +40,7 @@ def problem(seed=0, n=30, m=24, asymmetric=False):
 
 def solve(*given, relative=0.05, **options):
     epsilon = gwfast.Epsilon(relative=relative)
-    options = {"init": "product", "epsilon": epsilon, **options}
+    options = {"init": "product", "epsilon": epsilon} | options
     return gwfast.gromov_wasserstein(*(given or problem()), **options)
 
 
@@ -133,6 +133,28 @@ def test_the_loop_makes_none_of_them(looked_at):
     result = solve(relative=0.2)
     assert result.status == Status.CONVERGED and result.n_outer > 8
     assert looked_at == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", ["pgd", "ppa"])
+def test_epsilon_falls_as_in_the_outer_loop(method, dtype, one_by_one, looked_at):
+    epsilon = gwfast.Epsilon(relative=0.2, anneal_from=8.0, anneal_by=0.7)
+    options = dict(epsilon=epsilon, method=method, dtype=dtype, max_outer=300)
+    result = solve(**options)
+    assert looked_at == []
+    other = one_by_one(solve, **options)
+    scale = np.array([8.0 * 0.7**k for k in range(7)] + [1.0] * 300)
+    shown = [step.epsilon for step in result.history]
+    np.testing.assert_allclose(
+        shown, result.epsilon * np.maximum(scale, 1)[: len(shown)]
+    )
+    assert len(shown) > 8 and result.status == other.status
+    # The first iterations are the same, not their end alone.
+    first, others = (
+        [step.gw_cost for step in one.history[:7]] for one in (result, other)
+    )
+    np.testing.assert_allclose(first, others, rtol=1e-3)
+    assert np.abs(result.plan - other.plan).sum() <= 1e-3
 
 
 def test_the_last_iteration_allowed_has_its_marginals():
