@@ -4,7 +4,8 @@ Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search o
 neighbors and epsilon), ``cells`` (its calls on PBMC, POT's of ten minutes at most),
 ``dense`` (1000 x 1000), ``small`` (5 to 100 points a side), ``exact`` (without
 entropy, 300 to 2000 points a side), ``ties`` (hop distances without entropy),
-``unbalanced``, ``barycenters`` (of 20 graphs).
+``unbalanced``, ``barycenters`` (of 20 graphs), ``training`` (a step of a network of
+template graphs, with gradients; needs PyTorch).
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -20,6 +21,7 @@ from .calls import OURS
 from .exact import exact_table, ties_table
 from .scot import cells_table, scgem_table
 from .timings import dense_table, small_table
+from .training import training_table
 from .unbalanced import unbalanced_table
 
 TABLES = {
@@ -32,6 +34,7 @@ TABLES = {
     "ties": ties_table,
     "unbalanced": unbalanced_table,
     "barycenters": barycenters_table,
+    "training": training_table,
 }
 
 

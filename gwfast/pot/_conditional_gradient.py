@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..quadratic.conditional_gradient import (
     ExactLimits,
     ExactSolution,
 )
+from . import gradients
 from ._one_orientation import solve_one_orientation
 from ._problem import Problem
 from ._solve import Answer, quadratic_term, stated
@@ -31,6 +32,12 @@ START_ERROR = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}
 NOTHING = 2.0**-55
 # What POT's linear solver says of an optimal vertex.
 OPTIMAL = 1
+# What the loss has gradients in.
+ENVELOPED = {
+    "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
+    "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
+    "partial": ("C1", "C2", "M", "alpha"),
+}
 # What functions with entropy call its weight, and those whose names are no rule.
 REGULARIZATIONS = ("epsilon", "reg")
 ENTROPIC = {"fgw_barycenters": "entropic_fused_gromov_barycenters"}
@@ -65,6 +72,8 @@ class ExactAnswer(Answer):
 
     losses: list
     solution: ExactSolution
+    # A plan without entropy stays, or jumps from one vertex to another.
+    is_smooth: ClassVar[bool] = False
 
     @property
     def total(self) -> Any:
@@ -73,6 +82,9 @@ class ExactAnswer(Answer):
         # those of float64 are.
         passes = self.problem.marginals == "semirelaxed" or isinstance(made, float)
         return made if passes or self.problem.arrays.kind != "numpy" else np.array(made)
+
+    def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
+        return {name: upstream * x for name, x in gradients.of_exact(self).items()}
 
     def evidence(self) -> dict[str, Any]:
         back = self.problem.arrays.back
@@ -108,6 +120,7 @@ def exact_limits(problem: Problem) -> ExactLimits:
 def solve_exact(given: Problem) -> ExactAnswer:
     """The `ExactAnswer` to a problem."""
     total, limits = given.total, exact_limits(given)
+    given.refuse_gradients(ENVELOPED[given.marginals])
     if given.marginals != "semirelaxed" and given.G0 is not None:
         _check_start(given)
     start = None if given.G0 is None else given.G0 / total

@@ -16,12 +16,22 @@ from ..utils.validation import (
     check_square,
 )
 from ._starts import named_plan
-from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
+from .arrays import (
+    Arrays,
+    NoGradients,
+    as_costs,
+    as_limit,
+    as_number,
+    is_traced,
+    pots_choice,
+)
 
 LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
 Solver: TypeAlias = Literal["PGD", "PPA"]
 # What functions return: an array of the caller's library; with `log` it and a dict.
 Plan: TypeAlias = NDArray[Any] | Any
+# What gradients may be asked in, and a start.
+DATA = "C1", "C2", "M", "p", "q", "alpha", "G0"
 LOSS_OF_POT = {"square_loss": "square", "kl_loss": "kl"}
 
 
@@ -31,6 +41,11 @@ class Problem:
     `given` has the arguments of the call, as POT's functions name them: what is not in
     it is None, which is uniform `p` and `q`, and no costs `M` between the spaces.
     `names` is what the caller, and so messages too, call those that have other names.
+
+    Attributes
+    ----------
+    asking : dict
+        Tensors that ask for gradients, by POT's usual names.
     """
 
     def __init__(self, given, *, marginals="balanced", names=None):
@@ -51,7 +66,12 @@ class Problem:
             named[self.name("q")] = self.take("q")
         if not has_name:
             named[self.name("G0")] = start
-        self.arrays = Arrays(named)
+        alpha = self.take("alpha") if self.take("M") is not None else None
+        if is_traced(alpha):
+            named[self.name("alpha")] = alpha
+        self.arrays = Arrays(named, traces=True)
+        own = {self.name(name): name for name in DATA}
+        self.asking = {own[name]: x for name, x in self.arrays.asking.items()}
         self.x, self.y = self._costs("C1"), self._costs("C2")
         self.shape = self.x.n, self.y.n
         self.M = self._matrix("M")
@@ -71,6 +91,12 @@ class Problem:
             self.G0 = named_plan(self, start, self.take("random_state", 0))
         else:
             self.G0 = self._checked_start()
+
+    def refuse_gradients(self, but=()):
+        """Raise NoGradients where any but those in these are asked for."""
+        for name in self.asking:
+            if name not in but:
+                raise NoGradients(self.name(name))
 
     def name(self, name):
         """What messages call the argument `name`."""
@@ -103,7 +129,9 @@ class Problem:
         return x.astype(self.arrays.dtype, copy=False)
 
     def _weight(self):
-        alpha = self.number("alpha", 1.0, zero=True)
+        traced = self.arrays[self.name("alpha")]
+        given = self.take("alpha", 1.0) if traced is None else traced
+        alpha = as_number(given, self.name("alpha"), zero=True)
         if alpha > 1:
             raise ValueError(
                 f"{self.name('alpha')} must be between 0 and 1, got {alpha}"

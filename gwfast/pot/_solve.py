@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,9 +29,11 @@ from ..solvers.starts import Given, Product
 from ..utils.callers import outside
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
+from . import gradients
 from ._problem import Plan, Problem
 from ._siblings import VALUE
 from .arrays import pots_choice
+from .gradients import traced
 
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
@@ -40,6 +42,8 @@ MIN_TOL = 1e-300
 MAX_MARGINAL_ERROR = 1e-6
 # Entries of a partial plan up to which float64 takes as long as float32.
 FEW_ENTRIES = 100_000
+# What there are gradients in, with entropy.
+SMOOTH = "C1", "C2", "M", "p", "q", "alpha"
 METHOD_OF_POT = {"PGD": "pgd", "PPA": "ppa"}
 # What logs call the loss; an f before "gw" says that costs between spaces are in it.
 VALUES = {
@@ -103,6 +107,8 @@ class Answer:
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     status: Status
     advice: str
+    # Whether the plan has gradients.
+    is_smooth: ClassVar[bool] = True
 
     @classmethod
     def of(cls, problem, epsilon, plan, quad, linear, separable, errors, *others):
@@ -145,25 +151,41 @@ class Answer:
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
+        made = back(plan)
+        if self.is_smooth:
+            made = traced(made, problem, self.of_plan)
         if not log:
-            return back(plan)
+            return made
         name = VALUES[problem.marginals]
         name = name if problem.M is None else name.replace("gw", "fgw")
+        value = traced(self.total, problem, self.of_value)
         if log == VALUE:
-            return back(plan), {name: self.total}
-        entries = self.evidence() | {name: self.total}
+            return made, {name: value}
+        entries = self.evidence() | {name: value}
         if problem.M is not None:
             entries["lin_loss"] = back(self.lin_loss)
             entries["quad_loss"] = back(self.quad_loss)
         if not problem.take("marginal_loss", True):
             entries["loss"] = back(self.value - problem.alpha * self.separable)
         entries["status"] = self.status
-        return back(plan), entries
+        return made, entries
+
+    def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
+        """The gradient of `value`, times a number, by names."""
+        made = gradients.of_entropic(self, **kind)
+        return {name: upstream * x for name, x in made.items()}
+
+    def of_plan(self, upstream: np.ndarray) -> dict[str, Any]:
+        """That of ``sum upstream * plan``."""
+        return gradients.of_entropic(self, in_plan=upstream)
 
 
 def solve(problem: Problem, method: str | None = None) -> Answer:
     """The `Answer` with entropy, by the method that POT has for the marginals."""
     method, epsilon = method or method_of(problem), problem.number("epsilon")
+    # Of balanced plans that are fixed points of their own entropy there are gradients.
+    has = method == "pgd" and problem.marginals == "balanced"
+    problem.refuse_gradients(SMOOTH if has else ())
     # Without a single iteration it is the start.
     limits = entropic_limits(problem) if problem.limit("max_iter", minimum=0) else None
     report = table(every=10) if problem.take("verbose") else None

@@ -23,10 +23,16 @@ class Arrays:
     They come by the names they have in messages; None is left out. Lists and tuples go
     with whatever the others are. All arrays float32 is float32; anything else, integers
     too, is float64.
+
+    Tensors of torch that ask for gradients are refused, or with `traces` kept, as they
+    came, in `asking`.
     """
 
-    def __init__(self, named):
+    def __init__(self, named, *, traces=False):
         named = {name: x for name, x in named.items() if x is not None}
+        if traces:
+            self.asking = {name: x for name, x in named.items() if is_traced(x)}
+            named |= {name: x.detach() for name, x in self.asking.items()}
         kinds = {name: kind_of(x) for name, x in named.items()}
         kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         if len(set(kinds.values())) > 1:
@@ -94,11 +100,7 @@ def as_host(x, name):
 def _brought(x, name):
     """What is no plain array of NumPy, as one where its library can make it one."""
     if asks_for_gradients(x):
-        raise TypeError(
-            f"{name} asks for gradients (or is traced), which gwfast does not compute: "
-            "pass an array without, such as x.detach() in torch or "
-            "jax.lax.stop_gradient(x) outside of jit and grad"
-        )
+        raise NoGradients(name)
     foreign = not isinstance(x, np.ndarray | np.generic)
     if foreign and hasattr(x, "__dlpack_device__"):
         try:
@@ -131,13 +133,31 @@ def _through_array(x, name):
         ) from None
 
 
-def asks_for_gradients(x):
-    """Whether gradients with respect to `x` are asked for."""
+class NoGradients(TypeError):
+    """Gradients are asked for that are not computed here."""
+
+    def __init__(self, name):
+        super().__init__(
+            f"{name} asks for gradients (or is traced), which gwfast does not compute "
+            "here: pass an array without, such as x.detach() in torch or "
+            "jax.lax.stop_gradient(x) outside of jit and grad"
+        )
+
+
+def is_traced(x):
+    """Whether `x` is a tensor of torch that asks for gradients."""
     root = type(x).__module__.partition(".")[0]
     if root == "torch" and getattr(x, "requires_grad", False):
         import torch
 
         return torch.is_grad_enabled()
+    return False
+
+
+def asks_for_gradients(x):
+    """Whether gradients with respect to `x` are asked for."""
+    if is_traced(x):
+        return True
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.core.Tracer)
 

@@ -12,11 +12,9 @@ import types
 import warnings
 from collections.abc import Iterator
 
-import numpy as np
-
 from ..utils.callers import outside
 from . import barycenters, entropic, exact, unbalanced, unified
-from .arrays import asks_for_gradients
+from .arrays import NoGradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
@@ -37,8 +35,8 @@ HOMES = ("ot.gromov", "ot.solvers")
 def _twin(own):
     """What is put in the place of POT's function: `own`, as POT's callers expect it.
 
-    Keywords that POT ignores are a warning here. Calls that ask for gradients, and
-    problems that are none of gwfast's, are left to POT; the others are counted.
+    Keywords that POT ignores are a warning here. Problems, and gradients, that are none
+    of gwfast's are left to POT; the others are counted.
     """
     name, known = own.__name__, inspect.signature(own).parameters
 
@@ -47,8 +45,6 @@ def _twin(own):
         pots, keywords = originals.get(name), kwargs
         if pots is None:
             return own(*args, **kwargs)
-        if any(map(_asks_for_gradients, [*args, *kwargs.values()])):
-            return pots(*args, **kwargs)
         ignored = sorted(kwargs.keys() - known.keys())
         if ignored and _takes_any_keyword(pots):
             warnings.warn(
@@ -58,7 +54,7 @@ def _twin(own):
             kwargs = {key: x for key, x in kwargs.items() if key in known}
         try:
             found = own(*args, **kwargs)
-        except LeftToPot:
+        except (LeftToPot, NoGradients):
             pass
         else:
             _swap.count(name)
@@ -67,13 +63,6 @@ def _twin(own):
 
     twin.__module__ = __name__
     return twin
-
-
-def _asks_for_gradients(x):
-    """Of an argument, which may be a list of arrays."""
-    if type(x) is np.ndarray:
-        return False
-    return any(map(asks_for_gradients, x if isinstance(x, list | tuple) else [x]))
 
 
 def _takes_any_keyword(function):

@@ -182,6 +182,7 @@ class _Call:
         self._data = Problem(
             given | {"alpha": 1.0}, marginals="unbalanced", names=ARGUMENTS
         )
+        self._data.refuse_gradients()
         self._alpha = 0.0 if M is None else alpha
         reg_marginals = given["reg_marginals"]
         if isinstance(reg_marginals, list | tuple) and len(reg_marginals) == 1:

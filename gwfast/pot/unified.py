@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from ..utils.callers import outside
 from ._conditional_gradient import solve_exact
 from ._problem import Problem, Solver
 from ._solve import solve
+from .gradients import traced
 
 __all__ = ["OTResult", "solve_gromov"]
 # POT's own functions by name, while `patching` has swapped them; else empty.
@@ -242,12 +244,16 @@ def _result(answer, alpha):
     plan, log = answer.result(log=True)
     log["T"] = plan
     problem, back, linear = answer.problem, answer.problem.arrays.back, None
-    value, quadratic, potentials = answer.total, back(answer.quad_loss), None
+    quadratic, potentials, gradient = back(answer.quad_loss), None, answer.of_value
     if answer.epsilon:
         T = answer.plan.astype(np.float64)
         value = back(answer.value + answer.epsilon * (T * np.log(T + 1e-16)).sum())
-    elif problem.M is None:
-        quadratic = value
+        gradient = functools.partial(gradient, with_entropy=True)
+    else:
+        value = answer.total
+        if problem.M is None:
+            quadratic = value
+    value = traced(value, problem, gradient)
     if problem.M is not None:
         linear = back(answer.lin_loss)
     elif problem.marginals != "partial" and (answer.epsilon or alpha == 1):

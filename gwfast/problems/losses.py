@@ -15,7 +15,7 @@ LOG_FLOOR = 1e-18
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """The four functions of a loss, and what holds for it."""
+    """The four functions of a loss, their derivatives, and what holds for it."""
 
     name: LossName
     # Of ndarrays, elementwise. The `f` are convex, the `h` monotone.
@@ -23,6 +23,10 @@ class Loss:
     f2: Callable
     h1: Callable
     h2: Callable
+    df1: Callable
+    df2: Callable
+    dh1: Callable
+    dh2: Callable
     # Smallest cost that it is defined for.
     domain_min: float = -np.inf
     # Whether adding one number to the costs of both sides changes nothing.
@@ -49,6 +53,10 @@ SQUARE = Loss(  # (a - b)^2
     f2=np.square,
     h1=_identity,
     h2=lambda b: 2.0 * b,
+    df1=lambda a: 2.0 * a,
+    df2=lambda b: 2.0 * b,
+    dh1=np.ones_like,
+    dh2=lambda b: np.full_like(b, 2.0),
     shift_invariant=True,
     keeps_factors=True,
 )
@@ -58,6 +66,10 @@ KL = Loss(  # a log(a / b) - a + b
     f2=_identity,
     h1=_identity,
     h2=lambda b: np.log(b + LOG_FLOOR),
+    df1=lambda a: np.log(a + LOG_FLOOR),
+    df2=np.ones_like,
+    dh1=np.ones_like,
+    dh2=lambda b: 1.0 / (b + LOG_FLOOR),
     domain_min=0.0,
 )
 LOSSES = {loss.name: loss for loss in (SQUARE, KL)}

@@ -42,10 +42,10 @@ FIRST_EPSILON, COOLING = 3.0, 0.95
 # Plan entries that escapes make at most, as a share of what the race has made, and
 # at least, for matrices of costs and for point clouds, on which they lead lower far
 # less often.
-MOST, LEAST = (4.0, 1.5), (0.45, 0.0)
+MOST, LEAST = (5.0, 1.5), (0.45, 0.0)
 # Escapes of which one begins from the product plan, with noise, rather than from the
 # best one.
-EVERY = 2
+EVERY = 3
 # Deviations of the logarithms of the factors that entries are multiplied by, and the
 # logarithm of the first epsilon as a multiple of the last one: uniform between these;
 # below zero is none. Graphs with edges moved need little noise or none, clouds without

@@ -203,20 +203,12 @@ def test_keywords_that_pot_refuses_are_an_error():
             function(C1, C2, P, Q, numItermx=3)
 
 
-@pytest.mark.parametrize("listed", [False, True])
-def test_gradients_are_left_to_pot(listed):
+def test_gradients_of_barycenters_are_left_to_pot():
     torch = pytest.importorskip("torch")
     costs = [torch.from_numpy(x.copy()).requires_grad_() for x in (C1, C2)]
-    with gwfast.pot.patched():
-        if listed:
-            found = ot.gromov.gromov_barycenters(5, costs, max_iter=2, random_state=0)
-        else:
-            found = ot.gromov.gromov_wasserstein2(*costs)
-        assert found.requires_grad
-        with torch.no_grad():
-            plan, log = ot.gromov.gromov_wasserstein(*costs, log=True)
-    assert not plan.requires_grad
-    assert log["status"] == "converged"
+    with gwfast.pot.patched() as calls:
+        found = ot.gromov.gromov_barycenters(5, costs, max_iter=2, random_state=0)
+    assert found.requires_grad and not calls
     found.sum().backward()
     assert float(abs(costs[1].grad).sum()) > 0
 

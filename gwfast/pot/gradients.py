@@ -1,0 +1,212 @@
+"""Gradients, for torch, of losses and plans in what they were made of.
+
+A loss at its minimum has them by the envelope theorem: they are its partial derivatives
+with the plan held still. A plan with entropy is a fixed point, ``grad V(T) + epsilon
+log T = f + g``, and has them by implicit differentiation: as its error is a matrix
+without marginals, so is the adjoint, which conjugate gradients find in products of the
+costs. All is in float64, in POT's conventions and units.
+"""
+
+import functools
+
+import numpy as np
+from scipy import linalg
+
+# Residual of an adjoint, relatively, and iterations for it.
+TOL, MAX_ITERATIONS = 1e-10, 1000
+# Eigenvalues of the system of potentials, the largest of which is about one, below
+# which groups of points have no mass in common: constants between them are free.
+APART = 1e-13
+
+
+class Loss:
+    """The loss ``V(T) = alpha sum L(C1_ik, C2_jl) T_ij T_kl + (1 - alpha) <M, T>`` of a
+    `Problem`, and its derivatives.
+    """
+
+    def __init__(self, problem):
+        C1, C2 = (one.matrix.astype(np.float64) for one in (problem.x, problem.y))
+        loss, self._alpha, self._M = problem.loss, problem.alpha, problem.M
+        self._f = loss.f1(C1), loss.f2(C2)
+        self._h = loss.h1(C1), loss.h2(C2)
+        self._slopes = (loss.df1(C1), loss.df2(C2)), (loss.dh1(C1), loss.dh2(C2))
+
+    def in_plan(self, T):
+        """The gradient in the plan: of `M` the constant term, else linear in it."""
+        made = self._alpha * self._quadratic_in_plan(T)
+        return made if self._M is None else made + (1 - self._alpha) * self._M
+
+    def hessian(self, Z):
+        """The Hessian in the plan times a matrix."""
+        return self._alpha * self._quadratic_in_plan(Z)
+
+    def in_data(self, T):
+        """The gradient in the costs and alpha by names, with the plan held still."""
+        made = dict(zip(("C1", "C2"), self._in_costs(T), strict=True))
+        if self._M is not None:
+            quad = float(np.vdot(T, self._quadratic_in_plan(T))) / 2
+            made |= dict(
+                M=(1 - self._alpha) * T, alpha=quad - float(np.vdot(self._M, T))
+            )
+        return made
+
+    def in_plan_in_data(self, T, Z):
+        """That of ``<in_plan(T), Z>``."""
+        # What is quadratic in the plan is polarized.
+        both, first, second = map(self._in_costs, (T + Z, T, Z))
+        made = {
+            name: x - y - z
+            for name, x, y, z in zip(("C1", "C2"), both, first, second, strict=True)
+        }
+        if self._M is not None:
+            along = self._quadratic_in_plan(T) - self._M
+            made |= dict(M=(1 - self._alpha) * Z, alpha=float(np.vdot(along, Z)))
+        return made
+
+    def _quadratic_in_plan(self, T):
+        (f1, f2), (h1, h2) = self._f, self._h
+        rows = (f1 + f1.T) @ T.sum(axis=1)
+        return (
+            rows[:, None] + (f2 + f2.T) @ T.sum(axis=0) - h1 @ T @ h2.T - h1.T @ T @ h2
+        )
+
+    def _in_costs(self, T):
+        (df1, df2), (dh1, dh2) = self._slopes
+        h1, h2 = self._h
+        rows, cols = T.sum(axis=1), T.sum(axis=0)
+        return (
+            self._alpha * (df1 * np.outer(rows, rows) - dh1 * (T @ h2 @ T.T)),
+            self._alpha * (df2 * np.outer(cols, cols) - dh2 * (T.T @ h1 @ T)),
+        )
+
+
+class Potentials:
+    """Matrices ``f_i + g_j`` that are nearest to others, with a plan as weights."""
+
+    def __init__(self, plan):
+        self._plan = plan
+        sums = plan.sum(axis=1), plan.sum(axis=0)
+        self._p, self._q = (np.where(one > 0, one, 1.0) for one in sums)
+        root = np.sqrt(self._q)
+        between = plan / np.sqrt(self._p)[:, None] / root
+        sizes, vectors = linalg.eigh(np.eye(len(root)) - between.T @ between)
+        vectors = vectors[:, sizes > APART] / root[:, None]
+        self._inverse = (vectors / sizes[sizes > APART]) @ vectors.T
+
+    def of(self, R):
+        """f and g."""
+        weighted = self._plan * R
+        rows, cols = weighted.sum(axis=1) / self._p, weighted.sum(axis=0)
+        g = self._inverse @ (cols - self._plan.T @ rows)
+        return rows - self._plan @ g / self._p, g
+
+    def without(self, R):
+        """What a matrix has beside these: ``plan * rest`` has no marginals."""
+        f, g = self.of(R)
+        return R - f[:, None] - g
+
+
+def adjoint(plan, epsilon, hessian, given):
+    """The solution ``Z = plan * Y`` of ``epsilon Y + hessian(Z) = given - f - g`` among
+    the matrices without marginals, f and g: how what changes by `given` with the plan
+    changes with what the plan is the minimum of, and with its marginals.
+
+    ValueError if the plan is no strict minimum, as where two are a tie.
+    """
+    potentials = Potentials(plan)
+    Y = np.zeros_like(plan)
+    r = potentials.without(given)
+    d, size = r, float(np.vdot(plan * r, r))
+    aim = TOL**2 * float(np.vdot(plan * given, given))
+    for _ in range(MAX_ITERATIONS):
+        if size <= aim:
+            break
+        made = potentials.without(epsilon * d + hessian(plan * d))
+        curvature = float(np.vdot(plan * d, made))
+        if not curvature > 0:
+            raise ValueError(
+                "gradients of a plan are defined where it is a strict minimum, got one "
+                "that can change without the loss rising: a tie, or far from converged"
+            )
+        step = size / curvature
+        Y, r = Y + step * d, r - step * made
+        before, size = size, float(np.vdot(plan * r, r))
+        d = r + (size / before) * d
+    Z = plan * Y
+    return Z, *potentials.of(given - epsilon * Y - hessian(Z))
+
+
+def of_exact(answer):
+    """The gradient of the loss of an `ExactAnswer` by names."""
+    problem, T = answer.problem, answer.plan.astype(np.float64)
+    loss = Loss(problem)
+    made = loss.in_data(T)
+    if problem.marginals == "balanced":
+        log = answer.evidence()
+        made |= {name: _centered(np.asarray(log[of])) for name, of in ("pu", "qv")}
+    elif problem.marginals == "semirelaxed":
+        # Mass that a row gets goes where that costs least.
+        made["p"] = loss.in_plan(T).min(axis=1)
+    return made
+
+
+def of_entropic(answer, *, in_plan=None, with_entropy=False):
+    """The gradient, by names, of the loss of an `Answer`, its entropy included or not;
+    or, with the gradient of something `in_plan`, of that.
+    """
+    T, epsilon = answer.plan.astype(np.float64), answer.epsilon
+    loss, made = Loss(answer.problem), {}
+    given = in_plan
+    if in_plan is None:
+        given, made = loss.in_plan(T), loss.in_data(T)
+    if with_entropy:
+        given = given + epsilon * (1 + np.log(np.maximum(T, np.finfo(float).tiny)))
+    Z, f, g = adjoint(T, epsilon, loss.hessian, given)
+    for name, x in loss.in_plan_in_data(T, Z).items():
+        made[name] = made.get(name, 0.0) - x
+    return made | dict(p=_centered(f), q=_centered(g))
+
+
+def _centered(x):
+    """As masses have one sum, gradients have one constant to choose; POT's choice.
+    Points without mass may have potentials of minus infinity, and have no part.
+    """
+    known = np.isfinite(x)
+    return np.where(known, x - x[known].mean(), 0.0)
+
+
+def traced(made, problem, gradient):
+    """A tensor, with ``gradient(upstream)`` by names for those arguments that ask for
+    one; as it is where none does.
+    """
+    asking = problem.asking
+    if not asking:
+        return made
+
+    def pull(upstream):
+        found = gradient(upstream.detach().cpu().numpy().astype(np.float64))
+        return tuple(
+            upstream.new_tensor(found[name]).to(one.dtype).reshape(one.shape)
+            for name, one in asking.items()
+        )
+
+    return _function().apply(made, pull, *asking.values())
+
+
+@functools.cache
+def _function():
+    """The `torch.autograd.Function` of `traced`."""
+    import torch
+
+    class Made(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, made, pull, *tensors):
+            ctx.pull = pull
+            return made.clone()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, upstream):
+            return None, None, *ctx.pull(upstream)
+
+    return Made

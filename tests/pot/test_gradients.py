@@ -1,0 +1,245 @@
+"""Gradients of losses and plans are what finite differences say, and where POT has
+them, POT's.
+"""
+
+import numpy as np
+import pytest
+from helpers.problems import masses
+
+import gwfast
+from gwfast import pot
+from gwfast.pot import gradients
+from gwfast.pot._conditional_gradient import solve_exact
+from gwfast.pot._problem import Problem
+from gwfast.pot._solve import solve
+
+N, M, STEP = 7, 6, 1e-5
+NAMES = "C1", "C2", "M", "p", "q", "alpha"
+TIGHT = dict(epsilon=0.05, max_iter=5000, tol=1e-13, stopThr=1e-14, numItermax=10**5)
+EXACT = dict(max_iter=10**4, tol_rel=0.0, tol_abs=0.0)
+
+
+def costs(n, rng, symmetric):
+    points = rng.random((n, 3))
+    made = np.linalg.norm(points[:, None] - points, axis=2) + 0.1
+    return made if symmetric else made + 0.2 * rng.random((n, n))
+
+
+def data(fused, symmetric=True, seed=0):
+    rng = np.random.default_rng(seed)
+    made = dict(C1=costs(N, rng, symmetric), C2=costs(M, rng, symmetric))
+    made |= dict(p=masses(N, rng), q=masses(M, rng))
+    return made | (dict(M=rng.random((N, M)), alpha=0.6) if fused else {})
+
+
+def check(answer_of, value, gradient, given, names, off):
+    """Compare a gradient with differences of a value along random directions."""
+    rng = np.random.default_rng(1)
+    found = gradient(answer_of(given))
+    for name in names:
+        along = rng.standard_normal(np.shape(given[name]))
+        if name in ("C1", "C2") and np.array_equal(given[name], given[name].T):
+            along = along + along.T
+        if name in ("p", "q"):
+            along = 0.1 * (along - along.mean())
+        ends = [
+            value(answer_of(given | {name: given[name] + step * along}))
+            for step in (STEP, -STEP)
+        ]
+        difference = (ends[0] - ends[1]) / (2 * STEP)
+        assert (found[name] * along).sum() == pytest.approx(difference, rel=off), name
+
+
+@pytest.mark.parametrize("kind", ["value", "with entropy", "plan"])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("loss", ["square_loss", "kl_loss"])
+def test_gradients_with_entropy(kind, fused, symmetric, loss):
+    weights = np.random.default_rng(2).random((N, M))
+
+    def answer_of(given):
+        return solve(Problem(given | TIGHT | dict(loss_fun=loss)))
+
+    def value(answer):
+        if kind == "plan":
+            return (weights * answer.plan).sum()
+        entropy = (answer.plan * np.log(answer.plan)).sum()
+        return answer.value + TIGHT["epsilon"] * entropy * (kind == "with entropy")
+
+    def gradient(answer):
+        if kind == "plan":
+            return gradients.of_entropic(answer, in_plan=weights)
+        return gradients.of_entropic(answer, with_entropy=kind == "with entropy")
+
+    given = data(fused, symmetric)
+    names = [name for name in NAMES if name in given]
+    check(answer_of, value, gradient, given, names, 1e-4)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
+def test_gradients_without_entropy(marginals, fused):
+    given = data(fused) | EXACT
+    if marginals == "semirelaxed":
+        del given["q"]
+    if marginals == "partial":
+        given["m"] = 0.6
+
+    def answer_of(given):
+        return solve_exact(Problem(given, marginals=marginals))
+
+    names = {"balanced": NAMES, "semirelaxed": set(NAMES) - {"q"}}
+    names = names.get(marginals, ("C1", "C2", "M", "alpha"))
+    names = [name for name in names if name in given]
+    check(
+        answer_of, lambda answer: answer.value, gradients.of_exact, given, names, 1e-4
+    )
+
+
+def test_points_without_mass_have_no_part():
+    given = data(True)
+    for name in "pq":
+        given[name][0] = 0.0
+        given[name] /= given[name].sum()
+    found = gradients.of_entropic(solve(Problem(given | TIGHT)))
+    for name in ("C1", "C2", "M"):
+        assert np.isfinite(found[name]).all()
+        assert (found[name][0] == 0).all()
+
+
+def test_a_tie_has_no_gradients():
+    """Of a square and itself all turns are as good, and the product plan is between."""
+    square = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    square = np.minimum(square, 4 - square).astype(float)
+    answer = solve(Problem(dict(C1=square, C2=square, **TIGHT | dict(max_iter=0))))
+    with pytest.raises(ValueError, match="strict minimum"):
+        gradients.of_entropic(answer, in_plan=np.eye(4))
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def ot():
+    return pytest.importorskip("ot", reason="POT is not installed")
+
+
+CALLS = {
+    "gromov_wasserstein2": (False, "C1 C2 p q"),
+    "fused_gromov_wasserstein2": (True, "M C1 C2 p q alpha"),
+    "semirelaxed_gromov_wasserstein2": (False, "C1 C2"),
+    "semirelaxed_fused_gromov_wasserstein2": (True, "M C1 C2 alpha"),
+}
+
+
+def tensors(torch, fused, names, dtype="float64"):
+    given = {
+        name: torch.tensor(x, dtype=getattr(torch, dtype))
+        for name, x in data(fused).items()
+    }
+    for name in names.split():
+        given[name].requires_grad_()
+    return given
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("loss_fun", ["square_loss", "kl_loss"])
+def test_gradients_of_pot(torch, ot, name, loss_fun):
+    fused, names = CALLS[name]
+    found = []
+    for function in (getattr(ot.gromov, name), getattr(pot, name)):
+        given = tensors(torch, fused, names)
+        if "semirelaxed" in name:
+            del given["q"]
+        value = function(**given, loss_fun=loss_fun)
+        (3.0 * value).backward()
+        found.append([given[key].grad for key in names.split()])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_flow_through_plans(torch, dtype):
+    given = tensors(torch, True, "M C1 C2 p q alpha", dtype)
+    given["C1"].grad = None
+    plan, log = pot.entropic_fused_gromov_wasserstein(**given, **TIGHT, log=True)
+    assert plan.requires_grad and log["fgw_dist"].requires_grad
+    (plan.square().sum() + log["fgw_dist"]).backward()
+    for name in ("M", "C1", "C2", "p", "q", "alpha"):
+        grad = given[name].grad
+        assert grad.dtype == given[name].dtype and grad.shape == given[name].shape
+        assert torch.isfinite(grad).all() and grad.abs().sum() > 0
+
+
+def test_gradients_of_values_that_have_entropy(torch):
+    given = tensors(torch, False, "C1")
+    result = pot.solve_gromov(
+        given["C1"], given["C2"], a=given["p"], b=given["q"], reg=0.05
+    )
+    (found,) = torch.autograd.grad(result.value, given["C1"])
+    expected = pot.solve_gromov(
+        *(given[name].detach() for name in ("C1", "C2")),
+        a=given["p"],
+        b=given["q"],
+        reg=0.05,
+    )
+    T, C1, C2 = expected.plan, given["C1"].detach(), given["C2"]
+    rows = T.sum(1)
+    envelope = 2 * C1 * torch.outer(rows, rows) - 2 * T @ C2 @ T.T
+    np.testing.assert_allclose(found, envelope, atol=1e-6)
+
+
+def test_what_asks_for_no_gradients_is_as_before(torch):
+    given = tensors(torch, False, "C1")
+    with torch.no_grad():
+        plan, log = pot.gromov_wasserstein(**given, log=True)
+    assert not (plan.requires_grad or log["gw_dist"].requires_grad)
+    # A plan without entropy has none, but its loss has.
+    plan, log = pot.gromov_wasserstein(**given, log=True)
+    assert not plan.requires_grad and log["gw_dist"].requires_grad
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "name"),
+    [
+        (pot.gromov_wasserstein2, dict(G0="p q"), "G0"),
+        (pot.semirelaxed_gromov_wasserstein2, dict(G0="p q"), "G0"),
+        (pot.partial_gromov_wasserstein2, dict(p="p"), "p"),
+        (pot.entropic_gromov_wasserstein, dict(solver="PPA"), "C1"),
+        (pot.entropic_gromov_wasserstein, dict(epsilon="epsilon"), "epsilon"),
+        (pot.BAPG_gromov_wasserstein, {}, "C1"),
+        (pot.entropic_partial_gromov_wasserstein, {}, "C1"),
+        (pot.entropic_semirelaxed_gromov_wasserstein, {}, "C1"),
+    ],
+)
+def test_gradients_that_there_are_not(torch, function, options, name):
+    given = tensors(torch, False, "C1")
+    own = dict(C1=given["C1"], C2=given["C2"])
+    made = {
+        "p q": torch.outer(given["p"], given["q"]).requires_grad_(),
+        "p": given["p"].clone().requires_grad_(),
+        "epsilon": torch.tensor(0.1, requires_grad=True, dtype=torch.float64),
+    }
+    own |= {key: made.get(x, x) for key, x in options.items()}
+    if "G0" in options:
+        own |= dict(p=given["p"]) | (
+            {} if "semi" in function.__name__ else dict(q=given["q"])
+        )
+    with pytest.raises(TypeError, match=f"{name} asks for gradients"):
+        function(**own)
+
+
+def test_patched_calls_have_gradients(torch, ot):
+    given = tensors(torch, True, "M C1 C2 p q alpha")
+    with gwfast.pot.patched() as calls:
+        value = ot.gromov.fused_gromov_wasserstein2(**given)
+        plan = ot.gromov.entropic_gromov_wasserstein(given["C1"], given["C2"])
+        ot.gromov.entropic_gromov_wasserstein(given["C1"], given["C2"], solver="PPA")
+    assert sorted(calls.items()) == [
+        ("entropic_gromov_wasserstein", 1),
+        ("fused_gromov_wasserstein2", 1),
+    ]
+    (value + plan.max()).backward()
+    assert all(given[name].grad is not None for name in given)
