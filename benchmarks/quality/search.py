@@ -8,8 +8,10 @@ languages of UBiLexAT, from 300 known pairs, too; ``--sizes`` are words a side),
 random starts, ``--only digits`` all ladders but those whose names have this),
 ``families`` (nearly 500 problems with known matches, by family, see families/; ``--json
 FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops early),
-``confidence`` (how well the results' confidence is calibrated, from what ``families
---json FILE`` has written; ``--picture FILE`` draws it),
+``missed`` (what a minute each finds of what the default missed, of all or ``--limit``,
+from what ``families --json FILE`` has written),
+``confidence`` (how well the results' confidence is calibrated, from the same file;
+``--picture FILE`` draws it),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.
 """
@@ -29,7 +31,7 @@ from gwfast import words
 from ..common import pairs
 from ..common.markdown import show
 from .confidence import confidence_table
-from .families.collect import families_table
+from .families.collect import families_table, missed_table
 from .known_pairs import known_pairs_table
 from .ladders import ladders_table
 
@@ -163,6 +165,7 @@ TABLES = {
     "languages": languages_table,
     "ladders": ladders_table,
     "families": families_table,
+    "missed": missed_table,
     "confidence": confidence_table,
     "pairs": known_pairs_table,
 }
@@ -174,9 +177,9 @@ def main(argv=None):
     for name, kind, of in (
         ("--random", int, "ladders"),
         ("--only", str, "ladders` and `families"),
-        ("--json", str, "families` and `confidence"),
+        ("--json", str, "families`, `missed` and `confidence"),
         ("--picture", str, "confidence"),
-        ("--limit", int, "families"),
+        ("--limit", int, "families` and `missed"),
     ):
         parser.add_argument(name, type=kind, help=f"of `{of}`")
     text = "of `languages`: words a side"
@@ -191,6 +194,7 @@ def main(argv=None):
             "ladders": (options.random, options.only),
             "languages": (options.sizes,),
             "families": (options.only, options.json, options.limit),
+            "missed": (options.json, options.limit),
             "confidence": (options.json, options.picture),
         }
         TABLES[name](*given.get(name, ()))

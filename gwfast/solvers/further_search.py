@@ -43,14 +43,11 @@ FIRST_EPSILON, COOLING = 3.0, 0.95
 # at least, for matrices of costs and for point clouds, on which they lead lower far
 # less often.
 MOST, LEAST = (5.0, 1.5), (0.45, 0.0)
-# Escapes of which one begins from the product plan, with noise, rather than from the
-# best one.
-EVERY = 3
 # Deviations of the logarithms of the factors that entries are multiplied by, and the
 # logarithm of the first epsilon as a multiple of the last one: uniform between these;
 # below zero is none. Graphs with edges moved need little noise or none, clouds without
 # preferred directions so much that hardly anything of the plan is left.
-NOISE, RISE = (0.5, 5.0), (-1.0, 2.3)
+NOISE, RISE = (1.0, 4.0), (-1.0, 2.3)
 # Limits of escapes; the outer iterations after which one is not followed if it is on
 # the way to the best optimum, and after which if it is so far above.
 ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
@@ -195,8 +192,9 @@ class FurtherSearch:
         """Whether there is another escape after so many."""
         if self._patience and self._patience.goes_on:
             return True
-        is_even = number % EVERY == 0
-        sure = is_even and self._confidence() >= self._budget.enough
+        # Not at each: it takes as long as some iterations of a few points.
+        looks = number % 2 == 0
+        sure = looks and self._confidence() >= self._budget.enough
         return self._budget.goes_on and not sure
 
     def _look_at_clusters(self, seeds):
@@ -230,7 +228,9 @@ class FurtherSearch:
 
     def _escape(self, number, rng):
         """Descend once more, and compare where that leads to with the best."""
-        at_random = number % EVERY == 0
+        # These are evidence, but of 1492 two led lower, of 3043 others 228: the later
+        # the fewer.
+        at_random = number > 1 and number & (number - 1) == 0
         label = (AT_RANDOM if at_random else ESCAPE).format(number)
         self._report(ProgressEvent("start", label, number))
         one = self._escaped(label, rng, at_random=at_random)
