@@ -16,6 +16,7 @@ from .barycenters import *
 from .entropic import *
 from .exact import *
 from .patching import *
+from .terms import *
 from .unbalanced import *
 from .unified import *
 

@@ -208,7 +208,8 @@ def test_gradients_of_barycenters_are_left_to_pot():
     costs = [torch.from_numpy(x.copy()).requires_grad_() for x in (C1, C2)]
     with gwfast.pot.patched() as calls:
         found = ot.gromov.gromov_barycenters(5, costs, max_iter=2, random_state=0)
-    assert found.requires_grad and not calls
+    # POT's loop takes its plans, which have no gradients, from here.
+    assert found.requires_grad and calls.keys() == {"gromov_wasserstein"}
     found.sum().backward()
     assert float(abs(costs[1].grad).sum()) > 0
 
