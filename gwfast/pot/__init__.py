@@ -11,7 +11,7 @@ beside this file.
 
 from typing import TYPE_CHECKING
 
-from . import patching
+from . import patching, terms
 from .barycenters import *
 from .entropic import *
 from .exact import *
@@ -22,6 +22,6 @@ from .unified import *
 
 # Type checkers read literal lists only; without one the names above are public to them.
 if not TYPE_CHECKING:
-    modules = (patching, *patching.FAMILIES)
+    modules = (patching, terms, *patching.FAMILIES)
     __all__ = sorted(name for module in modules for name in module.__all__)
     del modules

@@ -13,12 +13,13 @@ import warnings
 from collections.abc import Iterator
 
 from ..utils.callers import outside
-from . import barycenters, entropic, exact, terms, unbalanced, unified
+from . import barycenters, entropic, exact, unbalanced, unified
 from .arrays import NoGradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
-FAMILIES = (barycenters, entropic, exact, terms, unbalanced, unified)
+# Not the terms of losses: matrix products, which take as long in POT.
+FAMILIES = (barycenters, entropic, exact, unbalanced, unified)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
@@ -136,10 +137,9 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
-    Only those functions are reached. Of a package that has a loop of its own around
-    `ot.optim.cg` or `ot.sinkhorn` (PASTE, GWTune and Pamona do) these are `init_matrix`
-    and `gwggrad`, and it takes as long as before; `report` says which calls were served
-    here.
+    Only those functions are reached. A package that has a loop of its own around
+    `ot.optim.cg` or `ot.sinkhorn` (PASTE, GWTune and Pamona do) goes on as before;
+    `report` says which calls were served here.
 
     Plans are those that POT's functions would end at, which is one descent from `G0` or
     the product of the masses; see `patched`.

@@ -13,8 +13,7 @@ from ..problems.graphs import CostLike
 from ..utils.validation import as_matrix, as_vector, check_square
 from ._problem import LossFun, Plan, as_loss
 from ._siblings import like
-from .arrays import Arrays, NoGradients, as_costs, kind_of
-from .unified import LeftToPot
+from .arrays import Arrays, as_costs, kind_of
 
 __all__ = [
     "gwggrad",
@@ -26,12 +25,6 @@ __all__ = [
 NAMES = "constC", "hC1", "hC2", "T"
 # Libraries whose arrays have the operators of NumPy's, and gradients through them.
 OPERATED = {"torch"}, {"jax"}
-
-
-class NotTaken(LeftToPot, TypeError):
-    """Arrays that gwfast does not take, such as those on a device: loops of POT's users
-    that run there stay there.
-    """
 
 
 def init_matrix(
@@ -236,7 +229,7 @@ def _made(make, constC, hC1, hC2, T):
             ) from error
     if not plain and {*map(kind_of, given)} in OPERATED:
         return make(constC, hC1, hC2, T)
-    arrays = _taken(dict(zip(NAMES, given, strict=True)))
+    arrays = Arrays(dict(zip(NAMES, given, strict=True)))
     one = (arrays[name].astype(arrays.dtype, copy=False) for name in NAMES)
     return arrays.back(_made(make, *one))
 
@@ -245,7 +238,7 @@ def _data(loss_fun, C1, C2, **masses):
     """The arguments as `Arrays`, the `Loss`, and costs and masses in one dtype."""
     loss = as_loss(loss_fun, "loss_fun")
     costs = {"C1": as_costs(C1, "C1"), "C2": as_costs(C2, "C2")}
-    arrays, made = _taken(costs | masses), []
+    arrays, made = Arrays(costs | masses), []
     for name in costs:
         cost = as_matrix(arrays[name], name).astype(arrays.dtype, copy=False)
         check_square(cost, name)
@@ -255,12 +248,3 @@ def _data(loss_fun, C1, C2, **masses):
         mass = as_vector(np.reshape(arrays[name], -1), name, len(cost))
         made.append(mass.astype(arrays.dtype, copy=False))
     return arrays, loss, *made
-
-
-def _taken(named):
-    try:
-        return Arrays(named)
-    except NoGradients:
-        raise
-    except TypeError as error:
-        raise NotTaken(str(error)) from None

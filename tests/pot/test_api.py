@@ -32,6 +32,7 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast import ConvergenceWarning
+from gwfast.pot import terms
 from gwfast.pot.patching import NAMES
 
 LOSSES = ["square_loss", "kl_loss"]
@@ -39,14 +40,14 @@ ASYMMETRIC = GIVEN | dict(zip(("C1", "C2"), spaces(symmetric=False), strict=Fals
 
 
 def test_what_families_list_is_public_and_swapped():
-    others = {"OTResult", "patch", "patched", "report", "unpatch"}
+    others = {"OTResult", "patch", "patched", "report", "unpatch", *terms.__all__}
     assert sorted(gwfast.pot.__all__) == sorted({*NAMES} | others)
     plans = {*ENTROPIC, *EXACT}
     assert plans | {f"{name}2" for name in plans} <= {*NAMES}
     assert all(hasattr(gwfast.pot, name) for name in gwfast.pot.__all__)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *terms.__all__])
 def test_signatures_are_pots(name):
     theirs = dict(inspect.signature(pots(name)).parameters)
     theirs.pop("kwargs_solve", None)

@@ -237,7 +237,6 @@ def test_patched_calls_have_gradients(torch, ot):
         value = ot.gromov.fused_gromov_wasserstein2(**given)
         plan = ot.gromov.entropic_gromov_wasserstein(given["C1"], given["C2"])
         ot.gromov.entropic_gromov_wasserstein(given["C1"], given["C2"], solver="PPA")
-    assert calls.pop("gwggrad") > 1  # of POT's loop, for the last
     assert sorted(calls.items()) == [
         ("entropic_gromov_wasserstein", 1),
         ("fused_gromov_wasserstein2", 1),
