@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.losses import LOSSES
 from ..quadratic.conditional_gradient import ExactLimits
+from ..quadratic.ties import has_ties
 from ..utils.validation import as_array, as_count, as_matrix
 from ._barycenters import listed
 from ._conditional_gradient import solve_exact
@@ -207,6 +208,7 @@ class Samples:
         symmetric = all(cost.symmetric for cost in self.costs)
         self._suits = symmetric and bool((masses > 0).all())
         self._suits = self._suits and resolve_n_threads(None, work=many) == 1
+        self._tied = np.zeros(len(self.ps), dtype=bool)
         if not self._suits:
             return
         limits = ExactLimits(self._limits[1], tol=0.0, min_relative=self._tols[1])
@@ -214,6 +216,11 @@ class Samples:
         self._descents = ExactDescents(limits, weight)
         self._shift = float(np.mean([cost.mean for cost in self.costs]))
         costs = [cost.matrix for cost in self.costs]
+        # Of plain problems, whose first step is then chosen among equals: the cost of
+        # that one is a product.
+        if not self.features:
+            largest = [max(map(abs, cost.extremes)) for cost in self.costs]
+            self._tied[:] = list(map(has_ties, costs, self.ps, largest))
         spaces = zip(self.ps, costs, *self.features, strict=True)
         self._spaces = [self._space(LOSS.h2, *space) for space in spaces]
 
@@ -228,28 +235,32 @@ class Samples:
         """Weights (k, D), plans (nt, ns), and for these what atoms should be near, as
         rows times their masses; and losses (k,) of these samples.
         """
-        size, values = len(atoms.values), atoms.values
-        weights, losses = (
-            np.full((len(some), size), 1 / size),
-            np.full(len(some), NO_LOSS),
-        )
-        plans = [np.multiply.outer(self.q, self.ps[s]) / self._total for s in some]
-        targets = np.empty((len(some), values.shape[1]))
-        gram = (values * atoms.masses) @ values.T - self._reg * np.eye(size)
-        solve = self._one_by_one
-        if self._suits and atoms.symmetric:
-            solve = self._together
-        left = np.arange(len(some))
-        for _ in range(self._limits[0]):
+        shape = len(some), len(atoms.values)
+        weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], NO_LOSS)
+        targets = np.empty((shape[0], atoms.values.shape[1]))
+        gram = (atoms.values * atoms.masses) @ atoms.values.T
+        gram -= self._reg * np.eye(shape[1])
+        suits = self._suits and atoms.symmetric
+        plans, left = [None] * shape[0], np.arange(shape[0])
+        for turn in range(self._limits[0]):
+            singly = self._tied[some[left]] if turn == 0 else left < 0
+            singly = singly | (not suits)
+            means = atoms.apart(weights[left] @ atoms.values)
+            at = np.empty(len(left))
+            for solve, which in ((self._singly, singly), (self._together, ~singly)):
+                where = which.nonzero()[0]
+                if not len(where):
+                    continue
+                those = left[where]
+                given = [x[where] for x in means], [plans[k] for k in those]
+                found, at[where] = solve(some[those], *given)
+                for k, plan in zip(those, found, strict=True):
+                    plans[k], targets[k] = plan, self._target(some[k], plan)
             former, w = losses[left], weights[left]
-            parts = atoms.apart(w @ values)
-            found, at = solve(some[left], parts, [plans[k] for k in left])
-            for k, plan in zip(left, found, strict=True):
-                plans[k], targets[k] = plan, self._target(some[k], plan)
             at -= self._reg * np.square(w).sum(axis=1)
-            at = self._weigh(w, at, gram, targets[left] @ values.T)
-            weights[left], losses[left] = at
-            left = left[_relative(former, losses[left]) > self._tols[0]]
+            self._weigh(w, at, gram, targets[left] @ atoms.values.T)
+            weights[left], losses[left] = w, at
+            left = left[_relative(at - former, former) > self._tols[0]]
             if not len(left):
                 break
         return weights, plans, targets, losses
@@ -262,43 +273,47 @@ class Samples:
         return np.concatenate(made)
 
     def _weigh(self, weights, losses, gram, targets):
-        """The best weights for the plans, and their losses, by conditional gradient
-        from weights and their losses. It ends as POT's does.
+        """Change weights to the best ones for the plans, and losses to theirs, by
+        conditional gradient. It ends as POT's does.
         """
-        left = np.arange(len(weights))
+        gradient, goes_on = 2 * (weights @ gram - targets), np.ones(len(losses), bool)
         for _ in range(self._limits[1]):
-            w, former = weights[left], losses[left]
-            gradient = 2 * (w @ gram - targets[left])
             least = gradient == gradient.min(axis=1, keepdims=True)
-            way = least / least.sum(axis=1, keepdims=True) - w
-            slope, bend = (gradient * way).sum(axis=1), (way @ gram * way).sum(axis=1)
+            way = least / least.sum(axis=1, keepdims=True) - weights
+            turn = way @ gram
+            slope = np.einsum("kd,kd->k", gradient, way)
+            bend = np.einsum("kd,kd->k", turn, way)
             # To the end where the loss is concave on the way and lower there.
             step = (bend + slope < 0).astype(np.float64)
-            convex = bend > 0
-            best = -slope[convex] / (2 * bend[convex])
-            step[convex] = np.clip(best, 0.0, 1.0)
-            weights[left] = w + step[:, None] * way
-            losses[left] = former + (bend * step + slope) * step
-            left = left[_relative(former, losses[left]) > self._tols[1]]
-            if not len(left):
+            np.divide(slope, -2 * bend, out=step, where=bend > 0)
+            step = goes_on * np.minimum(np.maximum(step, 0.0), 1.0)
+            weights += step[:, None] * way
+            gradient += 2 * step[:, None] * turn
+            change = (bend * step + slope) * step
+            goes_on &= _relative(change, losses) > self._tols[1]
+            losses += change
+            if not goes_on.any():
                 break
-        return weights, losses
 
     def _together(self, some, means, plans):
-        """Plans from means of atoms to samples, and losses, from other plans."""
-        ends = np.concatenate(plans, axis=1) / self._total
-        stops = np.cumsum([plan.shape[1] for plan in plans])
+        """Plans from means of atoms to samples, and losses, from other plans or, in
+        the first turn, None.
+        """
+        stops = np.cumsum([len(self.ps[s]) for s in some])
         parts = [slice(*pair) for pair in itertools.pairwise([0, *stops])]
+        ends, starts = np.empty((len(self.q), stops[-1])), plans[0] is not None
+        if starts:
+            np.divide(np.concatenate(plans, axis=1), self._total, out=ends)
         centers = [
             self._space(lambda C: -self.alpha * C, self.q, *mean)
             for mean in zip(*means, strict=True)
         ]
         spaces = [self._spaces[s] for s in some]
-        losses = self._descents.solve(centers, spaces, ends, parts, True)
+        losses = self._descents.solve(centers, spaces, ends, parts, starts)
         ends *= self._total
         return [ends[:, part] for part in parts], losses * self._total**2
 
-    def _one_by_one(self, some, means, plans):
+    def _singly(self, some, means, plans):
         """The same of samples or atoms that do not suit the descents."""
         shared = {"p": self.q, "alpha": self.alpha, "symmetric": self._symmetric}
         shared |= {"max_iter": self._limits[1], "tol_rel": self._tols[1]}
@@ -316,10 +331,9 @@ TOLERANCES = "tol_outer", "tol_inner"
 LIMITS = "max_iter_outer", "max_iter_inner"
 
 
-def _relative(former, losses):
+def _relative(changes, losses):
     """Relative changes of losses, as POT has them."""
-    size = abs(former)
-    return abs(former - losses) / np.where(size > 0, size, NEXT_TO_ZERO)
+    return abs(changes) / np.maximum(abs(losses), NEXT_TO_ZERO)
 
 
 class Adam:
