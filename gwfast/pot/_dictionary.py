@@ -91,10 +91,15 @@ def _learn(given, samples, atoms, rng):
         for _ in range(math.ceil(size / n_batch)):
             batch = rng.choice(size, size=n_batch, replace=False)
             weights, _, targets, found = samples.unmix(atoms, batch)
-            losses.append(float(found.sum()))
+            losses.append(found.sum())
             apart = weights @ atoms.values * atoms.masses - targets
             atoms.values -= rates * direction(2 / n_batch * weights.T @ apart)
             atoms.project(given["projection"])
+            if not np.isfinite(atoms.values).all():
+                raise ValueError(
+                    f"learning rates must leave atoms finite, got {set(rates)}, after "
+                    f"which they are not in epoch {epoch}"
+                )
         loss = sum(losses)
         if given["use_log"]:
             log["loss_batches"] += losses
