@@ -248,8 +248,7 @@ class Samples:
         suits = self._suits and atoms.symmetric
         plans, left = [None] * shape[0], np.arange(shape[0])
         for turn in range(self._limits[0]):
-            singly = self._tied[some[left]] if turn == 0 else left < 0
-            singly = singly | (not suits)
+            singly = (not suits) | (turn == 0) & self._tied[some[left]]
             means = atoms.apart(weights[left] @ atoms.values)
             at = np.empty(len(left))
             for solve, which in ((self._singly, singly), (self._together, ~singly)):
