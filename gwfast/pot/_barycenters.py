@@ -127,7 +127,7 @@ class Spaces:
         init_C, init_Y = as_costs(given["init_C"], "init_C"), given.get(features)
         named = {"p": given["p"], "init_C": init_C, features: init_Y}
         for name, xs in (("Cs", Cs), ("ps", given["ps"]), ("Ys", Ys)):
-            named |= _named(name, xs, size)
+            named |= listed(name, xs, size)
         arrays, self._given = Arrays(named), given | tolerances
         self.dtype, self.back = arrays.dtype, arrays.back
 
@@ -244,7 +244,7 @@ class Spaces:
         return [x[:, part].copy() for part in self.parts]
 
 
-def _named(name, xs, size):
+def listed(name, xs, size):
     """Arrays of a list by their names; POT takes no lists in it, and warns of them."""
     if xs is None:
         return {}

@@ -131,12 +131,7 @@ class Problem:
     def _weight(self):
         traced = self.arrays[self.name("alpha")]
         given = self.take("alpha", 1.0) if traced is None else traced
-        alpha = as_number(given, self.name("alpha"), zero=True)
-        if alpha > 1:
-            raise ValueError(
-                f"{self.name('alpha')} must be between 0 and 1, got {alpha}"
-            )
-        return alpha
+        return as_weight(given, self.name("alpha"))
 
     def _masses(self, name, size):
         name = self.name(name)
@@ -176,6 +171,14 @@ class Problem:
 def as_loss(loss_fun, name):
     """The `Loss` that POT calls so."""
     return LOSSES[LOSS_OF_POT[pots_choice(loss_fun, name, LOSS_OF_POT)]]
+
+
+def as_weight(x, name):
+    """A number from 0 to 1."""
+    x = as_number(x, name, zero=True)
+    if x > 1:
+        raise ValueError(f"{name} must be between 0 and 1, got {x}")
+    return x
 
 
 def checked_costs(x, name, dtype, loss):

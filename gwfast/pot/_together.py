@@ -2,7 +2,6 @@
 spaces alone is made once, and an update takes one compiled descent a space.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -98,56 +97,79 @@ class ExactTogether(Together):
 
     def __init__(self, spaces, solve, first):
         super().__init__(spaces, solve, first)
-        limits = exact_limits(first)
-        size, work = len(spaces.qs), PASSES * len(self._p) * spaces.n_points
-        n_shares = min(resolve_n_threads(None, work=work), size)
-        ends = [size * k // n_shares for k in range(n_shares + 1)]
-        self._shares = [slice(*pair) for pair in itertools.pairwise(ends)]
-        self._pairs = [
-            ExactPairs(
-                max_outer=limits.max_outer,
-                tol=0.0,
-                rounding=ROUNDING,
-                linear=self._weight,
-                least_change=limits.min_change,
-                least_relative=limits.min_relative,
-                resumes=True,
-            )
-            for _ in self._shares
-        ]
+        self._descents = ExactDescents(exact_limits(first), self._weight, resumes=True)
         features = spaces.features or [None] * len(self._sides)
         self._spaces = [
-            self._space(*side, some)
+            exact_space(*side, some)
             for side, some in zip(self._sides, features, strict=True)
         ]
 
-    def _space(self, values, masses, constants, features):
-        if features is not None:
-            features = np.array(features, dtype=np.float64, order="C")
-        return Space(
-            values,
-            values,
-            masses,
-            float(masses @ constants),
-            float(abs(values).max()),
-            float(abs(constants).max()),
-            features,
-        )
-
     def _ends(self, left, of_points, C, Y, starts):
-        center = self._space(left, self._p, of_points, Y)
+        center = exact_space(left, self._p, of_points, Y)
         if starts is None:
             ends = np.empty((len(self._p), self._among.n_points))
         else:
             ends = np.divide(starts, self._total, dtype=np.float64)
-        for pairs, share in zip(self._pairs, self._shares, strict=True):
-            some, parts = self._spaces[share], self._among.parts[share]
-            given = ends, starts is not None, parts[0].start
-            pairs.begin([center] * len(some), some, *given)
+        centers = [center] * len(self._spaces)
+        given = centers, self._spaces, ends, self._among.parts, starts is not None
+        return ends, self._descents.solve(*given)
+
+
+class ExactDescents:
+    """Exact problems of mass one between many pairs of spaces, each on one thread.
+
+    Parameters
+    ----------
+    limits : ExactLimits
+    weight : float
+        Of the squared distances of features, in the linearized cost.
+    resumes : bool
+        Whether all calls are of the same masses, see `ExactPairs`.
+    """
+
+    def __init__(self, limits, weight, *, resumes=False):
+        self._pairs = []
+        self._options = dict(
+            max_outer=limits.max_outer,
+            tol=limits.tol,
+            rounding=ROUNDING,
+            linear=weight,
+            least_change=limits.min_change,
+            least_relative=limits.min_relative,
+            resumes=resumes,
+        )
+
+    def solve(self, firsts, seconds, ends, parts, from_plans):
+        """The losses of pairs of `exact_space`; their plans go to parts of `ends`, and
+        if asked begin at what is there.
+        """
+        size, work = len(firsts), PASSES * ends.size
+        n_shares = min(resolve_n_threads(None, work=work), size)
+        if len(self._pairs) != n_shares:
+            self._pairs = [ExactPairs(**self._options) for _ in range(n_shares)]
+        for k, pairs in enumerate(self._pairs):
+            share = slice(size * k // n_shares, size * (k + 1) // n_shares)
+            given = ends, from_plans, parts[share][0].start
+            pairs.begin(firsts[share], seconds[share], *given)
         while not ExactPairs.go_on_together(self._pairs, WORK):
             pass
         ends[ends < NOTHING] = 0.0
-        return ends, np.concatenate([pairs.costs for pairs in self._pairs])
+        return np.concatenate([pairs.costs for pairs in self._pairs])
+
+
+def exact_space(values, masses, constants, features):
+    """The `Space` of a side: what each of its points adds are its `constants`."""
+    if features is not None:
+        features = np.array(features, dtype=np.float64, order="C")
+    return Space(
+        values,
+        values,
+        masses,
+        float(masses @ constants),
+        float(abs(values).max()),
+        float(abs(constants).max()),
+        features,
+    )
 
 
 class EntropicTogether(Together):

@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Iterator
 
 from ..utils.callers import outside
-from . import barycenters, entropic, exact, unbalanced, unified
+from . import barycenters, dictionary, entropic, exact, unbalanced, unified
 from .arrays import NoGradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
-FAMILIES = (barycenters, entropic, exact, unbalanced, unified)
+FAMILIES = (barycenters, dictionary, entropic, exact, unbalanced, unified)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES

@@ -85,9 +85,12 @@ def may_tie(x, y):
     """
     if not is_cheap(x, y):
         return False
-    for side in (x, y):
-        means = np.sort(side.values @ side.masses)
-        some = ROUNDING * side.largest * side.masses.sum()
-        if (means[1:] - means[:-1] <= some).any():
-            return True
-    return False
+    return any(has_ties(side.values, side.masses, side.largest) for side in (x, y))
+
+
+def has_ties(values, masses, largest):
+    """Whether points are equally far from all others, by symmetric values of which
+    this is the largest.
+    """
+    means = np.sort(values @ masses)
+    return bool((means[1:] - means[:-1] <= ROUNDING * largest * masses.sum()).any())

@@ -29,6 +29,11 @@ EXACT = tuple(
     for kind in ("", "semirelaxed_", "partial_")
     for fused in ("", "fused_")
 )
+DICTIONARIES = tuple(
+    f"{fused}gromov_wasserstein_{kind}"
+    for kind in ("linear_unmixing", "dictionary_learning")
+    for fused in ("", "fused_")
+)
 EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
 
 

@@ -22,6 +22,7 @@ FILES = {
     "gromov/test_gw.py": "",
     "gromov/test_semirelaxed.py": "",
     "gromov/test_partial.py": "",
+    "gromov/test_dictionary.py": "",
     "test_solvers.py": "solve_gromov",
 }
 # Swapping is for arrays of NumPy and torch; POT reads these when it is imported.

@@ -10,6 +10,7 @@ from helpers.pot_calls import (
     BAPG,
     C1,
     C2,
+    DICTIONARIES,
     ENTROPIC,
     EXACT,
     EXACT_BARYCENTERS,
@@ -63,6 +64,8 @@ def test_signatures_are_pots(name):
         expected["verbose"] = False
     if one in (*EXACT[:2], *EXACT_BARYCENTERS):
         expected["numItermaxEmd"] = 100_000
+    elif one in DICTIONARIES:
+        expected = {"numItermaxEmd": 100_000}
     elif one in BALANCED or "barycenters" in name:
         expected = {"numItermax": 1000, "stopThr": 1e-9, "warn": True}
     if "barycenters" in name and one not in EXACT_BARYCENTERS:

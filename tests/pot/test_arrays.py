@@ -1,5 +1,6 @@
 """Arrays of other libraries, in and out of `gwfast.pot`."""
 
+import inspect
 import sys
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from helpers.pot_calls import (
     C1,
     C2,
+    DICTIONARIES,
     ENTROPIC,
     EXACT,
     EXACT_BARYCENTERS,
@@ -25,8 +27,8 @@ import gwfast.pot
 from gwfast.pot import patching
 
 EPSILON = 0.2
-# Keys of logs that have no array.
-WORDS = ("status", "warning", "result_code", "backend")
+# Keys of logs that have no array, or numbers of NumPy in any case, as in POT.
+WORDS = ("status", "warning", "result_code", "backend", "loss_batches", "loss_epochs")
 
 
 class Foreign:
@@ -235,6 +237,13 @@ def test_torch_everywhere(torch, name, dtype):
             options["Ys"] = [m[:, :2], m[:9, :2]]
         if name not in EXACT_BARYCENTERS:
             options["epsilon"] = 0.3
+    elif name in DICTIONARIES:
+        options = {"p": p, "C": c1, "Cdict": torch.stack([c2, c2 / 2])}
+        options |= {"Ydict": torch.stack([m.T[:, :2]] * 2), "Y": m[:, :2]}
+        options |= {"Cs": [c1, c2], "ps": [p, q], "D": 2, "nt": len(q), "q": q}
+        options |= {"Ys": [m[:, :2], m[:9, :2]], "epochs": 2, "alpha": 0.4}
+        known = inspect.signature(ours(name)).parameters
+        options = {key: x for key, x in options.items() if key in known}
     elif name == "solve_gromov":
         options = {"Ca": c1, "Cb": c2, "M": m, "a": p, "b": q, "reg": 0.3, "tol": 1e-4}
     elif "unbalanced" in name:
