@@ -30,6 +30,7 @@ EXACT = tuple(
     for fused in ("", "fused_")
 )
 EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
+SEMIRELAXED_BARYCENTERS = tuple(f"semirelaxed_{name}" for name in EXACT_BARYCENTERS)
 
 
 def pots(name):
