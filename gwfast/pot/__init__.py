@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import patching
 from .barycenters import *
+from .batch import *
 from .entropic import *
 from .exact import *
 from .patching import *

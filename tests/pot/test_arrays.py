@@ -234,6 +234,8 @@ def test_torch_everywhere(torch, name, dtype):
             options["Ys"] = [m[:, :2], m[:9, :2]]
         if "entropic" in name:
             options["epsilon"] = 0.3
+    elif name == "solve_gromov_batch":
+        options = {"Ca": c1[None], "Cb": c2[None], "M": m[None], "alpha": 0.5}
     elif name == "solve_gromov":
         options = {"Ca": c1, "Cb": c2, "M": m, "a": p, "b": q, "reg": 0.3, "tol": 1e-4}
     elif "unbalanced" in name:
@@ -243,7 +245,7 @@ def test_torch_everywhere(torch, name, dtype):
         tol = "tol_rel" if one in EXACT and "partial" not in one else "tol"
         options = call(one, tensors, entropy=0.3, log=True) | {tol: 1e-4}
     found = ours(name)(**options)
-    if name == "solve_gromov":
+    if "solve" in name:
         found = [found.plan, found.value, found.value_linear, found.value_quad]
 
     def check(x):
