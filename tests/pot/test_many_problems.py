@@ -50,7 +50,7 @@ def test_steps_are_pots(fused, starts, symmetric):
 
 
 def test_fixed_points_are_pots():
-    """A step of POT from a plan that has converged leads nowhere, up to its inner error."""
+    """A step of POT leads nowhere from there, but for the error of its marginals."""
     options = batch() | TIGHT | {"max_iter": 300, "tol": 1e-10}
     found = pot.solve_gromov_batch(**options)
     assert found.status == "converged"
