@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from . import patching, terms
 from .barycenters import *
+from .batch import *
 from .dictionary import *
 from .entropic import *
 from .exact import *

@@ -16,22 +16,24 @@ from ..kernels.threads import single_threaded_blas
 from ..utils.validation import as_count, as_matrix, as_vector
 from ._problem import Problem, as_loss, balanced, checked_costs, checked_masses
 from ._solve import table
-from ._starts import random_generator
+from ._starts import PARTITIONS, STARTS, feature_centers, random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
 
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
 
 
-def barycenter(given, solve, together, *, features="init_Y", **tolerances):
+def barycenter(
+    given, solve, together=None, *, kind=None, features="init_Y", **tolerances
+):
     """What POT returns, for the arguments of a call.
 
     ``solve(problem)`` is the `Answer` to a `Problem`, whose tolerances are these.
-    `together` is the kind of `Together` that makes the plans, where it can. `features`
-    is the argument that has the first features.
+    `together` is the kind of `Together` that makes the plans, where it can, and `kind`
+    that of `Spaces`. `features` is the argument that has the first features.
     """
     _check(given, features)
-    spaces = Spaces(given, features, tolerances)
+    spaces = (kind or Spaces)(given, features, tolerances)
     tol, print_row = as_number(given["tol"], "tol", zero=True), table()
     by_loss, fused = given["stop_criterion"] == "loss", spaces.Y is not None
     C, Y = spaces.C, spaces.Y
@@ -39,10 +41,10 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
     def solve_one(s, C, Y, starts):
         return solve(spaces.problem(s, C, Y, starts))
 
-    make = together.of(spaces, solve_one)
+    make = together and together.of(spaces, solve_one)
     make = make or functools.partial(_one_by_one, spaces, solve_one)
     # The plans are from the barycenter before an update, and so are the losses.
-    plans, losses, changes, iterates = None, [1e15], [], []
+    plans, losses, changes, iterates = spaces.starts, [1e15], [], []
     with single_threaded_blas():
         for _ in range(as_limit(given["max_iter"], "max_iter")):
             plans, loss = make(C, Y, plans if given["warmstartT"] else None)
@@ -58,7 +60,7 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
             else:
                 pairs = ((C, former_C), (Y, former_Y)) if fused else ((C, former_C),)
                 changes.append([float(np.linalg.norm(x - y)) for x, y in pairs])
-            if given["log"] and fused and not by_loss:
+            if given["log"] and fused and not by_loss and spaces.keeps_plans:
                 iterates.append(spaces.apart(plans))
             if given["verbose"]:
                 print_row(*changes[-1])
@@ -75,7 +77,7 @@ def barycenter(given, solve, together, *, features="init_Y", **tolerances):
 def _one_by_one(spaces, solve_one, C, Y, starts):
     """The plans from a barycenter, side by side, and the sum of their losses."""
     answers = [solve_one(s, C, Y, starts) for s in range(len(spaces.qs))]
-    plans = np.concatenate([answer.plan for answer in answers], axis=1)
+    plans = spaces.joined([answer.plan for answer in answers])
     return plans, float(sum(answer.value for answer in answers))
 
 
@@ -90,8 +92,8 @@ def _log(spaces, sides, losses, changes, iterates, by_loss):
         log |= {"err_feature": errors[1], "err_structure": errors[0]}
     log = {name: list(map(spaces.back, x)) for name, x in log.items()}
     log |= {name: spaces.apart(x) for name, x in sides.items()}
-    log["p"] = spaces.back(spaces.p)
-    return log | ({"Ts_iter": iterates} if len(changes[0]) > 1 else {})
+    log["p"] = spaces.back(spaces.masses(sides["T"]))
+    return log | ({"Ts_iter": iterates} if iterates else {})
 
 
 def _check(given, features):
@@ -115,9 +117,12 @@ class Spaces:
     features : list of ndarray or None
     parts : list of slice
         Where the spaces stand in such an array, of `n_points` in all.
-    C, Y, p : ndarray
-        What the barycenter begins with; `Y` is None without features.
+    C, Y, starts : ndarray
+        What the barycenter begins with; `Y` is None without features, and `starts`
+        where the first plans start from the product of the masses.
     """
+
+    keeps_plans = True  # whether logs have the plans of all updates
 
     def __init__(self, given, features, tolerances):
         n, size, Ys = as_count(given["N"], "N"), len(given["Cs"]), given.get("Ys")
@@ -125,7 +130,7 @@ class Spaces:
             raise ValueError("Cs must not be empty")
         Cs = [as_costs(C, f"Cs[{s}]") for s, C in enumerate(given["Cs"])]
         init_C, init_Y = as_costs(given["init_C"], "init_C"), given.get(features)
-        named = {"p": given["p"], "init_C": init_C, features: init_Y}
+        named = {"p": given.get("p"), "init_C": init_C, features: init_Y}
         for name, xs in (("Cs", Cs), ("ps", given["ps"]), ("Ys", Ys)):
             named |= listed(name, xs, size)
         arrays, self._given = Arrays(named), given | tolerances
@@ -140,55 +145,75 @@ class Spaces:
             checked_costs(arrays[f"Cs[{s}]"], f"Cs[{s}]", self.dtype, loss)
             for s in range(size)
         ]
-        self.p = np.full(n, 1 / n, dtype=self.dtype)
-        if given["p"] is not None:
-            self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
-            if not (self.p > 0).all():
-                raise ValueError("p must be positive: barycenters are divided by it")
         sizes = [cost.n for cost in self.costs]
-        self.qs = self._masses(arrays, sizes)
-        lambdas = np.full(size, 1 / size)
+        self._read_masses(arrays, n, sizes)
+        self._lambdas = np.full(size, 1 / size)
         if given["lambdas"] is not None:
-            lambdas = as_vector(given["lambdas"], "lambdas", size)
-        self.Y = self.features = None
+            self._lambdas = as_vector(given["lambdas"], "lambdas", size)
         ends = list(itertools.accumulate(sizes, initial=0))
         self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
         self.n_points = ends[-1]
+        self.features = None
         if Ys is not None:
             columns = matrix("Ys[0]").shape[1]
             shapes = [(cost.n, columns) for cost in self.costs]
             Ys = [matrix(f"Ys[{s}]", shape=x) for s, x in enumerate(shapes)]
             self.features, self._Ys = Ys, np.concatenate(Ys)
-            self._weighted_Ys = np.repeat(lambdas, sizes)[:, None] * self._Ys
-            self.Y = np.zeros((n, columns), dtype=self.dtype)
+            self._weighted_Ys = np.repeat(self._lambdas, sizes)[:, None] * self._Ys
             if init_Y is not None:
-                self.Y = matrix(features, shape=self.Y.shape)
+                init_Y = matrix(features, shape=(n, columns))
         if init_C is not None:
-            self.C = matrix("init_C", shape=(n, n))
-        else:
-            points = random_generator(given["random_state"]).randn(n, 2)
-            self.C = cdist(points, points, "sqeuclidean").astype(self.dtype)
-            if Ys is None:  # POT does so without features only
-                self.C /= self.C.max()
-        kl, weights = loss.name == "kl", lambdas[:, None, None]
-        self._weighted_Cs = []
-        for some, Cs in self.runs():
-            columns = slice(self.parts[some][0].start, self.parts[some][-1].stop)
-            Cs = weights[some] * (np.log(np.maximum(Cs, 1e-16)) if kl else Cs)
-            self._weighted_Cs.append((columns, Cs))
-        self._squares = np.multiply.outer(self.p, self.p)
-        self._mean_of = np.exp if kl else np.asarray
+            init_C = matrix("init_C", shape=(n, n))
+        self._weigh_costs(loss)
+        self.C, self.Y, self.starts = self._begin(n, init_C, init_Y)
 
-    def _masses(self, arrays, sizes):
+    def _read_masses(self, arrays, n, sizes):
+        self.p = np.full(n, 1 / n, dtype=self.dtype)
+        if self._given["p"] is not None:
+            self.p = as_vector(arrays["p"], "p", n).astype(self.dtype)
+            if not (self.p > 0).all():
+                raise ValueError("p must be positive: barycenters are divided by it")
+        self._squares = np.multiply.outer(self.p, self.p)
+        self.qs = self._masses_of_spaces(arrays, sizes)
+
+    def _masses_of_spaces(self, arrays, sizes):
         def made(s, size):
             name = f"ps[{s}]"
-            q = balanced(self.p, checked_masses(arrays[name], name, size), "p", name)
+            q = self._fitted(checked_masses(arrays[name], name, size), name)
             return q.astype(self.dtype, copy=False)
 
         if self._given["ps"] is not None:
             return list(itertools.starmap(made, enumerate(sizes)))
         uniform = {size: made(0, size) for size in set(sizes)}
         return [uniform[size] for size in sizes]
+
+    def _fitted(self, q, name):
+        return balanced(self.p, q, "p", name)
+
+    def _weigh_costs(self, loss):
+        kl, weights = self._means_logs(loss), self._lambdas[:, None, None]
+        self._weighted_Cs = []
+        for some, Cs in self.runs():
+            columns = slice(self.parts[some][0].start, self.parts[some][-1].stop)
+            Cs = weights[some] * (np.log(np.maximum(Cs, 1e-16)) if kl else Cs)
+            self._weighted_Cs.append((columns, Cs))
+        self._mean_of = np.exp if kl else np.asarray
+
+    def _means_logs(self, loss):
+        """Whether the best structure is the mean of logarithms."""
+        return loss.name == "kl"
+
+    def _begin(self, n, init_C, init_Y):
+        """Structure, features and plans."""
+        C, Y = init_C, init_Y
+        if C is None:
+            points = random_generator(self._given["random_state"]).randn(n, 2)
+            C = cdist(points, points, "sqeuclidean").astype(self.dtype)
+            if self.features is None:  # POT does so without features only
+                C /= C.max()
+        if Y is None and self.features is not None:
+            Y = np.zeros((n, self._Ys.shape[1]), dtype=self.dtype)
+        return C, Y, None
 
     def runs(self):
         """Spaces of one size that come one after another, a slice, and their costs,
@@ -227,13 +252,25 @@ class Spaces:
                 for x in (plans, halves)
             )
             np.matmul(left, Cs, out=out)
-        mean = (halves @ plans.T) / self._squares
+        mean = (halves @ plans.T) / self._divisors(plans)[1]
         return self._mean_of(mean).astype(self.dtype, copy=False)
 
     def mean_features(self, plans):
         """The best features for the plans."""
-        mean = (plans @ self._weighted_Ys) / self.p[:, None]
+        mean = (plans @ self._weighted_Ys) / self._divisors(plans)[0][:, None]
         return mean.astype(self.dtype, copy=False)
+
+    def _divisors(self, plans):
+        """The mass of points and of pairs of points, by weight of the spaces."""
+        return self.p, self._squares
+
+    def masses(self, plans):
+        """Those of the barycenter."""
+        return self.p
+
+    def joined(self, plans):
+        """Plans side by side."""
+        return np.concatenate(plans, axis=1)
 
     def apart(self, x):
         """What stands side by side, as a list of the caller's arrays."""
@@ -242,6 +279,77 @@ class Spaces:
     def cut(self, x):
         """The same as arrays of NumPy."""
         return [x[:, part].copy() for part in self.parts]
+
+
+class SemirelaxedSpaces(Spaces):
+    """The spaces of a barycenter that takes its masses, another for each space, from
+    the plans: these are from the spaces to it, and stand side by side transposed.
+    """
+
+    keeps_plans = False
+
+    def _read_masses(self, arrays, n, sizes):
+        self.qs = self._masses_of_spaces(arrays, sizes)
+
+    def _fitted(self, q, name):
+        return q
+
+    def _means_logs(self, loss):
+        return False
+
+    def _begin(self, n, init_C, init_Y):
+        """As POT: plans by a name, and from them the rest."""
+        name, seed = self._given["G0"], self._given["random_state"]
+        pots_choice(name, "G0", STARTS + PARTITIONS)
+        C, Y, clusters = init_C, init_Y, name in PARTITIONS
+        if Y is None and self.features is not None and clusters:
+            Y = feature_centers(self._Ys, n, seed).astype(self.dtype, copy=False)
+        if C is None:
+            C = np.zeros((n, n), dtype=self.dtype)
+        named = {"random_state": seed, "use_target": init_C is not None}
+        starts = np.zeros((n, self.n_points), dtype=self.dtype)
+        # Smaller spaces are matched to what the larger ones were clustered into.
+        for expands in (False, True):
+            for s, (cost, part) in enumerate(zip(self.costs, self.parts, strict=True)):
+                if expands == (cost.n <= n):
+                    made = self.problem(s, C, Y if clusters else None, **named)
+                    starts[:, part] = made.G0.T
+            if init_C is None:
+                C = self.mean_structure(starts)
+        if init_C is None and name in ("product", "random_product"):
+            # A constant structure would stay one.
+            noise = random_generator(seed).uniform(-0.01, 0.01, size=(n, n))
+            noise = (noise + noise.T) / 2 if self._given["symmetric"] else noise
+            C = (C + noise).astype(self.dtype, copy=False)
+        if Y is None and self.features is not None:
+            Y = self.mean_features(starts)
+        return C, Y, starts
+
+    def problem(self, s, C, Y, starts=None, random_state=0, **named):
+        """The `Problem` of a space, and the structure `C` and features `Y`."""
+        names = {"C1": f"Cs[{s}]", "C2": "init_C", "p": f"ps[{s}]"}
+        given = {names["C1"]: self.costs[s].matrix, "init_C": C, names["p"]: self.qs[s]}
+        given |= {"M": self.feature_costs(Y, s), "random_state": random_state} | named
+        if given["M"] is not None:
+            given["M"] = given["M"].T
+        if starts is not None:
+            given["G0"] = starts[:, self.parts[s]].T
+        return Problem(self._given | given, marginals="semirelaxed", names=names)
+
+    def _divisors(self, plans):
+        masses = self.masses(plans)
+        points, pairs = self._lambdas @ masses, (self._lambdas * masses.T) @ masses
+        # What no mass of any space goes to is zero.
+        return tuple(np.where(x > 0, x, 1.0) for x in (points, pairs))
+
+    def masses(self, plans):
+        return np.add.reduceat(plans, [x.start for x in self.parts], axis=1).T
+
+    def joined(self, plans):
+        return super().joined([plan.T for plan in plans])
+
+    def cut(self, x):
+        return [one.T.copy() for one in super().cut(x)]
 
 
 def listed(name, xs, size):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..kernels.threads import single_threaded_blas
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.rules import RULES
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
@@ -23,10 +23,11 @@ from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..solvers.diagnosis import missed_rows
 from ..solvers.options import SolveOptions
-from ..solvers.small import small_solution
+from ..solvers.small import SmallSolve, small_solution, solve_small
 from ..solvers.stages import descend
 from ..solvers.starts import Given, Product
 from ..utils.callers import outside
+from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from . import gradients
@@ -234,6 +235,40 @@ def solved(problem, method, epsilon, limits, report):
     """The `Answer` for POT's `epsilon`, and limits of a problem of mass one; without
     them it is the start. ``report(error)`` is called after each outer iteration.
     """
+
+    def callback(step):
+        if not math.isnan(step.moved):
+            report(problem.total * step.moved)
+
+    if limits is None:
+        found = _unsolved(*_posed(problem, method))
+    else:
+        posed = _ready(problem, method, epsilon, limits, report and callback)
+        found = _solved(*posed)
+    return Answer.of(problem, epsilon, *found)
+
+
+def solved_together(problems, method, epsilon, limits):
+    """The `Answer` to each of the problems; ``limits(problem)`` are those of one. Small
+    ones are solved several in a compiled call.
+    """
+    posed, found = {}, {}
+
+    def prepare(k):
+        posed[k] = _ready(problems[k], method, epsilon, limits(problems[k]))
+        quadratic, options = posed[k]
+        return SmallSolve.of(quadratic, dataclasses.replace(options, n_threads=1))
+
+    given = dict(enumerate(problems)), prepare, NEVER, resolve_n_threads(team=False)
+    with single_threaded_blas():
+        for k, solution in solve_small(*given, SmallSolve.solution):
+            found[k] = _described(*posed.pop(k), solution)
+    found |= {k: _solved(*one) for k, one in posed.items()}
+    return [Answer.of(one, epsilon, *found[k]) for k, one in enumerate(problems)]
+
+
+def _posed(problem, method):
+    """The problem of mass one, its start, its method, and the dtype to solve it in."""
     total, dtype = problem.total, problem.arrays.dtype
     few = math.prod(problem.shape) <= FEW_ENTRIES
     if method != "pgd" or (problem.marginals == "partial" and few):
@@ -249,25 +284,21 @@ def solved(problem, method, epsilon, limits, report):
     if start is not None:
         start = start.astype(problem.arrays.dtype, copy=False)
         start = start if total == 1.0 else start / total
+    return quadratic, start, method, dtype
 
-    def callback(step):
-        if not math.isnan(step.moved):
-            report(total * step.moved)
 
-    if limits is None:
-        found = _unsolved(quadratic, start, method)
-    else:
-        options = SolveOptions(
-            limits,
-            Epsilon(epsilon / (2.0 * total)),
-            init=Product() if start is None else Given(start),
-            method=method,
-            dtype=dtype,
-            tier="dense",
-            callback=report and callback,
-        )
-        found = _solved(quadratic, options)
-    return Answer.of(problem, epsilon, *found)
+def _ready(problem, method, epsilon, limits, callback=None):
+    """The problem of mass one, and options for it."""
+    quadratic, start, method, dtype = _posed(problem, method)
+    return quadratic, SolveOptions(
+        limits,
+        Epsilon(epsilon / (2.0 * problem.total)),
+        init=Product() if start is None else Given(start),
+        method=method,
+        dtype=dtype,
+        tier="dense",
+        callback=callback,
+    )
 
 
 def stated(problem, dtype, symmetric):
@@ -304,7 +335,7 @@ def _costs(given, name, dtype, symmetric):
     return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
-def _unsolved(problem, start, method):
+def _unsolved(problem, start, method, _):
     """A start and what it costs."""
     if start is None:
         start = problem.mass * np.outer(problem.p, problem.q)
@@ -321,20 +352,25 @@ def _solved(problem, options):
         solution = small_solution(problem, options)
         if solution is None:
             solution = descend(problem, options.init, options)
-        plan, linear = solution.coupling.toarray(), solution.linear_value
-        quad, separable = quadratic_term(problem, solution.gw_cost, linear), np.nan
-        status, advice = solution.status, ""
-        if options.method.alternating:
-            rows, cols = solution.marginals
-            separable = _separable(problem, rows, cols)
-            # POT's value of a plan without these marginals, at any rate.
-            bilinear = solution.stepped.update.bilinear
-            quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
-            status, why = missed_rows(solution.linearization, rows, status)
-            advice = why if why != status.advice else ""
-        elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
-            plan = rounded(plan, problem.p, problem.q)
-            quad, linear = _value_of(plan, solution.linearization)
+        return _described(problem, options, solution)
+
+
+def _described(problem, options, solution):
+    """What an `Answer` has of a solution."""
+    plan, linear = solution.coupling.toarray(), solution.linear_value
+    quad, separable = quadratic_term(problem, solution.gw_cost, linear), np.nan
+    status, advice = solution.status, ""
+    if options.method.alternating:
+        rows, cols = solution.marginals
+        separable = _separable(problem, rows, cols)
+        # POT's value of a plan without these marginals, at any rate.
+        bilinear = solution.stepped.update.bilinear
+        quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
+        status, why = missed_rows(solution.linearization, rows, status)
+        advice = why if why != status.advice else ""
+    elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
+        plan = rounded(plan, problem.p, problem.q)
+        quad, linear = _value_of(plan, solution.linearization)
     errors = [moved for moved in solution.moves if not math.isnan(moved)]
     return plan, quad, linear, separable, errors, status, advice
 

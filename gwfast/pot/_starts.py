@@ -37,7 +37,9 @@ def named_plan(problem, method, random_state):
         plan *= (p / plan.sum(axis=1))[:, None]
     if problem.M is None:
         return plan
-    least = problem.M == problem.M.min(axis=1, keepdims=True)
+    # Points with the same features are equally near but for rounding.
+    rounding = 16 * np.finfo(problem.M.dtype).eps * problem.M.max()
+    least = problem.M <= problem.M.min(axis=1, keepdims=True) + rounding
     nearest = least * (p / least.sum(axis=1))[:, None]
     return problem.alpha * plan + (1 - problem.alpha) * nearest
 
@@ -52,4 +54,18 @@ def _partition_plan(problem, method, random_state):
         ) from error
     costs = problem.x.matrix, problem.y.matrix
     arguments = *costs, problem.p, problem.M, problem.alpha, method
-    return semirelaxed_init_plan(*arguments, random_state=random_state)
+    uses = problem.take("use_target", True)
+    return semirelaxed_init_plan(*arguments, uses, random_state)
+
+
+def feature_centers(features, n, random_state):
+    """The features that POT begins with where plans cluster."""
+    try:
+        from sklearn.cluster import KMeans
+    except ImportError as error:
+        raise ImportError(
+            "features to start from need scikit-learn where G0 clusters (pip install "
+            "scikit-learn); without, give init_X"
+        ) from error
+    found = KMeans(n_clusters=n, random_state=random_state, n_init=1).fit(features)
+    return found.cluster_centers_

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
-from ._barycenters import StopCriterion, barycenter
+from ._barycenters import SemirelaxedSpaces, StopCriterion, barycenter
 from ._conditional_gradient import exact, solve_exact
 from ._problem import LossFun, Plan, Solver
 from ._siblings import like
@@ -23,6 +23,8 @@ __all__ = [
     "entropic_gromov_barycenters",
     "fgw_barycenters",
     "gromov_barycenters",
+    "semirelaxed_fgw_barycenters",
+    "semirelaxed_gromov_barycenters",
 ]
 # Change of a plan (Frobenius norm) at which its outer iterations stop, and relative
 # change of its loss without entropy; POT's.
@@ -251,4 +253,117 @@ def fgw_barycenters(
         ExactTogether,
         features="init_X",
         tol_rel=EXACT_PLAN_TOL,
+    )
+
+
+@like(gromov_barycenters)
+def semirelaxed_gromov_barycenters(
+    N: int,
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    lambdas: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    G0: str = "product",
+    random_state: int | np.random.RandomState | None = None,
+) -> Plan:
+    """Semi-relaxed Gromov-Wasserstein barycenter without entropy, as
+    `ot.gromov.semirelaxed_gromov_barycenters`: each space takes as much of every point
+    as suits it.
+
+    Parameters
+    ----------
+    init_C : array-like of shape (N, N), optional
+        By default that of the plans `G0`, with a little noise where these are products.
+    G0 : str, default="product"
+        Plans to start from: "product", "random_product" or "random", or by clusters
+        (with POT) "fluid", "spectral", "kmeans", "fluid_soft", "spectral_soft" or
+        "kmeans_soft".
+
+    Returns
+    -------
+    C : array of shape (N, N)
+        Zero between points that no space takes together.
+    log : dict
+        If asked for: "err", with the criterion "loss" also "loss", the plans "T" of
+        shape (ns, N), and "p" of shape (S, N), the masses that each space gives.
+
+    Examples
+    --------
+    >>> pot.semirelaxed_gromov_barycenters(4, [C1, C2], random_state=0).shape
+    (4, 4)
+    """
+    return barycenter(
+        locals(), solve_exact, kind=SemirelaxedSpaces, tol_rel=tol, tol_abs=0.0
+    )
+
+
+@like(semirelaxed_gromov_barycenters, fgw_barycenters)
+def semirelaxed_fgw_barycenters(
+    N: int,
+    Ys: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    lambdas: ArrayLike | None = None,
+    alpha: float = 0.5,
+    fixed_structure: bool = False,
+    fixed_features: bool = False,
+    p: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True,
+    max_iter: float = 100,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    init_X: ArrayLike | None = None,
+    G0: str = "product",
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[Any, ...]:
+    """Semi-relaxed fused Gromov-Wasserstein barycenter without entropy, as
+    `ot.gromov.semirelaxed_fgw_barycenters`.
+
+    Parameters
+    ----------
+    p : array-like of shape (N,), optional
+        Without effect, as in POT.
+    tol : float, default=1e-9
+        Stops when an update changes neither structure nor features by more than this
+        (Frobenius norm), or the loss relatively by at most this.
+    init_X : array-like of shape (N, d), optional
+        By default those of the plans, or with clusters centers by scikit-learn.
+
+    Returns
+    -------
+    X : array of shape (N, d)
+    C : array of shape (N, N)
+    log : dict
+        If asked for: "err_feature" and "err_structure", or with the criterion "loss"
+        "loss" and "err_rel_loss"; the plans "T" of shape (ns, N), the masses "p" of
+        shape (S, N), and "Ms", the costs between features.
+
+    Examples
+    --------
+    >>> features, structure = pot.semirelaxed_fgw_barycenters(
+    ...     4, [x[:, None], x[::-1, None]], [C1, C2], random_state=0
+    ... )
+    >>> features.shape, structure.shape
+    ((4, 1), (4, 4))
+    """
+    return barycenter(
+        locals() | {"p": None},
+        solve_exact,
+        kind=SemirelaxedSpaces,
+        features="init_X",
+        tol_rel=tol,
+        tol_abs=0.0,
     )

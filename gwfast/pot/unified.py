@@ -46,8 +46,8 @@ class LeftToPot(NotImplementedError):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class OTResult:
-    """What `solve_gromov` returns, with those attributes of `ot.utils.OTResult` that
-    these problems fill.
+    """What `solve_gromov` and `solve_gromov_batch` return, with those attributes of
+    `ot.utils.OTResult` that these problems fill.
 
     Attributes
     ----------
@@ -92,11 +92,11 @@ class OTResult:
 
     @property
     def marginal_a(self) -> Any:
-        return self.plan.sum(1)
+        return self.plan.sum(-1)
 
     @property
     def marginal_b(self) -> Any:
-        return self.plan.sum(0)
+        return self.plan.sum(-2)
 
     @property
     def marginals(self) -> tuple[Any, Any]:
@@ -260,7 +260,8 @@ def _result(answer, alpha):
         linear = 0
     if "u" in log:
         potentials = log["u"], log["v"]
-    attributes = dict(
+    return as_result(
+        "solve_gromov",
         plan=plan,
         value=value,
         value_linear=linear,
@@ -269,9 +270,13 @@ def _result(answer, alpha):
         log=log,
         potentials=potentials,
     )
-    if "solve_gromov" not in originals:
-        return OTResult(**attributes)
+
+
+def as_result(name, *, plan, **attributes):
+    """What the function of that name returns: POT's own while it is swapped."""
+    if name not in originals:
+        return OTResult(plan=plan, **attributes)
     from ot.backend import get_backend
     from ot.utils import OTResult as PotResult
 
-    return PotResult(backend=get_backend(plan), **attributes)
+    return PotResult(backend=get_backend(plan), plan=plan, **attributes)

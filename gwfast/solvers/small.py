@@ -130,9 +130,10 @@ def descend_all(solves, deadline, n_threads=1):
         one.note(why)
 
 
-def solve_small(problems, prepare, deadline, n_threads):
+def solve_small(problems, prepare, deadline, n_threads, answer=SmallSolve.result):
     """Solve problems, by their numbers, so many at a time. Yields number and `GWResult`
-    of each that ``prepare(number)`` returns a `SmallSolve` of, and that ends in time.
+    of each that ``prepare(number)`` returns a `SmallSolve` of, and that ends in time;
+    or what another ``answer(small_solve, seconds)`` makes of it.
     """
     for part in _parts(problems, 2 * n_threads):
         began, made = time.perf_counter(), {k: prepare(k) for k in part}
@@ -140,7 +141,7 @@ def solve_small(problems, prepare, deadline, n_threads):
         descend_all(list(solves.values()), deadline, n_threads)
         seconds = (time.perf_counter() - began) / max(len(solves), 1)
         for k, one in solves.items():
-            result = one.result(seconds)
+            result = answer(one, seconds)
             if result is not None:
                 yield k, result
         if deadline.passed():

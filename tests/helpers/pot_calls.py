@@ -35,6 +35,7 @@ DICTIONARIES = tuple(
     for fused in ("", "fused_")
 )
 EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
+SEMIRELAXED_BARYCENTERS = tuple(f"semirelaxed_{name}" for name in EXACT_BARYCENTERS)
 
 
 def pots(name):

@@ -50,9 +50,8 @@ def require_swapped():
 
     from gwfast.pot.patching import NAMES
 
-    found = {name: getattr(ot.gromov, name, None) for name in NAMES}
-    # One of them is at home elsewhere, and versions of POT lack some.
-    found["solve_gromov"] = ot.solve_gromov
+    # Some are at home elsewhere, and versions of POT lack some.
+    found = {name: getattr(ot.gromov, name, getattr(ot, name, None)) for name in NAMES}
     found["entropic_gromov_wasserstein"] = ot.gromov.entropic_gromov_wasserstein
     own = [
         name

@@ -64,11 +64,12 @@ def test_signatures_are_pots(name):
         expected["verbose"] = False
     if one in (*EXACT[:2], *EXACT_BARYCENTERS):
         expected["numItermaxEmd"] = 100_000
+    entropic_barycenter = "entropic" in name and "barycenters" in name
     elif one in DICTIONARIES:
         expected = {"numItermaxEmd": 100_000}
-    elif one in BALANCED or "barycenters" in name:
+    elif one in BALANCED or entropic_barycenter:
         expected = {"numItermax": 1000, "stopThr": 1e-9, "warn": True}
-    if "barycenters" in name and one not in EXACT_BARYCENTERS:
+    if entropic_barycenter:
         expected |= {"solver": "PGD", "warmstart": False}
     assert options == expected
 

@@ -11,7 +11,6 @@ from helpers.pot_calls import (
     DICTIONARIES,
     ENTROPIC,
     EXACT,
-    EXACT_BARYCENTERS,
     GIVEN,
     M,
     P,
@@ -235,7 +234,7 @@ def test_torch_everywhere(torch, name, dtype):
         options |= {"log": True, "random_state": 0}
         if "f" in name.partition("gromov")[0]:
             options["Ys"] = [m[:, :2], m[:9, :2]]
-        if name not in EXACT_BARYCENTERS:
+        if "entropic" in name:
             options["epsilon"] = 0.3
     elif name in DICTIONARIES:
         options = {"p": p, "C": c1, "Cdict": torch.stack([c2, c2 / 2])}
@@ -244,6 +243,8 @@ def test_torch_everywhere(torch, name, dtype):
         options |= {"Ys": [m[:, :2], m[:9, :2]], "epochs": 2, "alpha": 0.4}
         known = inspect.signature(ours(name)).parameters
         options = {key: x for key, x in options.items() if key in known}
+    elif name == "solve_gromov_batch":
+        options = {"Ca": c1[None], "Cb": c2[None], "M": m[None], "alpha": 0.5}
     elif name == "solve_gromov":
         options = {"Ca": c1, "Cb": c2, "M": m, "a": p, "b": q, "reg": 0.3, "tol": 1e-4}
     elif "unbalanced" in name:
@@ -253,7 +254,7 @@ def test_torch_everywhere(torch, name, dtype):
         tol = "tol_rel" if one in EXACT and "partial" not in one else "tol"
         options = call(one, tensors, entropy=0.3, log=True) | {tol: 1e-4}
     found = ours(name)(**options)
-    if name == "solve_gromov":
+    if "solve" in name:
         found = [found.plan, found.value, found.value_linear, found.value_quad]
 
     def check(x):

@@ -345,14 +345,3 @@ def test_errors_are_pots():
     ot = pytest.importorskip("ot")
     with pytest.raises(ot.utils.UndefinedParameter, match="init_C"):
         ours(FUSED)(N, YS, CS, fixed_structure=True)
-
-
-def test_semirelaxed_barycenters_of_pot_run_on_ours():
-    """There is no twin of them; under `patch` their plans are ours."""
-    options = {"max_iter": 5, "random_state": 0, "init_C": INIT_C}
-    function = pots("semirelaxed_gromov_barycenters")
-    with np.errstate(divide="ignore"):  # by masses that are zero
-        theirs = function(N, CS, PS, **options)
-        with pot.patched():
-            found = function(N, CS, PS, **options)
-    np.testing.assert_allclose(found, theirs, atol=1e-7)

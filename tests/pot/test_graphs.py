@@ -45,6 +45,7 @@ BARYCENTERS = {
     "gromov_barycenters": {},
     "entropic_gromov_barycenters": {"epsilon": 1.0},
     "fgw_barycenters": {"Ys": [np.arange(n)[:, None] / n for n in (N, M)]},
+    "semirelaxed_gromov_barycenters": {},
 }
 
 

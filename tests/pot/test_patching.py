@@ -19,9 +19,7 @@ from gwfast.pot.patching import NAMES, twins
 ot = pytest.importorskip("ot")
 C1, C2, M, P, Q, _ = spaces()
 # In a dict, where no one looks for functions to swap.
-OWN = {
-    name: getattr(ot.gromov, name, None) or getattr(ot.solvers, name) for name in NAMES
-}
+OWN = {name: getattr(ot.gromov, name, None) or getattr(ot, name) for name in NAMES}
 
 
 def attributes():
