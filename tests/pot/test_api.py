@@ -65,7 +65,7 @@ def test_signatures_are_pots(name):
     if one in (*EXACT[:2], *EXACT_BARYCENTERS):
         expected["numItermaxEmd"] = 100_000
     entropic_barycenter = "entropic" in name and "barycenters" in name
-    elif one in DICTIONARIES:
+    if one in DICTIONARIES:
         expected = {"numItermaxEmd": 100_000}
     elif one in BALANCED or entropic_barycenter:
         expected = {"numItermax": 1000, "stopThr": 1e-9, "warn": True}
