@@ -266,13 +266,13 @@ class GWResult:
         should not be trusted as it is, has ``"near_product"``, ``"lost_mass"``,
         ``"missed_rows"`` (of ``method="bapg"``), ``"truncated"`` (`left_out` is above
         .01), ``"tie"`` (another plan is as good) or
-        ``"uncertain"`` (of a search: `confidence` is below .92, or there
+        ``"uncertain"`` (of a search: `confidence` is below .94, or there
         is none, and one start alone came here with others near).
     confidence : float
         Of a search, an estimate of the chance that it has found the lowest optimum: by
         which starts led there, how far above the others ended, and whether descents
         from that plan with noise, and from random ones, came back to it. It is fitted
-        to 492 problems. NaN where the search did not go on after its race (`epsilon`
+        to 490 problems. NaN where the search did not go on after its race (`epsilon`
         0, float64, tiers other than "dense", too little memory), where nothing was
         searched, and for problems that are not balanced.
     left_out : float
