@@ -43,7 +43,7 @@ typedef struct {
     /* Epsilon of iteration k, from 0, is first_epsilon cooling^k until that is below
      * `epsilon`. */
     double first_epsilon, cooling;
-    double rho_x, rho_y;  /* the prices of its sums, infinite where they are given */
+    double rho_x, rho_y; /* the prices of its sums, infinite where they are given */
     int rule, proximal, alternating, marginal_terms, accelerates;
     /* Of numbers (utils/precision.py); `drift` is the scaling itself. */
     double peak, drift, direct, standstill, floor, stalled, rounding;
