@@ -76,4 +76,4 @@ def _step(module, graphs, templates):
     loss = torch.stack(values).mean()
     loss.backward()
     costs, features, masses = (x.grad.numpy() for x in learned)
-    return float(loss), (costs, features, masses, alpha.grad.numpy())
+    return loss.item(), (costs, features, masses, alpha.grad.numpy())
