@@ -96,6 +96,19 @@ def test_gradients_without_entropy(marginals, fused):
     )
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_gradients_with_masses_of_any_total(exact):
+    given = data(True) | (EXACT if exact else TIGHT)
+    given |= {name: 2.5 * given[name] for name in "pq"}
+    solver = solve_exact if exact else solve
+    gradient = gradients.of_exact if exact else gradients.of_entropic
+
+    def answer_of(given):
+        return solver(Problem(given))
+
+    check(answer_of, lambda answer: answer.value, gradient, given, NAMES, 1e-4)
+
+
 def test_points_without_mass_have_no_part():
     given = data(True)
     for name in "pq":
