@@ -241,7 +241,7 @@ def solved(problem, method, epsilon, limits, report):
             report(problem.total * step.moved)
 
     if limits is None:
-        found = _unsolved(*_posed(problem, method))
+        found = _unsolved(*_posed(problem, method)[:3])
     else:
         posed = _ready(problem, method, epsilon, limits, report and callback)
         found = _solved(*posed)
@@ -335,7 +335,7 @@ def _costs(given, name, dtype, symmetric):
     return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
-def _unsolved(problem, start, method, _):
+def _unsolved(problem, start, method):
     """A start and what it costs."""
     if start is None:
         start = problem.mass * np.outer(problem.p, problem.q)

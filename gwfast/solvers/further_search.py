@@ -233,8 +233,8 @@ class FurtherSearch:
         """Descend once more, and compare where that leads to with the best."""
         # These are evidence, but of 1492 two led lower, of 3043 others 228: after some
         # they are rare.
-        often = number <= OFTEN and number % 2 == 0
-        at_random = often or (number > 1 and number & (number - 1) == 0)
+        is_power = number & (number - 1) == 0
+        at_random = number % 2 == 0 and (number <= OFTEN or is_power)
         label = (AT_RANDOM if at_random else ESCAPE).format(number)
         self._report(ProgressEvent("start", label, number))
         one = self._escaped(label, rng, at_random=at_random)
