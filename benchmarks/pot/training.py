@@ -1,9 +1,11 @@
 """A training step of a network whose layer is distances to template graphs (TFGW,
-Vincent-Cuaz et al., NeurIPS 2022): many small fused problems, and gradients of all.
+Vincent-Cuaz et al., NeurIPS 2022): many small fused problems, and gradients of all, by
+the function that POT's layer calls and by one call for each problem.
 """
 
 import functools
 import importlib.util
+import warnings
 from statistics import median
 
 import numpy as np
@@ -15,6 +17,7 @@ from .timings import in_turns
 
 N_GRAPHS, N_NODES, N_TEMPLATES, TEMPLATE_NODES, N_FEATURES = 100, 20, 8, 10, 4
 LEARNED = "costs", "features", "masses", "alpha"
+LAYER = "costs", "features of graphs", "features", "masses", "alpha"
 
 
 def training_table(pot, ours):
@@ -22,24 +25,65 @@ def training_table(pot, ours):
     if importlib.util.find_spec("torch") is None:
         print("(training left out: needs PyTorch)")
         return
-    graphs, templates = _data()
-    calls = [functools.partial(_step, one, graphs, templates) for one in (pot, ours)]
+    if importlib.util.find_spec("torch_geometric") is None:
+        print("(layer left out: POT's needs torch_geometric)")
+    else:
+        import ot.gnn
+
+        _compare("layer", LAYER, _layer_step, (ot.gnn, ours), _batch())
+    _compare("one call each", LEARNED, _step, (pot, ours), _data())
+
+
+def _compare(title, learned, step, modules, given):
+    calls = [functools.partial(step, module, *given) for module in modules]
     seconds, results = in_turns(calls)
     rows = []
     for name, times, (loss, _) in zip(("POT", OURS), seconds, results, strict=True):
         ratio = median(seconds[0]) / median(times)
-        shown = f"{median(times):.2f} [{min(times):.2f}]", f"{ratio:.1f}"
+        shown = f"{median(times):.3f} [{min(times):.3f}]", f"{ratio:.1f}"
         rows.append((name, *shown, f"{loss:.9g}"))
     title = (
-        f"training step: {N_GRAPHS} graphs of {N_NODES} nodes, {N_TEMPLATES} templates"
-        f" of {TEMPLATE_NODES}"
+        f"training step, {title}: {N_GRAPHS} graphs of {N_NODES} nodes, {N_TEMPLATES} "
+        f"templates of {TEMPLATE_NODES}"
     )
     show(title, ("module", "s, median [min]", "ratio", "loss"), rows)
     apart = [
         (name, f"{np.abs(x - y).max() / np.abs(x).max():.1e}")
-        for name, x, y in zip(LEARNED, *(one for _, one in results), strict=True)
+        for name, x, y in zip(learned, *(one for _, one in results), strict=True)
     ]
     show("gradients differ, of the largest", ("in", "by"), apart)
+
+
+def _batch():
+    """Arguments of a layer: edges, features of nodes, the graph of each, templates, and
+    unequal masses of these, as equal ones have ties.
+    """
+    rng = np.random.default_rng(0)
+    joined = np.triu(rng.random((N_GRAPHS, N_NODES, N_NODES)) < 6 / N_NODES, 1)
+    graph, rows, cols = (joined | joined.swapaxes(1, 2)).nonzero()
+    edges = N_NODES * graph + np.array([rows, cols])
+    made = rng.random((N_TEMPLATES, TEMPLATE_NODES, TEMPLATE_NODES))
+    features = rng.standard_normal((N_GRAPHS * N_NODES, N_FEATURES))
+    of_templates = rng.standard_normal((N_TEMPLATES, TEMPLATE_NODES, N_FEATURES))
+    masses = 1 + 0.1 * rng.random((N_TEMPLATES, TEMPLATE_NODES))
+    masses /= masses.sum(axis=1, keepdims=True)
+    learned = made + made.swapaxes(1, 2), features, of_templates, masses, np.array(0.5)
+    return edges, np.repeat(np.arange(N_GRAPHS), N_NODES), learned
+
+
+def _layer_step(module, edges, batch, learned):
+    """The mean of all distances, and its gradients in `LAYER`."""
+    import torch
+
+    torch.set_num_threads(1)
+    edges, batch = map(torch.from_numpy, (edges, batch))
+    *learned, alpha = (torch.tensor(x).float().requires_grad_() for x in learned)
+    given = *learned, alpha, False, batch
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, on sparse tensors of POT
+        loss = module.FGW_distance_to_templates(edges, *given).mean()
+    loss.backward()
+    return loss.item(), [x.grad.numpy() for x in (*learned, alpha)]
 
 
 def _data():

@@ -107,12 +107,12 @@ cdef class ExactPairs:
     cdef double[::1] costs_
     cdef unsigned char[::1] converged_
     cdef size_t[::1] x, y
-    cdef double[::1] linear, best
+    cdef double[::1] linear, best, potentials
     cdef double[:, ::1] plans
     cdef object kept
     cdef double least, tol, rounding, linear_weight
     cdef uint64_t seed
-    cdef ptrdiff_t n_starts, max_outer, start, room_n, room_m, column
+    cdef ptrdiff_t n_starts, max_outer, start, room_n, room_m, column, point
     # Trees of the first linear programs one after another, and where that in hand is.
     cdef int64_t[::1] trees
     cdef ptrdiff_t tree
@@ -134,15 +134,17 @@ cdef class ExactPairs:
 
     def begin(
         self, xs, ys, double[:, ::1] plans=None, bint from_plans=False,
-        ptrdiff_t column=0,
+        ptrdiff_t column=0, double[::1] potentials=None,
     ):
         """Take pairs, as lists of the first `Space` of each and of the second.
 
         Plans go to `plans` too, side by side from a column on, where all first spaces
         have as many points, (n, k); with `from_plans` descents begin at what is there,
-        mended, rather than at product plans.
+        mended, rather than at product plans. To `potentials` go those of rows and of
+        columns of each pair, one after another: see `FrankWolfe.potentials`.
         """
-        cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = column, words = size
+        cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = column, points = 0
+        cdef ptrdiff_t words
         cdef bint asymmetric = False
         cdef Space x, y
         check("ys", len(ys), size)
@@ -151,7 +153,7 @@ cdef class ExactPairs:
             x, y = xs[k], ys[k]
             self.x[k], self.y[k] = <size_t>&x.facts, <size_t>&y.facts
             n, m = max(n, x.facts.n), max(m, y.facts.n)
-            words += 3 * (x.facts.n + y.facts.n)
+            points += x.facts.n + y.facts.n
             asymmetric |= is_asymmetric(&x.facts) or is_asymmetric(&y.facts)
             check("features", y.facts.width, x.facts.width)
             if plans is not None:
@@ -161,7 +163,10 @@ cdef class ExactPairs:
             check("columns of plans", min(plans.shape[1], columns), columns)
         elif from_plans:
             raise ValueError("plans must be given where descents begin at them")
+        if potentials is not None:
+            check("potentials", min(potentials.shape[0], points), points)
         self.plans, self.from_plans, self.column = plans, from_plans, column
+        self.potentials, self.point = potentials, 0
         self.kept = list(xs), list(ys)
         self.costs, self.converged = np.empty(size), np.zeros(size, dtype=bool)
         self.costs_, self.converged_ = self.costs, self.converged.view(np.uint8)
@@ -173,7 +178,7 @@ cdef class ExactPairs:
             self.steps.reserve(n, m, self.asymmetric)
             self.steps.transport.reserve(n + m)
             self.linear, self.best = np.empty((2, n * m))
-        self.tree = 0
+        self.tree, words = 0, size + 3 * points
         if self.steps.resumes and self.trees.shape[0] != words:
             self.trees = np.full(words, -1)
 
@@ -301,6 +306,10 @@ cdef class ExactPairs:
             self.least, self.least_converged = cost, converged
             for k in range(self.terms.n * self.terms.m):
                 self.best[k] = self.steps.scale * self.steps.plan_[k]
+            if self.potentials is not None:
+                memcpy(&self.potentials[self.point],
+                       self.steps.transport.tree.potential,
+                       (self.terms.n + self.terms.m) * sizeof(double))
         self.start += 1
         self.descends = False
         # No cost is below zero, of which the floor is the rounding.
@@ -319,6 +328,7 @@ cdef class ExactPairs:
         self.costs_[self.n_done] = self.least
         self.converged_[self.n_done] = self.least_converged
         self.tree += 1 + 3 * (self.terms.n + m)
+        self.point += self.terms.n + m
         self.n_done += 1
         self.start, self.descends = 0, False
 

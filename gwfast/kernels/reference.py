@@ -479,17 +479,20 @@ class ExactPairs:
         self._options, self._linear = (max_outer, tol, rounding), linear
         self._least = least_change, least_relative
 
-    def begin(self, xs, ys, plans=None, from_plans=False, column=0):
+    def begin(self, xs, ys, plans=None, from_plans=False, column=0, potentials=None):
         *ends, columns = np.cumsum([y.values.shape[0] for y in ys])
         plans = None if plans is None else plans[:, column : column + columns]
         parts = [None] * len(ys) if plans is None else np.split(plans, ends, axis=1)
         firsts = parts if from_plans else [None] * len(ys)
         found = [self._best(*pair) for pair in zip(xs, ys, firsts, strict=True)]
         if plans is not None:
-            np.concatenate([plan for *_, plan in found], axis=1, out=plans)
+            np.concatenate([plan for _, _, plan, _ in found], axis=1, out=plans)
+        if potentials is not None:
+            made = np.concatenate([of_pair for *_, of_pair in found])
+            potentials[: len(made)] = made
         self._found, self.n_done = found, 0
         self.costs = np.array([cost for cost, *_ in found])
-        self.converged = np.array([converged for _, converged, _ in found], bool)
+        self.converged = np.array([converged for _, converged, *_ in found], bool)
 
     def _best(self, x, y, first):
         max_outer, tol, rounding = self._options
@@ -505,7 +508,8 @@ class ExactPairs:
             plan = start is None or isinstance(start, np.ndarray)
             steps.start(start) if plan else steps.start_at_random(start)
             ended = steps.advance(max_outer, tol, floor, *self._least, constant) != 0
-            found.append((max(steps.value + constant, 0.0), ended, steps.plan.copy()))
+            made = steps.plan.copy(), np.concatenate(steps.potentials())
+            found.append((max(steps.value + constant, 0.0), ended, *made))
         return min(found, key=lambda one: one[0])
 
     def go_on(self, most_work=np.inf, one=False):

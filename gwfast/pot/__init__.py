@@ -18,6 +18,7 @@ from .dictionary import *
 from .entropic import *
 from .exact import *
 from .patching import *
+from .templates import *
 from .terms import *
 from .unbalanced import *
 from .unified import *

@@ -139,9 +139,9 @@ class ExactDescents:
             resumes=resumes,
         )
 
-    def solve(self, firsts, seconds, ends, parts, from_plans):
+    def solve(self, firsts, seconds, ends, parts, from_plans, potentials=None):
         """The losses of pairs of `exact_space`; their plans go to parts of `ends`, and
-        if asked begin at what is there.
+        if asked begin at what is there. For `potentials` see `ExactPairs.begin`.
         """
         size, work = len(firsts), PASSES * ends.size
         n_shares = min(resolve_n_threads(None, work=work), size)
@@ -149,7 +149,10 @@ class ExactDescents:
             self._pairs = [ExactPairs(**self._options) for _ in range(n_shares)]
         for k, pairs in enumerate(self._pairs):
             share = slice(size * k // n_shares, size * (k + 1) // n_shares)
-            given = ends, from_plans, parts[share][0].start
+            column, some = parts[share][0].start, potentials
+            if some is not None:
+                some = some[share.start * len(ends) + column :]
+            given = ends, from_plans, column, some
             pairs.begin(firsts[share], seconds[share], *given)
         while not ExactPairs.go_on_together(self._pairs, WORK):
             pass

@@ -101,6 +101,11 @@ def _brought(x, name):
     """What is no plain array of NumPy, as one where its library can make it one."""
     if asks_for_gradients(x):
         raise NoGradients(name)
+    if hasattr(x, "detach") and hasattr(x, "numpy"):  # as by DLPack, but sooner
+        try:
+            return x.detach().numpy()
+        except (RuntimeError, TypeError):
+            pass  # of another device, layout or dtype
     foreign = not isinstance(x, np.ndarray | np.generic)
     if foreign and hasattr(x, "__dlpack_device__"):
         try:

@@ -143,7 +143,7 @@ def of_exact(answer):
     made = loss.in_data(T)
     if problem.marginals == "balanced":
         log = answer.evidence()
-        made |= {name: _centered(np.asarray(log[of])) for name, of in ("pu", "qv")}
+        made |= {name: centered(np.asarray(log[of])) for name, of in ("pu", "qv")}
     elif problem.marginals == "semirelaxed":
         # Mass that a row gets goes where that costs least.
         made["p"] = loss.in_plan(T).min(axis=1)
@@ -164,10 +164,10 @@ def of_entropic(answer, *, in_plan=None, with_entropy=False):
     Z, f, g = adjoint(T, epsilon, loss.hessian, given)
     for name, x in loss.in_plan_in_data(T, Z).items():
         made[name] = made.get(name, 0.0) - x
-    return made | dict(p=_centered(f), q=_centered(g))
+    return made | dict(p=centered(f), q=centered(g))
 
 
-def _centered(x):
+def centered(x):
     """As masses have one sum, gradients have one constant to choose; POT's choice.
     Points without mass may have potentials of minus infinity, and have no part.
     """

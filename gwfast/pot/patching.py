@@ -13,13 +13,31 @@ import warnings
 from collections.abc import Iterator
 
 from ..utils.callers import outside
-from . import barycenters, batch, dictionary, entropic, exact, unbalanced, unified
+from . import (
+    barycenters,
+    batch,
+    dictionary,
+    entropic,
+    exact,
+    templates,
+    unbalanced,
+    unified,
+)
 from .arrays import NoGradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
-FAMILIES = (barycenters, batch, dictionary, entropic, exact, unbalanced, unified)
+FAMILIES = (
+    barycenters,
+    batch,
+    dictionary,
+    entropic,
+    exact,
+    templates,
+    unbalanced,
+    unified,
+)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
@@ -31,6 +49,9 @@ NAMES = tuple(FUNCTIONS)
 COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
 HOMES = ("ot", "ot.gromov", "ot.solvers")
+# Modules that POT does not import itself, as they need other packages: their functions
+# are swapped where a caller has imported them before.
+IMPORTED_BY_CALLERS = ("ot.gnn",)
 
 
 def _twin(own):
@@ -245,6 +266,7 @@ def _pots_functions():
     except ImportError as error:
         message = "swapping POT's functions needs POT: pip install POT"
         raise ImportError(message) from error
+    homes += [sys.modules[name] for name in IMPORTED_BY_CALLERS if name in sys.modules]
     pairs = itertools.product(homes, NAMES)
     return {name: getattr(home, name) for home, name in pairs if hasattr(home, name)}
 

@@ -1,12 +1,14 @@
 """The functions of POT by family, arguments for them, and a spy on their solver."""
 
 import dataclasses
+import importlib
+import warnings
 
 import pytest
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
-from gwfast.pot import _solve
+from gwfast.pot import _solve, templates
 
 C1, C2, M, P, Q, G0 = spaces()
 # Uneven masses and a start that is not their product.
@@ -38,9 +40,17 @@ EXACT_BARYCENTERS = ("gromov_barycenters", "fgw_barycenters")
 SEMIRELAXED_BARYCENTERS = tuple(f"semirelaxed_{name}" for name in EXACT_BARYCENTERS)
 
 
+LAYERS = tuple(templates.__all__)
+
+
 def pots(name):
     """POT's function of that name."""
     ot = pytest.importorskip("ot")
+    if name in LAYERS:
+        pytest.importorskip("torch")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where torch_geometric is missing
+            return getattr(importlib.import_module("ot.gnn"), name)
     return getattr(ot.gromov, name, None) or getattr(ot, name)
 
 

@@ -52,7 +52,7 @@ def test_pairs_end_where_the_twin_does(symmetric, width, n_starts, isa):
 @pytest.mark.parametrize("resumes", [False, True])
 @pytest.mark.parametrize("rule", ["least_change", "least_relative"])
 def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule, resumes):
-    ends, costs = [], []
+    ends, costs, duals = [], [], []
     for module in (_exact_pairs, reference):
         x, ys = spaces(module, 0, width=2)[3], spaces(module, 1, width=2)
         product = [
@@ -60,17 +60,20 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule, resumes
         ]
         product = np.hstack(product)
         plans = np.empty_like(product)
+        potentials = np.empty(SIZES[3] * len(ys) + sum(SIZES))
         options = dict(tol=0.0, rounding=1e-13, linear=0.3) | {rule: 1e-4}
         descents = module.ExactPairs(resumes=resumes, **options)
         for from_plans in (False, True):
-            descents.begin([x] * len(ys), ys, plans, from_plans)
+            descents.begin([x] * len(ys), ys, plans, from_plans, potentials=potentials)
             assert descents.go_on()
             ends.append(plans.copy())
+            duals.append(_sums(potentials))
             costs.append(descents.costs)
             plans[:] = (plans + 2 * product) / 3
     for one, other in ((0, 2), (1, 3)):
         np.testing.assert_allclose(ends[one], ends[other], atol=1e-9)
         np.testing.assert_allclose(costs[one], costs[other], rtol=1e-9)
+        np.testing.assert_allclose(duals[one], duals[other], rtol=1e-7, atol=1e-9)
     # From product plans they are what each is alone.
     ours = ExactPairs(**options)
     ours.begin(
@@ -78,6 +81,15 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule, resumes
     )
     ours.go_on()
     np.testing.assert_array_equal(ends[0][:, -SIZES[-1] :], ours.plan)
+
+
+def _sums(potentials):
+    """Of those of each row and column of every pair, but where both have the same
+    masses: there are several then.
+    """
+    pairs = np.split(potentials, np.cumsum([SIZES[3] + size for size in SIZES])[:-1])
+    some = [np.split(one, SIZES[3:4]) for k, one in enumerate(pairs) if k != 3]
+    return np.concatenate([np.add.outer(*one).ravel() for one in some])
 
 
 @pytest.mark.parametrize("n_shares", [1, 2, 5])
@@ -130,6 +142,8 @@ def test_plans_side_by_side_have_the_shape_of_all():
     for shape, message in (((8, 3), "rows of plans"), ((9, 2), "columns of plans")):
         with pytest.raises(ValueError, match=message):
             ExactPairs().begin([x, x], ys, np.empty(shape))
+    with pytest.raises(ValueError, match="potentials"):
+        ExactPairs().begin([x, x], ys, potentials=np.empty(20))
     with pytest.raises(ValueError, match="plans must be given"):
         ExactPairs().begin([x, x], ys, None, True)
 

@@ -12,6 +12,7 @@ from helpers.pot_calls import (
     ENTROPIC,
     EXACT,
     GIVEN,
+    LAYERS,
     M,
     P,
     Q,
@@ -241,6 +242,15 @@ def test_torch_everywhere(torch, name, dtype):
         options |= {"Ydict": torch.stack([m.T[:, :2]] * 2), "Y": m[:, :2]}
         options |= {"Cs": [c1, c2], "ps": [p, q], "D": 2, "nt": len(q), "q": q}
         options |= {"Ys": [m[:, :2], m[:9, :2]], "epochs": 2, "alpha": 0.4}
+        known = inspect.signature(ours(name)).parameters
+        options = {key: x for key, x in options.items() if key in known}
+    elif name in LAYERS:
+        options = {"G_features": m, "tplt_features": m[None, :9]}
+        options |= {
+            "G_edges": np.zeros((2, 0), int),
+            "tplt_adjacencies": c1[None, :9, :9],
+        }
+        options["tplt_weights"] = torch.ones_like(c1[:1, :9]) / 9
         known = inspect.signature(ours(name)).parameters
         options = {key: x for key, x in options.items() if key in known}
     elif name == "solve_gromov_batch":

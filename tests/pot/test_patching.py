@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from helpers.pot_calls import LAYERS, pots
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
@@ -19,7 +20,7 @@ from gwfast.pot.patching import NAMES, twins
 ot = pytest.importorskip("ot")
 C1, C2, M, P, Q, _ = spaces()
 # In a dict, where no one looks for functions to swap.
-OWN = {name: getattr(ot.gromov, name, None) or getattr(ot, name) for name in NAMES}
+OWN = {name: pots(name) for name in NAMES if name not in LAYERS}
 
 
 def attributes():
@@ -32,7 +33,7 @@ def attributes():
         if isinstance(module, types.ModuleType)
         and module.__name__.partition(".")[0] == "ot"
         for key, value in vars(module).items()
-        if key in NAMES and module.__name__.partition(".partial")[0] == module.__name__
+        if key in OWN and module.__name__.partition(".partial")[0] == module.__name__
     }
 
 
