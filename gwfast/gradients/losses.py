@@ -105,7 +105,7 @@ def gromov_wasserstein_loss(
 
     def solved(arrays: dict[str, Any]) -> Minimum:
         now = given | arrays
-        if now["alpha"] is not None:
+        if hasattr(now["alpha"], "ndim"):
             now["alpha"] = float(now["alpha"])
         x, y = now.pop("cost_x"), now.pop("cost_y")
         problem = QuadraticProblem(x, y, **now, loss=loss, **rule)
