@@ -19,7 +19,7 @@ _source_tree.mend(sys.modules[__name__])
 from . import kernels as kernels  # noqa: E402
 
 # Public, beside what `_api` has. What they need may be missing, or take a second.
-_ROOMS = ("distributed", "plot", "pot", "singlecell", "spatial", "words")
+_ROOMS = "distributed", "gradients", "plot", "pot", "singlecell", "spatial", "words"
 _HOMES = {
     "EachSpace": "alignment.each_space",
     "GromovWassersteinAligner": "alignment.estimator",
@@ -27,6 +27,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from . import distributed as distributed
+    from . import gradients as gradients
     from . import plot as plot
     from . import pot as pot
     from . import singlecell as singlecell

@@ -23,7 +23,7 @@ quadratic
 solvers
 alignment
 words pot plot singlecell
-spatial
+gradients spatial
 distributed
 experiments
 cli

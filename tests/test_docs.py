@@ -19,12 +19,13 @@ NEEDED = {
     "patched": "ot",
     "unpatch": "ot",
     "cluster": "distributed",
+    "gromov_wasserstein_loss": "torch",
     "LanguageDistances": "joblib",
     "LanguagePair": "joblib",
     "language_distances": "joblib",
 }
 
-ROOMS = "words", "pot", "plot", "singlecell", "spatial", "distributed"
+ROOMS = "words", "pot", "plot", "singlecell", "spatial", "distributed", "gradients"
 MODULES = ["gwfast", *(f"gwfast.{room}" for room in ROOMS)]
 
 

@@ -55,7 +55,8 @@ def test_the_list_of_commands_needs_nothing_to_solve_with():
 def test_dir_is_the_public_names():
     names = dir(gwfast)
     assert {"align", "GWResult", "pot", "words", "plot", "__version__"} <= set(names)
-    rooms = {"distributed", "plot", "pot", "singlecell", "spatial", "words"}
+    rooms = {"distributed", "gradients", "plot", "pot", "singlecell", "spatial"}
+    rooms |= {"words"}
     more = {"EachSpace", "GromovWassersteinAligner", "__version__", *rooms}
     assert set(names) == {*_api.__all__, *more}
     for name in names:

@@ -21,6 +21,7 @@ PRINTED = {
         "with 0.12 right, 0.85 of one kind",
         "True\nTrue\n",
         "converged",
+        "-> 0.001 converged",
     ],
     "docs/extending.md": ["converged"],
     "docs/many-spaces.md": ["190 solved, 0 skipped", "(15, 15) 3"],
@@ -31,7 +32,7 @@ PRINTED = {
 
 
 # What some import beside gwfast's own dependencies.
-NEEDED = "anndata", "dask", "ot", "sklearn"
+NEEDED = "anndata", "dask", "ot", "sklearn", "torch"
 
 
 def blocks(page):

@@ -1,0 +1,9 @@
+"""Losses of torch and JAX by which networks learn: Gromov-Wasserstein objectives of
+native calls, searches and all, that have gradients in what they were made of.
+
+Arrays of either library are taken as they are, and neither is imported to do so.
+"""
+
+from .losses import gromov_wasserstein_loss
+
+__all__ = ["gromov_wasserstein_loss"]

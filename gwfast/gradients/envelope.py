@@ -1,0 +1,82 @@
+"""Gradients of an objective at its minimum in what the problem was made of. By the
+envelope theorem they are its partial derivatives with the plan held still, and in the
+masses, which constrain the plan, the dual potentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..linear.rules import as_rho
+from ..pot.arrays import NoGradients
+from ..pot.gradients import Loss
+from ..problems.losses import LOSSES
+from ..problems.quadratic import QuadraticProblem
+from ..results.result import GWResult
+
+# What POT's `Loss` calls costs and weights.
+NAMES = {"C1": "cost_x", "C2": "cost_y", "M": "linear_cost", "alpha": "alpha"}
+
+
+def refuse_gradients(names: Collection[str], marginals: str, rho: Any) -> None:
+    """Raise `NoGradients` where there are none in one of `names`: in masses that only
+    bound those of the plan, and in those that an infinite price makes it meet.
+    """
+    known = {"balanced": [True, True], "semirelaxed": [True, False]}
+    if marginals == "unbalanced":
+        known[marginals] = [price < np.inf for price in as_rho(rho)]
+    for name, has in zip("pq", known.get(marginals, [False, False]), strict=True):
+        if name in names and not has:
+            raise NoGradients(name)
+
+
+class Minimum:
+    """The least objective of a problem, as a result has it, and its gradients."""
+
+    def __init__(self, problem: QuadraticProblem, result: GWResult) -> None:
+        self._problem, self._result = problem, result
+        # Proximal steps have no entropy in their objective.
+        entropic = result.method == "pgd"
+        self.value = result.reg_cost if entropic else result.gw_cost
+
+    def gradients(self, names: Collection[str]) -> dict[str, Any]:
+        """Those in the arguments of these names."""
+        if not names:
+            return {}
+        problem, plan = self._problem, self._result.plan.astype(np.float64)
+        costs = SimpleNamespace(
+            x=problem.x.to_dense(),
+            y=problem.y.to_dense(),
+            loss=LOSSES[problem.loss],
+            M=problem.linear_cost,
+            alpha=problem.alpha if problem.is_fused else 1.0,
+        )
+        found = Loss(costs).in_data(plan)
+        made = {NAMES[name]: x for name, x in found.items()}
+        for side, name in enumerate("pq"):
+            if name in names:
+                made[name] = self._in_masses(plan, side)
+        return {name: made[name] for name in names}
+
+    def _in_masses(self, plan, side):
+        """In `p` (side 0) or `q` (side 1)."""
+        result, rule = self._result, self._problem.rule
+        if not rule.is_relaxed:
+            # Linear problems have half the gradient of the objective. As masses have
+            # one sum, a constant is free.
+            duals = 2.0 * result.potentials[side]
+            known = np.isfinite(duals)
+            return np.where(known, duals - duals[known].mean(), 0.0)
+        # Both divergences of an unbalanced problem are KL2(a | b), whose derivative in
+        # `b` is 2 (m(b) - m(a) a / b).
+        masses, others = (rule.p, rule.q)[:: 1 - 2 * side]
+        sums, total = plan.sum(axis=1 - side), masses.sum()
+        kept = plan.sum() * np.divide(
+            sums, masses, out=np.zeros_like(sums), where=masses > 0
+        )
+        priced = rule.rho[side] * (total - kept)
+        return 2.0 * (priced + result.epsilon * (total * others.sum() ** 2 - kept))

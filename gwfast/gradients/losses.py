@@ -1,0 +1,171 @@
+"""The public loss, and how torch and JAX are told of its gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..linear.rules import Marginals, Rho
+from ..pot.arrays import Arrays, kind_of
+from ..pot.gradients import traced
+from ..problems.graphs import CostLike
+from ..problems.losses import LossName
+from ..problems.quadratic import QuadraticProblem
+from ..results.result import GWResult
+from ..solvers.gromov import gromov_wasserstein
+from .envelope import Minimum, refuse_gradients
+
+
+def gromov_wasserstein_loss(
+    cost_x: CostLike | Any,
+    cost_y: CostLike | Any,
+    p: ArrayLike | Any | None = None,
+    q: ArrayLike | Any | None = None,
+    *,
+    loss: LossName = "square",
+    linear_cost: ArrayLike | Any | None = None,
+    alpha: float | Any | None = None,
+    marginals: Marginals = "balanced",
+    mass: float | None = None,
+    rho: Rho | None = None,
+    on_result: Callable[[GWResult], object] | None = None,
+    **options: Any,
+) -> Any:
+    """The least objective that `gromov_wasserstein` finds, with gradients for torch and
+    JAX.
+
+    Its value is what the solver minimizes: `GWResult.reg_cost`, entropy included, or
+    `GWResult.gw_cost` if `epsilon` is 0 or `method` is "ppa". At a minimum gradients
+    are partial derivatives with the plan held still (the envelope theorem), and in the
+    masses they are the dual potentials: nothing is differentiated through the solver.
+    They are as exact as the plan has converged: to about three digits by default, for
+    more pass ``dtype="float64"`` and lower tolerances. Where several plans are as good
+    (the status "tie") each has gradients of its own, and these are of one. There are no
+    second derivatives, which would need to know how the plan moves.
+
+    Parameters
+    ----------
+    cost_x, cost_y : tensor of torch, array of JAX, or what `gromov_wasserstein` takes
+        Costs within the spaces. These, `linear_cost` and `alpha` have gradients; JAX's
+        may be traced, as inside ``jax.grad``, ``jax.jit`` and ``jax.vmap``. Arrays of
+        all arguments must be of one library, those of JAX may be NumPy's beside it.
+    p, q : array-like of shape (n,) and (m,) or None, default=None
+        Masses. They have gradients in balanced problems, `p` in semi-relaxed ones, and
+        in unbalanced ones each whose price `rho` is finite. Where the masses must have
+        the sum one, gradients have the mean zero: only directions that keep that sum
+        mean something.
+    loss, linear_cost, alpha, marginals, mass, rho
+        As in `gromov_wasserstein`.
+    on_result : callable or None, default=None
+        ``on_result(result)`` is called with the `GWResult` of each solve: its plan, its
+        status. JAX may solve a compiled loss several times, or not at all where nothing
+        needs it.
+    **options
+        Of the solver, as in `gromov_wasserstein`, except ``method="bapg"``, whose plans
+        are no minimum. ``epsilon="auto"`` is held still in gradients, and differs
+        from problem to problem: to compare losses, pass a number. The plan of the step
+        before as `init` saves most of a search.
+
+    Returns
+    -------
+    tensor or array of shape ()
+        Of the library that came; of NumPy's arrays, a number. Float32 if all arrays
+        are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type, shape or value; or if gradients are asked for
+        in masses that have none here. The message names it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from gwfast.gradients import gromov_wasserstein_loss
+    >>> x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
+    >>> scale = torch.tensor(2.0, requires_grad=True)
+    >>> loss = gromov_wasserstein_loss(
+    ...     scale * torch.cdist(x, x), torch.cdist(x, x), epsilon=0
+    ... )
+    >>> loss.backward()  # of (scale - 1)^2 times the mean of squared distances
+    >>> round(scale.grad.item() / loss.item(), 4)
+    2.0
+    """
+    if options.get("method") == "bapg":
+        raise ValueError(
+            "method must be 'pgd' or 'ppa', got 'bapg', whose plans are no minimum"
+        )
+    given: dict[str, Any] = dict(cost_x=cost_x, cost_y=cost_y, p=p, q=q)
+    given |= dict(linear_cost=linear_cost, alpha=alpha)
+    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
+
+    def solved(arrays: dict[str, Any]) -> Minimum:
+        now = given | arrays
+        if hasattr(now["alpha"], "ndim"):
+            now["alpha"] = float(now["alpha"])
+        x, y = now.pop("cost_x"), now.pop("cost_y")
+        problem = QuadraticProblem(x, y, **now, loss=loss, **rule)
+        result = gromov_wasserstein(problem, **options)
+        if on_result is not None:
+            on_result(result)
+        return Minimum(problem, result)
+
+    refuse = functools.partial(refuse_gradients, marginals=marginals, rho=rho)
+    kinds = {name: kind_of(x) for name, x in given.items()}
+    # What is of no other library than NumPy is the same in every solve.
+    kinds = {name: kind for name, kind in kinds.items() if kind not in (None, "numpy")}
+    in_library = _in_jax if {*kinds.values()} == {"jax"} else _in_torch
+    return in_library(solved, refuse, {name: given[name] for name in kinds})
+
+
+def _in_torch(solved, refuse, arrays):
+    """The loss of tensors, or of what has no gradients."""
+    known = Arrays(arrays, traces=True)
+    refuse(known.asking)
+    minimum = solved({name: known[name] for name in arrays})
+    # Now, as tensors may be written to before they are asked for.
+    found = minimum.gradients(known.asking)
+
+    def gradient(upstream):
+        return {name: upstream * x for name, x in found.items()}
+
+    return traced(known.back(minimum.value), known, gradient)
+
+
+def _in_jax(solved, refuse, arrays):
+    """The loss of arrays of JAX, which calls the solver when compiled code runs."""
+    import jax
+    import jax.numpy as jnp
+
+    dtype = jnp.result_type(*arrays.values(), float)
+
+    def value_and_gradients(values, names):
+        def host(*values):
+            given = map(np.asarray, values)
+            minimum = solved(dict(zip(arrays, given, strict=True)))
+            found = minimum.gradients(names)
+            made = minimum.value, *(found[name] for name in names)
+            return tuple(np.asarray(x, dtype) for x in made)
+
+        shapes = (), *(arrays[name].shape for name in names)
+        made = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
+        return jax.pure_callback(host, made, *values, vmap_method="sequential")
+
+    @jax.custom_jvp
+    def value(*values):
+        return value_and_gradients(values, ())[0]
+
+    @functools.partial(value.defjvp, symbolic_zeros=True)
+    def in_direction(values, tangents):
+        moved = dict(zip(arrays, tangents, strict=True))
+        still = jax.custom_derivatives.SymbolicZero
+        moved = {name: x for name, x in moved.items() if not isinstance(x, still)}
+        refuse(moved)
+        made, *found = value_and_gradients(values, tuple(moved))
+        return made, sum(map(jnp.vdot, found, moved.values()), jnp.zeros((), dtype))
+
+    return value(*arrays.values())
