@@ -4,8 +4,9 @@ Tables: ``agreement`` (plans of 200 random problems), ``scgem`` (SCOT's search o
 neighbors and epsilon), ``cells`` (its calls on PBMC, POT's of ten minutes at most),
 ``dense`` (1000 x 1000), ``small`` (5 to 100 points a side), ``exact`` (without
 entropy, 300 to 2000 points a side), ``ties`` (hop distances without entropy),
-``unbalanced``, ``barycenters`` (of 20 graphs), ``training`` (a step of a network of
-template graphs, with gradients; needs PyTorch).
+``unbalanced``, ``barycenters`` (of 20 graphs), ``batch`` (100 problems a call),
+``dictionary`` (atoms of 60 graphs), ``training`` (a step of a network of template
+graphs, with gradients; needs PyTorch, and POT's layer torch_geometric).
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -17,7 +18,9 @@ from ..common import settings
 from ..common.processes import make_tables
 from .agreement import agreement_table
 from .barycenters import barycenters_table
+from .batch import batch_table
 from .calls import OURS
+from .dictionary import dictionary_table
 from .exact import exact_table, ties_table
 from .scot import cells_table, scgem_table
 from .timings import dense_table, small_table
@@ -34,6 +37,8 @@ TABLES = {
     "ties": ties_table,
     "unbalanced": unbalanced_table,
     "barycenters": barycenters_table,
+    "batch": batch_table,
+    "dictionary": dictionary_table,
     "training": training_table,
 }
 
