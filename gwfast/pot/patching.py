@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Iterator
 
 from ..utils.callers import outside
-from . import barycenters, batch, dictionary, entropic, exact, unbalanced, unified
+from . import barycenters, batch, coot, dictionary, entropic, exact, unbalanced, unified
 from .arrays import NoGradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
-FAMILIES = (barycenters, batch, dictionary, entropic, exact, unbalanced, unified)
+FAMILIES = (barycenters, batch, coot, dictionary, entropic, exact, unbalanced, unified)
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
@@ -30,7 +30,7 @@ NAMES = tuple(FUNCTIONS)
 # Versions of POT whose answers the functions here have been compared with.
 COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
-HOMES = ("ot", "ot.gromov", "ot.solvers")
+HOMES = ("ot", "ot.coot", "ot.gromov", "ot.solvers")
 
 
 def _twin(own):
