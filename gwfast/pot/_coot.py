@@ -76,7 +76,10 @@ class CoOptimal:
             return None
         # Points without mass have none.
         found = [epsilon * np.where(np.isfinite(x), x, 0.0) for x in found]
-        return Potentials(*map(as_vector, found, names, shape))
+        f, g = map(as_vector, found, names, shape)
+        # The solver takes columns to fit where rows do, which they need not where they
+        # are of other masses; so no row does.
+        return Potentials(f + epsilon, g)
 
     def _solve(self):
         (samp, feat), X, Y = self.sides, self._X, self._Y

@@ -7,6 +7,7 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast.pot import _solve
+from gwfast.pot.patching import HOMES
 
 C1, C2, M, P, Q, G0 = spaces()
 # Uneven masses and a start that is not their product.
@@ -40,8 +41,8 @@ SEMIRELAXED_BARYCENTERS = tuple(f"semirelaxed_{name}" for name in EXACT_BARYCENT
 
 def pots(name):
     """POT's function of that name."""
-    ot = pytest.importorskip("ot")
-    return getattr(ot.gromov, name, None) or getattr(ot, name)
+    homes = [pytest.importorskip(home) for home in HOMES]
+    return next(getattr(home, name) for home in homes if hasattr(home, name))
 
 
 def ours(name):
@@ -50,6 +51,10 @@ def ours(name):
 
 def value(name):
     """What the log of that function calls the loss."""
+    if name.startswith("co_"):
+        return "distance"
+    if "unbalanced" in name:
+        return "fugw_cost"
     kind = "sr" if "semirelaxed" in name else "partial_" if "partial" in name else ""
     return f"{kind}{'f' if 'fused' in name else ''}gw_dist"
 

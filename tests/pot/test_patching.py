@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from helpers.pot_calls import pots
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
@@ -19,7 +20,7 @@ from gwfast.pot.patching import NAMES, twins
 ot = pytest.importorskip("ot")
 C1, C2, M, P, Q, _ = spaces()
 # In a dict, where no one looks for functions to swap.
-OWN = {name: getattr(ot.gromov, name, None) or getattr(ot, name) for name in NAMES}
+OWN = {name: pots(name) for name in NAMES}
 
 
 def attributes():
