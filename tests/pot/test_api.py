@@ -1,6 +1,8 @@
 """`gwfast.pot` against POT itself: the same calls, the same answers."""
 
 import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +48,21 @@ def test_what_families_list_is_public_and_swapped():
     plans = {*ENTROPIC, *EXACT}
     assert plans | {f"{name}2" for name in plans} <= {*NAMES}
     assert all(hasattr(gwfast.pot, name) for name in gwfast.pot.__all__)
+
+
+def test_what_is_not_here_is_listed():
+    ot = pytest.importorskip("ot")
+    theirs = {
+        name
+        for module in (ot.gromov, ot.batch, ot.solvers)
+        for name in module.__all__
+        if module is ot.gromov or re.search("gromov|quadratic|tensor", name)
+    }
+    page = Path(gwfast.pot.__file__).with_name("DIFFERENCES.md").read_text("utf-8")
+    _, section = page.split("\n## Not offered\n")
+    rows = re.findall(r"^\|(.*?)\|", section.partition("\n## ")[0], re.MULTILINE)
+    listed = re.findall(r"`(\w+)`", " ".join(rows))
+    assert sorted(listed) == sorted(theirs - {*gwfast.pot.__all__})
 
 
 @pytest.mark.parametrize("name", [*NAMES, *terms.__all__])
