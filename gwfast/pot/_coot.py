@@ -90,8 +90,12 @@ class CoOptimal:
         value = np.inf
         for k in range(limit):
             former, before = value, samp.plan
-            samp.solve(of_samp - 2 * X @ feat.plan @ Y.T)
-            cost = of_feat - 2 * X.T @ samp.plan @ Y
+            if k or self._given["warmstart"] is not None:
+                between = X @ feat.plan @ Y.T
+            else:  # the product plan
+                between = np.outer(X @ feat.p, Y @ feat.q / feat.total)
+            samp.solve(of_samp - 2 * between)
+            cost = of_feat - 2 * (X.T @ samp.plan @ Y)
             feat.solve(cost + feat.linear)
             if k % every and k + 1 < limit:
                 continue
