@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import patching, terms
 from .barycenters import *
 from .batch import *
+from .coot import *
 from .dictionary import *
 from .entropic import *
 from .exact import *

@@ -6,7 +6,7 @@ the gradient of no objective.
 import numpy as np
 
 from ..problems.losses import LOSSES
-from ..quadratic.certificate import least_plan
+from ..quadratic.certificate import LeastPlans
 from ..quadratic.conditional_gradient import ExactSolution
 from ..results.status import Status
 
@@ -27,10 +27,11 @@ def solve_one_orientation(problem, plan, limits, report):
     if problem.linear_cost is not None:
         linear += (1.0 - problem.alpha) * problem.linear_cost
     made, n_steps, status = half(plan), 0, Status.MAX_OUTER
+    vertices = LeastPlans(rule)
     value = float(np.vdot(made + linear, plan))
     report(value)
     while n_steps < max(limits.max_outer, 1):
-        vertex, potentials = least_plan(made + linear / 2, rule)
+        vertex, potentials = vertices.solve(made + linear / 2)
         way = vertex - plan
         change = half(way)
         curved = float(np.vdot(change, way))

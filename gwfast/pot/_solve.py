@@ -225,9 +225,9 @@ def marginal_tol(problem, shape):
     return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)
 
 
-def warn_of(status, advice):
+def warn_of(status, advice, what="Gromov-Wasserstein"):
     """Warn of a plan that should not be trusted as it is."""
-    message = f"Gromov-Wasserstein ended as {status!r}" + (advice and f": {advice}")
+    message = f"{what} ended as {status!r}" + (advice and f": {advice}")
     warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 

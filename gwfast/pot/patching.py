@@ -16,6 +16,7 @@ from ..utils.callers import outside
 from . import (
     barycenters,
     batch,
+    coot,
     dictionary,
     entropic,
     exact,
@@ -31,6 +32,7 @@ __all__ = ["patch", "patched", "report", "unpatch"]
 FAMILIES = (
     barycenters,
     batch,
+    coot,
     dictionary,
     entropic,
     exact,
@@ -48,7 +50,7 @@ NAMES = tuple(FUNCTIONS)
 # Versions of POT whose answers the functions here have been compared with.
 COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
-HOMES = ("ot", "ot.gromov", "ot.solvers")
+HOMES = ("ot", "ot.coot", "ot.gromov", "ot.solvers")
 # Modules that POT does not import itself, as they need other packages: their functions
 # are swapped where a caller has imported them before.
 IMPORTED_BY_CALLERS = ("ot.gnn",)

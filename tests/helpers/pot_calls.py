@@ -9,6 +9,7 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast.pot import _solve, templates
+from gwfast.pot.patching import HOMES
 
 C1, C2, M, P, Q, G0 = spaces()
 # Uneven masses and a start that is not their product.
@@ -45,13 +46,13 @@ LAYERS = tuple(templates.__all__)
 
 def pots(name):
     """POT's function of that name."""
-    ot = pytest.importorskip("ot")
+    homes = [pytest.importorskip(home) for home in HOMES]
     if name in LAYERS:
         pytest.importorskip("torch")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # where torch_geometric is missing
-            return getattr(importlib.import_module("ot.gnn"), name)
-    return getattr(ot.gromov, name, None) or getattr(ot, name)
+            homes = [importlib.import_module("ot.gnn")]
+    return next(getattr(home, name) for home in homes if hasattr(home, name))
 
 
 def ours(name):
@@ -60,6 +61,10 @@ def ours(name):
 
 def value(name):
     """What the log of that function calls the loss."""
+    if name.startswith("co_"):
+        return "distance"
+    if "unbalanced" in name:
+        return "fugw_cost"
     kind = "sr" if "semirelaxed" in name else "partial_" if "partial" in name else ""
     return f"{kind}{'f' if 'fused' in name else ''}gw_dist"
 

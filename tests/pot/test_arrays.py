@@ -253,6 +253,8 @@ def test_torch_everywhere(torch, name, dtype):
         options["tplt_weights"] = torch.ones_like(c1[:1, :9]) / 9
         known = inspect.signature(ours(name)).parameters
         options = {key: x for key, x in options.items() if key in known}
+    elif name.startswith("co_"):
+        options = {"X": c1, "Y": m, "wx_samp": p, "epsilon": (0.3, 0), "log": True}
     elif name == "solve_gromov_batch":
         options = {"Ca": c1[None], "Cb": c2[None], "M": m[None], "alpha": 0.5}
     elif name == "solve_gromov":
