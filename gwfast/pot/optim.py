@@ -142,8 +142,9 @@ def _costs(arrays, f, df):
     start = np.outer(a, b) if arrays["G0"] is None else arrays["G0"]
     factors = _factors(a, b / b.sum())
     plans = [(x @ y.T).astype(start.dtype) for x, y in factors]
-    first, second = (as_host(df(arrays.back(G, G.dtype)), "df(G)") for G in plans)
-    loss = float(f(arrays.back(plans[0], start.dtype)))
+    with np.errstate(all="ignore"):
+        first, second = (as_host(df(arrays.back(G, G.dtype)), "df") for G in plans)
+        loss = float(f(arrays.back(plans[0], start.dtype)))
     eps = max(np.finfo(x.dtype).eps for x in (start, first, *itertools.chain(*pairs)))
 
     def agree(x, y):
@@ -162,28 +163,37 @@ def _costs(arrays, f, df):
             constant = constant + init_matrix(C1.T, C2.T, a, b, loss_fun)[0]
             if agree(constant, first + one):
                 return C1, C2, loss_fun
-    raise ValueError("f and df are not that of the costs that df refers to")
+    raise ValueError("f and df are not those of the costs that df refers to")
 
 
 def _pairs(function, n, m):
-    """Pairs of matrices (n, n) and (m, m) that a function refers to."""
+    """Pairs of matrices (n, n) and (m, m) that a function refers to, by themselves or
+    in a list.
+    """
     found, shapes = inspect.getclosurevars(function), {(n, n), (m, m)}
     matrices = [
-        as_host(x, "df")
-        for x in (*found.nonlocals.values(), *found.globals.values())
+        as_host(x, "df") * 1.0
+        for value in (*found.nonlocals.values(), *found.globals.values())
+        for x in (value if isinstance(value, list | tuple) else [value])
         if tuple(getattr(x, "shape", ())) in shapes
     ]
     pairs = itertools.permutations(matrices, 2)
-    return [pair for pair in pairs if (len(pair[0]), len(pair[1])) == (n, m)]
+    pairs = [pair for pair in pairs if (len(pair[0]), len(pair[1])) == (n, m)]
+    if not pairs:
+        raise ValueError("df refers to no costs of two spaces")
+    return pairs
 
 
 def _factors(a, b):
-    """Two random plans as products of matrices (n, k) and (m, k), so that those with
-    costs are soon made. The first has the marginals `a` and `b` if they sum to one.
+    """Two plans as products of matrices (n, k) and (m, k), so that those with costs are
+    soon made: a random one with the marginals `a` and `b`, of total one, and one with a
+    single entry, as what adds to a loss may be zero until entries are large.
     """
     rng = np.random.default_rng(0)
-    x, y = rng.random(len(a)), rng.random(len(b))
-    centered = (z - z @ masses / masses.sum() for z, masses in ((x, a), (y, b)))
-    rows, cols = (np.stack([np.ones_like(z), z], axis=1) for z in centered)
-    first = a[:, None] * rows, b[:, None] * cols
-    return first, ((a * x)[:, None], (b * y)[:, None])
+    first, second = [], []
+    for masses in (a, b):
+        z = rng.random(len(masses))
+        centered = z - z @ masses / masses.sum()
+        first.append(masses[:, None] * np.stack([np.ones_like(z), centered], axis=1))
+        second.append(np.where(z == z.max(), 1.0, 0.0)[:, None])
+    return first, second

@@ -41,7 +41,8 @@ SEMIRELAXED_BARYCENTERS = tuple(f"semirelaxed_{name}" for name in EXACT_BARYCENT
 def pots(name):
     """POT's function of that name."""
     ot = pytest.importorskip("ot")
-    return getattr(ot.gromov, name, None) or getattr(ot, name)
+    homes = ot.gromov, ot.optim, ot
+    return next(getattr(home, name) for home in homes if hasattr(home, name))
 
 
 def ours(name):

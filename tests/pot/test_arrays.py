@@ -245,6 +245,11 @@ def test_torch_everywhere(torch, name, dtype):
         options = {key: x for key, x in options.items() if key in known}
     elif name == "solve_gromov_batch":
         options = {"Ca": c1[None], "Cb": c2[None], "M": m[None], "alpha": 0.5}
+    elif name == "cg":
+        terms = gwfast.pot.init_matrix(c1, c2, p, q)
+        options = {"a": p, "b": q, "M": m, "reg": 0.5, "log": True}
+        options["f"] = lambda G: gwfast.pot.gwloss(*terms, G)
+        options["df"] = lambda G: gwfast.pot.gwggrad(*terms, G)
     elif name == "solve_gromov":
         options = {"Ca": c1, "Cb": c2, "M": m, "a": p, "b": q, "reg": 0.3, "tol": 1e-4}
     elif "unbalanced" in name:

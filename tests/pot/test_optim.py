@@ -88,6 +88,22 @@ def test_any_weight_is_taken(loss_fun, reg):
         )
 
 
+def test_costs_may_be_whole_numbers():
+    rng = np.random.default_rng(0)
+    orders = rng.permutation(9), rng.permutation(9)
+    costs = [np.abs(np.subtract.outer(x, x)) for x in orders]
+    p, G0 = np.full(9, 1 / 9), np.full((9, 9), 1 / 81)
+    terms_of = ot.gromov.init_matrix(*costs, p, p)
+    assert terms_of[1].dtype == np.int64
+    f, df = (
+        lambda G: ot.gromov.gwloss(*terms_of, G),
+        lambda G: ot.gromov.gwggrad(*terms_of, G),
+    )
+    plan = gwfast.pot.cg(p, p, 0, 1.0, f, df, G0)
+    right = gwfast.pot.gromov_wasserstein(*costs, p, p, G0=G0)
+    np.testing.assert_array_equal(plan, right)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tensors_stay_tensors(dtype):
     torch = pytest.importorskip("torch")
@@ -126,6 +142,10 @@ def others():
         "one orientation": terms(*spaces(12, 9, symmetric=False)[:2], p, q),
         "shifted": (lambda G: f(G) + 1, df),
         "with a term": (lambda G: f(G) + (M * G).sum(), lambda G: df(G) + M),
+        "of large entries": (
+            lambda G: f(G) + np.maximum(G - 0.5, 0).sum(),
+            lambda G: df(G) + (G > 0.5),
+        ),
         "bent": (f, lambda G: df(G) + 1e-3 * G**2),
     }
     made = {name: (one, referring(other)) for name, (one, other) in made.items()}

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from helpers.pot_calls import pots
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
@@ -19,7 +20,7 @@ from gwfast.pot.patching import NAMES, twins
 ot = pytest.importorskip("ot")
 C1, C2, M, P, Q, _ = spaces()
 # In a dict, where no one looks for functions to swap.
-OWN = {name: getattr(ot.gromov, name, None) or getattr(ot, name) for name in NAMES}
+OWN = {name: pots(name) for name in NAMES}
 
 
 def attributes():
@@ -48,6 +49,8 @@ def test_every_module_of_pot_is_swapped_and_restored():
     before = attributes()
     places = {
         ("ot", "solve_gromov"),
+        ("ot.da", "cg"),
+        ("ot.optim", "cg"),
         ("ot.solvers", "solve_gromov"),
         ("ot.solvers._gromov", "entropic_gromov_wasserstein2"),
         ("ot.gromov", "entropic_gromov_wasserstein"),
@@ -250,12 +253,12 @@ def test_calls_served_are_counted():
     """Those that POT solves itself, and those called here directly, are not."""
     name = "entropic_gromov_wasserstein"
     with gwfast.pot.patched() as outer:
-        assert repr(outer) == repr(gwfast.pot.report()) == "none"
+        assert repr(outer) == repr(gwfast.pot.report()) == "nothing"
         for _ in range(2):
             getattr(ot.gromov, name)(C1, C2, P, Q, epsilon=0.2)
         with gwfast.pot.patched() as inner:
             ot.gromov.gromov_wasserstein2(C1, C2, P, Q)
-            # POT's own loop around its conditional gradient, as in PASTE.
+            # POT's, of a loss that is none of gwfast's.
             ot.optim.cg(P, Q, M, 1.0, lambda G: (G**2).sum(), lambda G: 2 * G)
             gwfast.pot.gromov_wasserstein(C1, C2, P, Q)
             with pytest.raises(ValueError, match="C1"):
