@@ -17,6 +17,7 @@ from .batch import *
 from .dictionary import *
 from .entropic import *
 from .exact import *
+from .linear import *
 from .optim import *
 from .patching import *
 from .terms import *

@@ -245,6 +245,9 @@ def test_torch_everywhere(torch, name, dtype):
         options = {key: x for key, x in options.items() if key in known}
     elif name == "solve_gromov_batch":
         options = {"Ca": c1[None], "Cb": c2[None], "M": m[None], "alpha": 0.5}
+    elif name in ("emd", "emd2", "sinkhorn"):
+        options = {"a": p, "b": q, "M": m, "log": True}
+        options |= {"reg": 0.3} if name == "sinkhorn" else {}
     elif name == "cg":
         terms = gwfast.pot.init_matrix(c1, c2, p, q)
         options = {"a": p, "b": q, "M": m, "reg": 0.5, "log": True}

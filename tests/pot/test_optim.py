@@ -121,7 +121,7 @@ def test_tensors_stay_tensors(dtype):
         f, df = terms(costs, C2, p, q)
         with gwfast.pot.patched() as calls:
             ot.optim.cg(p, q, linear, 0.5, f, df, numItermax=2)
-        assert not calls
+        assert "cg" not in calls
 
 
 def others():
@@ -160,8 +160,9 @@ def test_other_losses_are_left_to_pot(name):
     theirs, their_log = OWN(p, q, M, 0.5, f, df, **options)
     with gwfast.pot.patched() as calls:
         plan, log = ot.optim.cg(p, q, M, 0.5, f, df, **options)
-    assert not calls
-    np.testing.assert_array_equal(plan, theirs)
+    # Its linear problems are.
+    assert calls.keys() == {"emd"}
+    np.testing.assert_allclose(plan, theirs, atol=1e-12)
     assert log.keys() == their_log.keys()
     with pytest.raises(NotImplementedError, match="must be a Gromov-Wasserstein loss"):
         gwfast.pot.cg(p, q, M, 0.5, f, df)
@@ -179,8 +180,8 @@ def test_what_gwfast_does_not_solve_is_left_to_pot():
         given = dict(a=p, b=q, M=M, reg=0.5, f=f, df=df, numItermax=3) | other
         with gwfast.pot.patched() as calls:
             plan = ot.optim.cg(**given)
-        assert not calls
-        np.testing.assert_array_equal(plan, OWN(**given))
+        assert calls.keys() == {"emd"}
+        np.testing.assert_allclose(plan, OWN(**given), atol=1e-12)
 
 
 def test_callers_in_pot_are_as_before():
@@ -200,9 +201,9 @@ def test_callers_in_pot_are_as_before():
     before = list(calls())
     with gwfast.pot.patched() as served:
         found = list(calls())
-    assert not served
+    assert served.keys() == {"emd"}
     for one, other in zip(found, before, strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 def test_keywords_of_line_searches_are_a_warning_where_they_are_ignored():

@@ -258,14 +258,15 @@ def test_calls_served_are_counted():
             getattr(ot.gromov, name)(C1, C2, P, Q, epsilon=0.2)
         with gwfast.pot.patched() as inner:
             ot.gromov.gromov_wasserstein2(C1, C2, P, Q)
-            # POT's, of a loss that is none of gwfast's.
-            ot.optim.cg(P, Q, M, 1.0, lambda G: (G**2).sum(), lambda G: 2 * G)
+            # POT's, of a loss that is none of gwfast's, but for its linear problems.
+            f, df = (lambda G: (G**2).sum()), (lambda G: 2 * G)
+            ot.optim.cg(P, Q, M, 1.0, f, df, numItermax=3)
             gwfast.pot.gromov_wasserstein(C1, C2, P, Q)
             with pytest.raises(ValueError, match="C1"):
                 ot.gromov.gromov_wasserstein([[np.nan]], C2)
-    assert inner == {"gromov_wasserstein2": 1}
-    assert outer == gwfast.pot.report() == {name: 2, "gromov_wasserstein2": 1}
-    assert repr(outer) == f"{name} 2, gromov_wasserstein2 1"
+    assert inner == {"gromov_wasserstein2": 1, "emd": 3}
+    assert outer == gwfast.pot.report() == inner | {name: 2}
+    assert repr(outer) == f"emd 3, {name} 2, gromov_wasserstein2 1"
     # They are of the last swap.
     gwfast.pot.patch()
     assert gwfast.pot.report() == {}
