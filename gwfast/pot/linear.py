@@ -75,9 +75,9 @@ def emd(
     array([[0. , 0.5],
            [0.5, 0. ]])
     """
-    arrays, plan, entries = _transported(a, b, M, center_dual)
+    arrays, plan, _, entries = _transported(a, b, M)
     made = arrays.back(plan)
-    return (made, entries) if log else made
+    return (made, entries(center_dual)) if log else made
 
 
 @like(emd)
@@ -115,10 +115,11 @@ def emd2(
     >>> pot.emd2([0.5, 0.5], [0.5, 0.5], M)
     1.5
     """
-    arrays, plan, entries = _transported(a, b, M, center_dual)
-    if return_matrix:
-        entries["G"] = arrays.back(plan)
-    return [entries["cost"], entries] if log or return_matrix else entries["cost"]
+    arrays, plan, cost, entries = _transported(a, b, M)
+    if not (log or return_matrix):
+        return cost
+    kept = entries(center_dual)
+    return [cost, kept | ({"G": arrays.back(plan)} if return_matrix else {})]
 
 
 def sinkhorn(
@@ -193,7 +194,7 @@ def sinkhorn(
         most, tol = as_limit(numItermax, "numItermax"), as_number(stopThr, "stopThr")
     except (TypeError, ValueError) as error:
         raise LeftToPot(str(error)) from error
-    total, buffer = p.sum(), Buffer(aligned_empty(cost.shape, np.float64))
+    total, buffer = float(p.sum()), Buffer(aligned_empty(cost.shape, np.float64))
     p, q = p / total, q / total
     # Of the L1 error, which evenly spread is that much larger.
     limit = max(tol / total * np.sqrt(min(cost.shape)) / 2, MIN_TOL)
@@ -210,11 +211,11 @@ def sinkhorn(
             kernel, epsilon, tol=limit, max_iter=most
         )
         rows, cols = kernel.scale(scalings)
-    error = total * float(np.hypot(*map(np.linalg.norm, (rows - p, cols - q))))
-    if warn and error > max(tol, total * limit) and n_iter >= most:
+    off = total * float(np.linalg.norm(np.concatenate([rows - p, cols - q])))
+    if warn and off > tol and n_iter >= most:
         warnings.warn(
             f"sinkhorn stopped after {n_iter} iterations with marginals off by "
-            f"{error:.1e}; raise numItermax, stopThr or reg",
+            f"{off:.1e}; raise numItermax, stopThr or reg",
             ConvergenceWarning,
             stacklevel=outside(),
         )
@@ -225,7 +226,7 @@ def sinkhorn(
     f = f + (np.log(total) + middle / reg)
     with np.errstate(over="ignore"):
         u, v = back(np.exp(f)), back(np.exp(g))
-    entries = {"err": [back(error)], "niter": n_iter, "u": u, "v": v}
+    entries = {"err": [back(off)], "niter": n_iter, "u": u, "v": v}
     return plan, entries | {"log_u": back(f), "log_v": back(g)}
 
 
@@ -239,35 +240,49 @@ def _given(a, b, M):
     return arrays, p, balanced(p, q, "a", "b"), cost
 
 
-def _transported(a, b, M, center_dual):
-    """The `Arrays`, the plan, and what logs have."""
+def _transported(a, b, M):
+    """The `Arrays`, the plan, its cost, and a function of what logs have."""
     try:
         arrays, p, q, cost = _given(a, b, M)
     except NoGradients:
         raise
     except (TypeError, ValueError) as error:
         raise LeftToPot(str(error)) from error
-    rows, cols = p.nonzero()[0], q.nonzero()[0]
-    some, plan = cost, np.zeros(cost.shape)
-    if (len(rows), len(cols)) != cost.shape:
-        some = np.ascontiguousarray(cost[np.ix_(rows, cols)])
-    solver = Transport(p[rows], q[cols])
+    rows, cols, some = slice(None), slice(None), cost
+    if not (p.all() and q.all()):
+        rows, cols = p.nonzero()[0], q.nonzero()[0]
+        p, q, some = p[rows], q[cols], np.ascontiguousarray(cost[np.ix_(rows, cols)])
+    solver = Transport(p, q)
     solver.solve(some)
     i, j, masses = solver.entries()
-    plan[rows[i], cols[j]] = masses
-    u, v = np.empty(len(p)), np.empty(len(q))
-    u[rows], v[cols] = solver.potentials()
-    # Without mass the largest that no cost forbids.
-    for x, y, own, others, costs in (
-        (u, v, p == 0, q > 0, cost),
-        (v, u, q == 0, np.ones_like(p, dtype=bool), cost.T),
-    ):
-        if own.any():
-            x[own] = (costs[np.ix_(own, others)] - y[others]).min(axis=1)
-    if center_dual:
-        shift = (v @ q - u @ p) / (p.sum() + q.sum())
-        u, v = u + shift, v - shift
-    back, value = arrays.back, float(masses @ some[i, j])
-    entries = {"cost": value if arrays.kind == "numpy" else back(value)}
-    entries |= {"u": back(u), "v": back(v), "warning": None, "result_code": OPTIMAL}
-    return arrays, plan, entries
+    plan = np.zeros(some.shape)
+    plan[i, j] = masses
+    if some is not cost:
+        plan, of_some = np.zeros(cost.shape), plan
+        plan[np.ix_(rows, cols)] = of_some
+    value = float(masses @ some[i, j])
+    value = value if arrays.kind == "numpy" else arrays.back(value)
+
+    def entries(center_dual):
+        u, v = solver.potentials()
+        if center_dual:
+            shift = (v @ q - u @ p) / (p.sum() + q.sum())
+            u, v = u + shift, v - shift
+        if some is not cost:
+            u, v = _extended(u, rows, len(cost)), _extended(v, cols, cost.shape[1])
+            # Of points without mass the largest that no cost forbids.
+            for x, y, costs in ((u, v, cost), (v, u, cost.T)):
+                unknown = np.isnan(x)
+                x[unknown] = np.nanmin(costs[unknown] - y, axis=1)
+        u, v = arrays.back(u), arrays.back(v)
+        kept = {"cost": value, "u": u, "v": v}
+        return kept | {"warning": None, "result_code": OPTIMAL}
+
+    return arrays, plan, value, entries
+
+
+def _extended(x, places, size):
+    """A vector of this size with `x` in its places, else NaN."""
+    made = np.full(size, np.nan)
+    made[places] = x
+    return made

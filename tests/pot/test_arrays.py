@@ -27,7 +27,15 @@ from gwfast.pot import patching
 
 EPSILON = 0.2
 # Keys of logs that have no array, or numbers of NumPy in any case, as in POT.
-WORDS = ("status", "warning", "result_code", "backend", "loss_batches", "loss_epochs")
+WORDS = (
+    "niter",
+    "status",
+    "warning",
+    "result_code",
+    "backend",
+    "loss_batches",
+    "loss_epochs",
+)
 
 
 class Foreign:
