@@ -156,10 +156,10 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
-    Only those functions are reached, and `ot.optim.cg` where it is given a
-    Gromov-Wasserstein loss, as PASTE does. A package that has a loop of its own around
-    `ot.sinkhorn` (GWTune and Pamona do) goes on as before; `report` says which calls
-    were served here.
+    A package that has a loop of its own is reached where that calls `ot.optim.cg` with
+    a Gromov-Wasserstein loss (as PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`. One
+    that iterates by itself (Pamona) goes on as before; `report` says which calls were
+    served here.
 
     Plans are those that POT's functions would end at, which is one descent from `G0` or
     the product of the masses; see `patched`.
