@@ -184,8 +184,9 @@ def sinkhorn(
     array([[0.3655, 0.1345],
            [0.1345, 0.3655]])
     """
-    if method not in ("sinkhorn", "sinkhorn_log") or verbose or warmstart is not None:
-        raise LeftToPot("a method but Sinkhorn's, verbose and warmstart are POT's")
+    known = method.lower() in ("sinkhorn", "sinkhorn_log")
+    if not known or verbose or warmstart is not None:
+        raise LeftToPot("methods but Sinkhorn's, verbose and warmstart are POT's")
     try:
         arrays, p, q, cost = _given(a, b, M)
         low, high = float(cost.min()) / 2, float(cost.max()) / 2
