@@ -18,6 +18,8 @@ from .coot import *
 from .dictionary import *
 from .entropic import *
 from .exact import *
+from .linear import *
+from .optim import *
 from .patching import *
 from .templates import *
 from .terms import *

@@ -122,7 +122,7 @@ def solve_exact(given: Problem) -> ExactAnswer:
     total, limits = given.total, exact_limits(given)
     given.refuse_gradients(ENVELOPED[given.marginals])
     if given.marginals != "semirelaxed" and given.G0 is not None:
-        _check_start(given)
+        check_start(given)
     start = None if given.G0 is None else given.G0 / total
     report = _table() if given.take("verbose") else None
     # Costs that the caller says are symmetric are looked at all the same.
@@ -170,7 +170,7 @@ def _bounded(plan, p, q):
     return plan
 
 
-def _check_start(problem):
+def check_start(problem):
     """Refuse a plan without these marginals, which no step would give it."""
     absolute, relative = START_ERROR[problem.arrays.dtype.name]
     for name, axis in (("p", 1), ("q", 0)):

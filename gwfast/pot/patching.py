@@ -20,6 +20,8 @@ from . import (
     dictionary,
     entropic,
     exact,
+    linear,
+    optim,
     templates,
     unbalanced,
     unified,
@@ -36,6 +38,8 @@ FAMILIES = (
     dictionary,
     entropic,
     exact,
+    linear,
+    optim,
     templates,
     unbalanced,
     unified,
@@ -50,7 +54,7 @@ NAMES = tuple(FUNCTIONS)
 # Versions of POT whose answers the functions here have been compared with.
 COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
-HOMES = ("ot", "ot.coot", "ot.gromov", "ot.solvers")
+HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
 # Modules that POT does not import itself, as they need other packages: their functions
 # are swapped where a caller has imported them before.
 IMPORTED_BY_CALLERS = ("ot.gnn",)
@@ -71,19 +75,18 @@ def _twin(own):
             return own(*args, **kwargs)
         ignored = sorted(kwargs.keys() - known.keys())
         if ignored and _takes_any_keyword(pots):
-            warnings.warn(
-                f"{name}() ignores {', '.join(ignored)}: it has no such argument",
-                stacklevel=outside(),
-            )
             kwargs = {key: x for key, x in kwargs.items() if key in known}
         try:
             found = own(*args, **kwargs)
         except (LeftToPot, NoGradients):
-            pass
-        else:
-            _swap.count(name)
-            return found
-        return pots(*args, **keywords)
+            return pots(*args, **keywords)
+        if ignored:
+            warnings.warn(
+                f"{name}() ignores {', '.join(ignored)}: it has no such argument",
+                stacklevel=outside(),
+            )
+        _swap.count(name)
+        return found
 
     twin.__module__ = __name__
     return twin
@@ -111,7 +114,7 @@ class _Calls(collections.Counter):
 
     def __repr__(self):
         served = (f"{name} {n}" for name, n in self.most_common())
-        return ", ".join(served) or "none"
+        return ", ".join(served) or "nothing"
 
 
 class _Swap:
@@ -160,9 +163,10 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
-    Only those functions are reached. A package that has a loop of its own around
-    `ot.optim.cg` or `ot.sinkhorn` (PASTE, GWTune and Pamona do) goes on as before;
-    `report` says which calls were served here.
+    A package that has a loop of its own is reached where that calls `ot.optim.cg` with
+    a Gromov-Wasserstein loss (as PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`. One
+    that iterates by itself (Pamona) goes on as before; `report` says which calls were
+    served here.
 
     Plans are those that POT's functions would end at, which is one descent from `G0` or
     the product of the masses; see `patched`.
@@ -210,8 +214,8 @@ def report() -> collections.Counter[str]:
     Returns
     -------
     Counter
-        Calls by the name of the function; printed as "none" where there were none, as
-        in packages that `patch` does not reach. Calls that POT solves itself, those
+        Calls by the name of the function; printed as "nothing" where there were none,
+        as in packages that `patch` does not reach. Calls that POT solves itself, those
         that ask for gradients say, do not count; what they call that is here does.
 
     Examples
@@ -219,7 +223,7 @@ def report() -> collections.Counter[str]:
     >>> import numpy as np, ot, gwfast.pot
     >>> gwfast.pot.patch()
     >>> gwfast.pot.report()
-    none
+    nothing
     >>> plan = ot.gromov.gromov_wasserstein(np.eye(3), np.eye(3))
     >>> gwfast.pot.unpatch()
     >>> gwfast.pot.report()

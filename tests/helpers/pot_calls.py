@@ -61,6 +61,8 @@ def ours(name):
 
 def value(name):
     """What the log of that function calls the loss."""
+    if name == "emd2":
+        return "cost"
     if name.startswith("co_"):
         return "distance"
     if "unbalanced" in name:

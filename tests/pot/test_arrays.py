@@ -28,7 +28,15 @@ from gwfast.pot import patching
 
 EPSILON = 0.2
 # Keys of logs that have no array, or numbers of NumPy in any case, as in POT.
-WORDS = ("status", "warning", "result_code", "backend", "loss_batches", "loss_epochs")
+WORDS = (
+    "niter",
+    "status",
+    "warning",
+    "result_code",
+    "backend",
+    "loss_batches",
+    "loss_epochs",
+)
 
 
 class Foreign:
@@ -257,6 +265,14 @@ def test_torch_everywhere(torch, name, dtype):
         options = {"X": c1, "Y": m, "wx_samp": p, "epsilon": (0.3, 0), "log": True}
     elif name == "solve_gromov_batch":
         options = {"Ca": c1[None], "Cb": c2[None], "M": m[None], "alpha": 0.5}
+    elif name in ("emd", "emd2", "sinkhorn"):
+        options = {"a": p, "b": q, "M": m, "log": True}
+        options |= {"reg": 0.3} if name == "sinkhorn" else {}
+    elif name == "cg":
+        terms = gwfast.pot.init_matrix(c1, c2, p, q)
+        options = {"a": p, "b": q, "M": m, "reg": 0.5, "log": True}
+        options["f"] = lambda G: gwfast.pot.gwloss(*terms, G)
+        options["df"] = lambda G: gwfast.pot.gwggrad(*terms, G)
     elif name == "solve_gromov":
         options = {"Ca": c1, "Cb": c2, "M": m, "a": p, "b": q, "reg": 0.3, "tol": 1e-4}
     elif "unbalanced" in name:

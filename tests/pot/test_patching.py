@@ -49,6 +49,8 @@ def test_every_module_of_pot_is_swapped_and_restored():
     before = attributes()
     places = {
         ("ot", "solve_gromov"),
+        ("ot.da", "cg"),
+        ("ot.optim", "cg"),
         ("ot.solvers", "solve_gromov"),
         ("ot.solvers._gromov", "entropic_gromov_wasserstein2"),
         ("ot.gromov", "entropic_gromov_wasserstein"),
@@ -251,19 +253,20 @@ def test_calls_served_are_counted():
     """Those that POT solves itself, and those called here directly, are not."""
     name = "entropic_gromov_wasserstein"
     with gwfast.pot.patched() as outer:
-        assert repr(outer) == repr(gwfast.pot.report()) == "none"
+        assert repr(outer) == repr(gwfast.pot.report()) == "nothing"
         for _ in range(2):
             getattr(ot.gromov, name)(C1, C2, P, Q, epsilon=0.2)
         with gwfast.pot.patched() as inner:
             ot.gromov.gromov_wasserstein2(C1, C2, P, Q)
-            # POT's own loop around its conditional gradient, as in PASTE.
-            ot.optim.cg(P, Q, M, 1.0, lambda G: (G**2).sum(), lambda G: 2 * G)
+            # POT's, of a loss that is none of gwfast's, but for its linear problems.
+            f, df = (lambda G: (G**2).sum()), (lambda G: 2 * G)
+            ot.optim.cg(P, Q, M, 1.0, f, df, numItermax=3)
             gwfast.pot.gromov_wasserstein(C1, C2, P, Q)
             with pytest.raises(ValueError, match="C1"):
                 ot.gromov.gromov_wasserstein([[np.nan]], C2)
-    assert inner == {"gromov_wasserstein2": 1}
-    assert outer == gwfast.pot.report() == {name: 2, "gromov_wasserstein2": 1}
-    assert repr(outer) == f"{name} 2, gromov_wasserstein2 1"
+    assert inner == {"gromov_wasserstein2": 1, "emd": 3}
+    assert outer == gwfast.pot.report() == inner | {name: 2}
+    assert repr(outer) == f"emd 3, {name} 2, gromov_wasserstein2 1"
     # They are of the last swap.
     gwfast.pot.patch()
     assert gwfast.pot.report() == {}

@@ -1,0 +1,199 @@
+"""`ot.optim.cg`, called as in POT, where what it adds to the linear costs is a
+Gromov-Wasserstein loss: for programs that have a loop of POT's around it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._conditional_gradient import check_start, solve_exact
+from ._problem import Plan, Problem
+from .arrays import Arrays, as_host
+from .terms import init_matrix
+from .unified import LeftToPot
+
+__all__ = ["cg"]
+ARGUMENTS = {
+    "p": "a",
+    "q": "b",
+    "max_iter": "numItermax",
+    "tol_rel": "stopThr",
+    "tol_abs": "stopThr2",
+}
+# Costs of the second space from what products are made of, and the power of a weight
+# that both costs take so that the loss has it.
+LOSSES = {"square_loss": (lambda h2: h2 / 2, 0.5), "kl_loss": (np.exp, 1.0)}
+
+
+def cg(
+    a: ArrayLike,
+    b: ArrayLike,
+    M: ArrayLike,
+    reg: float,
+    f: Callable[[Any], Any],
+    df: Callable[[Any], Any],
+    G0: ArrayLike | None = None,
+    line_search: Callable[..., Any] | None = None,
+    numItermax: float = 200,
+    numItermaxEmd: float = 100_000,
+    stopThr: float = 1e-9,
+    stopThr2: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+    nx: object = None,
+) -> Plan:
+    """Plan that minimizes ``<G, M> + reg f(G)``, as `ot.optim.cg`, where `f` is a
+    Gromov-Wasserstein loss: that of `fused_gromov_wasserstein`.
+
+    The costs of the two spaces are looked for among the arrays that `df` refers to, as
+    ``lambda G: gwggrad(constC, hC1, hC2, G)`` refers to `hC1` and `hC2`. `f` and `df`
+    are compared with them at random plans.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (ns,) and (nt,)
+        Masses.
+    M : array-like of shape (ns, nt), or 0
+        Linear costs.
+    reg : float
+        Weight of `f`, positive.
+    f, df : callable
+        Loss of a plan, and its gradient, as `gwloss` and `gwggrad` have them.
+    G0 : array-like of shape (ns, nt), optional
+        Plan with these marginals to start from; by default the product of `a` and `b`.
+    line_search, numItermaxEmd, nx
+        Without effect: the best step is known in closed form, linear problems are
+        always solved, and the library is that of the arrays.
+    numItermax : int, default=200
+        Limit of iterations.
+    stopThr, stopThr2 : float, default=1e-9
+        Stops when an iteration makes the objective smaller by less than one of these,
+        relatively or absolutely.
+    verbose : bool, default=False
+        Print the objective of every iteration.
+    log : bool, default=False
+        Also return a dict.
+
+    Returns
+    -------
+    T : array of shape (ns, nt)
+        Of the library and dtype of the input.
+    log : dict
+        If asked for, that of `fused_gromov_wasserstein`, or without `M` of
+        `gromov_wasserstein`.
+
+    Raises
+    ------
+    NotImplementedError
+        If `f` is anything else; `ot.optim.cg` leaves these to POT while it is swapped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1, p = np.abs(np.subtract.outer(x, x)), np.full(5, 0.2)
+    >>> terms = pot.init_matrix(C1, C1[::-1, ::-1], p, p)
+    >>> f, df = (lambda G: pot.gwloss(*terms, G)), (lambda G: pot.gwggrad(*terms, G))
+    >>> pot.cg(p, p, 0, 1.0, f, df).argmax(axis=1)
+    array([4, 3, 2, 1, 0])
+    """
+    try:
+        problem = _problem(locals())
+    except Exception as error:  # any at all, of functions that are the caller's
+        raise LeftToPot(
+            f"f must be a Gromov-Wasserstein loss of plans from a to b: {error}"
+        ) from error
+    return solve_exact(problem).result(log)
+
+
+def _problem(given):
+    """The `Problem` of the objective: its quadratic term has the weight of one half."""
+    M, weight = given["M"], float(given["reg"])
+    if isinstance(M, int | float) and M == 0:
+        M = None
+    arrays = Arrays({"a": given["a"], "b": given["b"], "M": M, "G0": given["G0"]})
+    if M is not None:
+        M, weight = arrays.back(2 * arrays["M"], arrays["M"].dtype), 2 * weight
+    if not weight > 0:
+        raise ValueError(f"reg must be positive, got {given['reg']}")
+    left, right, loss_fun = _costs(arrays, given["f"], given["df"])
+    weight **= LOSSES[loss_fun][1]
+    C1, C2 = (arrays.back(weight * x, x.dtype) for x in (left, right))
+    made = {"C1": C1, "C2": C2, "M": M, "loss_fun": loss_fun, "alpha": 0.5}
+    problem = Problem(given | made, names=ARGUMENTS)
+    if problem.G0 is not None:
+        check_start(problem)
+    return problem
+
+
+def _costs(arrays, f, df):
+    """Costs of either space, and the name of the loss between them, of which `f` is the
+    loss and `df` the gradient.
+    """
+    a, b = arrays["a"], arrays["b"]
+    pairs = _pairs(df, len(a), len(b))
+    start = np.outer(a, b) if arrays["G0"] is None else arrays["G0"]
+    factors = _factors(a, b / b.sum())
+    plans = [(x @ y.T).astype(start.dtype) for x, y in factors]
+    with np.errstate(all="ignore"):
+        first, second = (as_host(df(arrays.back(G, G.dtype)), "df") for G in plans)
+        loss = float(f(arrays.back(plans[0], start.dtype)))
+    eps = max(np.finfo(x.dtype).eps for x in (start, first, *itertools.chain(*pairs)))
+
+    def agree(x, y):
+        return np.abs(x - y).max() <= eps**0.5 * np.abs(x).max()
+
+    for left, right in pairs if agree(2 * loss, np.vdot(first, plans[0])) else ():
+        # Of both orientations, which are the same for symmetric costs.
+        one, two = (
+            left @ x @ (right @ y).T + left.T @ x @ (right.T @ y).T for x, y in factors
+        )
+        if not agree(first - second, two - one):
+            continue
+        for loss_fun, (inverse, _) in LOSSES.items():
+            C1, C2 = left, inverse(right)
+            constant = init_matrix(C1, C2, a, b, loss_fun)[0]
+            constant = constant + init_matrix(C1.T, C2.T, a, b, loss_fun)[0]
+            if agree(constant, first + one):
+                return C1, C2, loss_fun
+    raise ValueError("f and df are not those of the costs that df refers to")
+
+
+def _pairs(function, n, m):
+    """Pairs of matrices (n, n) and (m, m) that a function refers to, by themselves or
+    in a list.
+    """
+    found, shapes = inspect.getclosurevars(function), {(n, n), (m, m)}
+    matrices = [
+        as_host(x, "df") * 1.0
+        for value in (*found.nonlocals.values(), *found.globals.values())
+        for x in (value if isinstance(value, list | tuple) else [value])
+        if tuple(getattr(x, "shape", ())) in shapes
+    ]
+    pairs = itertools.permutations(matrices, 2)
+    pairs = [pair for pair in pairs if (len(pair[0]), len(pair[1])) == (n, m)]
+    if not pairs:
+        raise ValueError("df refers to no costs of two spaces")
+    return pairs
+
+
+def _factors(a, b):
+    """Two plans as products of matrices (n, k) and (m, k), so that those with costs are
+    soon made: a random one with the marginals `a` and `b`, of total one, and one with a
+    single entry, as what adds to a loss may be zero until entries are large.
+    """
+    rng = np.random.default_rng(0)
+    first, second = [], []
+    for masses in (a, b):
+        z = rng.random(len(masses))
+        centered = z - z @ masses / masses.sum()
+        first.append(masses[:, None] * np.stack([np.ones_like(z), centered], axis=1))
+        second.append(np.where(z == z.max(), 1.0, 0.0)[:, None])
+    return first, second
