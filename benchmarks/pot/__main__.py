@@ -5,8 +5,9 @@ neighbors and epsilon), ``cells`` (its calls on PBMC, POT's of ten minutes at mo
 ``dense`` (1000 x 1000), ``small`` (5 to 100 points a side), ``exact`` (without
 entropy, 300 to 2000 points a side), ``ties`` (hop distances without entropy),
 ``unbalanced``, ``barycenters`` (of 20 graphs), ``batch`` (100 problems a call),
-``dictionary`` (atoms of 60 graphs), ``training`` (a step of a network of template
-graphs, with gradients; needs PyTorch, and POT's layer torch_geometric).
+``dictionary`` (atoms of 60 graphs), ``loops`` (what loops of others call), ``training``
+(a step of a network of template graphs, with gradients; needs PyTorch, and POT's layer
+torch_geometric).
 All arrays are float64. Each table is made in a process of its own, with the threads of
 ``GWFAST_BENCH_THREADS`` for everything; calls that are compared take turns in it.
 """
@@ -22,6 +23,7 @@ from .batch import batch_table
 from .calls import OURS
 from .dictionary import dictionary_table
 from .exact import exact_table, ties_table
+from .loops import loops_table
 from .scot import cells_table, scgem_table
 from .timings import dense_table, small_table
 from .training import training_table
@@ -39,6 +41,7 @@ TABLES = {
     "barycenters": barycenters_table,
     "batch": batch_table,
     "dictionary": dictionary_table,
+    "loops": loops_table,
     "training": training_table,
 }
 
