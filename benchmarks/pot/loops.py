@@ -2,6 +2,7 @@
 conditional gradient around a Gromov-Wasserstein loss.
 """
 
+import functools
 import warnings
 from statistics import median
 
@@ -24,45 +25,42 @@ HEADS = (
 
 def loops_table(_, ours):
     """With random masses; entropy in shares of the largest cost."""
-    rows = []
-    for n in SIZES:
-        rng = np.random.default_rng(n)
-        x, y = rng.standard_normal((2, n, 3))
-        p, q = (z / z.sum() for z in 0.1 + rng.random((2, n)))
-        M, C1, C2 = ot.dist(x, y), ot.dist(x, x), ot.dist(y, y)
-        terms = ot.gromov.init_matrix(C1, C2, p, q)
-
-        def f(G, terms=terms):
-            return ot.gromov.gwloss(*terms, G)
-
-        def df(G, terms=terms):
-            return ot.gromov.gwggrad(*terms, G)
-
-        def search(cost, G, deltaG, Mi, cost_G, df_G, M=M, C1=C1, C2=C2, **_):
-            costs = G, deltaG, cost_G, C1, C2
-            return ot.gromov.solve_gromov_linesearch(*costs, M=M, reg=1.0)
-
-        for share in SHARES:
-            given = p, q, M, share * M.max()
-            calls = [lambda f=g.sinkhorn, x=given: f(*x) for g in (ot, ours)]
-            rows.append(_row(f"sinkhorn, {share:g}", n, calls, _of_costs(M)))
-        calls = [lambda g=g, x=(p, q, M): g(*x) for g in (ot.emd, ours.emd)]
-        rows.append(_row("emd", n, calls, _of_costs(M)))
-        given = p, q, M, 1.0, f, df
-        calls = [
-            lambda g=g, x=given, s=search: g(*x, line_search=s)
-            for g in (ot.optim.cg, ours.cg)
-        ]
-        rows.append(_row("cg", n, calls, lambda G, M=M, f=f: np.vdot(G, M) + f(G)))
+    rows = [row for n in SIZES for row in _rows(ours, n)]
     show("steps of loops", HEADS, rows)
 
 
-def _of_costs(M):
-    return lambda G: np.vdot(G, M)
+def _rows(ours, n):
+    rng = np.random.default_rng(n)
+    x, y = rng.standard_normal((2, n, 3))
+    p, q = (z / z.sum() for z in 0.1 + rng.random((2, n)))
+    M, C1, C2 = ot.dist(x, y), ot.dist(x, x), ot.dist(y, y)
+    terms = ot.gromov.init_matrix(C1, C2, p, q)
+
+    def of_costs(G):
+        return np.vdot(G, M)
+
+    def f(G):
+        return ot.gromov.gwloss(*terms, G)
+
+    def df(G):
+        return ot.gromov.gwggrad(*terms, G)
+
+    def search(cost, G, deltaG, Mi, cost_G, df_G, **_):
+        costs = G, deltaG, cost_G, C1, C2
+        return ot.gromov.solve_gromov_linesearch(*costs, M=M, reg=1.0)
+
+    for share in SHARES:
+        given, functions = (p, q, M, share * M.max()), (ot.sinkhorn, ours.sinkhorn)
+        yield _row(f"sinkhorn, {share:g}", n, functions, given, of_costs)
+    yield _row("emd", n, (ot.emd, ours.emd), (p, q, M), of_costs)
+    loops = (functools.partial(g, line_search=search) for g in (ot.optim.cg, ours.cg))
+    given = p, q, M, 1.0, f, df
+    yield _row("cg", n, loops, given, lambda G: of_costs(G) + f(G))
 
 
-def _row(name, n, calls, objective):
+def _row(name, n, functions, given, objective):
     """Both modules' times, and objectives of both plans."""
+    calls = [functools.partial(function, *given) for function in functions]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seconds, plans = in_turns(calls)
