@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -72,8 +72,6 @@ class ExactAnswer(Answer):
 
     losses: list
     solution: ExactSolution
-    # A plan without entropy stays, or jumps from one vertex to another.
-    is_smooth: ClassVar[bool] = False
 
     @property
     def total(self) -> Any:
@@ -82,6 +80,10 @@ class ExactAnswer(Answer):
         # those of float64 are.
         passes = self.problem.marginals == "semirelaxed" or isinstance(made, float)
         return made if passes or self.problem.arrays.kind != "numpy" else np.array(made)
+
+    def _traced(self, plan, log):
+        # Without entropy it stays, or jumps from one vertex to another.
+        return plan
 
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
         return {name: upstream * x for name, x in gradients.of_exact(self).items()}

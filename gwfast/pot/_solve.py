@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +43,13 @@ MIN_TOL = 1e-300
 MAX_MARGINAL_ERROR = 1e-6
 # Entries of a partial plan up to which float64 takes as long as float32.
 FEW_ENTRIES = 100_000
-# What there are gradients in, with entropy.
-SMOOTH = "C1", "C2", "M", "p", "q", "alpha"
+# What there are gradients in by methods and marginals, of which "pgd" alone has those
+# of plans: proximal steps end at one without entropy.
+SMOOTH = {
+    ("pgd", "balanced"): ("C1", "C2", "M", "p", "q", "alpha"),
+    ("ppa", "balanced"): ("C1", "C2", "M", "alpha"),
+    ("ppa", "semirelaxed"): ("C1", "C2", "M", "p", "alpha"),
+}
 METHOD_OF_POT = {"PGD": "pgd", "PPA": "ppa"}
 # What logs call the loss; an f before "gw" says that costs between spaces are in it.
 VALUES = {
@@ -108,8 +113,6 @@ class Answer:
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     status: Status
     advice: str
-    # Whether the plan has gradients.
-    is_smooth: ClassVar[bool] = True
 
     @classmethod
     def of(cls, problem, epsilon, plan, quad, linear, separable, errors, *others):
@@ -152,9 +155,7 @@ class Answer:
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
-        made = back(plan)
-        if self.is_smooth:
-            made = traced(made, problem, self.of_plan)
+        made = self._traced(back(plan), log)
         if not log:
             return made
         name = VALUES[problem.marginals]
@@ -171,6 +172,10 @@ class Answer:
         entries["status"] = self.status
         return made, entries
 
+    def _traced(self, plan, log):
+        """A plan as it is returned."""
+        return traced(plan, self.problem, self.of_plan)
+
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
         """The gradient of `value`, times a number, by names."""
         made = gradients.of_entropic(self, **kind)
@@ -181,12 +186,24 @@ class Answer:
         return gradients.of_entropic(self, in_plan=upstream)
 
 
+class ProximalAnswer(Answer):
+    """From proximal steps, which end at a plan without entropy; its loss alone has
+    gradients.
+    """
+
+    def _traced(self, plan, log):
+        if log != VALUE:
+            self.problem.refuse_gradients()
+        return plan
+
+    def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
+        return {name: upstream * x for name, x in gradients.enveloped(self).items()}
+
+
 def solve(problem: Problem, method: str | None = None) -> Answer:
     """The `Answer` with entropy, by the method that POT has for the marginals."""
     method, epsilon = method or method_of(problem), problem.number("epsilon")
-    # Of balanced plans that are fixed points of their own entropy there are gradients.
-    has = method == "pgd" and problem.marginals == "balanced"
-    problem.refuse_gradients(SMOOTH if has else ())
+    problem.refuse_gradients(SMOOTH.get((method, problem.marginals), ()))
     # Without a single iteration it is the start.
     limits = entropic_limits(problem) if problem.limit("max_iter", minimum=0) else None
     report = table(every=10) if problem.take("verbose") else None
@@ -245,7 +262,8 @@ def solved(problem, method, epsilon, limits, report):
     else:
         posed = _ready(problem, method, epsilon, limits, report and callback)
         found = _solved(*posed)
-    return Answer.of(problem, epsilon, *found)
+    kind = ProximalAnswer if method == "ppa" else Answer
+    return kind.of(problem, epsilon, *found)
 
 
 def solved_together(problems, method, epsilon, limits):

@@ -136,17 +136,25 @@ def adjoint(plan, epsilon, hessian, given):
     return Z, *potentials.of(given - epsilon * Y - hessian(Z))
 
 
-def of_exact(answer):
-    """The gradient of the loss of an `ExactAnswer` by names."""
+def enveloped(answer):
+    """The gradient of the loss of an `Answer` without entropy by names, but for masses
+    that both are given.
+    """
     problem, T = answer.problem, answer.plan.astype(np.float64)
     loss = Loss(problem)
     made = loss.in_data(T)
-    if problem.marginals == "balanced":
-        log = answer.evidence()
-        made |= {name: centered(np.asarray(log[of])) for name, of in ("pu", "qv")}
-    elif problem.marginals == "semirelaxed":
+    if problem.marginals == "semirelaxed":
         # Mass that a row gets goes where that costs least.
         made["p"] = loss.in_plan(T).min(axis=1)
+    return made
+
+
+def of_exact(answer):
+    """That of an `ExactAnswer`."""
+    made = enveloped(answer)
+    if answer.problem.marginals == "balanced":
+        log = answer.evidence()
+        made |= {name: centered(np.asarray(log[of])) for name, of in ("pu", "qv")}
     return made
 
 

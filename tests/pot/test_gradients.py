@@ -96,6 +96,39 @@ def test_gradients_without_entropy(marginals, fused):
     )
 
 
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
+def test_gradients_of_proximal_steps(marginals, fused):
+    """Of losses; a plan that is asked for would have none."""
+    torch = pytest.importorskip("torch")
+    given = data(fused) | TIGHT | dict(epsilon=0.02, max_iter=10**5)
+    names = [name for name in ("C1", "C2", "M", "alpha") if name in given]
+    function = f"entropic_{'fused_' if fused else ''}gromov_wasserstein"
+    if marginals == "semirelaxed":
+        del given["q"], given["stopThr"], given["numItermax"]
+        names.append("p")
+        function = function.replace("entropic", "entropic_semirelaxed")
+    else:
+        given["solver"] = "PPA"
+
+    def answer_of(given):
+        return solve(Problem(given, marginals=marginals))
+
+    check(answer_of, lambda one: one.value, gradients.enveloped, given, names, 1e-4)
+    tensors = {
+        name: torch.tensor(x, requires_grad=name in names)
+        for name, x in given.items()
+        if name in NAMES
+    }
+    getattr(pot, f"{function}2")(**given | tensors).backward()
+    found = gradients.enveloped(answer_of(given))
+    for name in names:
+        np.testing.assert_allclose(tensors[name].grad.numpy(), found[name], atol=1e-12)
+    for log in (False, True):
+        with pytest.raises(TypeError, match="asks for gradients"):
+            getattr(pot, function)(**given | tensors, log=log)
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_gradients_with_masses_of_any_total(exact):
     given = data(True) | (EXACT if exact else TIGHT)
