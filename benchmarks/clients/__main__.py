@@ -9,6 +9,7 @@ calls that it makes are; where one is not installed, its row says how it would b
 
 import argparse
 import importlib
+import os
 from statistics import median
 
 from ..common import settings
@@ -53,6 +54,7 @@ def main(argv=None):
     if options.one:
         table(chosen, options.repeats)
         return
+    os.environ["GWFAST_BENCH_THREADS"] = str(options.threads)
     more = [*chosen[1:], "--repeats", options.repeats]
     make_tables(
         __spec__.name, chosen[:1], more, options.threads,
