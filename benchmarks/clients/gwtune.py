@@ -1,7 +1,7 @@
 """GWTune: epsilons and random starts, of which the lowest objective is kept.
 
-It is on GitHub alone, so the calls of its loop are written out here, with its tutorial's
-settings but for Optuna, in whose place epsilons are drawn at random. What a user has
+It is on GitHub alone, so the calls of its loop are written out here, with settings like
+its tutorial's, but for Optuna: epsilons are drawn at random. What a user has
 in place of its `gw_alignment` is ``gwfast.tune_epsilon``, and a last solve without
 entropy; or, with the search as before, POT's function of its loop from ``gwfast.pot``.
 """
