@@ -26,7 +26,7 @@ def rows(repeats):
     # Epsilons, and trials: POT takes long where epsilon is small beside the costs.
     problems = (
         ("colors, 93 points", colors(93), (0.02, 0.2), 30),
-        ("objects, 60 points", objects(60), (1.0, 10.0), 10),
+        ("objects, 60 points", objects(60), (1.0, 10.0), 4),
         ("two ropes, 100 points", ropes(100), (0.1, 1.0), 10),
     )
     for name, *problem in problems:
