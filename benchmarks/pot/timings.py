@@ -127,11 +127,11 @@ def compared(pot, ours, costs, epsilon):
     return [*row, f"{difference(plan, other):.1e}"], (plan, other)
 
 
-def in_turns(functions):
+def in_turns(functions, turns=TURNS, budget=BUDGET):
     """Seconds of each call and what the last ones returned; the first turn, which may
     have to load something, does not count where there is time for another."""
     seconds, spent = [[] for _ in functions], 0.0
-    while not spent or (spent < BUDGET and len(seconds[0]) <= TURNS) or spent < 0.5:
+    while not spent or (spent < budget and len(seconds[0]) <= turns) or spent < 0.5:
         results = []
         for function, some in zip(functions, seconds, strict=True):
             began = time.perf_counter()
