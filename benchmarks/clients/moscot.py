@@ -12,7 +12,7 @@ import numpy as np
 import gwfast
 
 from ..common import pairs
-from .rows import compared, feasible, quadratic
+from .rows import compared, coupling, quadratic
 
 NAME, INSTALL, LINES = "moscot", "moscot", 5
 # Of the translation, whose costs are squared distances, and epsilon.
@@ -50,7 +50,7 @@ def row(name, problem, alpha, epsilon, quality, score, repeats):
         return one.solution.transport_matrix
 
     def objective(plan):
-        plan = feasible(plan, one.a, one.b)
+        plan = coupling(plan)
         C1, C2, M = costs(one)
         linear, some = 0.0 if M is None else np.vdot(M, plan), plan[plan > 0]
         entropy = 2 * epsilon * np.vdot(some, np.log(some))

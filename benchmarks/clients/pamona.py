@@ -13,7 +13,7 @@ import numpy as np
 from gwfast import pot
 
 from ..common import pairs
-from .rows import compared, feasible, quadratic
+from .rows import compared, coupling, quadratic
 
 NAME, INSTALL, LINES = (
     "Pamona",
@@ -69,7 +69,7 @@ def objective(found):
     C1, C2 = made.dist
     plan = made.T[0][: len(C1), : len(C2)]
     if len(C1) == len(C2):
-        plan = feasible(plan, *(np.full(len(C1), 1 / len(C1)) for _ in range(2)))
+        plan = coupling(plan)
     return quadratic(plan / plan.sum(), C1, C2)
 
 
