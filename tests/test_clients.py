@@ -187,3 +187,123 @@ def test_a_plan_is_made_a_coupling(monkeypatch):
     np.testing.assert_allclose(found.sum(axis=1), 1 / 5)
     np.testing.assert_allclose(found.sum(axis=0), 1 / 7)
     np.testing.assert_allclose(rows.coupling(found), found)
+
+
+def pamonas(C1, C2, p, q, m, epsilon):
+    """Pamona's steps with one virtual cell on each side, without it and its share."""
+    ot = pytest.importorskip("ot")
+    left = [max(one.sum() - m, 1e-15) for one in (q, p)]
+    ends = [np.append(p, left[0]), np.append(q, left[1])]
+    ends = [one / one.sum() for one in ends]
+    plan = np.outer(p, q)
+    for _ in range(1000):
+        before, masses = plan, (plan.sum(axis=1), plan.sum(axis=0))
+        cost = np.square(C1) @ masses[0][:, None] + masses[1] @ np.square(C2)
+        cost = (cost - 2 * C1 @ plan @ C2) * (2 if m == 1 else 1)
+        cost = np.pad(cost, (0, 1))
+        cost[-1, -1] = 100 * cost.max()
+        options = dict(method="sinkhorn_log", numItermax=10**4)
+        plan = ot.sinkhorn(*ends, cost, epsilon, stopThr=1e-11, **options)[:-1, :-1]
+        if abs(plan - before).max() < 1e-10:
+            break
+    return plan
+
+
+@pytest.mark.filterwarnings("ignore:Sinkhorn did not converge")
+@pytest.mark.parametrize("n, m, shared", [(15, 15, 15), (15, 12, 12), (15, 12, 9)])
+def test_pamona_ends_at_its_plan_or_lower(n, m, shared):
+    rng = np.random.default_rng(0)
+    x = rng.random((n, 3)) * [3, 2, 1]
+    costs = [cdist(one, one) for one in (x, x[:m] + 0.05 * rng.random((m, 3)))]
+    C1, C2 = (cost / cost.max() for cost in costs)
+    p, q, mass = np.full(n, 1 / n), np.full(m, 1 / n), shared / n
+    made = recipe("Pamona", "self, C1, C2, p, q, m")
+    plan = made(SimpleNamespace(epsilon=0.01), C1, C2, p, q, mass)
+    theirs = pamonas(C1, C2, p, q, mass, 0.01)
+    assert plan.sum() == pytest.approx(mass)
+    if shared == n:
+        np.testing.assert_allclose(plan, theirs, atol=1e-6)
+        return
+    plan, theirs = plan / plan.sum(), theirs / theirs.sum()
+    assert abs(plan - theirs).sum() / 2 < 0.15
+    assert fgw(plan, 0 * plan, C1, C2, 1) <= fgw(theirs, 0 * plan, C1, C2, 1)
+
+
+def graph_mixtures(torch, n=20, seed=0):
+    """Adjacency and similarities (n, n, 2) of a graph, and of its shuffled copy."""
+    rng = np.random.default_rng(seed)
+    points, order = rng.standard_normal((n, 4)), rng.permutation(n)
+    made = []
+    for x in (points, points[order] + 0.1 * rng.standard_normal((n, 4))):
+        units = x / np.linalg.norm(x, axis=1, keepdims=True)
+        near = cdist(x, x) < np.quantile(cdist(x, x), 0.3)
+        made.append(torch.tensor(np.stack([near, units @ units.T], axis=2)))
+    return made
+
+
+def test_slotaligns_last_steps_end_no_lower(monkeypatch):
+    torch = pytest.importorskip("torch")
+    program = client(monkeypatch, "slotalign")
+    A, B = (one.sum(dim=2) / 2 for one in graph_mixtures(torch))
+    start = program.proximal(A, B, torch.full((20, 20), 1 / 400.0).double(), 30, 50)
+    theirs = program.proximal(A, B, start, 900, 20).numpy()
+    plan = recipe("SLOTAlign", "A, B, X, torch", "X")(A, B, start, torch).numpy()
+    np.testing.assert_array_equal(plan, program.exact(A, B, start, 900, 20))
+    A, B = A.numpy(), B.numpy()
+    theirs = importlib.import_module("benchmarks.clients.rows").coupling(theirs)
+    lower, expected = (fgw(one, 0 * one, A, B, 1) for one in (plan, theirs))
+    assert lower <= expected + 1e-12
+
+
+def test_gradients_in_slotaligns_mixtures():
+    torch = pytest.importorskip("torch")
+    bases = graph_mixtures(torch)
+    found, held = ([torch.full((2,), 0.5).double() for _ in bases] for _ in range(2))
+    for one in (*found, *held):
+        one.requires_grad_()
+    A, B = (one @ weights for one, weights in zip(bases, found, strict=True))
+    loss, log = gwfast.pot.gromov_wasserstein2(A, B, log=True)
+    loss.backward()
+    plan = torch.as_tensor(log["T"]).detach()
+    A, B = (one @ weights for one, weights in zip(bases, held, strict=True))
+    value = (A**2).mean() + (B**2).mean() - 2 * torch.trace(A @ plan @ B @ plan.T)
+    value.backward()
+    assert loss.item() == pytest.approx(value.item())
+    for one, other in zip(found, held, strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_moscot_goes_on_from_the_plan():
+    modality = pytest.importorskip("moscot.problems.cross_modality")
+    anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = rng.standard_exponential((30, 3)) * [1, 2, 3]
+    sides = []
+    for name, values in (("src", x), ("tgt", x[::-1, ::-1])):
+        sides.append(anndata.AnnData(values.copy(), obsm={"X_pca": values.copy()}))
+        sides[-1].obs_names = [f"{name}-{i}" for i in range(len(values))]
+    problem = modality.TranslationProblem(*sides)
+    problem = problem.prepare(src_attr="X_pca", tgt_attr="X_pca")
+    recipe("moscot", "problem, e, cdist")(problem, 0.01, cdist)
+    moved = np.asarray(problem.translate(source="src", target="tgt", forward=True))
+    plan = np.asarray(problem["src", "tgt"].solution.transport_matrix)
+    weights = plan / plan.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(moved, weights @ x[::-1, ::-1], rtol=1e-4)
+    problem.solve(alpha=1, epsilon=0.01, threshold=1e-6, max_iterations=500)
+    theirs = np.asarray(problem["src", "tgt"].solution.transport_matrix)
+    assert abs(plan - theirs).sum() / 2 < 0.02
+    named = pandas.DataFrame(plan, *(one.obs_names for one in sides))
+    problem["src", "tgt"].set_solution(named, overwrite=True)
+
+
+def test_otdd_is_served_by_patch(monkeypatch):
+    program = client(monkeypatch, "otdd")
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    data = [(rng.standard_normal((20, d)), np.arange(20) % 3) for d in (4, 5)]
+    theirs, *costs = program.distance(*data, 0.1, "double")
+    with gwfast.pot.patched() as calls:
+        plan, *_ = program.distance(*data, 0.1, "double")
+    assert calls["entropic_gromov_wasserstein"] == 1
+    np.testing.assert_allclose(plan, theirs, atol=1e-6)
+    assert all(cost.max() <= 1 for cost in costs)

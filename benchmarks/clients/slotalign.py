@@ -76,7 +76,7 @@ def proximal(A, B, plan, steps, inner):
     """Steps of the plan: kernels times the last one, scaled to uniform masses."""
     import torch
 
-    p, q = (torch.full((size, 1), 1 / size) for size in plan.shape)
+    p, q = (torch.full((size, 1), 1 / size, dtype=A.dtype) for size in plan.shape)
     for _ in range(steps):
         before, u = plan, p
         kernel = torch.exp(2 / BETA * (A @ plan @ B.T)) * plan
