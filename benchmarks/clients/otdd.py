@@ -18,7 +18,7 @@ from .rows import compared, quadratic
 
 NAME, INSTALL, LINES = "otdd", "POT torch", 1
 # Cells of scGEM, its `entreg`, and its `precision`; single is its default, in which
-# POT never gets to its tolerance.
+# POT never gets to its tolerance: it takes as long however few cells there are.
 PROBLEMS = ((50, 0.1, "single"), (177, 0.05, "double"), (177, 0.01, "double"))
 QUALITY = "mass between cells of one type"
 

@@ -17,7 +17,7 @@ NAME, INSTALL, LINES = "SLOTAlign", "torch scikit-learn", 1
 # Nodes, neighbors, and mixed matrices: adjacency, features, and these of neighbors.
 N_NODES, NEIGHBORS, BASES = 400, 10, 3
 # Shares of the edges that are others in the copy, and of the features that it lacks.
-PROBLEMS = ((0.1, 0.2), (0.2, 0.4), (0.3, 0.6))
+PROBLEMS = ((0.1, 0.2), (0.1, 0.4), (0.2, 0.4))
 # Its defaults: steps that learn, steps in all, and of the mixtures and the plan.
 LEARNING, STEPS, STEP, BETA = 100, 1000, 0.1, 0.01
 QUALITY = "share right (Hit@1)"
