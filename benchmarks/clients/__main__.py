@@ -58,7 +58,8 @@ def main(argv=None):
     more = [*chosen[1:], "--repeats", options.repeats]
     make_tables(
         __spec__.name, chosen[:1], more, options.threads,
-        ("numpy", "POT", "cajal", "paste-bio", "paste2"),
+        ("numpy", "POT", "cajal", "paste-bio", "paste2", "pamona", "moscot", "ott-jax",
+         "novosparc", "torch"),
     )  # fmt: skip
 
 

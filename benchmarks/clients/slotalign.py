@@ -13,7 +13,7 @@ import gwfast
 from ..common import pairs
 from .rows import compared, quadratic
 
-NAME, INSTALL, LINES = "SLOTAlign", "torch scikit-learn", 1
+NAME, INSTALL, LINES = "SLOTAlign", "torch scikit-learn", 2
 # Nodes, neighbors, and mixed matrices: adjacency, features, and these of neighbors.
 N_NODES, NEIGHBORS, BASES = 400, 10, 3
 # Shares of the edges that are others in the copy, and of the features that it lacks.
