@@ -171,13 +171,31 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys):
 
     monkeypatch.setattr(module, "rows", missing)
     scot = importlib.import_module("benchmarks.clients.scot")
-    one = rows.Row("cells", [3.0, 2.0], [1.0, 1.0], (1.0, 0.9), "right", (0.5, 0.6))
+    seconds = [3.0, 2.0], [1.0, 1.0], [2.5, 1.5], [0.5, 0.5]
+    one = rows.Row("cells", *seconds, (1.0, 0.9), "right", (0.5, 0.6))
     monkeypatch.setattr(scot, "rows", lambda repeats: iter([one]))
     shown.table(["cajal", "scot"], 1)
     text = capsys.readouterr().out
     assert "| CAJAL | not installed: pip install cajal" in text
-    assert "| SCOT | cells | 1 | 2.5 [2] | 1 [1] | 2.50 | 1 | 0.9 | right |" in text
-    assert "Median of the ratios, one a program: 2.50" in text
+    assert (
+        "| SCOT | cells | 1 | 2.5 [2] | 1 [1] | 2.50 | 4.00 | 1 | 0.9 | right |" in text
+    )
+    assert "Median of the ratios, one a program: 2.50, of solvers 4.00" in text
+
+
+def test_what_a_program_spends_in_its_solver_is_told(monkeypatch):
+    rows = client(monkeypatch, "rows")
+    solve = rows.SOLVER.timed(lambda: sum(range(10**5)))
+
+    def program():
+        return solve() + sum(range(10**6))
+
+    judges = float, "right", float
+    some = rows.compared("numbers", program, program, *judges, 2)
+    pairs = zip(some.theirs_solver_s, some.theirs_s, strict=True)
+    assert all(0 < part < whole for part, whole in pairs)
+    whole = rows.compared("numbers", lambda: 1, lambda: 1, *judges, 2)
+    assert whole.ours_solver_s == whole.ours_s
 
 
 def test_a_plan_is_made_a_coupling(monkeypatch):

@@ -23,7 +23,8 @@ PROGRAMS = (
 )  # fmt: skip
 HEADS = (
     "program", "problem", "lines changed", "s, theirs, median [min]",
-    "s, gwfast, median [min]", "ratio", "objective, theirs", "objective, gwfast",
+    "s, gwfast, median [min]", "ratio", "ratio, solver",
+    "objective, theirs", "objective, gwfast",
     "quality", "theirs", "gwfast",
 )  # fmt: skip
 
@@ -65,7 +66,7 @@ def main(argv=None):
 
 def table(programs, repeats):
     """Measure programs, and print their rows and the median of their ratios."""
-    lines, ratios = [], []
+    lines, ratios = [], {ratio: [], ratio_of_solvers: []}
     for name in programs:
         program = importlib.import_module(f"{__package__}.{name}")
         try:
@@ -74,11 +75,14 @@ def table(programs, repeats):
             lines.append([program.NAME, left_out(program, error)])
             lines[-1] += [""] * (len(HEADS) - len(lines[-1]))
             continue
-        ratios.append(median(map(ratio, rows)))
+        for of, some in ratios.items():
+            some.append(median(map(of, rows)))
         lines += [cells(program, row) for row in rows]
     show("programs with their own solver and with gwfast", HEADS, lines)
-    if ratios:
-        print(f"Median of the ratios, one a program: {median(ratios):.2f}", end="\n\n")
+    if ratios[ratio]:
+        whole, solvers = map(median, ratios.values())
+        print(f"Median of the ratios, one a program: {whole:.2f}", end="")
+        print(f", of solvers {solvers:.2f}", end="\n\n")
 
 
 def left_out(program, error):
@@ -93,6 +97,11 @@ def ratio(row):
     return median(row.theirs_s) / median(row.ours_s)
 
 
+def ratio_of_solvers(row):
+    """The same of their solver alone."""
+    return median(row.theirs_solver_s) / median(row.ours_solver_s)
+
+
 def cells(program, row):
     """A row of the table."""
     times = [
@@ -102,7 +111,7 @@ def cells(program, row):
     qualities = [f"{value:.4g}" for value in row.qualities]
     return [
         program.NAME, row.problem, program.LINES, *times, f"{ratio(row):.2f}",
-        *objectives, row.quality, *qualities,
+        f"{ratio_of_solvers(row):.2f}", *objectives, row.quality, *qualities,
     ]  # fmt: skip
 
 

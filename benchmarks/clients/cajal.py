@@ -41,7 +41,7 @@ def row(problem, cells, repeats):
     ]
     scores = tuple(map(recognized, found))
     quality = "samples nearest to their twin"
-    return Row(problem, *seconds, tuple(objectives), quality, scores)
+    return Row(problem, *seconds, *seconds, tuple(objectives), quality, scores)
 
 
 def theirs(cells, **options):

@@ -14,7 +14,7 @@ import ot
 from gwfast import pot
 
 from ..common import pairs
-from .rows import compared, quadratic
+from .rows import SOLVER, compared, quadratic
 
 NAME, INSTALL, LINES = "otdd", "POT torch", 1
 # Cells of scGEM, its `entreg`, and its `precision`; single is its default, in which
@@ -67,7 +67,7 @@ def distance(source, target, epsilon, precision):
     p, q = (torch.ones(len(one), dtype=dtype) / len(one) for one in costs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan, _ = ot.gromov.entropic_gromov_wasserstein(
+        plan, _ = SOLVER.timed(ot.gromov.entropic_gromov_wasserstein)(
             C1, C2, p, q, loss_fun="square_loss", epsilon=epsilon, log=True
         )
     return plan.numpy(), C1.numpy(), C2.numpy()

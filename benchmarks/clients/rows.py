@@ -1,5 +1,7 @@
 """What comes of a program with either solver, and how it is measured."""
 
+import functools
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,15 +12,43 @@ from ..pot.timings import in_turns
 BUDGET = 30
 
 
+class Stopwatch:
+    """Seconds in the functions that are `timed`, since they were last taken."""
+
+    def __init__(self):
+        self._seconds = 0.0
+
+    def timed(self, function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._seconds += time.perf_counter() - began
+
+        return wrapper
+
+    def take(self):
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+
+# Of what a program calls that gwfast takes the place of.
+SOLVER = Stopwatch()
+
+
 @dataclass(frozen=True)
 class Row:
-    """One problem: seconds of each turn, the program's own objective, and its measure
-    of quality by its name; pairs are theirs and ours.
+    """One problem: seconds of each turn, and those in the solver; the program's own
+    objective, and its measure of quality by its name; pairs are theirs and ours.
     """
 
     problem: str
     theirs_s: list[float]
     ours_s: list[float]
+    theirs_solver_s: list[float]
+    ours_solver_s: list[float]
     objectives: tuple[float, float]
     quality: str
     qualities: tuple[float, float]
@@ -31,17 +61,32 @@ def compared(problem, theirs, ours, objective, quality, score, repeats):
     ----------
     problem, quality : str
     theirs, ours : callable
-        Without arguments; they take turns.
+        Without arguments; they take turns. All that they do is the solver's where they
+        call nothing that `SOLVER` times.
     objective, score : callable
         From what these return to a number.
     repeats : int
         Turns that count; fewer of calls that take long.
     """
-    seconds, found = in_turns([theirs, ours], turns=repeats, budget=BUDGET)
+    of_solver = [], []
+
+    def run(call, some):
+        SOLVER.take()
+        made = call()
+        some.append(SOLVER.take())
+        return made
+
+    pairs = zip((theirs, ours), of_solver, strict=True)
+    calls = [functools.partial(run, *pair) for pair in pairs]
+    seconds, found = in_turns(calls, turns=repeats, budget=BUDGET)
+    of_solver = [
+        some[-len(times) :] if any(some) else times
+        for some, times in zip(of_solver, seconds, strict=True)
+    ]
     objectives, scores = (
         tuple(float(judge(one)) for one in found) for judge in (objective, score)
     )
-    return Row(problem, *seconds, objectives, quality, scores)
+    return Row(problem, *seconds, *of_solver, objectives, quality, scores)
 
 
 def quadratic(plan, C1, C2):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..common import pairs
 from ..common.tissue import two_slices
-from .rows import compared, fused
+from .rows import SOLVER, compared, fused
 
 # How far the second slice of `resampled` is turned.
 TURN = np.array([[0.0, 1.0], [-1.0, 0.0]])
@@ -64,24 +64,22 @@ def swapped_row(problem, align, module, name, solver, quality, score, repeats):
     """A row of a program's function, without arguments, beside the same with a function
     of its module, by name, replaced by ``solver(M, C1, C2, ..., alpha)``.
     """
-    seen = {}
+    seen, before = {}, SOLVER.timed(getattr(module, name))
 
+    @SOLVER.timed
     def noting(M, C1, C2, *args, alpha, **options):
         seen["problem"] = M, C1, C2, alpha
         return solver(M, C1, C2, *args, alpha=alpha, **options)
 
-    def quietly():
+    def run(solver):
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return align()
-
-    def ours():
-        with mock.patch.object(module, name, noting):
-            return quietly()
+            with mock.patch.object(module, name, solver):
+                return align()
 
     return compared(
-        problem, quietly, ours, lambda plan: fused(plan, *seen["problem"]),
-        quality, score, repeats,
+        problem, lambda: run(before), lambda: run(noting),
+        lambda plan: fused(plan, *seen["problem"]), quality, score, repeats,
     )  # fmt: skip
 
 

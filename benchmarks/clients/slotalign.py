@@ -11,7 +11,7 @@ import numpy as np
 import gwfast
 
 from ..common import pairs
-from .rows import compared, quadratic
+from .rows import SOLVER, compared, quadratic
 
 NAME, INSTALL, LINES = "SLOTAlign", "torch scikit-learn", 2
 # Nodes, neighbors, and mixed matrices: adjacency, features, and these of neighbors.
@@ -68,7 +68,7 @@ def aligned(bases, others, last):
         ]
         A, B = A.detach(), B.detach()
         plan = proximal(A, B, plan, 1, 50)
-    plan = last(A, B, plan, STEPS - LEARNING, 20)
+    plan = SOLVER.timed(last)(A, B, plan, STEPS - LEARNING, 20)
     return plan.numpy(), A.numpy(), B.numpy()
 
 
