@@ -23,6 +23,10 @@ ROUNDING = 1e-14
 # Relative change of scalings at which the iterations of a partial plan end, as a
 # fraction of the error of the marginals that is allowed: changes yet to come add up.
 STEP = 1.0 / 3.0
+# Mass of a side, beyond that of a partial plan and as a fraction of it, that is none.
+ALL_MOVES = 1e-9
+# What scalings without a cap begin at where all are capped at one.
+FAR_BELOW = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +47,11 @@ class Balanced:
     q: np.ndarray
     mass: float = 1.0
     rho: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, p, q, mass=1.0):
+        """The rule for these masses, or a simpler one that is the same."""
+        return cls(p, q, mass)
 
     def balanced(self):
         """The rule with both marginals given, of one total."""
@@ -130,6 +139,12 @@ class Partial(Balanced):
 
     name, has_free_marginals, takes_mass = "partial", True, True
 
+    @classmethod
+    def of(cls, p, q, mass=1.0):
+        # All mass of both sides may have to move.
+        moves = max(p.sum(), q.sum()) <= (1.0 + ALL_MOVES) * mass
+        return Balanced(p, q, mass) if moves else cls(p, q, mass)
+
     def error(self, rows, cols):
         pairs = (rows, self.p), (cols, self.q)
         excess = sum(np.maximum(sums - most, 0.0).sum() for sums, most in pairs)
@@ -194,12 +209,16 @@ class PartialSolver(SinkhornSolver):
 
     Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso, NeurIPS
     2020; Benamou et al., SIAM J. Sci. Comput. 2015) keep to plans ``s diag(u) K
-    diag(v)`` with u and v at most one: the scalings of Sinkhorn, with a cap.
+    diag(v)`` with u and v at most one: the scalings of Sinkhorn, with a cap. Those of a
+    side that all moves of have none, as it would let them grow by little in an
+    iteration.
     """
 
     def __init__(self, p, q, n_threads, precision, mass=1.0):
         super().__init__(p, q, n_threads, precision)
-        self.mass = mass
+        self.mass, least = mass, (1.0 + ALL_MOVES) * mass
+        # Of logarithms of scalings.
+        self._caps = [np.inf if x.sum() <= least else 0.0 for x in (self.p, self.q)]
 
     def solve(self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER):
         logs = np.zeros(len(self.p)), np.zeros(len(self.q))
@@ -223,6 +242,9 @@ class PartialSolver(SinkhornSolver):
         u, v, sums = scalings.u, scalings.v, scalings.sums
         np.copyto(u, np.exp(logs[0]), casting="same_kind")
         np.copyto(v, np.exp(logs[1]), casting="same_kind")
+        for x, cap in zip((u, v), self._caps, strict=True):
+            if cap > 0.0:
+                x *= FAR_BELOW / x.max()
         total = float(kernel.row_sums(scalings).sum())
         if not total > np.finfo(u.dtype).tiny:  # scalings that start from nothing
             return self._iterate(kernel, epsilon, logs, tol, max_iter, deadline)
@@ -258,16 +280,23 @@ class PartialSolver(SinkhornSolver):
             rows = row_base + self.log_domain.rows(cost, g, epsilon)
             if n_iter == 0:  # the first plan has the mass, too
                 log_scale = np.log(self.mass) - log_total(log_u + rows)
-            log_u = np.minimum(log_p - log_scale - rows, 0.0)
+            log_u = np.minimum(log_p - log_scale - rows, self._caps[0])
             f = epsilon * (row_base + log_u)
             cols = col_base + self.log_domain.cols(cost, f, epsilon)
-            log_v = np.minimum(log_q - log_scale - cols, 0.0)
+            log_v = np.minimum(log_q - log_scale - cols, self._caps[1])
             log_scale = np.log(self.mass) - log_total(log_v + cols)
             n_iter += 1
             pairs = zip((log_u, log_v, log_scale), before, strict=True)
             moved = max(_moved_logarithms(now, old) for now, old in pairs)
             if deadline.passed():
                 break
+        # What has no cap is brought below the one of the next problem.
+        over = max(log_u.max(), 0.0), max(log_v.max(), 0.0)
+        log_u, log_v, log_scale = (
+            log_u - over[0],
+            log_v - over[1],
+            log_scale + sum(over),
+        )
         f = epsilon * (row_base + log_u + log_scale)
         g = epsilon * (col_base + log_v)
         peak = kernel.make(Potentials(f, g), epsilon, self.q, self.scalings)

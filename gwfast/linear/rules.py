@@ -34,11 +34,11 @@ def as_rule(name, p, q, mass, shape, rho=None):
         raise ValueError("rho must be None unless marginals='unbalanced'")
     p, q = as_marginal(p, "p", shape[0]), as_marginal(q, "q", shape[1])
     if mass is None:
-        return kind(p, q)
+        return kind.of(p, q)
     mass = as_positive(mass, "mass")
     if mass > 1.0:
         raise ValueError(f"mass must be at most 1, got {mass}")
-    return kind(p, q, mass)
+    return kind.of(p, q, mass)
 
 
 def _unbalanced(p, q, rho, shape):

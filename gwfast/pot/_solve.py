@@ -330,7 +330,7 @@ def stated(problem, dtype, symmetric):
     else:
         q = problem.q.astype(np.float64) / total
     mass = 1.0 if problem.mass is None else problem.mass / total
-    rule = RULES[problem.marginals](p, q, mass)
+    rule = RULES[problem.marginals].of(p, q, mass)
     return QuadraticProblem.from_checked(
         _costs(problem.x, problem.name("C1"), dtype, symmetric),
         _costs(problem.y, problem.name("C2"), dtype, symmetric),

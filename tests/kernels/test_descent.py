@@ -26,6 +26,7 @@ KINDS = {
     "semirelaxed, proximal": dict(rule="semirelaxed", proximal=True),
     "partial": dict(rule="partial"),
     "partial, fused": dict(rule="partial", fused=True, symmetric=False),
+    "partial, all of the columns": dict(rule="partial", whole=True),
     "alternating": dict(alternating=True, proximal=True),
     "unbalanced": dict(rule="unbalanced"),
     "unbalanced, columns given": dict(rule="unbalanced", rho=(0.3, np.inf), empty=True),
@@ -47,7 +48,7 @@ class Problem:
     def __init__(
         self, shape=(9, 7), dtype="float64", *, fused=False, symmetric=True,
         proximal=False, empty=False, rule="balanced", alternating=False,
-        rho=(0.3, 0.3),
+        rho=(0.3, 0.3), whole=False,
     ):  # fmt: skip
         rng, self.dtype, self.rule = np.random.default_rng(0), np.dtype(dtype), rule
         self.p, self.q = (masses(size, rng) for size in shape)
@@ -70,6 +71,8 @@ class Problem:
         if rule != "balanced":
             self.losses = [(2 * one.astype(dtype), 0.5) for one in self.halves]
         self.start = self.mass * np.multiply.outer(self.p, self.q)
+        # Whether all mass of the columns moves, which then have no cap.
+        self.q, self.cap = (MASS * self.q, np.inf) if whole else (self.q, 0.0)
         self.limits = dict(
             epsilon=EPSILON, first_epsilon=0.0, cooling=1.0, mass=self.mass,
             rule=RULES[rule], proximal=proximal,
@@ -194,7 +197,7 @@ class Problem:
         for _ in range(300):
             u = np.minimum(log_p - scale - logsumexp(base + v, axis=1), 0.0)
             sums = logsumexp(base + u[:, None], axis=0)
-            v = np.minimum(log_q - scale - sums, 0.0)
+            v = np.minimum(log_q - scale - sums, self.cap)
             scale = np.log(MASS) - logsumexp(v + sums)
         return np.exp(base + u[:, None] + v + scale)
 
@@ -363,6 +366,18 @@ def test_types_are_checked():
     problem.right = problem.right.astype(np.float32)
     with pytest.raises(ValueError, match="panels must be of float64"):
         problem.descent()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_partial_plans_are_those_of_the_log_domain(whole):
+    """A kernel of such costs is not made where numbers have no room for it."""
+    problem, plans = Problem((19, 27), rule="partial", whole=whole), []
+    for more in ({}, dict(peak=1.0)):
+        descent = problem.descent(fraction=0.0, exact=LEAST["float64"])
+        descent.descend(2, problem.limits | more)
+        plans.append(descent.plan.copy())
+        assert descent.log_u.max() <= 0 and descent.log_v.max() <= 0
+    np.testing.assert_allclose(*plans, rtol=0, atol=50 * LEAST["float64"])
 
 
 def test_a_problem_that_numbers_cannot_hold_is_left():

@@ -183,7 +183,7 @@ VALUE_ERRORS = [
     (dict(mass=np.nan, marginals="partial"), "^mass .* got nan"),
     (dict(marginals="semirelaxed"), "^q must be None with marginals="),
     (
-        dict(marginals="partial", method="bapg"),
+        dict(marginals="partial", mass=0.5, method="bapg"),
         "^method must be 'pgd' or 'ppa' with marginals='partial', got 'bapg'",
     ),
     (
