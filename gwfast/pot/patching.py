@@ -32,18 +32,9 @@ from .unified import LeftToPot, originals
 __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
 FAMILIES = (
-    barycenters,
-    batch,
-    coot,
-    dictionary,
-    entropic,
-    exact,
-    linear,
-    optim,
-    templates,
-    unbalanced,
-    unified,
-)
+    barycenters, batch, coot, dictionary, entropic, exact, linear, optim, templates,
+    unbalanced, unified,
+)  # fmt: skip
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
