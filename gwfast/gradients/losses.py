@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..linear.rules import Marginals, Rho
-from ..pot.arrays import Arrays, kind_of
+from ..pot.arrays import Arrays, as_number, kind_of
 from ..pot.gradients import traced
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
@@ -105,8 +105,8 @@ def gromov_wasserstein_loss(
 
     def solved(arrays: dict[str, Any]) -> Minimum:
         now = given | arrays
-        if hasattr(now["alpha"], "ndim"):
-            now["alpha"] = float(now["alpha"])
+        if now["alpha"] is not None:
+            now["alpha"] = as_number(now["alpha"], "alpha", zero=True)
         x, y = now.pop("cost_x"), now.pop("cost_y")
         problem = QuadraticProblem(x, y, **now, loss=loss, **rule)
         result = gromov_wasserstein(problem, **options)
@@ -114,6 +114,8 @@ def gromov_wasserstein_loss(
             on_result(result)
         return Minimum(problem, result)
 
+    if marginals == "partial" and mass in (None, 1):
+        marginals = "balanced"  # as it then is
     refuse = functools.partial(refuse_gradients, marginals=marginals, rho=rho)
     kinds = {name: kind_of(x) for name, x in given.items()}
     # What is of no other library than NumPy is the same in every solve.
@@ -149,7 +151,8 @@ def _in_jax(solved, refuse, arrays):
             minimum = solved(dict(zip(arrays, given, strict=True)))
             found = minimum.gradients(names)
             made = minimum.value, *(found[name] for name in names)
-            return tuple(np.asarray(x, dtype) for x in made)
+            pairs = zip(made, shapes, strict=True)
+            return tuple(np.asarray(x, dtype).reshape(shape) for x, shape in pairs)
 
         shapes = (), *(arrays[name].shape for name in names)
         made = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)

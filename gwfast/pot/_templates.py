@@ -7,6 +7,7 @@ from scipy import sparse
 
 from ..kernels._exact_pairs import Space
 from ..kernels.threads import single_threaded_blas
+from ..problems.geometry import within_range
 from ..problems.losses import LOSSES
 from ..quadratic.conditional_gradient import ExactLimits
 from ..utils.validation import MASS_TOLERANCE, as_array, check_finite
@@ -70,7 +71,7 @@ def _finite(arrays, name, ndim):
     if x.ndim != ndim or not x.size:
         raise ValueError(f"{name} must be {ndim}-D and not empty, got shape {x.shape}")
     check_finite(x, name, x.sum())
-    return x
+    return within_range(x, name)
 
 
 def _numbers(x, name, end):

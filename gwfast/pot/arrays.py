@@ -1,5 +1,6 @@
 """Arrays of other libraries: taken as NumPy arrays without copying, and given back."""
 
+import math
 import sys
 
 import numpy as np
@@ -169,8 +170,8 @@ def asks_for_gradients(x):
 
 def as_number(x, name, *, zero=False):
     """A positive (or zero, if asked) float, from a number or an array of one."""
-    if getattr(x, "ndim", None) == 0 and not isinstance(x, np.generic):
-        x = as_host(x, name)[()]
+    if not isinstance(x, np.generic) and math.prod(getattr(x, "shape", (0,))) == 1:
+        x = as_host(x, name).item()
     return as_positive(x, name, zero=zero)
 
 

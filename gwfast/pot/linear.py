@@ -13,6 +13,7 @@ from ..kernels._transport import Transport
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.sinkhorn_solver import SinkhornSolver, in_units
+from ..problems.dense_cost import check_extremes
 from ..results.result import ConvergenceWarning
 from ..utils.callers import outside
 from ..utils.precision import DOUBLE
@@ -25,6 +26,11 @@ from .arrays import Arrays, NoGradients, as_limit, as_number
 from .unified import LeftToPot
 
 __all__ = ["emd", "emd2", "sinkhorn"]
+# Relative difference of two totals that is rounding, as in POT.
+SAME_TOTAL = 1e-6
+# Costs this many times the median of all, such as stand for what is forbidden, leave
+# too few digits for the others: our solver's tolerance is a fraction of the largest.
+MOST_COST = 1e6
 
 
 def emd(
@@ -184,11 +190,11 @@ def sinkhorn(
     array([[0.3655, 0.1345],
            [0.1345, 0.3655]])
     """
-    known = method.lower() in ("sinkhorn", "sinkhorn_log")
+    known = str(method).lower() in ("sinkhorn", "sinkhorn_log")
     if not known or verbose or warmstart is not None:
         raise LeftToPot("methods but Sinkhorn's, verbose and warmstart are POT's")
     try:
-        arrays, p, q, cost = _given(a, b, M)
+        arrays, p, q, cost, _ = _given(a, b, M)
         low, high = float(cost.min()) / 2, float(cost.max()) / 2
         middle, scale, reg = low + high, high - low or 1.0, as_number(reg, "reg")
         epsilon = in_units(reg, scale, DOUBLE)
@@ -232,19 +238,26 @@ def sinkhorn(
 
 
 def _given(a, b, M):
-    """The `Arrays`, masses and costs of a linear problem, in float64."""
-    named = {"a": a, "b": b, "M": M}
-    arrays = Arrays({key: x for key, x in named.items() if x is not None and len(x)})
+    """The `Arrays`, masses, costs and largest cost of a linear problem, in float64."""
+    named = {"a": a, "b": b}
+    named = {
+        key: x for key, x in named.items() if x is not None and np.shape(x) != (0,)
+    }
+    arrays = Arrays(named | {"M": M})
     cost = as_matrix(arrays["M"], "M").astype(np.float64, order="C", copy=False)
+    largest = float(np.abs(cost).max())
+    check_extremes(0.0, largest, "M")
     p, q = (checked_masses(arrays[x], x, n) for x, n in zip("ab", cost.shape, strict=1))
     p, q = p.astype(np.float64, copy=False), q.astype(np.float64, copy=False)
-    return arrays, p, balanced(p, q, "a", "b"), cost
+    if not abs(p.sum() - q.sum()) <= SAME_TOTAL * p.sum():
+        raise ValueError(f"a and b must have one total, got {p.sum()}, {q.sum()}")
+    return arrays, p, balanced(p, q, "a", "b"), cost, largest
 
 
 def _transported(a, b, M):
     """The `Arrays`, the plan, its cost, and a function of what logs have."""
     try:
-        arrays, p, q, cost = _given(a, b, M)
+        arrays, p, q, cost, largest = _given(a, b, M)
     except NoGradients:
         raise
     except (TypeError, ValueError) as error:
@@ -262,6 +275,14 @@ def _transported(a, b, M):
         plan, of_some = np.zeros(cost.shape), plan
         plan[np.ix_(rows, cols)] = of_some
     value = float(masses @ some[i, j])
+    if largest * p.sum() > MOST_COST * abs(value):
+        typical = np.median(np.abs(some))
+        if largest > MOST_COST * typical > 0:
+            raise LeftToPot(
+                f"M must have no costs above {MOST_COST:g} times the median of all, "
+                f"{typical:.3g}, got {largest:.3g}"
+            )
+
     value = value if arrays.kind == "numpy" else arrays.back(value)
 
     def entries(center_dual):

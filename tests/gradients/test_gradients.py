@@ -114,6 +114,17 @@ def test_the_loss_is_what_is_minimized(torch, epsilon):
     assert again.item() == pytest.approx(result.reg_cost) and again.requires_grad
 
 
+def test_alpha_in_an_array_of_one_entry_and_partial_plans_of_all_mass(torch):
+    given, found = data(), []
+    for shape, options in (((), {}), ((1,), dict(marginals="partial", mass=1.0))):
+        made = tensors(torch, given | {"alpha": np.full(shape, 0.6)}, ["alpha", "p"])
+        gromov_wasserstein_loss(**made, **options, epsilon=0.05).backward()
+        assert made["alpha"].grad.shape == shape
+        found.append((made["alpha"].grad.item(), made["p"].grad.numpy()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)
+    np.testing.assert_allclose(*(p for _, p in found), rtol=1e-6)
+
+
 def test_tensors_of_float32(torch):
     given = tensors(torch, data(), ["cost_x"])
     given = {name: x.detach().float() for name, x in given.items()}

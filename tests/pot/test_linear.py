@@ -116,9 +116,12 @@ def test_other_problems_are_left_to_pot():
     a, b, M = problem()
     several = np.stack([b, b[::-1]], axis=1)
     start = np.zeros(9), np.zeros(12)
+    # What is forbidden by its price, and such as no numbers are left for.
+    prices = [np.where(M < 0.3, M, price) for price in (1e9, np.finfo(float).max)]
     own = dict(emd2=EMD2, sinkhorn=SINKHORN)
     for name, other in (
         ("emd2", dict(b=several)),
+        *(("emd2", dict(M=price)) for price in prices),
         ("sinkhorn", dict(b=several)),
         ("sinkhorn", dict(method="sinkhorn_stabilized")),
         ("sinkhorn", dict(warmstart=start)),
@@ -132,8 +135,14 @@ def test_other_problems_are_left_to_pot():
         np.testing.assert_array_equal(found, own[name](**given | other))
         with pytest.raises(NotImplementedError):
             getattr(gwfast.pot, name)(**given | other)
-    with gwfast.pot.patched(), pytest.raises(AssertionError, match="same sum"):
-        ot.emd(a, 2 * b, M)
+    for off in (1.0, 1e-5):
+        with gwfast.pot.patched(), pytest.raises(AssertionError, match="same sum"):
+            ot.emd(a, (1 + off) * b, M)
+
+
+def test_costs_of_nothing_and_large_ones_are_solved():
+    for M in (np.zeros((4, 4)), 1.0 - np.eye(4), 1e9 * (1.0 - np.eye(4))):
+        assert gwfast.pot.emd2([], [], M) == 0
 
 
 def test_gradients_are_pots():

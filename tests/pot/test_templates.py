@@ -147,6 +147,26 @@ def test_layers_of_pot_train_alike(layer, multi_alpha):
         np.testing.assert_allclose(y, x, atol=2e-4 * np.abs(x).max())
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant")
+def test_calls_of_one_problem_take_alpha_as_layers_have_it():
+    """In an array of one entry; layers call these where patch() came first."""
+    torch = pytest.importorskip("torch")
+    given = data()
+    C, Y = (torch.from_numpy(given[name][0]) for name in LEARNED[:3:2])
+    found = []
+    for shape in ((), (1,)):
+        alpha = torch.full(shape, 0.4, dtype=torch.float64, requires_grad=True)
+        loss = pot.fused_gromov_wasserstein2(torch.cdist(Y, Y), C, C**2, alpha=alpha)
+        loss.backward()
+        assert alpha.grad.shape == shape
+        found.append((loss.item(), alpha.grad.item()))
+    assert found[0] == found[1]
+    arrays = C.numpy(), C.numpy(), C.numpy()
+    for name in ("partial_fused_gromov_wasserstein", "fused_gromov_wasserstein"):
+        plan = getattr(pot, name)(*arrays, alpha=np.array([0.4]))
+        np.testing.assert_array_equal(plan, getattr(pot, name)(*arrays, alpha=0.4))
+
+
 def test_what_is_not_here_is_left_to_pot():
     given = data()
     one_way = given["G_edges"][:, :1]
@@ -172,6 +192,7 @@ def test_refusals_name_the_argument():
         ("alpha", [0.1, 0.2], "must have 1 entries, got 2"),
         ("alpha", 1.5, "must be between 0 and 1"),
         ("G_features", np.full((17, 2), np.nan), "must be finite"),
+        ("G_features", np.full((17, 2), 1e160), "must have its largest magnitude"),
         ("batch", np.zeros(3, int), r"must have shape \(17,\)"),
         ("batch", np.full(17, 1), "must have nodes of all graphs, got none of 0"),
         ("batch", np.full(17, 0.5), "must hold whole numbers from 0"),
