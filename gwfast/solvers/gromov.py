@@ -137,7 +137,8 @@ default="balanced"
         "unbalanced": masses of any totals, and a plan that pays `rho` for missing them
         (Sejourne, Vialard and Peyre, NeurIPS 2021; Thual et al., NeurIPS 2022).
     mass : float or None, default=None
-        How much of the total mass, which is one, a partial plan moves; None is all.
+        How much of the total mass, which is one, a partial plan moves; None is all,
+        which is a balanced plan.
     rho : float, pair of floats or None, default=None
         The price of an unbalanced plan's row and of its column sums, in units of cost:
         its objective has ``rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q)`` beside the costs,
