@@ -23,7 +23,7 @@ ROUNDING = 1e-14
 # Relative change of scalings at which the iterations of a partial plan end, as a
 # fraction of the error of the marginals that is allowed: changes yet to come add up.
 STEP = 1.0 / 3.0
-# Mass of a side, beyond that of a partial plan and as a fraction of it, that is none.
+# Excess of a side's mass over that of a partial plan, as a fraction, that is none.
 ALL_MOVES = 1e-9
 # What scalings without a cap begin at where all are capped at one.
 FAR_BELOW = 1e-12
@@ -209,8 +209,8 @@ class PartialSolver(SinkhornSolver):
 
     Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso, NeurIPS
     2020; Benamou et al., SIAM J. Sci. Comput. 2015) keep to plans ``s diag(u) K
-    diag(v)`` with u and v at most one: the scalings of Sinkhorn, with a cap. Those of a
-    side that all moves of have none, as it would let them grow by little in an
+    diag(v)`` with u and v at most one: the scalings of Sinkhorn, with a cap. A side of
+    which all moves has none, which would let its scalings grow by little in an
     iteration.
     """
 
