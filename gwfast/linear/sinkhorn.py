@@ -15,8 +15,9 @@ from ..results.result import ConvergenceWarning, SinkhornResult
 from ..results.status import Status
 from ..utils.blocks import row_blocks
 from ..utils.callers import outside
-from ..utils.deadline import Deadline
+from ..utils.deadline import NEVER, Deadline
 from ..utils.pot_names import LINEAR, knows_pot_names
+from ..utils.precision import SINGLE
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
 from .rules import as_rule
@@ -92,27 +93,11 @@ def sinkhorn(
     tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
     n_threads = resolve_n_threads(n_threads, work=n * m)
 
-    # A constant in the cost changes no plan, and a unit of its own keeps any cost
-    # within float32.
-    low, high = float(cost.min()) / 2, float(cost.max()) / 2
-    middle, scale = low + high, high - low or 1.0
-    plan = aligned_empty((n, m))
-
-    def fill(out):
-        for rows in row_blocks(n, m):
-            out[rows] = (cost[rows].astype(np.float64) - middle) / scale
-
-    kernel = StoredKernel(Buffer(plan), fill, n_threads)
-    with single_threaded_blas():
-        solver, in_unit = rule.solver(n_threads), in_units(epsilon, scale)
-        filling = time.perf_counter()
-        kernel.cost()
-        # What comes after the iterations reads plan and cost about as often.
-        deadline = deadline.sooner(time.perf_counter() - filling)
-        limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
-        potentials, scalings, n_iter, _ = solver.solve(kernel, in_unit, **limits)
-        late = deadline.passed()
-    error = rule.error(*kernel.scale(scalings))
+    limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
+    plan, potentials, marginals, n_iter, late = entropic_plan(
+        cost, rule, epsilon, n_threads, **limits
+    )
+    error = rule.error(*marginals)
     status = Status.CONVERGED
     if not error <= tol:
         status = Status.TIME_LIMIT if late else Status.PRECISION
@@ -124,7 +109,7 @@ def sinkhorn(
     entropy = _kernels.entropy(plan, n_threads)
     return SinkhornResult(
         plan=plan,
-        potentials=(scale * potentials.f + middle, scale * potentials.g),
+        potentials=potentials,
         cost=transport_cost,
         reg_cost=transport_cost - epsilon * entropy,
         epsilon=epsilon,
@@ -133,6 +118,37 @@ def sinkhorn(
         status=status,
         seconds=time.perf_counter() - began,
     )
+
+
+def entropic_plan(
+    cost, rule, epsilon, n_threads, precision=SINGLE, *, tol, max_iter, deadline=NEVER
+):
+    """The plan of `sinkhorn` in that precision, its potentials in units of the cost,
+    its marginals, the number of iterations, and whether the deadline has passed.
+    """
+    # A constant in the cost changes no plan, and a unit of its own keeps any cost
+    # within float32.
+    low, high = float(cost.min()) / 2, float(cost.max()) / 2
+    middle, scale = low + high, high - low or 1.0
+    plan = aligned_empty(cost.shape, precision.dtype)
+
+    def fill(out):
+        for rows in row_blocks(*cost.shape):
+            out[rows] = (cost[rows].astype(np.float64) - middle) / scale
+
+    kernel = StoredKernel(Buffer(plan), fill, n_threads)
+    with single_threaded_blas(max(cost.shape)):
+        solver = rule.solver(n_threads, precision)
+        in_unit, filling = in_units(epsilon, scale, precision), time.perf_counter()
+        kernel.cost()
+        # What comes after the iterations reads plan and cost about as often.
+        deadline = deadline.sooner(time.perf_counter() - filling)
+        limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
+        found = solver.solve(kernel, in_unit, **limits)
+        late = deadline.passed()
+        marginals = kernel.scale(found.scalings)
+    f, g = scale * found.potentials.f + middle, scale * found.potentials.g
+    return plan, (f, g), marginals, found.n_iter, late
 
 
 def _warn(status, n_iter, error, tol):

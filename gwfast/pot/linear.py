@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..kernels._rows import aligned_empty
 from ..kernels._transport import Transport
-from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..linear.gibbs_kernel import Buffer, StoredKernel
-from ..linear.sinkhorn_solver import SinkhornSolver, in_units
+from ..kernels.threads import resolve_n_threads
+from ..linear.marginals import Balanced
+from ..linear.sinkhorn import entropic_plan
 from ..problems.dense_cost import check_extremes
 from ..results.result import ConvergenceWarning
 from ..utils.callers import outside
@@ -195,30 +194,18 @@ def sinkhorn(
         raise LeftToPot("methods but Sinkhorn's, verbose and warmstart are POT's")
     try:
         arrays, p, q, cost, _ = _given(a, b, M)
-        low, high = float(cost.min()) / 2, float(cost.max()) / 2
-        middle, scale, reg = low + high, high - low or 1.0, as_number(reg, "reg")
-        epsilon = in_units(reg, scale, DOUBLE)
+        total, reg = float(p.sum()), as_number(reg, "reg")
         most, tol = as_limit(numItermax, "numItermax"), as_number(stopThr, "stopThr")
+        # Of the L1 error, which evenly spread is that much larger.
+        limit = max(tol / total * np.sqrt(min(cost.shape)) / 2, MIN_TOL)
+        rule = Balanced(p / total, q / total)
+        n_threads = resolve_n_threads(None, work=cost.size)
+        made, (f, g), (rows, cols), n_iter, _ = entropic_plan(
+            cost, rule, reg, n_threads, DOUBLE, tol=limit, max_iter=most
+        )
     except (TypeError, ValueError) as error:
         raise LeftToPot(str(error)) from error
-    total, buffer = float(p.sum()), Buffer(aligned_empty(cost.shape, np.float64))
-    p, q = p / total, q / total
-    # Of the L1 error, which evenly spread is that much larger.
-    limit = max(tol / total * np.sqrt(min(cost.shape)) / 2, MIN_TOL)
-
-    def fill(out):
-        np.subtract(cost, middle, out=out)
-        out /= scale
-
-    with single_threaded_blas(max(cost.shape)):
-        n_threads = resolve_n_threads(None, work=cost.size)
-        kernel = StoredKernel(buffer, fill, n_threads)
-        solver = SinkhornSolver(p, q, n_threads, DOUBLE)
-        potentials, scalings, n_iter, _ = solver.solve(
-            kernel, epsilon, tol=limit, max_iter=most
-        )
-        rows, cols = kernel.scale(scalings)
-    off = total * float(np.linalg.norm(np.concatenate([rows - p, cols - q])))
+    off = total * float(np.linalg.norm(np.concatenate([rows - rule.p, cols - rule.q])))
     if warn and off > tol and n_iter >= most:
         warnings.warn(
             f"sinkhorn stopped after {n_iter} iterations with marginals off by "
@@ -226,11 +213,10 @@ def sinkhorn(
             ConvergenceWarning,
             stacklevel=outside(),
         )
-    plan, back = arrays.back(total * buffer.array), arrays.back
+    plan, back = arrays.back(total * made), arrays.back
     if not log:
         return plan
-    f, g = potentials.f / epsilon, potentials.g / epsilon
-    f = f + (np.log(total) + middle / reg)
+    f, g = f / reg + np.log(total), g / reg
     with np.errstate(over="ignore"):
         u, v = back(np.exp(f)), back(np.exp(g))
     entries = {"err": [back(off)], "niter": n_iter, "u": u, "v": v}
