@@ -4,7 +4,7 @@ one read. The rules of _kernels.pyx hold.
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport uint16_t
+from libc.stdint cimport uint16_t, uint64_t
 
 from ._rows cimport (
     N_CHUNKS,
@@ -13,9 +13,11 @@ from ._rows cimport (
     check_matrix,
     chunk_rows,
     count_chunks,
+    flush,
     holds_float64,
     isa,
     real,
+    restore,
     row_stride,
     team,
 )
@@ -62,9 +64,11 @@ def moments(
     cdef float[:, ::1] widened = None  # halves, as floats
     if rows.itemsize == 2:
         widened = aligned_empty((max(n_threads, 1), m))
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             for i in range(chunk * size, min(chunk * size + size, n)):
                 narrow_row = wide_row = halves = NULL
                 if widened is not None:
@@ -81,6 +85,7 @@ def moments(
                     isa.f32.moments_row(
                         floats_of(rows, i, halves), shift, factor,
                         &p[0], &first[i], &second[i], narrow_row, wide_row, m)
+            restore(before)
 
 
 cdef inline const float *floats_of(
@@ -124,9 +129,11 @@ cdef survey_of(const real[:, :] a, const real[:, :] b, int n_threads):
     cdef double total = 0.0
     most[0] = most[1] = -INFINITY
     most[2] = 0.0
+    cdef uint64_t before
     with nogil:
         for part in prange(chunks, num_threads=team(n_threads, chunks),
                            schedule="dynamic"):
+            before = flush()
             # Of a square the longest rows to the diagonal come first.
             chunk = chunks - 1 - part
             sums[chunk] = 0.0
@@ -148,6 +155,7 @@ cdef survey_of(const real[:, :] a, const real[:, :] b, int n_threads):
                     sums[chunk] = sums[chunk] + table.survey_tile(
                         &a[i, i], row, &a[i, i], row, rows, rows, False, found)
                 i = i + rows
+            restore(before)
         for chunk in range(chunks):
             total += sums[chunk]
             most[0] = max(most[0], most[3 * chunk])
@@ -162,10 +170,12 @@ def extent(const double[::1] x):  # IN (n,)
     """
     cdef ptrdiff_t i = 0, end, n = x.shape[0]
     cdef double low = INFINITY, high = -INFINITY, total = 0.0, part
+    cdef uint64_t before = flush()
     while i < n:
         end, part = min(i + SUMMED, n), 0.0
         for i in range(i, end):
             low, high, part = min(low, x[i]), max(high, x[i]), part + x[i]
         total += part
         i = end
+    restore(before)
     return low, high, total

@@ -5,7 +5,7 @@ csrc/descent.inc; here it gets its arrays.
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
@@ -13,11 +13,13 @@ from ._rows cimport (
     Panels,
     check,
     check_matrix,
+    flush,
     gwf_descent_f32,
     gwf_descent_f64,
     holds_float64,
     isa,
     real,
+    restore,
     seconds,
     team,
 )
@@ -236,11 +238,14 @@ cdef call_each(
     """One call of the loop for each, on one thread of so many."""
     cdef ptrdiff_t k
     cdef double until = seconds() + SECONDS
+    cdef uint64_t before
     with nogil:
         for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
+            before = flush()
             if seconds() <= until:
                 iterate(&calls[k], most, &memory[threadid() * (room + ring)], room,
                         last)
+            restore(before)
 
 
 cdef void iterate(

@@ -4,6 +4,7 @@ potentials. The rules of _kernels.pyx hold.
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport uint64_t
 
 from ._rows cimport (
     GWF_HUGE,
@@ -17,9 +18,11 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
+    flush,
     holds_float64,
     isa,
     real,
+    restore,
     strip_of,
     team,
 )
@@ -54,11 +57,14 @@ cdef exp_of(const real[::1] x, real[::1] out, int n_threads):
     else:
         table = isa.f64
     check("out", out.shape[0], m)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             j = chunk * VECTOR_CHUNK
             table.exp(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
+            restore(before)
 
 
 def log(x, out, int n_threads=1):  # IN, OUT
@@ -80,11 +86,14 @@ cdef log_of(const real[::1] x, real[::1] out, int n_threads):
     else:
         table = isa.f64
     check("out", out.shape[0], m)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             j = chunk * VECTOR_CHUNK
             table.log(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
+            restore(before)
 
 
 def absorb(
@@ -106,13 +115,16 @@ cdef absorb_of(
     cdef ptrdiff_t i, n = f.shape[0]
     check("u", u.shape[0], n)
     check("out", out.shape[0], n)
+    cdef uint64_t before
     with nogil:
+        before = flush()
         for i in range(n):
             out[i] = u[i]
         if n:
             isa.f64.log(&out[0], &out[0], n)
         for i in range(n):
             out[i] = f[i] + epsilon * out[i]
+        restore(before)
 
 
 # --- The log domain -------------------------------------------------------------------
@@ -153,9 +165,11 @@ cdef logsumexp_rows_of(
         table = isa.f32
     else:
         table = isa.f64
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -164,6 +178,7 @@ cdef logsumexp_rows_of(
                                             &scratch[threadid(), 0]),
                     &f[i], &g[0], inv_epsilon, &out[i], min(strip, end - i), m)
                 i = i + strip
+            restore(before)
 
 
 def logsumexp_cols(
@@ -188,9 +203,13 @@ def logsumexp_cols(
     else:
         inverse = logsumexp_cols_of[float](source, f, epsilon, tops, sums, n_threads)
     best = tops.max(axis=0).astype(np.float64)
-    with np.errstate(under="ignore", divide="ignore"):
-        total = (sums * np.exp((tops - best) * inverse)).sum(axis=0)
-        np.asarray(out)[:] = (np.asarray(g) + best) * inverse + np.log(total)
+    cdef uint64_t before = flush()
+    try:
+        with np.errstate(under="ignore", divide="ignore"):
+            total = (sums * np.exp((tops - best) * inverse)).sum(axis=0)
+            np.asarray(out)[:] = (np.asarray(g) + best) * inverse + np.log(total)
+    finally:
+        restore(before)
 
 
 cdef double logsumexp_cols_of(
@@ -207,9 +226,11 @@ cdef double logsumexp_cols_of(
         table = isa.f32
     else:
         table = isa.f64
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -219,6 +240,7 @@ cdef double logsumexp_cols_of(
                     &f[i], inv_epsilon, &top[chunk, 0], &sum_[chunk, 0],
                     min(strip, end - i), m)
                 i = i + strip
+            restore(before)
     return inv_epsilon
 
 
@@ -259,13 +281,16 @@ cdef gibbs_of(
     cdef double[::1] h = np.empty(n)
     cdef real[::1] low = np.empty(m, FLOAT64 if real is double else FLOAT32)
     center[real](f, g, h, low)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             i = chunk * size
             peak[chunk] = table.gibbs_rows(
                 &cost[i, 0], &h[i], &low[0], inv_epsilon, &out[i, 0],
                 chunk_length(chunk, size, n), m)
+            restore(before)
     for chunk in range(chunks):
         most = max(most, peak[chunk])
     return most
@@ -300,9 +325,12 @@ cdef proximal_of(
     else:
         table = isa.f64
     check_matrix("plan", plan.shape[0], plan.shape[1], n, m)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             i = chunk * size
             table.proximal_rows(&cost[i, 0], &plan[i, 0], factor,
                                 chunk_length(chunk, size, n), m)
+            restore(before)

@@ -8,11 +8,11 @@ itself. All else that a step needs is a sum over entries of a vertex.
 cimport cython
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 from ._quadratic_plan cimport QuadraticPlan, Terms, Vertex, take
-from ._rows cimport check_matrix, isa, seconds
+from ._rows cimport check_matrix, flush, isa, restore, seconds
 from ._transport cimport Transport
 
 import numpy as np
@@ -215,6 +215,7 @@ cdef class FrankWolfe(QuadraticPlan):
         cdef bint found = False, is_new, over = False
         cdef Rule first, rule
         cdef double least = INFINITY, until, one
+        cdef uint64_t outside
         cdef double[::1] signs = np.ones(k)
         cdef double[:, ::1] left = np.empty((k, n)), right = np.empty((k, m))
         check_matrix("of_rows", of_rows.shape[0], of_rows.shape[1], k, n)
@@ -231,8 +232,10 @@ cdef class FrankWolfe(QuadraticPlan):
             if c >= 0:
                 signs[c] = -signs[c]
             with nogil:
+                outside = flush()
                 self.turn(left, right, signs, largest * rounding, rounding)
                 self.step(&first)
+                restore(outside)
             is_new, status = True, 0
             for one in seen:
                 is_new &= fabs(self.value - one) > floor
@@ -240,8 +243,10 @@ cdef class FrankWolfe(QuadraticPlan):
             while is_new and not over and not status and self.n_steps < max_outer:
                 until = self.work + most_work
                 with nogil:
+                    outside = flush()
                     while not status and self.n_steps < max_outer and self.work < until:
                         status = self.step(&rule)
+                    restore(outside)
                 over = late()
             if is_new and not over and self.value < least - floor:
                 found, least = True, self.value
@@ -251,10 +256,12 @@ cdef class FrankWolfe(QuadraticPlan):
             if over or least + constant <= floor:
                 break
         with nogil:
+            outside = flush()
             if found:
                 self.turn(left, right, signs, largest * rounding, rounding)
             else:
                 self.begin_at_product()
+            restore(outside)
 
     cdef void turn(
         self, const double[:, ::1] left, const double[:, ::1] right,
@@ -316,12 +323,14 @@ cdef class FrankWolfe(QuadraticPlan):
         cdef Rule rule
         cdef double until = self.work + most_work, began = seconds()
         cdef ptrdiff_t before = self.n_steps, made = before
+        cdef uint64_t outside
         if trace is not None:
             length = max(most, trace.shape[0])
             check_matrix("trace", trace.shape[0], trace.shape[1], length, 3)
         rule.tol, rule.floor, rule.constant = tol, floor, constant
         rule.least_change, rule.least_relative = least_change, least_relative
         with nogil:
+            outside = flush()
             while most > 0 and not status and self.work < until:
                 most -= 1
                 status = self.step(&rule)
@@ -330,6 +339,7 @@ cdef class FrankWolfe(QuadraticPlan):
                     trace[made - before, 1] = self.step_size
                     trace[made - before, 2] = seconds() - began
                     made = self.n_steps
+            restore(outside)
         return status
 
     def potentials(self):

@@ -16,6 +16,7 @@ _products.pyx and _sparse.pyx:
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY, fabs, log, sqrt
 from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport uint64_t
 
 from ._rows cimport (
     N_CHUNKS,
@@ -27,9 +28,11 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
+    flush,
     holds_float64,
     isa,
     real,
+    restore,
     seconds,
     strip_of,
     team,
@@ -112,7 +115,9 @@ cdef passes_of(
     work.check(n, m, real is double)
     cdef double error[N_CHUNKS]
     cdef float[:, ::1] scratch = source.scratch(n_threads)
+    cdef uint64_t before, outside
     with nogil:
+        outside = flush()
         while done < most and not total <= tol:
             one, began = threads == 1 or work.prefers_one(), seconds()
             if one:
@@ -123,9 +128,11 @@ cdef passes_of(
                         &scratch[0, 0], chunk)
             else:
                 for chunk in prange(chunks, num_threads=threads, schedule="static"):
+                    before = flush()
                     error[chunk] = pass_chunk[real](
                         source, &p[0], &u[0], &v[0], work, relaxation, cap,
                         &scratch[threadid(), 0], chunk)
+                    restore(before)
             work.reduce(n_threads)
             table.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
             total = 0.0
@@ -133,6 +140,7 @@ cdef passes_of(
                 total += error[chunk]
             done += 1
             work.took(one, seconds() - began)
+        restore(outside)
     return total, done
 
 
@@ -194,8 +202,10 @@ cdef normal_of(
     work.check(n, m, real is double)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     cdef int threads = 1 if work.prefers_one() else team(n_threads, chunks)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=threads, schedule="static"):
+            before = flush()
             work.totals[chunk, :] = 0.0
             i = chunk * size
             end = min(i + size, n)
@@ -206,6 +216,7 @@ cdef normal_of(
                     &weights[i], &x[0], &row_sums[i],
                     <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0], rows, m)
                 i = i + rows
+            restore(before)
         work.reduce(n_threads)
 
 
@@ -231,7 +242,9 @@ cdef rescale_of(real[::1] v, const double[::1] q, ColumnSums work, double omega)
         table = isa.f64
     check("v", v.shape[0], work.m)
     check("q", q.shape[0], work.m)
+    cdef uint64_t before = flush()
     table.rescale(&v[0], &q[0], &work.totals[0, 0], <real>omega, INFINITY, work.m)
+    restore(before)
 
 
 def drift(
@@ -254,9 +267,10 @@ cdef drift_of(
     cdef double low = 1.0, high = 1.0
     check("p", p.shape[0], u.shape[0])
     check("q", q.shape[0], v.shape[0])
-    if not (widen[real](u, p, &low, &high) and widen[real](v, q, &low, &high)):
-        return INFINITY
-    return max(-log(low), log(high))
+    cdef uint64_t before = flush()
+    cdef bint held = widen[real](u, p, &low, &high) and widen[real](v, q, &low, &high)
+    restore(before)
+    return max(-log(low), log(high)) if held else INFINITY
 
 
 cdef bint widen(
@@ -304,14 +318,17 @@ cdef scale_of(
     check("row_sums", row_sums.shape[0], n)
     check("col_sums", col_sums.shape[0], m)
     work.check(n, m, real is double)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             i = chunk * size
             work.totals[chunk, :] = 0.0
             table.plan_rows(&kernel[i, 0], &u[i], &v[0], &row_sums[i],
                             <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0],
                             chunk_length(chunk, size, n), m)
+            restore(before)
         work.reduce(n_threads)
         col_sums[:] = work.totals[0, :m]
 
@@ -343,13 +360,16 @@ cdef marginals_of(
     check("row_sums", row_sums.shape[0], n)
     check("col_sums", col_sums.shape[0], m)
     work.check(n, m, real is double)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             i = chunk * size
             work.totals[chunk, :] = 0.0
             table.sum_rows(&plan[i, 0], &row_sums[i], <real *>&work.blocks[chunk, 0],
                            &work.totals[chunk, 0], chunk_length(chunk, size, n), m)
+            restore(before)
         work.reduce(n_threads)
         col_sums[:] = work.totals[0, :m]
 
@@ -373,12 +393,15 @@ cdef dot_of(const real[:, ::1] plan, const real[:, ::1] cost, int n_threads):
     check_matrix("cost", cost.shape[0], cost.shape[1], n, m)
     cdef double part[N_CHUNKS]
     cdef double total = 0.0
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             i = chunk * size
             part[chunk] = table.dot_rows(&plan[i, 0], &cost[i, 0],
                                          chunk_length(chunk, size, n), m)
+            restore(before)
         for chunk in range(chunks):
             total += part[chunk]
     return total
@@ -402,12 +425,15 @@ cdef distance_of(const real[:, ::1] a, const real[:, ::1] b, int n_threads):
     cdef double part[N_CHUNKS]
     cdef double square[N_CHUNKS]
     cdef double total = 0.0, squares = 0.0
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             i = chunk * size
             part[chunk] = table.distance_rows(
                 &a[i, 0], &b[i, 0], &square[chunk], chunk_length(chunk, size, n), m)
+            restore(before)
         for chunk in range(chunks):
             total += part[chunk]
             squares += square[chunk]
@@ -419,8 +445,10 @@ def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN 
     cdef ptrdiff_t i, n = sums.shape[0]
     cdef double total = 0.0
     check("masses", masses.shape[0], n)
+    cdef uint64_t before = flush()
     for i in range(n):
         total += fabs(sums[i] - masses[i])
+    restore(before)
     return total
 
 
@@ -428,9 +456,11 @@ def mass_entropy(const double[::1] masses):  # IN (n,)
     """``-sum_i masses_i log masses_i``, with 0 log 0 = 0."""
     cdef ptrdiff_t i
     cdef double total = 0.0
+    cdef uint64_t before = flush()
     for i in range(masses.shape[0]):
         if masses[i] > 0.0:
             total -= masses[i] * log(masses[i])
+    restore(before)
     return total
 
 
@@ -441,12 +471,14 @@ def kept(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
     cdef ptrdiff_t i, n = sums.shape[0]
     cdef double least = INFINITY, lost = 0.0, share
     check("masses", masses.shape[0], n)
+    cdef uint64_t before = flush()
     for i in range(n):
         if masses[i] > 0.0:
             share = sums[i] / masses[i]
             if least == least and not share >= least:  # NaN stays
                 least = share
         lost += max(masses[i] - sums[i], 0.0)
+    restore(before)
     return least, lost
 
 
@@ -460,9 +492,11 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
     cdef const void *made
     cdef double part[N_CHUNKS]
     cdef double total = 0.0
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             part[chunk] = 0.0
             end = min(chunk * size + size, n)
             i = chunk * size
@@ -475,6 +509,7 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
                     part[chunk] = part[chunk] + isa.f32.entropy_rows(
                         <const float *>made, min(strip, end - i), m)
                 i = i + strip
+            restore(before)
         for chunk in range(chunks):
             total += part[chunk]
     return total
@@ -493,14 +528,17 @@ def copy_rows(
     if not rows.strip:
         raise ValueError("rows must be made when asked for")
     rows.ready()
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
                 rows.at(i, min(strip, end - i), &out[i, 0])
                 i = i + strip
+            restore(before)
 
 
 def topk_rows(
@@ -536,9 +574,11 @@ cdef topk_of(
     check_matrix("values", values.shape[0], values.shape[1], n, k)
     if not 1 <= k <= m:
         raise ValueError(f"k must be between 1 and the {m} columns, got {k}")
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
+            before = flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -548,3 +588,4 @@ cdef topk_of(
                     table.topk_row(made + j * m, k, &indices[i + j, 0],
                                    &values[i + j, 0], m)
                 i = i + strip
+            restore(before)

@@ -11,6 +11,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport sgemm
 
@@ -25,10 +26,12 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
+    flush,
     gwf_depth,
+    in_parts,
     isa,
     real,
-    in_parts,
+    restore,
     row_stride,
     team,
 )
@@ -111,6 +114,7 @@ cdef multiply(
     cdef ptrdiff_t part, parts = chunks * count_chunks(m, width)
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     cdef ptrdiff_t first = 0, last, most = parts
+    cdef uint64_t before
     if <double>n * k * m > UNINTERRUPTED:
         most = max(<ptrdiff_t>(UNINTERRUPTED / (<double>size * k * width)), n_threads)
     while first < parts:
@@ -118,6 +122,7 @@ cdef multiply(
         with nogil:
             for part in prange(first, last, num_threads=team(n_threads, last - first),
                                schedule="dynamic"):
+                before = flush()
                 i = part % chunks * size
                 end = min(i + size, n)
                 j = part // chunks * width
@@ -133,6 +138,7 @@ cdef multiply(
                     if with_dots and j == 0:
                         table.dot_each_row(made, &x[0], &dots[i], rows, k)
                     i = i + strip
+                restore(before)
         first = last
         PyErr_CheckSignals()
 
@@ -196,9 +202,11 @@ cdef multiply_few(
     cdef float[:, ::1] scratch = b.scratch(n_threads)
     cdef unsigned char[:, ::1] packed = aligned_empty(
         (max(n_threads, 1), most * width * sizeof(real)), np.uint8)
+    cdef uint64_t before
     with nogil:
         for part in prange(parts, num_threads=team(n_threads, parts),
                            schedule="dynamic"):
+            before = flush()
             j = part * width
             cols = min(width, m - j)
             panels = <real *>&packed[threadid(), 0]
@@ -217,6 +225,7 @@ cdef multiply_few(
                 table.product_rows(&a[0, i], k, panels, depth, &out[0, j], stride, n,
                                    cols, i > 0)
                 i = i + depth
+            restore(before)
     PyErr_CheckSignals()
 
 
@@ -246,9 +255,11 @@ def gibbs_product(
     cdef float[::1] peak = peaks
     cdef const float[::1] h, h_rest, low, low_rest
     h, h_rest, low, low_rest = in_parts(f, g, epsilon)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             work.totals[chunk, :] = 0.0
             end = min(chunk * size + size, n)
             i = chunk * size
@@ -259,6 +270,7 @@ def gibbs_product(
                     &work.totals[chunk, 0], min(PRODUCT_ROWS, end - i), m)
                 peak[chunk] = max(peak[chunk], most)
                 i = i + PRODUCT_ROWS
+            restore(before)
         work.reduce(n_threads)
     return float(peaks.max())
 
@@ -295,10 +307,13 @@ def gram(
     check_matrix("out", out.shape[0], out.shape[1], d, e)
     parts = np.empty((chunks, d, e), dtype=np.float32)
     cdef float[:, :, ::1] part = parts
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=blas_team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             gemm(True, False, d, e, chunk_length(chunk, size, n), &x[i, 0], &y[i, 0],
                  &part[chunk, 0, 0])
+            restore(before)
     parts.sum(axis=0, dtype=np.float64, out=np.asarray(out))

@@ -10,7 +10,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from ._rows cimport N_CHUNKS, chunk_rows, count_chunks, isa, team
+from ._rows cimport N_CHUNKS, chunk_rows, count_chunks, flush, isa, restore, team
 
 import numpy as np
 
@@ -103,15 +103,18 @@ cdef class QuadraticPlan:
     def start(self, plan=None):
         """Begin at a plan, (n, m), whose marginals are mended, or at the product plan.
         """
-        if plan is None:
-            with nogil:
-                self.begin_at_product()
-            return
-        np.maximum(plan, 0.0, out=self._array(self.plan_))
+        cdef uint64_t before
+        if plan is not None:
+            np.maximum(plan, 0.0, out=self._array(self.plan_))
         with nogil:
-            self.mend()
-            self.differentiate()
-            self.begin()
+            before = flush()
+            if plan is None:
+                self.begin_at_product()
+            else:
+                self.mend()
+                self.differentiate()
+                self.begin()
+            restore(before)
 
     @property
     def plan(self):
@@ -340,6 +343,7 @@ cdef class QuadraticPlan:
         cdef double work = <double>n * inner * m
         cdef int threads = self.n_threads if work > LEAST_WORK else 1
         cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+        cdef uint64_t before
         for panel in range(count_chunks(m, width)):
             j = panel * width
             isa.f64.pack_panel(self.weights + j, m, 1, NULL, inner, min(width, m - j),
@@ -349,8 +353,10 @@ cdef class QuadraticPlan:
             return
         for chunk in prange(chunks, num_threads=team(threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             self.multiply_rows(chunk * size, min(chunk * size + size, n), rows, k,
                                first, inner, adds)
+            restore(before)
 
     cdef void multiply_rows(
         self, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t *changed, ptrdiff_t k,
@@ -388,17 +394,20 @@ cdef class QuadraticPlan:
         cdef ptrdiff_t m = self.m, j, of, width, chunk, size = chunk_rows(k)
         cdef ptrdiff_t chunks = count_chunks(k, size), panel = isa.f64.panel
         cdef int threads = self.n_threads if <double>k * m * m > LEAST_WORK else 1
+        cdef uint64_t before
         for of in range(count_chunks(m, panel)):
             j = of * panel
             width = min(panel, m - j)
             isa.f64.pack_panel(right + j, m, 1, NULL, m, width, self.packed)
             for chunk in prange(chunks, num_threads=team(threads, chunks),
                                 schedule="static"):
+                before = flush()
                 isa.f64.product_rows(
                     self.plan_ + (begin + chunk * size) * m, m, self.packed, m,
                     out + chunk * size * m + j, m, min(size, k - chunk * size), width,
                     False,
                 )
+                restore(before)
         if factor != 1.0:
             for j in range(k * m):
                 out[j] *= factor
@@ -475,6 +484,7 @@ cdef class QuadraticPlan:
         cdef ptrdiff_t chunks = count_chunks(n, rows)
         cdef double *plan = self.plan_
         cdef int threads = self.n_threads if <double>n * m * 8 > LEAST_WORK else 1
+        cdef uint64_t before
         if size >= 1.0 or self.scale * (1.0 - size) < 1e-100:
             self.clear(size)
         else:
@@ -490,9 +500,11 @@ cdef class QuadraticPlan:
         else:
             for chunk in prange(chunks, num_threads=team(threads, chunks),
                                 schedule="static"):
+                before = flush()
                 self.peaks[chunk] = self.move_rows(
                     chunk * rows, min(chunk * rows + rows, n), size
                 )
+                restore(before)
             self.largest = 0.0
             for chunk in range(chunks):
                 self.largest = max(self.largest, self.peaks[chunk])

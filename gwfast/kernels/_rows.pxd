@@ -1,7 +1,7 @@
 """What the OpenMP loops share: see _rows.pyx."""
 cimport cython
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint16_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
 # What a matrix is made of, and with it what it is multiplied by entry by entry. A loop
 # over `real` is compiled for both; `isa.f32` and `isa.f64` are the kernels it calls.
@@ -205,6 +205,13 @@ cdef extern from "gwfast.h" nogil:
     const gwf_isa *gwf_supported_isa(int)
     ptrdiff_t gwf_depth(ptrdiff_t)
     float GWF_HUGE
+
+cdef extern from "flush.h" nogil:
+    uint64_t GWF_FLUSH_BITS, GWF_FLAGS, GWF_SUBNORMAL_SEEN
+    uint64_t flush "gwf_flush"()
+    void restore "gwf_restore"(uint64_t)
+    uint64_t gwf_float_control()
+    void gwf_set_float_control(uint64_t)
 
 # The instruction set in use.
 cdef const gwf_isa *isa

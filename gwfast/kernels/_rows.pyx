@@ -5,13 +5,16 @@
   result is the same to the last bit for any number of threads;
 - a matrix is a `Rows`: stored, or made strip by strip when a loop asks for it;
 - the right factor of a product is a `Panels`, packed as the kernels in C read it;
+- each thread flushes subnormal numbers to zero from the beginning of its part of a
+  kernel to the end, and has the setting of before then (flush.h): subnormal input
+  counts as zero, and no output is subnormal;
 - what is stored may be float32 or float64 (`is_float64`), all of it in one call; rows
   that are made when asked for are float32, since what is made of them need not fit
   memory.
 """
 from cython.parallel cimport prange, threadid
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport uint16_t
+from libc.stdint cimport uint16_t, uint64_t
 
 import math
 import os
@@ -155,6 +158,30 @@ def select_isa(name):
     isa = gwf_supported_isa(names.index(name))
 
 
+# --- Subnormal numbers ----------------------------------------------------------------
+
+# Bits of the floating-point control register: those that flush subnormal numbers, the
+# flags of past operations, and the flag that an operand was subnormal. 0 if unknown.
+FLUSH_BITS, FLAGS, SUBNORMAL_SEEN = GWF_FLUSH_BITS, GWF_FLAGS, GWF_SUBNORMAL_SEEN
+
+
+def float_controls(int n_threads=1):
+    """The floating-point control register of each thread of a team; the calling thread
+    is the first.
+    """
+    cdef int k, size = team(n_threads, n_threads)
+    cdef uint64_t[::1] found = np.zeros(size, dtype=np.uint64)
+    with nogil:
+        for k in prange(size, num_threads=size, schedule="static"):
+            found[k] = gwf_float_control()
+    return np.asarray(found).tolist()
+
+
+def set_float_control(uint64_t control):
+    """Set the floating-point control register of the calling thread."""
+    gwf_set_float_control(control)
+
+
 # --- Matrices by rows -----------------------------------------------------------------
 
 cdef class Rows:
@@ -280,12 +307,15 @@ cdef pack(Panels self, const real[:, :] matrix, bint transposed,
     size = k * ((m + lanes - 1) // lanes * lanes) * sizeof(real)
     self.k, self.m, self.packed = k, m, aligned_bytes(size)
     packed = <real *>&self.packed[0]
+    cdef uint64_t before
     with nogil:
         for panel in prange(panels, num_threads=team(n_threads, panels),
                             schedule="static"):
+            before = flush()
             j = panel * width
             table.pack_panel(&matrix[0, 0] + j * col, row, col, factors, k,
                              min(width, m - j), packed + j * k)
+            restore(before)
 
 
 cdef pack_rows(Panels self, Rows source, int n_threads):
@@ -300,13 +330,16 @@ cdef pack_rows(Panels self, Rows source, int n_threads):
     self.k, self.m, self.packed = k, m, aligned_bytes(size)
     packed = <float *>&self.packed[0]
     cdef float[:, ::1] scratch = source.scratch(n_threads)
+    cdef uint64_t before
     with nogil:
         for panel in prange(panels, num_threads=team(n_threads, panels),
                             schedule="static"):
+            before = flush()
             j = panel * width
             made = <const float *>source.at(j, min(width, m - j),
                                             &scratch[threadid(), 0])
             isa.f32.pack_panel(made, 1, k, NULL, k, min(width, m - j), packed + j * k)
+            restore(before)
 
 
 cdef ptrdiff_t strip_for(ptrdiff_t m) noexcept:
@@ -497,11 +530,13 @@ cdef class ColumnSums:
         cdef ptrdiff_t chunk, j
         cdef double *into = &self.totals[0, 0]
         cdef double *more
+        cdef uint64_t before = flush()
         last = min(last, self.m)
         for chunk in range(1, chunks):
             more = &self.totals[chunk, 0]
             for j in range(first, last):
                 into[j] += more[j]
+        restore(before)
 
 
 def _of(bint is_float64):
@@ -568,12 +603,14 @@ cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
                  real[::1] low) noexcept nogil:
     """Write what `centered` makes."""
     cdef ptrdiff_t i, j
+    cdef uint64_t before = flush()
     cdef double shift = middle(g), less
     for i in range(f.shape[0]):
         shifted[i] = f[i] + shift
     for j in range(g.shape[0]):
         less = g[j] - shift
         low[j] = <real>(-GWF_HUGE if less < -GWF_HUGE else less)
+    restore(before)
 
 
 cdef tuple in_parts(
@@ -601,8 +638,10 @@ cdef tuple rounded(const double[::1] x, double epsilon, const double[::1] logari
     cdef ptrdiff_t j
     if logarithms is not None:
         check("logarithms", logarithms.shape[0], x.shape[0])
+    cdef uint64_t before = flush()
     for j in range(x.shape[0]):
         low[j] = <float>(-GWF_HUGE if x[j] < -GWF_HUGE else x[j])
         left = (x[j] - low[j]) / epsilon if x[j] > -GWF_HUGE else 0.0
         out[j] = <float>(left if logarithms is None else left + logarithms[j])
+    restore(before)
     return made, rest

@@ -7,7 +7,7 @@ not be made, read or multiplied: a pass costs what is kept, whatever n and m are
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from ._rows cimport (
     GWF_HUGE,
@@ -18,7 +18,9 @@ from ._rows cimport (
     check,
     chunk_rows,
     count_chunks,
+    flush,
     isa,
+    restore,
     row_floats,
     team,
 )
@@ -61,9 +63,11 @@ def sample(
     cdef int32_t[:, :, ::1] scratch = np.empty(
         (max(n_threads, 1), 2, draws + 1), dtype=np.int32)
     cdef float[:, ::1] rows = source.scratch(n_threads)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -79,6 +83,7 @@ def sample(
                     index[i + j, found:] = 0
                     times[i + j, found:] = 0
                 i = i + strip
+            restore(before)
 
 
 def cost(
@@ -98,12 +103,15 @@ def cost(
     check("rest of d over the lanes", d % row_floats, 0)
     cdef const int32_t *columns = columns_of(index)
     cdef float *values = <float *>values_of(out)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             isa.sparse_cost_rows(&start[i], columns, &x[i, 0], &y[0, 0], d, values,
                                  min(size, n - i))
+            restore(before)
 
 
 def logsumexp_rows(
@@ -125,12 +133,15 @@ def logsumexp_rows(
     check_columns(index, g.shape[0])
     cdef const int32_t *columns = columns_of(index)
     cdef const float *values = values_of(cost)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             isa.sparse_logsumexp_rows(&start[i], columns, values, &g[0], inv_epsilon,
                                       &lse[i], min(size, n - i))
+            restore(before)
 
 
 def logsumexp_cols(
@@ -155,21 +166,26 @@ def logsumexp_cols(
     cdef float[:, ::1] parts = found
     cdef const int32_t *columns = columns_of(index)
     cdef const float *values = values_of(cost)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             isa.sparse_top_cols(&start[i], columns, values, &f[i], &parts[chunk, 0],
                                 min(size, n - i))
+            restore(before)
     highest = found.max(axis=0)
     cdef const float[::1] top = highest
     found.fill(0)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             isa.sparse_exp_cols(&start[i], columns, values, &f[i], &top[0],
                                 inv_epsilon, &parts[chunk, 0], min(size, n - i))
+            restore(before)
     sums = found.sum(axis=0, dtype=np.float64)
     known, out = sums > 0, np.asarray(lse)
     out[:] = 0.0
@@ -205,13 +221,16 @@ def gibbs(
     cdef const float[::1] low = g_low
     cdef const int32_t *columns = columns_of(index)
     cdef float *values = <float *>values_of(out)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             peak[chunk] = isa.sparse_gibbs_rows(
                 &start[i], columns, &x[i, 0], &y[0, 0], d, &h[i], &low[0],
                 inv_epsilon, values, min(size, n - i))
+            restore(before)
     return float(peaks.max())
 
 
@@ -246,10 +265,13 @@ def sinkhorn_passes(
     cdef double[::1] error = np.empty(chunks)
     cdef const int32_t *columns = columns_of(index)
     cdef const float *values = values_of(kernel)
+    cdef uint64_t before, outside
     with nogil:
+        outside = flush()
         while done < most and not total <= tol:
             for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                                 schedule="dynamic"):
+                before = flush()
                 i = chunk * size
                 work.totals[chunk, :] = 0.0
                 work.blocks[chunk, :] = 0
@@ -257,12 +279,14 @@ def sinkhorn_passes(
                     &start[i], columns, values, &p[i], &u[i], &v[0], relaxation,
                     cap, <float *>&work.blocks[chunk, 0], min(size, n - i))
                 isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+                restore(before)
             work.reduce(n_threads, chunks)
             isa.f32.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
             total = 0.0
             for chunk in range(chunks):
                 total += error[chunk]
             done += 1
+        restore(outside)
     return total, done
 
 
@@ -285,9 +309,11 @@ def normal_product(
     work.check(n, m, False)
     cdef const int32_t *columns = columns_of(index)
     cdef const float *values = values_of(kernel)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             work.totals[chunk, :] = 0.0
             work.blocks[chunk, :] = 0
@@ -295,6 +321,7 @@ def normal_product(
                 &start[i], columns, values, &weights[i], &x[0], &row_sums[i],
                 <float *>&work.blocks[chunk, 0], min(size, n - i))
             isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
+            restore(before)
         work.reduce(n_threads, chunks)
 
 
@@ -317,12 +344,15 @@ def product(
     check("sums", sums.shape[0], n)
     cdef const int32_t *columns = columns_of(index)
     cdef const float *values = values_of(kernel)
+    cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
+            before = flush()
             i = chunk * size
             isa.sparse_product_rows(&start[i], columns, values, &v[0], &y[0, 0], d,
                                     &out[i, 0], &sums[i], min(size, n - i))
+            restore(before)
 
 
 # Where nothing is kept there is no first entry that bounds checks would allow.

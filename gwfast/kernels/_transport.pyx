@@ -4,10 +4,10 @@ problem on one thread; what the constructor and `solve` check holds for the rest
 cimport cython
 from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
-from ._rows cimport check_matrix, isa
+from ._rows cimport check_matrix, flush, isa, restore
 
 import numpy as np
 
@@ -167,14 +167,17 @@ cdef class Transport:
         """
         cdef ptrdiff_t pivots
         cdef double least
+        cdef uint64_t before
         check_matrix("cost", cost.shape[0], cost.shape[1], self.tree.n, self.tree.m)
         if tolerance is None:
             tolerance = ROUNDING * max(np.max(cost), -np.min(cost))
         least = tolerance
-        if self.tree.root < 0:
-            self.begin(&cost[0, 0])
         with nogil:
+            before = flush()
+            if self.tree.root < 0:
+                self.begin(&cost[0, 0])
             pivots = self.solve_for(&cost[0, 0], least, max_pivots)
+            restore(before)
         if pivots < 0:
             raise RuntimeError(
                 f"the network simplex method needs more than {max_pivots} pivots"

@@ -4,12 +4,20 @@ Slow, plain and overflow-free; they say what the kernels compute, and the tests 
 the kernels to them. `n_threads` is accepted and not used. A matrix that the kernels
 take packed, or made strip by strip, is simply that matrix here. Where the kernels of
 float64 are as exact as a plain sum of float64, sums are of long doubles.
+
+The kernels flush subnormal numbers: input below the smallest normal number of its type
+counts as zero, and output below it is zero. For a twin, `flushed` does that to the input.
 """
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import logsumexp
+
+
+def flushed(x):
+    """Return a copy of a floating array in which subnormal numbers are zero."""
+    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x)
 
 
 class ColumnSums:
@@ -45,7 +53,7 @@ def exp(x, out, n_threads=1):
 
 def log(x, out, n_threads=1):
     with np.errstate(divide="ignore", invalid="ignore"):
-        np.copyto(out, np.log(x.astype(np.float64)), casting="same_kind")
+        np.copyto(out, np.log(flushed(x).astype(np.float64)), casting="same_kind")
 
 
 def _exponent(cost, f, g, epsilon):
