@@ -104,6 +104,11 @@ typedef struct {
                             double offset, int32_t *index, int32_t *times, double *step,
                             ptrdiff_t m);
 
+    /* Entries of a row whose part of the plan, u k[j] v[j], is at least `row` or col[j]:
+     * their columns, unless `index` is NULL; returns their number. */
+    ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row,
+                            const float *col, int32_t *index, ptrdiff_t m);
+
     /* The cost x y', the kernel, log-sum-exp in the two halves that columns take, a
      * Sinkhorn row update and the product with y where only the columns index[start[i]]
      * to index[start[i + 1]] of row i are kept. Rows of x and y have d floats, whole

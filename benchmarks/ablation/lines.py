@@ -19,6 +19,7 @@ WHERE = {
     "small_descents": ["quadratic/small_descent"],
     "newton": ["linear/newton"],
     "over_relaxation": ["linear/over_relaxation"],
+    "truncation": ["quadratic/stores:WholeStore"],
     "coarse_levels": ["solvers/levels:level_sizes", "solvers/contestants:promote"],
     "second_look": [
         "solvers/second_look", "solvers/further_search", "solvers/clusters"

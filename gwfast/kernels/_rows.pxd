@@ -171,6 +171,8 @@ cdef extern from "gwfast.h" nogil:
         ptrdiff_t (*sample_row)(const float *, const float *, ptrdiff_t, double,
                                 int32_t *, int32_t *, double *,
                                 ptrdiff_t) noexcept nogil
+        ptrdiff_t (*select_row)(const float *, float, const float *, float,
+                                const float *, int32_t *, ptrdiff_t) noexcept nogil
         void (*sparse_cost_rows)(const int64_t *, const int32_t *, const float *,
                                  const float *, ptrdiff_t, float *,
                                  ptrdiff_t) noexcept nogil

@@ -15,6 +15,16 @@ def sample(
     step: Float64Array,
     n_threads: int = 1,
 ) -> None: ...
+def select(
+    kernel: Float32Array,
+    u: Float32Array,
+    v: Float32Array,
+    row: Float32Array,
+    col: Float32Array,
+    start: NDArray[int64],
+    index: NDArray[int32] | None = None,
+    n_threads: int = 1,
+) -> None: ...
 def cost(
     start: NDArray[int64],
     index: NDArray[int32],

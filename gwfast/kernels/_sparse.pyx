@@ -86,6 +86,53 @@ def sample(
             restore(before)
 
 
+def select(
+    const float[:, ::1] kernel,  # IN (n, m)
+    const float[::1] u,          # IN (n,)
+    const float[::1] v,          # IN (m,)
+    const float[::1] row,        # IN (n,)
+    const float[::1] col,        # IN (m,)
+    int64_t[::1] start,          # IN/OUT (n + 1,)
+    int32_t[::1] index=None,     # OUT (start[n],)
+    int n_threads=1,
+):
+    """Entries of the kernel whose part of the plan ``diag(u) kernel diag(v)`` is at
+    least `row` or `col`, whichever is less, and not zero. Without `index` they are
+    counted, and `start` tells where those of each row begin; then their columns are
+    written there.
+    """
+    cdef ptrdiff_t n = kernel.shape[0], m = kernel.shape[1], chunk, i
+    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
+    cdef bint counts = index is None
+    cdef int32_t *columns = NULL
+    check("u", u.shape[0], n)
+    check("v", v.shape[0], m)
+    check("row", row.shape[0], n)
+    check("col", col.shape[0], m)
+    check("start", start.shape[0], n + 1)
+    if not counts:
+        check("index", index.shape[0], start[n])
+        columns = <int32_t *>columns_of(index)
+    cdef uint64_t before
+    with nogil:
+        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
+                            schedule="dynamic"):
+            before = flush()
+            for i in range(chunk * size, min(chunk * size + size, n)):
+                if counts:
+                    start[i + 1] = isa.select_row(
+                        &kernel[i, 0], u[i], &v[0], row[i], &col[0], NULL, m)
+                else:
+                    isa.select_row(
+                        &kernel[i, 0], u[i], &v[0], row[i], &col[0],
+                        columns + start[i], m)
+            restore(before)
+    if counts:
+        start[0] = 0
+        for i in range(n):
+            start[i + 1] += start[i]
+
+
 def cost(
     const int64_t[::1] start,  # IN (n + 1,)
     const int32_t[::1] index,  # IN (nnz,)

@@ -239,6 +239,15 @@ def sparse_sample(kernel, v, offset, index, times, step, n_threads=1):
         index[i, : len(found)], times[i, : len(found)] = found, counts
 
 
+def sparse_select(kernel, u, v, row, col, start, index=None, n_threads=1):
+    plan = u[:, None].astype(np.float64) * kernel * v
+    rows, cols = np.nonzero((plan >= np.minimum.outer(row, col)) & (plan > 0))
+    if index is None:
+        start[:] = np.searchsorted(rows, np.arange(len(start)))
+    else:
+        index[:] = cols
+
+
 def sparse_cost(start, index, x, y, out, n_threads=1):
     out[:] = (x.astype(np.float64) @ y.T)[_rows_of(start), index]
 

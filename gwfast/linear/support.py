@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from scipy import sparse
 
-from ..kernels import _products
+from ..kernels import _products, _sparse
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..results.neighbors import largest
 from ..utils.blocks import row_blocks
@@ -63,6 +63,23 @@ class Support:
         both = ours + theirs + plan.tocsr()
         start = both.indptr.astype(np.int64)
         return cls(start, both.indices.astype(np.int32, copy=False))
+
+
+    @classmethod
+    def of_plan(cls, kernel, scalings, masses, least, max_density):
+        """Return the entries of the plan of a float32 `StoredKernel` that are at least
+        the fraction `least` of the mass of their row or column, or None if they are more
+        than the fraction `max_density` of all.
+        """
+        p, q = ((least * one).astype(np.float32) for one in masses)
+        start = np.empty(len(p) + 1, dtype=np.int64)
+        given = kernel.rows, scalings.u, scalings.v, p, q, start
+        _sparse.select(*given, n_threads=kernel.n_threads)
+        if start[-1] > max_density * len(p) * len(q):
+            return None
+        index = np.empty(start[-1], dtype=np.int32)
+        _sparse.select(*given, index, kernel.n_threads)
+        return cls(start, index)
 
 
 def monotone(x, y, p, q):

@@ -34,6 +34,8 @@ EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
+# Points of the smaller side from which on kernels in one buffer are truncated.
+TRUNCATED_FROM = 1000
 # Whole rows that say what a plan on few entries lacks: at the end, and in between; and
 # the chance with which that is more than the bound.
 MEASURED, LOOKED_AT, CHANCE = 1 << 12, 1 << 9, 0.05
@@ -88,10 +90,14 @@ class Factored(Linearization):
                 # A choice of neighbors takes as long as hundreds of inner iterations.
                 self.inner_limit = MOST_INNER
         self._buffer = self._store.buffer
+        dense = self._buffer is not None and self.problem.is_balanced
+        large = min(self.problem.shape) >= TRUNCATED_FROM
+        allowed = self.mechanisms.truncation and not self.samples
+        self._truncates = dense and large and allowed
 
     def fork(self):
         other = super().fork()
-        # Neighbors that are chosen are those of one state.
+        # Entries that are chosen are those of one state.
         other._store = copy.copy(self._store)
         return other
 
@@ -165,7 +171,9 @@ class Factored(Linearization):
         return self._store.kernel(self._left(), epsilon, start)
 
     def use_full_kernel(self):
-        return self._store.is_partial and self._store.renew(self._left(), *self._last)
+        if not self._store.is_partial:
+            return self._store.use_all()
+        return self._store.renew(self._left(), *self._last)
 
     def left_out(self, kernel, solution):
         if not self._store.is_partial:
@@ -182,6 +190,9 @@ class Factored(Linearization):
         self._last = kernel.epsilon, solution.potentials
         change = relative_change(before, self.state)
         self._look_outside(kernel, solution, rows)
+        if self._truncates:
+            masses = self.problem.p, self.problem.q
+            self._store.truncate(kernel, solution.scalings, masses, change)
         return Update(self._objective(rows, cols), change, rows, cols)
 
     def _look_outside(self, kernel, solution, rows):
@@ -199,7 +210,13 @@ class Factored(Linearization):
         return terms.needed(state), rows
 
     def coupling(self, kernel, solution):
-        return kernel.coupling(solution)
+        coupling = kernel.coupling(solution)
+        if self._truncates and coupling.form == "sparse":
+            # A limit ended the loop on a truncated kernel; the buffer is free.
+            self._buffer.take()
+            coupling.csr.toarray(out=self._buffer.array)
+            return ArrayCoupling(self._buffer.array, self.n_threads)
+        return coupling
 
     def snapshot(self, kernel, solution):
         if self._store.is_partial:

@@ -23,6 +23,10 @@ from ..utils.validation import as_count
 # of 6000 points take 9 choices in all; with 1 and .1 they take 16, and end at the same
 # objectives to 2e-4.)
 RENEW, SETTLED = 4.0, 0.5
+# Relative change of the state below which kernels in one buffer are truncated, the least
+# entry of the plan that is kept, as a fraction of the mass of its row or column, and the
+# largest fraction of all entries with which truncated kernels are faster.
+TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 0.02, 1e-8, 0.05
 # Pairs of kept entries whose exponents say how far they have moved.
 PROBED = 1 << 12
 # Bytes that a choice takes for each neighbor of each point: its number in the products
@@ -80,13 +84,16 @@ class Right:
 
 
 class WholeStore:
-    """Kernels with all entries: in a `Buffer`, or made anew in each iteration."""
+    """Kernels with all entries, in a `Buffer` or made anew in each iteration; or, once the
+    plan hardly moves, with the entries that carry it, until `use_all`.
+    """
 
-    # Whether kernels lack entries.
+    # Whether kernels lack entries in the end.
     is_partial = False
 
     def __init__(self, right, n, tier):
-        self.right, self.buffer = right, None
+        self.right, self.buffer, self._support = right, None, None
+        self._truncates_below = TRUNCATED_BELOW
         if tier == "dense":
             self.buffer = Buffer(aligned_empty((n, right.panels.m)))
 
@@ -95,9 +102,27 @@ class WholeStore:
         near this epsilon and these potentials.
         """
         given, n_threads = (left, self.right.panels), self.right.n_threads
+        if self._support is not None:
+            return SparseKernel(left, self.right.rows, self._support, n_threads)
         if self.buffer is not None:
             return ProductKernel(*given, self.buffer, n_threads)
         return TiledKernel(*given, self.right.features, n_threads)
+
+    def truncate(self, kernel, scalings, masses, change):
+        """Keep the entries that carry this plan in the next kernels, if the last change
+        was small and they are few.
+        """
+        if self._support is None and change < self._truncates_below:
+            given = kernel, scalings, masses, LEAST_ENTRY, MAX_DENSITY
+            self._support = Support.of_plan(*given)
+            # An attempt takes as long as ten iterations.
+            self._truncates_below = change / 4.0
+
+    def use_all(self):
+        """Keep all entries from now on; returns whether the last kernel lacked some."""
+        had, self._support = self._support is not None, None
+        self._truncates_below = -1.0 if had else self._truncates_below
+        return had
 
 
 class NeighborStore:

@@ -35,6 +35,8 @@ class Mechanisms:
         Newton's steps in the linear problem.
     over_relaxation : bool
         Over-relaxed Sinkhorn iterations.
+    truncation : bool
+        Kernels of point clouds keep the entries that carry the plan.
     coarse_levels : bool
         The race is on fewer points than all, or over the leading eigenvectors.
     second_look : bool
@@ -53,6 +55,7 @@ class Mechanisms:
     small_descents: bool = True
     newton: bool = True
     over_relaxation: bool = True
+    truncation: bool = True
     coarse_levels: bool = True
     second_look: bool = True
 

@@ -169,6 +169,20 @@ def sampled(rng, n, m):
     return {"kernel": kernel, "v": steps(rng, m), "offset": rng.random(n)}
 
 
+def selected(rng, n, m):
+    """Plans of which rows ask for some entries, for all, or for none."""
+    given = {"kernel": steps(rng, n, m), "u": steps(rng, n), "v": steps(rng, m)}
+    row = rng.choice([0.0, 0.5, 9e9], n).astype(np.float32)
+    sides = {"row": row, "col": rng.choice([0.3, 9e9], m).astype(np.float32)}
+    return given | sides | {"start": buffer(n + 1, dtype=np.int64)}
+
+
+def counted(given):
+    """Count the entries, so that their columns can be asked for."""
+    reference.sparse_select(**given)
+    return given | {"index": buffer(given["start"][-1], dtype=np.int32)}
+
+
 def kept_kernel(rng, n, m):
     given = kept(rng, n, m)
     return given | {"kernel": matrix(rng, 1, len(given["index"]))[0]}
@@ -335,6 +349,10 @@ CASES = {
         index=lambda rng, n, m: buffer(n, 9, dtype=np.int32),
         times=lambda rng, n, m: buffer(n, 9, dtype=np.int32),
         step=lambda rng, n, m: buffer(n, dtype=np.float64),
+    ),
+    "sparse_select": Case("start", (0, 0), together=selected),
+    "sparse_select-columns": Case(
+        "start index", (0, 0), together=lambda *of: counted(selected(*of))
     ),
     "sparse_cost": Case("out", (0, 1e-6), together=kept_gibbs),
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
