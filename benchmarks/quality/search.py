@@ -12,6 +12,8 @@ FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops ear
 from what ``families --json FILE`` has written),
 ``confidence`` (how well the results' confidence is calibrated, from the same file;
 ``--picture FILE`` draws it),
+``price`` (CPU seconds of the default search over those of one solve from the product
+plan, for problems of the ablation of 500 to 2000 points),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.
 """
@@ -34,6 +36,7 @@ from .confidence import confidence_table
 from .families.collect import families_table, missed_table
 from .known_pairs import known_pairs_table
 from .ladders import ladders_table
+from .price import price_table
 
 N_GRAPHS, SIZES = 50, (10, 61)
 RULES = {
@@ -167,6 +170,7 @@ TABLES = {
     "families": families_table,
     "missed": missed_table,
     "confidence": confidence_table,
+    "price": price_table,
     "pairs": known_pairs_table,
 }
 
@@ -176,7 +180,7 @@ def main(argv=None):
     parser.add_argument("tables", nargs="*", help=", ".join(TABLES))
     for name, kind, of in (
         ("--random", int, "ladders"),
-        ("--only", str, "ladders` and `families"),
+        ("--only", str, "ladders`, `families` and `price"),
         ("--json", str, "families`, `missed` and `confidence"),
         ("--picture", str, "confidence"),
         ("--limit", int, "families` and `missed"),
@@ -196,6 +200,7 @@ def main(argv=None):
             "families": (options.only, options.json, options.limit),
             "missed": (options.json, options.limit),
             "confidence": (options.json, options.picture),
+            "price": (options.only,),
         }
         TABLES[name](*given.get(name, ()))
 

@@ -18,21 +18,23 @@ from ..results.status import Status
 # enough.
 CLEAR = 0.2
 # Of the logistic function that is `confidence`: its constant, and the weight of each
-# `Evidence`, as ``python -m benchmarks.search confidence`` fits them to 490 problems,
-# each with three shares of escapes.
-WEIGHTS = -2.18, 0.45, 1.95, 1.48, 0.32, 0.18, 2.10
-# Confidence from which on a result is not "uncertain": of 706 searches that reach it,
-# each with weights from other families, 17 had missed a lower optimum (of 850 from .9
-# on, 30); and the one at which a search looks no further.
-LEVEL, ENOUGH = 0.94, 0.95
+# `Evidence`: a little larger than those of a fit to every fifth problem of the families
+# (``python -m benchmarks.search confidence``), which its penalty shrinks.
+WEIGHTS = -2.4, 0.5, 0.4, 1.3, 1.2, 2.0
+# Confidence from which on a search looks no further, and a result is not "uncertain":
+# of every fifth problem of the families 52 of 99 end so, and none has missed a lower
+# optimum.
+LEVEL = 0.93
 # Relative difference of objectives below which two optima are a tie.
 TIE = 1e-3
-# Labels of escapes from the best plan, and of those from the product plan.
-ESCAPE, AT_RANDOM = "escape {}", "escape {}, at random"
-# Kinds of starts, relative differences to the next objective, and escapes that came
-# back, of which more say no more: next to a wrong optimum of molecules there may be
-# nothing within 100 %.
-MOST_KINDS, MOST_GAP, MOST_BACK = 3, 0.1, 3
+# Label of an escape from the best plan, and what labels after a race begin with.
+ESCAPE, LATER = "escape {}", ("escape", "clusters")
+# Statuses of results whose objective stands still.
+SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
+# Kinds of starts, starts that met, and relative differences to the next objective, of
+# which more say no more: next to a wrong optimum of molecules there may be nothing
+# within 100 %.
+MOST_KINDS, MOST_MET, MOST_GAP = 3, 3, 0.1
 
 
 class Evidence(NamedTuple):
@@ -42,33 +44,29 @@ class Evidence(NamedTuple):
     ----------
     kinds : float
         Kinds of starts that led to its optimum in the race, independent of one another.
+    met : float
+        Starts, of any kind, that came there beside the first.
     gap : float
         Relative difference of the next objective in the race, as a share of `MOST_GAP`,
         at most one, as it is where all have come to one optimum.
     back : float
         Of k escapes from it that came back, k over one more than there were.
-    again : float
-        How many escapes from the product plan came there.
-    apart : float
-        How far above it the next end of an escape was, relatively: from -3 for a
-        thousandth or less to 0 for as much as itself, in powers of ten.
     settled : float
         Whether the objective stands still.
     """
 
     kinds: float
+    met: float
     gap: float
     back: float
-    again: float
-    apart: float
     settled: float
 
     @classmethod
     def of(cls, candidates, status):
         """That of a search's candidates, one of which has won."""
-        group, winner = _optimum(candidates), _winners(candidates)[-1]
+        group, winner = _optimum(candidates), winner_of(candidates)
         race = [row for row in candidates if not _is_escape(row)]
-        kinds = {_kind(row.start) for row in race if row.start in group}
+        met = {row.start for row in race if row.start in group}
         escapes = [row for row in candidates if _is_escape(row)]
         names = [row.start for row in escapes]
         if winner in names:
@@ -80,34 +78,26 @@ class Evidence(NamedTuple):
         least = min([row.gw_cost for row in known if row.n_points in size], default=0.0)
         as_low = least + TIE * abs(least)
         group |= {row.start for row in escapes if row.gw_cost <= as_low}
-        own, at_random, apart = [], [], 0.0
-        for row in escapes:
-            if row.start != winner:
-                is_random = row.start.endswith(AT_RANDOM.partition(",")[2])
-                (at_random if is_random else own).append(row.start in group)
-        if not all(own + at_random):
-            known = [row for row in race if row.start in group]
-            apart = np.log10(np.clip(_gap(known + escapes, group), 1e-3, 1.0))
+        back = [row.start in group for row in escapes if row.start != winner]
         alone = all(row.start in group for row in race)
         return cls(
-            min(len(kinds), MOST_KINDS),
+            min(len(set(map(_kind, met))), MOST_KINDS),
+            min(max(len(met) - 1, 0), MOST_MET),
             1.0 if alone and len(race) > 1 else min(_gap(race, group) / MOST_GAP, 1.0),
-            sum(own) / (len(own) + 1),
-            min(sum(at_random), MOST_BACK),
-            float(apart),
-            status in (Status.CONVERGED, Status.TIE, Status.UNCERTAIN),
+            sum(back) / (len(back) + 1),
+            status in SETTLED,
         )
 
 
 def confidence(evidence, weights=WEIGHTS):
-    """The chance that no lower optimum exists, for evidence (..., 6)."""
+    """The chance that no lower optimum exists, for evidence (..., 5)."""
     constant, *weights = weights
     return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
 
 
 def confidence_of(candidates, status):
     """`confidence` by the candidates of a search; NaN where there was none."""
-    if not _winners(candidates):
+    if not winner_of(candidates):
         return np.nan
     if costs_nothing(candidates):
         return 1.0
@@ -115,11 +105,11 @@ def confidence_of(candidates, status):
 
 
 def verdict(candidates, status):
-    """Confidence, and whether that is too low. Where no escape was made it is NaN, but
-    of a race that needs none, and a race is doubted unless it `is_sure`.
+    """Confidence, and whether that is too low. Where nothing followed the race it is
+    NaN, but of a race that needs no more, and a race is doubted unless it `is_sure`.
     """
     chance = confidence_of(candidates, status)
-    if chance >= ENOUGH or any(_is_escape(row) for row in candidates):
+    if chance >= LEVEL or any(row.start.startswith(LATER) for row in candidates):
         return chance, not chance >= LEVEL
     return np.nan, not is_sure(candidates)
 
@@ -128,7 +118,7 @@ def is_sure(candidates):
     """Whether the winner among a race's candidates need not be doubted; False also if
     nothing raced, or nothing has won.
     """
-    if not _winners(candidates):
+    if not winner_of(candidates):
         return False
     group = _optimum(candidates)
     kinds = {_kind(label) for label in group}
@@ -139,16 +129,17 @@ def is_sure(candidates):
 
 def costs_nothing(candidates):
     """Whether the winner is from a plan that costs nothing: no plan is below zero."""
-    return any(one.startswith("isomorphism") for one in _winners(candidates))
+    return winner_of(candidates).startswith("isomorphism")
 
 
-def _winners(candidates):
-    return [row.start for row in candidates if row.fate == "won"]
+def winner_of(candidates):
+    """The start of the last candidate that has won; "" where none has."""
+    return next((row.start for row in candidates[::-1] if row.fate == "won"), "")
 
 
 def _optimum(candidates):
     """The winner and all candidates that came to its optimum, also by way of others."""
-    group, size, pairs = {_winners(candidates)[-1]}, 0, []
+    group, size, pairs = {winner_of(candidates)}, 0, []
     for row in candidates:
         _, _, other = row.fate.partition("same as ")
         if other:

@@ -23,6 +23,8 @@ from .starts import Shared, shared_profiles, start_plan
 # Outcomes, besides the fates of `Candidate`: still racing, and settled within the last
 # limits before the winner is known. SKIPPED is a fate.
 AHEAD, SETTLED, SKIPPED = "ahead", "at the end", "out of time"
+# Outer iterations after which annealing has ended, before candidates are compared.
+EARLY = 7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -266,10 +268,8 @@ def promote(coarse, linearization, schedule, at, *, alone=False):
 
 
 def annealed_early(schedule):
-    """The schedule, so steep that it ends within seven iterations, before candidates
-    are compared.
-    """
-    factor = (schedule.last / schedule.first) ** (1.0 / 7)
+    """The schedule, so steep that it ends in `EARLY` iterations."""
+    factor = (schedule.last / schedule.first) ** (1.0 / EARLY)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 

@@ -114,12 +114,12 @@ def solve_exact(problem, start, options, report, solve):
 
 
 def _runners(problem, options, report, solve):
-    """Yields a `Runner` of one start after another, the product plan first; starts for
-    which there is no room are left out, and all when time is up.
+    """Yields a `Runner` of one start after another; starts for which there is no room
+    or time are left out, and the product plan takes their place if all are.
     """
-    starts = _starts(problem, options, report, solve)
+    starts, made = _starts(problem, options, report, solve), 0
     for number, start in enumerate(starts, start=1):
-        if number > 1 and options.limits.deadline.passed():
+        if made and options.limits.deadline.passed():
             return
         text = f"start {number} of {len(starts)}: {start}"
         report(ProgressEvent("start", text, number))
@@ -127,31 +127,36 @@ def _runners(problem, options, report, solve):
             plan = start_plan(start, problem, options.threads(problem))
         except (MemoryError, OutOfTime):
             continue
+        made += 1
         yield Runner(str(start), plan)
+    if not made:
+        yield Runner("product", None)
 
 
 def _starts(problem, options, report, solve):
     """The `Starts` of a large problem; where a caller says how many are random, without
     starts that take longer than random ones.
     """
-    few, n_random = [Product()], 0
+    few = [Product(), Profile(WIDE)]
     if not problem.is_balanced:
         balanced = OfBalanced(options, report)
         balanced = Once(balanced, problem, options.threads(problem))
         options = dataclasses.replace(options, balanced=balanced)
-        few, n_random = [Product(), balanced], 4  # their steps cost more
-    elif options.n_starts is not None:
-        few.append(Profile(WIDE))
+        few = [Product(), balanced]
     if options.n_starts is not None:
         return Starts(few, options.seed, options.n_starts)
     whole = WithEntropy(options, report, solve)
-    return Starts([*few, whole], options.seed, n_random)
+    if problem.is_balanced:
+        # Descents from the product plan take longer, and end at most .1 % lower.
+        return [whole]
+    return Starts([*few, whole], options.seed, 4)  # steps of others cost more
 
 
 @dataclasses.dataclass(frozen=True)
 class WithEntropy(Start):
-    """The plan of the same problem with `epsilon` "auto", as it is by default;
-    MemoryError where there is no room for that beside the exact problem.
+    """The plan of the same problem with `epsilon` "auto", from a race, and from a search
+    after that if there is a time for it; MemoryError where there is no room for that
+    beside the exact problem.
     """
 
     options: SolveOptions
@@ -160,9 +165,12 @@ class WithEntropy(Start):
 
     def plan(self, problem, n_threads, shared=ALONE):
         limit = as_memory_limit(self.options.memory_limit) - nbytes(problem)
+        searches = bool(self.options.search_time)
+        allowed = dataclasses.replace(self.options.mechanisms, second_look=searches)
         options = dataclasses.replace(
             self.options,
             epsilon=as_epsilon("auto"),
+            mechanisms=allowed,
             dtype=SINGLE.dtype.name,
             callback=None,
             memory_limit=max(limit, 1),

@@ -112,12 +112,12 @@ def gromov_wasserstein(
         which also anneals. 0 is the exact problem, by conditional gradient (Vayer et
         al., ICML 2019): the plan is mostly sparse (`GWResult.sparse_plan`), `tol`
         bounds the Frank-Wolfe gap as a fraction of the objective (`GWResult.gap`), and
-        ``init="auto"`` never ends above the plain descent from the product plan. Up to
-        100,000 entries of the plan, descents with entropy from some starts go on with
-        less and less of it, and the best in the end without: that is by mean as low as
-        where the plan of ``epsilon="auto"`` leads, in a fraction of its time. Larger
-        problems begin with that plan, above which they never end; they take up to one
-        and a half times as long.
+        ``init="auto"`` never ends above the plain descent from the product plan up to
+        100,000 entries of the plan, where descents with entropy from some starts go on
+        with less and less of it, and the best in the end without. Larger problems begin
+        with the plan that a race with ``epsilon="auto"`` leads to, and a search after
+        it if there is a `search_time`; of eight pairs of 500 to 800 points two end
+        above the descent from the product plan, by .1 % at most.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m), CrossCost or None, default=None
@@ -168,9 +168,10 @@ default="balanced"
         among the starts; if the spaces are the same in another order, only plans that
         say so race, and the product plan. Where the race of a balanced problem (of
         point clouds, or of symmetric costs between 128 points or more) is not sure,
-        starts from at most five coarse clusterings race as well; then plans with noise
-        descend, that of the winner and the product plan in turn, until the `confidence`
-        of the result is high, or for a while (`search_time`). With other marginals the
+        starts from at most five coarse clusterings race as well; then the plan of the
+        winner descends again, with noise. This ends when the `confidence` of the result
+        is high, or after two more solves (of few points, more), or `search_time`.
+        With other marginals the
         product plan races with the best plan of the balanced problem of the same costs.
         The search needs no known matches; `GWResult.candidates` lists the starts.
         Methods other than "pgd" start from "product". "product": ``p q'``. "profile":

@@ -38,7 +38,6 @@ from .levels import SECOND_LEVEL_STATES, choose, fits, level_sizes, points_first
 from .stages import GRACE, UPDATES
 from .starts import (
     ALONE,
-    MIN_RANDOM,
     Product,
     Start,
     default_starts,
@@ -203,8 +202,9 @@ class _Level:
         if known:
             return known
         if self.is_smooth and n_random is None:
-            n_random = MIN_RANDOM
-        return default_starts(self.part.shape, options.seed, n_random)
+            n_random = 1
+        kind = dict(is_cloud=is_factored(self.part))
+        return default_starts(self.part.shape, options.seed, n_random, **kind)
 
     def field(self, starts):
         """A contestant for each start. The profiles are those of the costs, also in a

@@ -1,6 +1,6 @@
-"""Looks for a lower optimum than that of a race's winner, on few points: escapes from
-the winner, and, where the race is not sure, starts from coarse clusters. The best goes
-on to all points.
+"""Looks for a lower optimum than that of a race's winner, on few points, where the race
+is not sure: starts from coarse clusters, and escapes from the winner. The best goes on
+to all points.
 """
 
 import dataclasses
@@ -14,10 +14,10 @@ from ..results.candidates import Candidates
 from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
-from .agreement import confidence_of, costs_nothing, is_sure
+from .agreement import LEVEL, confidence_of, costs_nothing, is_sure, winner_of
 from .contestants import Contestant, Standing, promote
 from .diagnosis import conclude
-from .further_search import Budget, FurtherSearch, without_winner
+from .further_search import LEAST, SOLVES, FurtherSearch, without_winner
 from .levels import fits, level_sizes, points_first
 from .race import check_time, finish
 
@@ -47,25 +47,29 @@ def second_look(problem, solution, result, options, report):
         return result
     if not has_room(problem, options):
         return result
-    # As many points as the first level of a race has.
-    size = [*level_sizes(problem, options.tier), max(problem.shape)][0]
-    raced = result.candidates, size
-    budget = Budget.of(*raced, is_cloud=is_factored(problem))
-    sure = confidence_of(result.candidates, result.status) >= budget.enough
+    sure = confidence_of(result.candidates, result.status) >= LEVEL
     if sure and not options.search_time:
         return result
+    # As many points as the first level of a race has.
+    size = [*level_sizes(problem, options.tier), max(problem.shape)][0]
     rows = [np.sort(order[:size]) for order in points_first(problem, options.order)]
     part = problem.take(*rows)
     kind = dict(mechanisms=options.mechanisms)
     linearization = linearize(part, options.threads(part), **kind)
     epsilon = options.epsilon.resolve(linearization).last
-    winners = [row.start for row in result.candidates if row.fate == "won"]
+    winner = winner_of(result.candidates)
     first = Contestant.at_start(
-        winners[-1] if winners else "",
+        winner,
         linearization,
         Schedule(epsilon, epsilon),
         lambda fork: _start_from(fork, solution.linearization, rows),
     )
+    solve = sum(
+        row.n_outer * (row.n_points / max(part.shape)) ** 2
+        for row in result.candidates
+        if row.start == winner
+    )
+    budget = max(SOLVES * solve, LEAST / max(part.shape) ** 1.5)
     search = FurtherSearch(first, result.candidates, options, report, budget)
     doubted = not is_sure(result.candidates)
     search.run(clusters=_has_clusters(problem), doubted=doubted)

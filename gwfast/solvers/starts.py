@@ -45,11 +45,10 @@ WIDTH, WIDE, MIN_WIDTH = 0.02, 0.05, 1e-4
 # leads to the lowest optimum at up to six times the noise of 0.02; on Japanese and
 # English 0.1 does, but not 0.2.
 ROOT_WIDTHS = 0.1, 0.2
-# Entries that the plans of random starts have together, and limits of their number. On
-# large problems a random start costs as much as any other; graphs of a few hundred
-# points have many optima, of which escapes from the best of these starts find more in
-# the time than four times as many random ones (further_search.py).
-ENTRIES_PER_RANDOM, MIN_RANDOM, MAX_RANDOM = 1_500_000, 1, 12
+# Entries that the plans of random starts have together, and their largest number, for
+# matrices of costs and for point clouds. On large problems a random start costs as much
+# as any other; small graphs have many optima, of which escapes find more in the time.
+RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
 # Entries of a plan up to which starts without entropy race, too.
 MOST_EXACT = 10_000
 
@@ -242,11 +241,11 @@ def named_starts():
     return {start.name: start for start in Start.__subclasses__() if start.name}
 
 
-def default_starts(shape, seed, n_random=None):
+def default_starts(shape, seed, n_random=None, *, is_cloud=False):
     """The starts that race by default for a problem of this shape."""
     if n_random is None:
-        n_random = ENTRIES_PER_RANDOM // (shape[0] * shape[1])
-        n_random = min(max(n_random, MIN_RANDOM), MAX_RANDOM)
+        n_random = RANDOM_ENTRIES[is_cloud] // (shape[0] * shape[1])
+        n_random = min(max(n_random, 1), MAX_RANDOM[is_cloud])
     usual = [
         Profile(),
         Profile(WIDE),

@@ -182,8 +182,7 @@ TREES = {
 @pytest.mark.parametrize("other", ["text", pytest.param({}, marks=pytest.mark.slow)])
 def test_whatever_else_is_in_a_tree_is_refused(kind, other, tmp_path, monkeypatch):
     """Or is as good as what was there."""
-    monkeypatch.setattr(starts, "MAX_RANDOM", 0)
-    monkeypatch.setattr(starts, "MIN_RANDOM", 0)
+    monkeypatch.setattr(starts, "MAX_RANDOM", (0, 0))
     problem, path = clouds(30, 20), tmp_path / "kept"
     solve = functools.partial(
         gwfast.gromov_wasserstein, *problem, **TREES[kind], checkpoint=path

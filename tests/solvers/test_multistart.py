@@ -172,7 +172,7 @@ def test_what_matched_nothing_is_not_gone_on_from():
 def test_the_best_plan_at_another_epsilon_is_a_start(monkeypatch):
     """Where nothing that races leads to the optimum that it is of."""
     starts = [[Exact()], [Random(0)], [Random(0)]]
-    monkeypatch.setattr(race, "default_starts", lambda *_: starts.pop(0))
+    monkeypatch.setattr(race, "default_starts", lambda *_, **__: starts.pop(0))
     monkeypatch.setattr(race, "known_starts", lambda *_: [])
     problem = permuted(34, 0)
     epsilons = [gwfast.Epsilon(relative=share) for share in (0.03, 0.0175)]

@@ -249,7 +249,7 @@ def test_few_points_have_none(n):
 @pytest.fixture
 def unlucky(monkeypatch):
     """A race with one start, of which nothing can be sure."""
-    monkeypatch.setattr(race, "default_starts", lambda *_: [Random(1)])
+    monkeypatch.setattr(race, "default_starts", lambda *_, **__: [Random(1)])
     monkeypatch.setattr(race, "fresh_starts", lambda shape: [])
 
 
