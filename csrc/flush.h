@@ -1,8 +1,8 @@
 /* Flush-to-zero and denormals-are-zero within kernels: on Intel's processors arithmetic
  * on subnormal numbers takes about a hundred times as long. Each thread of a kernel
- * calls gwf_flush when it begins and gwf_restore when it ends, so that the caller's code
- * and other libraries keep the setting that they have. Elsewhere than on x86 and 64-bit
- * Arm nothing is set.
+ * calls gwf_flush when it begins and gwf_restore when it ends, so that the caller's
+ * code and other libraries keep the setting that they have. Elsewhere than on x86 and
+ * 64-bit Arm nothing is set.
  */
 #ifndef GWFAST_FLUSH_H
 #define GWFAST_FLUSH_H
@@ -73,7 +73,8 @@ static inline uint64_t gwf_flush(void) {
     return before;
 }
 
-/* Set the control register back, with its flags unless subnormals were flushed before. */
+/* Set the control register back, with its flags unless subnormals were flushed before.
+ */
 static inline void gwf_restore(uint64_t before) {
     if ((before & GWF_FLUSH_BITS) != GWF_FLUSH_BITS) gwf_set_float_control(before);
 }

@@ -104,8 +104,8 @@ typedef struct {
                             double offset, int32_t *index, int32_t *times, double *step,
                             ptrdiff_t m);
 
-    /* Entries of a row whose part of the plan, u k[j] v[j], is at least `row` or col[j]:
-     * their columns, unless `index` is NULL; returns their number. */
+    /* Entries of a row whose part of the plan, u k[j] v[j], is at least `row` or
+     * col[j]: their columns, unless `index` is NULL; returns their number. */
     ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row,
                             const float *col, int32_t *index, ptrdiff_t m);
 

@@ -64,7 +64,6 @@ class Support:
         start = both.indptr.astype(np.int64)
         return cls(start, both.indices.astype(np.int32, copy=False))
 
-
     @classmethod
     def of_plan(cls, kernel, scalings, masses, least, max_density):
         """Return the entries of the plan of a float32 `StoredKernel` that are at least

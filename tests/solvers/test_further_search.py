@@ -107,9 +107,7 @@ class Looks:
 @pytest.mark.parametrize(
     "epsilon, looks_left", [("auto", (0, 700, 900)), (0, (0, 200, 300))]
 )
-def test_the_search_goes_on_as_long_as_it_may(
-    graphs, epsilon, looks_left, monkeypatch
-):
+def test_the_search_goes_on_as_long_as_it_may(graphs, epsilon, looks_left, monkeypatch):
     found = []
     for most in looks_left:
         looks = Looks(most)
