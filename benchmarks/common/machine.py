@@ -134,7 +134,7 @@ def describe(n_threads):
     return {
         "limits": limits(n_threads),
         "threads": n_threads,
-        "cpu": _processor(),
+        "cpu": processor(),
         "cpus": os.cpu_count(),
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "load": os.getloadavg(),
@@ -144,7 +144,7 @@ def describe(n_threads):
     }
 
 
-def _processor():
+def processor():
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

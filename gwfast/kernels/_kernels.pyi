@@ -4,6 +4,8 @@ from numpy.typing import NDArray
 from ._rows import ColumnSums, Rows
 from .arrays import Float32Array, Float64Array, FloatArray
 
+LEAST_ENTRY: float
+
 def sinkhorn_passes(
     kernel: FloatArray | Rows,
     p: Float64Array,

@@ -38,6 +38,12 @@ from ._rows cimport (
     team,
 )
 
+cdef extern from "gwfast.h":
+    const float GWF_LEAST_ENTRY
+
+# Entries of a plan below this are zero.
+LEAST_ENTRY = float(GWF_LEAST_ENTRY)
+
 
 # --- The scaling domain ---------------------------------------------------------------
 
@@ -296,7 +302,9 @@ def scale_to_plan(
     ColumnSums work not None,
     int n_threads=1,
 ):
-    """``kernel_ij *= u_i v_j`` in place, with the marginals of the plan it becomes."""
+    """``kernel_ij *= u_i v_j`` in place, with the marginals of the plan it becomes. What
+    is below `LEAST_ENTRY` becomes zero.
+    """
     if holds_float64(kernel):
         scale_of[double](kernel, u, v, row_sums, col_sums, work, n_threads)
     else:

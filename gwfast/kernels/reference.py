@@ -133,6 +133,7 @@ def drift(u, v, p, q):
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
     plan = u.astype(np.float64)[:, None] * kernel * v
+    plan[plan < 1e-30] = 0.0
     marginals(plan, row_sums, col_sums, work)
     kernel[:] = plan
 

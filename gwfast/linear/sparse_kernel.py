@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from scipy import sparse
 
-from ..kernels import _products, _sparse
+from ..kernels import _kernels, _products, _sparse
 from ..kernels._rows import aligned_empty
 from ..results.coupling import SparseCoupling
 from .gibbs_kernel import Kernel
@@ -53,6 +53,7 @@ class SparseKernel(Kernel):
         u, v = solution.scalings.u, solution.scalings.v
         plan = self.rows * np.repeat(u, np.diff(self.support.start))
         plan *= v[self.support.index]
+        plan[plan < _kernels.LEAST_ENTRY] = 0.0
         given = plan, self.support.index, self.support.start
         csr = sparse.csr_array(given, shape=self.shape)
         return SparseCoupling(csr, self.n_threads)

@@ -258,8 +258,10 @@ def sample(shape, itemsize):
 def mix(plan, before, share):
     """Mix the former plan into a plan, in place, with this share; returns the sums."""
     for some in row_blocks(*plan.shape):
-        plan[some] *= 1.0 - share
-        plan[some] += share * before[some]
+        rows = plan[some]
+        rows *= 1.0 - share
+        rows += share * before[some]
+        rows[rows < _kernels.LEAST_ENTRY] = 0.0
     return (plan.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
 
 

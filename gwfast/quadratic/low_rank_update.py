@@ -155,6 +155,8 @@ def error_over(weights, wrong):
     """Mean error of a product over some rows of a plan, the `weights`; `wrong` has the
     errors of these rows, whose constant part in each row moves no plan.
     """
+    # In float32 products of small weights and small errors would be subnormal.
+    weights = weights.astype(np.float64)
     mass = weights.sum(axis=1, keepdims=True)
     weights = np.divide(weights, mass, where=mass > 0, out=np.zeros_like(weights))
     wrong = wrong - np.einsum("ij,ij->i", weights, wrong)[:, None]
