@@ -115,9 +115,8 @@ def gromov_wasserstein(
         ``init="auto"`` never ends above the plain descent from the product plan up to
         100,000 entries of the plan, where descents with entropy from some starts go on
         with less and less of it, and the best in the end without. Larger problems begin
-        with the plan that a race with ``epsilon="auto"`` leads to, and a search after
-        it if there is a `search_time`; of eight pairs of 500 to 800 points two end
-        above the descent from the product plan, by .1 % at most.
+        with the plan that ``epsilon="auto"`` leads to; above 500,000 entries without
+        the search after its race unless there is a `search_time`.
     loss : {"square", "kl"}, default="square"
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m), CrossCost or None, default=None
