@@ -187,7 +187,7 @@ def _inner_products(steps):
     many copies.
     """
     count = len(steps) - 1
-    made = [np.zeros((count, count)) for _ in range(3)] + [np.zeros(count) for _ in range(2)] + [0.0]
+    made = [np.zeros((count,) * axes) for axes in (2, 2, 2, 1, 1)] + [0.0]
     flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
     for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
         befores, afters = (

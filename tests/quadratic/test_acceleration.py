@@ -162,7 +162,8 @@ def test_it_saves_iterations_and_bad_moves_are_taken_back(
         patched.setattr(cls, "retract", counted)
         bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
     assert bad.converged and bad.gw_cost == same
-    assert 0 < len(retracted) <= bad.n_outer / 2
+    # Each pause after one is an iteration longer than the one before.
+    assert 0 < len(retracted) <= 1 + np.sqrt(2 * bad.n_outer)
     monkeypatch.setattr(acceleration, "MAX_CHANGE", 0.0)
     plain = gwfast.gromov_wasserstein(*sides, **how)
     assert fast.converged and plain.converged and plain.gw_cost == same
