@@ -9,7 +9,8 @@ of one. That the objectives are the same is printed beside them.
 
 ``--list`` takes the problems of `ablation.problems` instead, those with all of some
 words in their names, and ends with the geometric mean and the worst ratio of each
-class, and the objectives that are higher than the other tree's by over a thousandth.
+class, its sum of outer iterations, and the objectives that are higher than the other
+tree's by over a thousandth.
 """
 
 import argparse
@@ -130,8 +131,9 @@ def serve(tree):
             gw_cost = run()
             seconds = time.perf_counter() - began
             footprint.look()
+            n_outer = getattr(gw_cost, "n_outer", 0)
             gw_cost = float(getattr(gw_cost, "gw_cost", gw_cost))
-            answer = seconds, footprint.above, gw_cost
+            answer = seconds, footprint.above, gw_cost, n_outer
         print(json.dumps(answer), file=stream, flush=True)
 
 
@@ -210,7 +212,7 @@ def main(argv=None):
         print(*rows[-1], file=sys.stderr, flush=True)
     markdown.show(f"{ROOT.name} against {options.other}", TITLES, rows)
     if options.list:
-        titles = "class", "problems", "mean ratio", "worst", "higher objectives"
+        titles = "class", "problems", "mean ratio", "worst", "iterations", "higher"
         markdown.show("by class", titles, summary(found))
 
 
@@ -232,6 +234,8 @@ def summary(found):
             if found[name][0][0][2] > found[name][0][1][2] * (1 + WORSE)
         ]  # fmt: skip
         row = kind, str(len(names)), f"{mean:.3f}", f"{ratios[worst]:.2f} ({worst})"
+        ours, others = (sum(found[name][0][k][3] for name in names) for k in (0, 1))
+        row = *row, f"{ours} / {others}"
         rows.append((*row, ", ".join(higher) or "none"))
     return rows
 

@@ -1,16 +1,19 @@
-"""Anderson's acceleration of outer iterations (D. G. Anderson, J. ACM 1965).
+"""Acceleration of outer iterations by their last steps: Anderson's (J. ACM 1965), made
+safe at saddles.
 
-The fixed point of a linear map is found from its steps whether the map contracts there
-or not, so it may be a saddle that the iteration is about to leave. The state moves to
-it only if the last steps show a contraction; slow contractions gain most. Where the
-last steps show none, but the last two are alike, as they are past a saddle for tens of
-iterations, the state moves several such steps ahead. A move is undone if the change
-grows by too much.
+The last steps tell the derivative of the map on the span of the moves. Newton's method
+for the fixed point takes a component of the step with the eigenvalue ``1 - mu`` times
+``1 / mu``: a small ``mu`` is a plateau, and with a negative one, past a saddle, Newton's
+method returns to the saddle. Here the factor is ``1 / sqrt(mu^2 + FLOOR^2)`` (Dauphin
+et al., NeurIPS 2014): the state moves on from a saddle, and many steps ahead on a
+plateau. A move is undone if the next step is much longer than the steps foretold; the
+length of moves adapts to that.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 from scipy.linalg import lapack
 
 from ..linear.log_domain import Potentials
@@ -18,34 +21,30 @@ from ..utils.blocks import CACHED_BYTES, row_blocks
 
 # Steps before the last one that are used.
 DEPTH = 5
-# Largest eigenvalue of the known part of the map's derivative with which its fixed
-# point is trusted, and largest sum of the absolute weights.
-MAX_EIGENVALUE, MAX_COEFFICIENTS = 0.99, 100.0
-# Least cosine between steps that are alike, and the number of steps of a move ahead. A
-# component of the step that shrinks by a factor r per iteration must not grow by the
-# move: it does not for r above 1/2 with 3 steps, above 5/7 with 6, which save no more.
-ALIKE, FURTHER = 0.99, 3.0
+# Eigenvalues of 1 - G near which a component of the step is multiplied less than
+# Newton's method does, and at most by the inverse.
+FLOOR = 0.05
 # Eigenvalues of a Gram matrix that are rounding, as a fraction of the largest.
-SINGULAR = 1e-12
-# Relative change of an outer iteration below which steps are trusted. Over 41 problems
-# of the ablation's list 5e-2 took as long in the geometric mean.
-MAX_CHANGE = 1e-2
-# Largest error of marginals, as a fraction of the change, with which a step is not
-# noise; and the largest factors by which the change may grow after a move to a fixed
-# point, and after a move ahead: steps that leave a saddle grow.
-CLEAR, MAX_GROWTH, AHEAD_GROWTH = 0.5, 1.5, 2.0
-# Iterations of the first pause after a move that failed. Each pause is twice as long as
-# the last one; each move that succeeds halves the next.
-FIRST_PAUSE = 2
+SINGULAR = 1e-6
+# Relative change of an outer iteration below which steps are trusted, and largest error
+# of marginals, as a fraction of the change, with which a step is not noise.
+MAX_CHANGE, CLEAR = 0.03, 0.5
+# Largest length of a foretold step in lengths of the last step, and largest factor by
+# which the change may exceed what is foretold.
+MAX_FORETOLD, MAX_GROWTH = 2.0, 1.5
+# Largest length of a move, in lengths of the last step: of the first move, and at any
+# time. A move that failed divides it, by twice as much as the last move that failed; a
+# move that succeeded doubles it. Below 1.0 the state does not move, and reach doubles.
+FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
 
 
 class Lead(NamedTuple):
     """Where steps lead: the weights, with sum one, of the points after them, oldest
-    first; and whether that is a move ahead rather than a fixed point.
+    first; and the length of the step from there, in lengths of the last step.
     """
 
     weights: list
-    ahead: bool = False
+    foretold: float = 1.0
 
 
 class Moved(NamedTuple):
@@ -59,71 +58,51 @@ class Moved(NamedTuple):
     potentials: Potentials | None = None
 
 
-def lead_of(steps):
+def lead_of(steps, reach=MAX_REACH):
     """Where steps of an iteration ``after = G(before)`` lead.
 
     Parameters
     ----------
     steps : sequence of (ndarray, ndarray)
         The pairs ``before, after``, oldest first.
+    reach : float, default=MAX_REACH
+        Largest length of the move, in lengths of the last step.
 
     Returns
     -------
     Lead or None
         None where the steps say nothing.
     """
-    if len(steps) < 2:
+    if len(steps) < 2 or reach < 1.0:
         return None
-    weights = _weights_to_the_end(steps)
-    if weights is not None:
-        return Lead(weights)
-    weight = _weight_ahead(*steps[-2:])
-    return Lead([-weight, 1.0 + weight], ahead=True) if weight > 0.0 else None
-
-
-def _weights_to_the_end(steps):
-    """The weights of the fixed point; None where G may not contract."""
-    moved, mixed, gram, right = _inner_products(steps)
-    size = np.sqrt(gram.diagonal())
-    if not size.all():
+    moved, mixed, gram, along, right, size = _inner_products(steps)
+    scale = np.sqrt(moved.diagonal())
+    if not (scale.all() and size > 0.0):
         return None
-    # Steps are of very different sizes, one after the other.
-    scale = size[:, None] * size
-    moved, mixed, gram, right = moved / scale, mixed / scale, gram / scale, right / size
-    # The derivative of G - 1 on the span of the moves.
-    basis = _orthonormal(moved)
-    if not basis.size:
+    basis = _orthonormal(moved / np.outer(scale, scale)) / scale[:, None]
+    # The derivative of 1 - G on the span of the moves, and its absolute value.
+    slope = -basis.T @ mixed @ basis
+    floor = FLOOR**2 * np.eye(len(slope))
+    absolute = linalg.sqrtm(slope @ slope + floor).real
+    weights = -basis @ np.linalg.solve(absolute, basis.T @ along)
+    if not np.isfinite(weights).all():
         return None
-    derivative = basis.T @ mixed @ basis
-    real, imaginary, _, _, failed = lapack.dgeev(derivative, compute_vl=0, compute_vr=0)
-    if failed or not np.hypot(real + 1.0, imaginary).max() <= MAX_EIGENVALUE:
-        return None
-    # Least squares from normal equations that may be nearly singular.
-    basis = _orthonormal(gram)
-    weights = basis @ (right @ basis) / size
+    # The square of the step that is left is ``size - 2 b t + a t^2`` for a share t.
+    length = weights @ (moved + mixed + mixed.T + gram) @ weights
+    a, b = weights @ gram @ weights, weights @ right
+    share = reach * np.sqrt(size / length) if length > reach**2 * size else 1.0
+    excess = (MAX_FORETOLD**2 - 1.0) * size
+    if (a * share - 2.0 * b) * share > excess:
+        share = (b + np.sqrt(b * b + a * excess)) / a
+    weights *= share
+    left = basis.T @ (along - mixed @ weights)
+    next_one = left - slope @ left
+    foretold = size + (a * share - 2.0 * b) * share - left @ left + next_one @ next_one
     made = np.zeros(len(weights) + 1)
     made[:-1] = weights
     made[1:] -= weights
     made[-1] += 1.0
-    return made.tolist() if np.abs(made).sum() <= MAX_COEFFICIENTS else None
-
-
-def _weight_ahead(first, last):
-    """Multiple of the difference between the points after two steps for a move ahead:
-    at most to the fixed point of the two alone, if they have one; 0.0 where they are
-    not alike.
-    """
-    (early_from, early_to), (late_from, late_to) = (
-        [np.ravel(one).astype(np.float64) for one in step] for step in (first, last)
-    )
-    early, late, moved = early_to - early_from, late_to - late_from, late_to - early_to
-    size = np.linalg.norm(late)
-    alike = early @ late >= ALIKE * np.linalg.norm(early) * size > 0.0
-    if not (alike and moved.any()):
-        return 0.0
-    further, shrunk = FURTHER * size / np.linalg.norm(moved), early - late
-    to_the_end = (shrunk @ late) / (shrunk @ shrunk) if shrunk.any() else 0.0
-    return float(min(to_the_end, further) if to_the_end > 0.0 else further)
+    return Lead(made.tolist(), float(np.sqrt(max(foretold, 0.0) / size)))
 
 
 def combined(weights, arrays):
@@ -136,9 +115,9 @@ class Accelerator:
 
     Attributes
     ----------
-    trial : (float, Lead) or None
-        Relative change before the last move, and its `Lead`, until the next iteration
-        judges the move; None otherwise.
+    trial : (float, Lead, Potentials) or None
+        Relative change before the last move, its `Lead`, and the potentials before it,
+        until the next iteration judges the move; None otherwise.
     expected : float
         The next change as a fraction of the last one.
     """
@@ -147,8 +126,7 @@ class Accelerator:
 
     def __init__(self, linearization):
         self._linearization, self.trial = linearization, None
-        # Iterations left of the pause, and the length of the next one.
-        self._pause, self._next_pause = 0, FIRST_PAUSE
+        self._reach, self._shrinks = FIRST_REACH, SHRINKS
 
     @property
     def may_hide(self):
@@ -177,21 +155,23 @@ class Accelerator:
         """
         trial, self.trial = self.trial, None
         if trial is not None:
-            before, lead = trial
-            if change <= before:
-                self._next_pause = max(self._next_pause // 2, FIRST_PAUSE)
-            failed = change > before * (AHEAD_GROWTH if lead.ahead else MAX_GROWTH)
-            if failed or (change > before and not lead.ahead):
-                self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
-            if failed and self._linearization.retract():
-                return Moved(before, gw_before)
-        self._pause = max(self._pause - 1, 0)
+            before, lead, potentials = trial
+            grown = change / (before * max(lead.foretold, 1.0))
+            if grown <= 1.0:
+                self._reach = min(2.0 * self._reach, MAX_REACH)
+                self._shrinks = max(self._shrinks / 2.0, SHRINKS)
+            elif grown > MAX_GROWTH:
+                self._reach /= self._shrinks
+                self._shrinks *= 2.0
+                if self._linearization.retract():
+                    return Moved(before, gw_before, potentials)
         clear = change <= MAX_CHANGE and stepped.error <= CLEAR * change
-        follows = further and clear and self._linearization.accelerates
-        if not follows or self._pause:
+        if not (further and clear and self._linearization.accelerates):
             self.reset()
-        elif (lead := self._linearization.follow()) is not None:
-            self.trial = change, lead
+        elif (lead := self._linearization.follow(self._reach)) is not None:
+            self.trial = change, lead, stepped.solution.potentials
+        elif self._reach < 1.0:
+            self._reach *= 2.0
         return None
 
     def reset(self):
@@ -202,11 +182,12 @@ class Accelerator:
 
 def _inner_products(steps):
     """Inner products: of the differences of successive `before` with one another and
-    with the differences of successive steps, of the latter with one another, and with
-    the last step. Block by block, as the differences are many copies.
+    with the differences of successive steps, of the latter with one another, of both
+    with the last step, and of that with itself. Block by block, as the differences are
+    many copies.
     """
     count = len(steps) - 1
-    made = [np.zeros((count, count)) for _ in range(3)] + [np.zeros(count)]
+    made = [np.zeros((count,) * axes) for axes in (2, 2, 2, 1, 1)] + [0.0]
     flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
     for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
         befores, afters = (
@@ -218,7 +199,9 @@ def _inner_products(steps):
         pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
         for total, (left, right) in zip(made, pairs, strict=False):
             total += left @ right.T
-        made[3] += shrunk @ steps[-1]
+        made[3] += moved @ steps[-1]
+        made[4] += shrunk @ steps[-1]
+        made[5] += steps[-1] @ steps[-1]
     return made
 
 

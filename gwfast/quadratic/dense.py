@@ -228,7 +228,6 @@ class Dense(Linearization):
         if is_kept := self.cost.products.memory.n_kept > 0:
             _, self._led, beside = self._steps[-1]
             self.cost.move([1.0], beside)
-        self.forget()
         return is_kept
 
     def forget(self):

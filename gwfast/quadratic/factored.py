@@ -230,7 +230,6 @@ class Factored(Linearization):
 
     def retract(self):
         self.state = self._steps[-1][1]
-        self.forget()
         return True
 
     def export(self):

@@ -183,14 +183,14 @@ class Linearization:
             self.forget()
         return damps
 
-    def follow(self):
+    def follow(self, reach):
         """Append the last step to the steps, and move the state to where these lead if
-        `lead_of` finds a point; returns the `Lead`, or None.
+        `lead_of` finds a point within `reach`; returns the `Lead`, or None.
         """
         self._steps, self._step = [*self._steps[-DEPTH:], self._step], None
         n_kept = self._keep()
         steps = self._steps[len(self._steps) - n_kept :]
-        lead = lead_of([step[:2] for step in steps])
+        lead = lead_of([step[:2] for step in steps], reach)
         if lead is not None:
             weights = lead.weights
             self._move(weights, steps[len(steps) - len(weights) :])

@@ -13,7 +13,6 @@ earlier ones (product_memory.py).
 import numpy as np
 
 from ..kernels import _kernels
-from ..problems.low_rank import MIN_POINTS
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from .acceleration import DEPTH
@@ -22,14 +21,19 @@ from .mixed_precision import Increments
 from .product_memory import Known, ProductMemory, Reference
 
 # How far the error of an update may move the next plan, as a fraction of the last
-# change; more in float32 with acceleration: the plan converges for the low-rank part of
-# the product first, then a whole product corrects the rest.
+# change; more at first in float32 with acceleration: the plan converges for the
+# low-rank part of the product, then a whole product corrects the rest. Each correction
+# halves the fraction, as on plateaus updates and corrections would take turns, each
+# with steps of its own.
 SLACK, SLACK_FOLLOWED = 0.2, 2.0
 # The same as a fraction of the plan, at most: the tighter bound while the plan moves
 # far. Of four pairs of hops between cells, each with 64 to 160 eigenvectors, one ended
 # in another optimum than POT's iterations with a tenth, two without a limit, none with
 # this.
 MOST = 0.03
+# Entries of a float32 product up to which as many products are kept as acceleration
+# combines.
+KEPT_ENTRIES = 1 << 24
 # Factor by which `tighten` divides both where plans cycle, and the least fraction that
 # is left of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
@@ -140,6 +144,8 @@ class ProductOperator:
                 self._add_constant(out)
                 self._refer(found, out)
         self.is_correction = self.is_whole and not was_whole
+        if self.is_correction:
+            self._slack = max(self._slack / 2, SLACK)
 
     def _update(self, found, out, tolerance, over, exactly):
         """Write the product as a low-rank update of the reference, or of zero without
@@ -226,9 +232,9 @@ class ProductOperator:
 def n_rooms(shape, itemsize, updates, followed):
     """Largest number of products that are kept as matrices: the reference of
     `updates`, and the last ones where these are `followed` by acceleration. In float32
-    and with many points the reference serves both; without it the last two are kept.
+    and with very many points the reference serves both; without it the last two are
+    kept.
     """
-    few = shape[0] * shape[1] < MIN_POINTS**2
-    if followed and (few or itemsize > 4):
+    if followed and (shape[0] * shape[1] <= KEPT_ENTRIES or itemsize > 4):
         return DEPTH + 1
     return 1 if updates else 2 * followed

@@ -23,7 +23,7 @@ from ..linear.sparse_kernel import SparseKernel
 from ..linear.support import Support
 from ..problems.epsilon import Schedule
 from ..utils.golden import golden
-from .acceleration import FIRST_PAUSE, Moved
+from .acceleration import Moved
 from .factored import DRAWS, MOST_INNER, Factored, relative_change
 from .linearization import Update
 from .stopping import Limits
@@ -35,6 +35,8 @@ ENOUGH, NEAR, MOST_OUTER = 0.01, 0.2, 30
 # The change after a move as a fraction of that before: what is expected of the first
 # move, and least and most of later ones, by what the last one was.
 FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
+# Iterations of the first pause after a move that failed; each is twice as long.
+FIRST_PAUSE = 2
 SMALLEST = np.finfo(np.float32).tiny
 
 

@@ -1,7 +1,6 @@
-"""Anderson's acceleration: exact for linear iterations that contract, silent for
-others, and taken back where it was no good."""
+"""Acceleration: leads to the fixed point of linear iterations that contract, away from
+saddles of others, and is taken back where it was no good."""
 
-import itertools
 from unittest.mock import Mock
 
 import numpy as np
@@ -12,8 +11,8 @@ import gwfast
 from gwfast.quadratic import acceleration, linearization
 from gwfast.quadratic.acceleration import (
     DEPTH,
-    FURTHER,
-    MAX_COEFFICIENTS,
+    FLOOR,
+    MAX_REACH,
     Accelerator,
     Lead,
     combined,
@@ -53,61 +52,69 @@ CONTRACTING = [
 ]
 
 
+def led_by(steps, **reach):
+    """The point to which steps lead, and the length of the step foretold there."""
+    weights, foretold = lead_of(steps, **reach)
+    assert sum(weights) == pytest.approx(1.0)
+    return combined(weights, [after for _, after in steps]), foretold
+
+
 @pytest.mark.parametrize("eigenvalues", CONTRACTING)
-def test_a_linear_iteration_is_solved_by_a_step_for_each_direction(eigenvalues):
+def test_moves_along_a_linear_iteration_lead_to_its_fixed_point(eigenvalues):
     n = len(eigenvalues)
     shape = (2, 2) if n == 4 else (n,)
     matrix, limit = rotated(eigenvalues), cloud(1, n, 1).reshape(shape)
-    steps = steps_of(matrix, cloud(1, n, 2).reshape(shape), n + 1, limit)
-    weights, ahead = lead_of(steps)
-    assert len(weights) == n + 1 <= DEPTH + 1 and not ahead
-    assert sum(weights) == pytest.approx(1.0)
-    led = combined(weights, [after for _, after in steps])
-    assert led.shape == shape
-    np.testing.assert_allclose(led, limit, atol=1e-6)
+    x, steps = cloud(1, n, 2).reshape(shape), []
+    for _ in range(16):
+        steps = [*steps, *steps_of(matrix, x, 1, limit)][-DEPTH - 1 :]
+        lead = lead_of(steps)
+        points = [after for _, after in steps]
+        x = points[-1] if lead is None else combined(lead.weights, points)
+    assert x.shape == shape
+    np.testing.assert_allclose(x, limit, atol=1e-3)
+    assert max(map(abs, eigenvalues)) ** 16 > 0.02  # without moves it is far
+
+
+@pytest.mark.parametrize("rate", [-0.9, 0.3, 0.9, 0.97, 1.03, 1.3])
+def test_one_mode_is_followed_as_far_as_its_rate_says(rate):
+    """To the fixed point where it is near, and many steps ahead, away from a saddle."""
+    steps = steps_of(np.array([[rate]]), [1.0], 2)
+    led, _ = led_by(steps)
+    before, after = steps[-1]
+    step, slope = after - before, 1.0 - rate
+    factor = 1.0 / np.hypot(slope, FLOOR)
+    expected = before + factor * step + (1.0 - slope * factor) * step
+    np.testing.assert_allclose(led, expected)
+    if rate < 0.9:
+        np.testing.assert_allclose(led, 0.0, atol=0.01)
+    if rate > 1.0:
+        assert led[0] > after[0] + 2 * step[0]
+
+
+def test_saddles_are_left_while_all_else_converges():
+    matrix = rotated([1.05, 0.9, -0.6])
+    grows, *others = orthogonal(3, 0).T
+    x, steps = others[0] + others[1] + 1e-3 * grows, []
+    for _ in range(20):
+        steps = [*steps, *steps_of(matrix, x, 1)][-DEPTH - 1 :]
+        x = steps[-1][1] if len(steps) < 2 else led_by(steps)[0]
+    assert abs(x @ grows) > 10 * 1e-3 * 1.05**20
+    assert max(abs(x @ other) for other in others) < 0.1 * abs(x @ grows)
+
+
+@pytest.mark.parametrize("reach", [1.0, 3.0, MAX_REACH])
+def test_a_move_goes_no_further_than_its_reach(reach):
+    steps = steps_of(rotated([0.99, 0.5]), np.ones(2), 4)
+    led, _ = led_by(steps, reach=reach)
+    before, after = steps[-1]
+    moved = np.linalg.norm(led - after)
+    assert moved <= reach * np.linalg.norm(after - before) * 1.001
+    assert lead_of(steps, reach=0.9) is None
 
 
 def turned(size):
     """Eigenvalues of it are complex."""
     return size * np.array([[0.0, -1.0], [1.0, 0.0]])
-
-
-@pytest.mark.parametrize(
-    "matrix", [rotated([-1.2]), rotated([0.3, -1.1, 0.6]), turned(1.1)], ids=len
-)
-def test_what_goes_back_or_turns_and_grows_is_left_alone(matrix):
-    start = np.linspace(0.5, 1.0, len(matrix))
-    assert lead_of(steps_of(matrix, start, DEPTH + 1)) is None
-
-
-@pytest.mark.parametrize("eigenvalues", [[1.2], [0.5, 1.05], [0.999], [0.5, 0.995]])
-def test_saddles_are_left_faster_never_approached(eigenvalues):
-    """The fixed point is a saddle, or as good as one: it is not gone to."""
-    n = len(eigenvalues)
-    steps = steps_of(rotated(eigenvalues), np.ones(n), 3 * DEPTH)[-DEPTH - 1 :]
-    weights, ahead = lead_of(steps)
-    before, after = steps[-1]
-    moved = combined(weights, [one for _, one in steps[-2:]]) - after
-    assert ahead and moved @ (after - before) > 0
-    assert np.linalg.norm(moved) <= FURTHER * np.linalg.norm(after - before) * 1.001
-
-
-def test_no_step_goes_further_than_where_the_last_two_vanish():
-    """Although the steps before say that the map may not contract."""
-    rates = np.array([0.6, 0.995])
-    points = np.array([1.0, 1e-3]) * rates ** np.arange(8)[:, None]
-    weights, ahead = lead_of(list(itertools.pairwise(points[:4])))
-    led = combined(weights, points[4 - len(weights) : 4])
-    assert ahead and abs(led[0]) < 0.01 * points[3, 0]
-
-
-def test_steps_after_a_move_count_as_much():
-    """Further ahead is so many steps, however far the last points are apart."""
-    steps = [(np.array([0.0]), np.array([1.0])), (np.array([4.0]), np.array([5.0]))]
-    weights, ahead = lead_of(steps)
-    led = combined(weights, [after for _, after in steps])
-    assert ahead
-    np.testing.assert_allclose(led, 5.0 + FURTHER)
 
 
 def test_nothing_is_said_of_one_step_or_of_none_left():
@@ -116,16 +123,6 @@ def test_nothing_is_said_of_one_step_or_of_none_left():
     assert lead_of(steps_of(half, np.ones(2), 1)) is None
     assert lead_of(steps_of(half, np.zeros(2), 4)) is None
     assert lead_of(steps_of(turned(0.9), np.ones(2), 3)) is not None
-
-
-def test_coefficients_that_are_too_large_are_not_returned():
-    """One direction at a rate r goes on by r / (1 - r) times the last step."""
-    for rate in np.linspace(0.5, 0.989, 40):
-        weights, goes_on = lead_of(steps_of([[rate]], [1.0], 2))[0], rate / (1 - rate)
-        if 1 + 2 * goes_on > MAX_COEFFICIENTS:
-            np.testing.assert_allclose(weights, [-FURTHER, 1 + FURTHER])
-        else:
-            np.testing.assert_allclose(weights, [-goes_on, 1 + goes_on])
 
 
 # --- In the solver ----------------------------------------------------------------
@@ -138,7 +135,7 @@ def slow_problem(kind):
         return (distances(x), distances(y[::-1])), dict(epsilon=0.1, **TIGHT)
     sides = [side.vectors[:400] for side in load_sample()[:2]]
     clouds = [gwfast.PointCloud(side - side.mean(axis=0)) for side in sides]
-    epsilon = gwfast.Epsilon(relative=0.03)
+    epsilon = gwfast.Epsilon(relative=0.05)
     return clouds, dict(epsilon=epsilon, init="profile", tol=1e-6)
 
 
@@ -152,8 +149,9 @@ def test_it_saves_iterations_and_bad_moves_are_taken_back(
     same = pytest.approx(fast.gw_cost, rel=100 * how["tol"])
     retracted, retract = [], cls.retract
 
-    def anywhere(steps):
-        return Lead([-40.0, 41.0]) if len(steps) > 1 else None
+    def anywhere(steps, reach):
+        far = len(steps) > 1 and reach >= 1.0
+        return Lead([0.0] * (len(steps) - 2) + [-40.0, 41.0]) if far else None
 
     def counted(self):
         retracted.append(1)
@@ -164,8 +162,8 @@ def test_it_saves_iterations_and_bad_moves_are_taken_back(
         patched.setattr(cls, "retract", counted)
         bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
     assert bad.converged and bad.gw_cost == same
-    # Each pause after one is twice as long as the one before.
-    assert 0 < len(retracted) <= 1 + np.log2(bad.n_outer)
+    # Each pause after one is an iteration longer than the one before.
+    assert 0 < len(retracted) <= 1 + np.sqrt(2 * bad.n_outer)
     monkeypatch.setattr(acceleration, "MAX_CHANGE", 0.0)
     plain = gwfast.gromov_wasserstein(*sides, **how)
     assert fast.converged and plain.converged and plain.gw_cost == same
@@ -183,8 +181,9 @@ def test_a_move_stays_where_the_product_before_it_is_gone(monkeypatch, in_outer_
         made.append(retract(self))
         return made[-1]
 
-    def ahead(steps):
-        return Lead([-9.0, 10.0], ahead=True) if len(steps) > 1 else None
+    def ahead(steps, reach):
+        far = len(steps) > 1 and reach >= 1.0
+        return Lead([0.0] * (len(steps) - 2) + [-9.0, 10.0]) if far else None
 
     monkeypatch.setattr(linearization, "lead_of", ahead)
     monkeypatch.setattr(Dense, "retract", gone)
@@ -195,7 +194,7 @@ def test_a_move_stays_where_the_product_before_it_is_gone(monkeypatch, in_outer_
 
 
 @pytest.mark.parametrize(
-    "change, error, further", [(0.1, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
+    "change, error, further", [(0.5, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
 )
 def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, further):
     state = Mock(accelerates=True)

@@ -21,7 +21,7 @@ from helpers.marks import mostly_slow
 import gwfast
 from gwfast import Epsilon
 from gwfast.problems import low_rank
-from gwfast.quadratic import cycles, low_rank_update, products
+from gwfast.quadratic import cycles, low_rank_update
 from gwfast.quadratic.stopping import LOOK_EVERY
 from gwfast.solvers import checkpoint, levels, stages, starts
 
@@ -99,7 +99,6 @@ UPDATED = {
 @pytest.mark.parametrize("name", UPDATED)
 def test_one_killed_between_updates_ends_at_the_same_optimum(name, killed, monkeypatch):
     monkeypatch.setattr(low_rank_update, "MIN_POINTS", 200)
-    monkeypatch.setattr(products, "MIN_POINTS", 200)
     options = dict(epsilon=Epsilon(relative=0.1), init="product") | UPDATED[name]
     problem = [cost + 0.1 for cost in metric(300, 290)]
     solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)

@@ -32,7 +32,8 @@ def reads_costs(monkeypatch):
     monkeypatch.setattr(dense_terms, "COPIED_BYTES", 0)
     monkeypatch.setattr(matrix_products, "PACKED_BYTES", 1 << 17)
     monkeypatch.setattr(product_memory, "COMBINED", 1 << 14)
-    for module in (low_rank, low_rank_update, products):
+    monkeypatch.setattr(products, "KEPT_ENTRIES", 0)
+    for module in (low_rank, low_rank_update):
         monkeypatch.setattr(module, "MIN_POINTS", 200)
 
 
