@@ -166,8 +166,8 @@ static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
 #define GWF_HUGE 1e37f
 
 /* Entries of a plan below this are zero. All of them carry less than rounding, and what
- * NumPy makes of the others outside of kernels, times weights, errors or one another, is
- * not subnormal. */
+ * NumPy makes of the others outside of kernels, times weights, errors or one another,
+ * is not subnormal. */
 #define GWF_LEAST_ENTRY 1e-30f
 
 /* The i-th table this processor can run, widest first; NULL past the last. */
