@@ -168,7 +168,8 @@ static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
 /* Entries of a plan below this are zero. All of them carry less than rounding, and what
  * NumPy makes of the others outside of kernels, times weights, errors or one another,
  * is not subnormal. */
-#define GWF_LEAST_ENTRY 1e-30f
+#define GWF_LEAST_F32 1e-30f
+#define GWF_LEAST_F64 1e-290
 
 /* The i-th table this processor can run, widest first; NULL past the last. */
 const gwf_isa *gwf_supported_isa(int i);

@@ -1,10 +1,12 @@
-from numpy import intp
+from typing import Any
+
+from numpy import dtype, intp
 from numpy.typing import NDArray
 
 from ._rows import ColumnSums, Rows
 from .arrays import Float32Array, Float64Array, FloatArray
 
-LEAST_ENTRY: float
+LEAST_ENTRY: dict[dtype[Any], float]
 
 def sinkhorn_passes(
     kernel: FloatArray | Rows,

@@ -38,11 +38,16 @@ from ._rows cimport (
     team,
 )
 
-cdef extern from "gwfast.h":
-    const float GWF_LEAST_ENTRY
+import numpy as np
 
-# Entries of a plan below this are zero.
-LEAST_ENTRY = float(GWF_LEAST_ENTRY)
+cdef extern from "gwfast.h":
+    const float GWF_LEAST_F32
+    const double GWF_LEAST_F64
+
+# Entries of a plan below this are zero, by type.
+LEAST_ENTRY = {
+    np.dtype(np.float32): <double>GWF_LEAST_F32, np.dtype(np.float64): GWF_LEAST_F64
+}
 
 
 # --- The scaling domain ---------------------------------------------------------------

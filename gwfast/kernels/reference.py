@@ -15,6 +15,10 @@ from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 
+# Entries of a plan below this are zero, by the bytes of a number.
+LEAST_ENTRY = {4: 1e-30, 8: 1e-290}
+
+
 def flushed(x):
     """Return a copy of a floating array in which subnormal numbers are zero."""
     return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x)
@@ -80,7 +84,7 @@ def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
 
 
 def proximal_cost(cost, plan, weight, n_threads=1):
-    least = np.finfo(plan.dtype).tiny
+    least = LEAST_ENTRY[plan.dtype.itemsize]
     cost -= weight * np.log(np.maximum(plan, least).astype(np.float64))
 
 
@@ -133,7 +137,7 @@ def drift(u, v, p, q):
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
     plan = u.astype(np.float64)[:, None] * kernel * v
-    plan[plan < 1e-30] = 0.0
+    plan[plan < LEAST_ENTRY[u.dtype.itemsize]] = 0.0
     marginals(plan, row_sums, col_sums, work)
     kernel[:] = plan
 

@@ -53,7 +53,7 @@ class SparseKernel(Kernel):
         u, v = solution.scalings.u, solution.scalings.v
         plan = self.rows * np.repeat(u, np.diff(self.support.start))
         plan *= v[self.support.index]
-        plan[plan < _kernels.LEAST_ENTRY] = 0.0
+        plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         given = plan, self.support.index, self.support.start
         csr = sparse.csr_array(given, shape=self.shape)
         return SparseCoupling(csr, self.n_threads)

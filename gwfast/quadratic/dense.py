@@ -260,7 +260,7 @@ def mix(plan, before, share):
         rows = plan[some]
         rows *= 1.0 - share
         rows += share * before[some]
-        rows[rows < _kernels.LEAST_ENTRY] = 0.0
+        rows[rows < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
     return (plan.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
 
 
