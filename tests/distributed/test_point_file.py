@@ -96,7 +96,7 @@ def test_the_first_rows(path):
 def test_workers_read_what_they_keep(tmp_path, monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 150)
     monkeypatch.setattr(levels, "GROWTH", 1.5)  # fresh starts are arrays of all rows
-    monkeypatch.setattr(starts, "MAX_RANDOM", 6)
+    monkeypatch.setattr(starts, "MAX_RANDOM", (6, 6))
     arrays = vectors(), vectors()[::-1]
     kinds = zip(("npy", "txt"), arrays, strict=True)
     files = [PointFile(written(kind, tmp_path, rows)) for kind, rows in kinds]

@@ -93,7 +93,7 @@ def test_workers_may_die(tier, relative):
 def test_the_search_is_the_same(monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 40)
     monkeypatch.setattr(levels, "GROWTH", 2)
-    monkeypatch.setattr(starts, "MAX_RANDOM", 6)
+    monkeypatch.setattr(starts, "MAX_RANDOM", (6, 6))
     problem, engine = clouds(140, 130, seed=6), Workers(dying=0.01)
     here = solve(problem, init="auto")
     there = solve(problem, engine, min_points=70, init="auto")

@@ -11,5 +11,5 @@ def few_random_starts():
     which one wins is for the tests of the race.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starts, "MAX_RANDOM", 2)
+        patch.setattr(starts, "MAX_RANDOM", (2, 2))
         yield

@@ -114,7 +114,7 @@ def small_race(monkeypatch):
     monkeypatch.setattr(levels, "RACE_POINTS", 40)
     monkeypatch.setattr(levels, "RACE_POINTS_DENSE", 16)
     monkeypatch.setattr(levels, "GROWTH", 1.6)
-    monkeypatch.setattr(starts, "MAX_RANDOM", 2)
+    monkeypatch.setattr(starts, "MAX_RANDOM", (2, 2))
     monkeypatch.setattr(low_rank, "MIN_POINTS", 60)
     monkeypatch.setattr(low_rank_update, "MIN_POINTS", 60)
 
