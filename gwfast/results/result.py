@@ -266,7 +266,7 @@ class GWResult:
         should not be trusted as it is, has ``"near_product"``, ``"lost_mass"``,
         ``"missed_rows"`` (of ``method="bapg"``), ``"truncated"`` (`left_out` is above
         .01), ``"tie"`` (another plan is as good) or
-        ``"uncertain"`` (of a search: `confidence` is below .94, or there
+        ``"uncertain"`` (of a search: `confidence` is below .93, or there
         is none, and one start alone came here with others near).
     confidence : float
         Of a search, an estimate of the chance that it has found the lowest optimum: by

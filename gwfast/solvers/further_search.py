@@ -40,10 +40,10 @@ NEAR = 0.1
 # lowest optimum take up to 170 outer iterations.
 ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 COMPARED = dataclasses.replace(RACE, max_outer=200)
-# Outer iterations that a search goes on for where nobody says how long: as many solves
-# from the start that has won the race, or this over the points a side to the power 1.5,
-# if that is more: 700 of 200 points, 60 of 1000.
-SOLVES, LEAST = 2.0, 2e6
+# Budget without a search time, in outer iterations, for matrices and for point clouds:
+# solves from the start that won the race, or this many plan entries if that is more, but
+# at most MOST. What leads lower on clouds takes 5 to 16 solves; few races leave doubt.
+SOLVES, ENTRIES, MOST = (1.5, 5.0), (4e7, 1.5e8), 1000.0
 # Deviations of the logarithms of the factors that entries are multiplied by, and the
 # logarithm of the first epsilon as a multiple of the last one: uniform between these;
 # below zero is none. Graphs with edges moved need little noise or none, clouds without
@@ -183,7 +183,8 @@ class FurtherSearch:
         schedule = Schedule(self._epsilon, FIRST_EPSILON * self._epsilon, factor)
         limits, report = self._options.limits, self._report
         for number, seed in enumerate(seeds):
-            if self._left <= 0 and not self._patience:
+            # So much a race of these starts takes.
+            if self._left < N_STARTS * N_ANNEALED and not self._patience:
                 return
             report(ProgressEvent("start", f"clusters {seed}", number))
             given = self._epsilon, seed, N_STARTS, limits.deadline

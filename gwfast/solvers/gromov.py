@@ -169,7 +169,7 @@ default="balanced"
         point clouds, or of symmetric costs between 128 points or more) is not sure,
         starts from at most five coarse clusterings race as well; then the plan of the
         winner descends again, with noise. This ends when the `confidence` of the result
-        is high, or after two more solves (of few points, more), or `search_time`.
+        is high, or after 1.5 more solves (of clouds 5, of few points more), or `search_time`.
         With other marginals the
         product plan races with the best plan of the balanced problem of the same costs.
         The search needs no known matches; `GWResult.candidates` lists the starts.

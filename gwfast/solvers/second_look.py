@@ -17,7 +17,7 @@ from ..utils.precision import SINGLE
 from .agreement import LEVEL, confidence_of, costs_nothing, is_sure, winner_of
 from .contestants import Contestant, Standing, promote
 from .diagnosis import conclude
-from .further_search import LEAST, SOLVES, FurtherSearch, without_winner
+from .further_search import ENTRIES, MOST, SOLVES, FurtherSearch, without_winner
 from .levels import fits, level_sizes, points_first
 from .race import check_time, finish
 
@@ -29,9 +29,8 @@ def has_room(problem, options):
     """Whether two more solves, as much as a second one takes with its plans, fit beside
     one, in float32 and in the dense tier.
     """
-    if options.tier != "dense" or options.precision is not SINGLE:
-        return False
-    if options.is_placed(problem):
+    single = options.precision is SINGLE
+    if options.tier != "dense" or not single or options.is_placed(problem):
         return False
     return fits(problem, options, times=3, races=False)
 
@@ -45,10 +44,8 @@ def second_look(problem, solution, result, options, report):
     wanted = options.mechanisms.second_look and problem.is_balanced
     if ended or not wanted or costs_nothing(result.candidates):
         return result
-    if not has_room(problem, options):
-        return result
     sure = confidence_of(result.candidates, result.status) >= LEVEL
-    if sure and not options.search_time:
+    if (sure and not options.search_time) or not has_room(problem, options):
         return result
     # As many points as the first level of a race has.
     size = [*level_sizes(problem, options.tier), max(problem.shape)][0]
@@ -69,10 +66,11 @@ def second_look(problem, solution, result, options, report):
         for row in result.candidates
         if row.start == winner
     )
-    budget = max(SOLVES * solve, LEAST / max(part.shape) ** 1.5)
+    few = min(ENTRIES[is_factored(problem)] / max(part.shape) ** 2, MOST)
+    budget = max(SOLVES[is_factored(problem)] * solve, few)
     search = FurtherSearch(first, result.candidates, options, report, budget)
-    doubted = not is_sure(result.candidates)
-    search.run(clusters=_has_clusters(problem), doubted=doubted)
+    clusters, doubted = _has_clusters(problem), not is_sure(result.candidates)
+    search.run(clusters=clusters, doubted=doubted)
     candidates = Candidates([*result.candidates, *search.records()])
     result = dataclasses.replace(result, candidates=candidates)
     if search.best is search.first:
@@ -85,11 +83,10 @@ def second_look(problem, solution, result, options, report):
 
 def _has_clusters(problem):
     """Whether starts from clusters are those of the problem."""
-    plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
-    if is_factored(problem) or not plain:
+    if is_factored(problem) or min(problem.shape) < MIN_POINTS:
         return is_factored(problem)
-    many = min(problem.shape) >= MIN_POINTS
-    return many and problem.x.symmetric and problem.y.symmetric
+    plain = problem.is_plain and LOSSES[problem.loss].keeps_factors
+    return plain and problem.x.symmetric and problem.y.symmetric
 
 
 def _start_from(fork, whole, rows):

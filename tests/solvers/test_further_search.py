@@ -105,7 +105,7 @@ class Looks:
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "epsilon, looks_left", [("auto", (0, 700, 900)), (0, (0, 200, 300))]
+    "epsilon, looks_left", [("auto", (0, 700, 900)), (0, (0, 30, 60))]
 )
 def test_the_search_goes_on_as_long_as_it_may(graphs, epsilon, looks_left, monkeypatch):
     found = []
@@ -243,7 +243,7 @@ def test_a_search_that_stays_unsure_ends_after_some_solves():
     alone = gwfast.gromov_wasserstein(*clouds, init="product")
     result = gwfast.gromov_wasserstein(*clouds)
     assert result.status == "uncertain"
-    assert work(result) <= 16 * alone.n_outer
+    assert work(result) <= 24 * alone.n_outer
     # What is found first is not lost for what comes after.
     assert result.gw_cost <= alone.gw_cost * 1.001
 
