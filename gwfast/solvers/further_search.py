@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 
+from ..kernels import _kernels
 from ..problems.epsilon import Schedule
 from ..quadratic.factory import is_factored
 from ..quadratic.stopping import Limits
@@ -217,6 +218,7 @@ class FurtherSearch:
         factors *= np.float32(rng.uniform(*NOISE))
         plan = self._plan * np.exp(factors, out=factors)
         plan /= plan.sum()
+        plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         first = max(1.0, np.exp(rng.uniform(*RISE))) * self._epsilon
         one = Contestant.at_start(
             label,

@@ -204,8 +204,8 @@ def test_capped_scalings_bound_the_marginals(dtype, isa, seed):
 
 
 @TYPES
-def test_proximal_cost_of_nothing_is_that_of_the_smallest_number(dtype, isa):
-    least = np.finfo(dtype).tiny
+def test_proximal_cost_of_nothing_is_that_of_the_least_entry(dtype, isa):
+    least = _kernels.LEAST_ENTRY[np.dtype(dtype)]
     plan = np.array([[0.0, least / 2, least, 1.0, np.exp(-3.0)]], dtype)
     cost = np.zeros((1, 5), dtype)
     _exponentials.proximal_cost(cost, plan, 2.0)
