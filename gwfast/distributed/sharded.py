@@ -13,6 +13,7 @@ from ..kernels import _kernels
 from ..linear.gibbs_kernel import Kernel
 from ..linear.log_domain import OpaqueCost
 from ..quadratic.factored import Factored
+from ..quadratic.stores import WholeStore
 from .coupling import ShardedCoupling
 from .shard import KernelSpec
 
@@ -54,10 +55,8 @@ class Sharded(Factored):
         return ShardedCoupling(self.team, *given, self.n_threads)
 
 
-class ShardStore:
+class ShardStore(WholeStore):
     """Kernels on the workers."""
-
-    is_partial = False
 
     def __init__(self, team, n_threads):
         self._team, self._n_threads = team, n_threads

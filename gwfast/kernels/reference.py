@@ -14,7 +14,6 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
-
 # Entries of a plan below this are zero, by the bytes of a number.
 LEAST_ENTRY = {4: 1e-30, 8: 1e-290}
 

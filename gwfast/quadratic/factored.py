@@ -34,8 +34,6 @@ EXTENDED = 1500
 # Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
 # weights and kernels.
 SAMPLE_BYTES = 24
-# Points of the smaller side from which on kernels in one buffer are truncated.
-TRUNCATED_FROM = 1000
 # Whole rows that say what a plan on few entries lacks: at the end, and in between; and
 # the chance with which that is more than the bound.
 MEASURED, LOOKED_AT, CHANCE = 1 << 12, 1 << 9, 0.05
@@ -83,17 +81,15 @@ class Factored(Linearization):
         right = Right(self._terms.right, self.n_threads)
         neighbors, masses = NeighborTier.of(tier), (self.problem.p, self.problem.q)
         if neighbors is None:
-            self._store = WholeStore(right, self.problem.shape[0], tier)
+            truncates = self.mechanisms.truncation and not self.samples
+            truncates = truncates and self.problem.is_balanced and tier == "dense"
+            self._store = WholeStore(right, self.problem.shape[0], tier, truncates)
         else:
             self._store = NeighborStore(right, masses, neighbors.k)
             if self.problem.is_balanced:
                 # A choice of neighbors takes as long as hundreds of inner iterations.
                 self.inner_limit = MOST_INNER
         self._buffer = self._store.buffer
-        dense = self._buffer is not None and self.problem.is_balanced
-        large = min(self.problem.shape) >= TRUNCATED_FROM
-        allowed = self.mechanisms.truncation and not self.samples
-        self._truncates = dense and large and allowed
 
     def fork(self):
         other = super().fork()
@@ -190,9 +186,8 @@ class Factored(Linearization):
         self._last = kernel.epsilon, solution.potentials
         change = relative_change(before, self.state)
         self._look_outside(kernel, solution, rows)
-        if self._truncates:
-            masses = self.problem.p, self.problem.q
-            self._store.truncate(kernel, solution.scalings, masses, change)
+        masses = self.problem.p, self.problem.q
+        self._store.truncate(kernel, solution.scalings, masses, change)
         return Update(self._objective(rows, cols), change, rows, cols)
 
     def _look_outside(self, kernel, solution, rows):
@@ -211,7 +206,7 @@ class Factored(Linearization):
 
     def coupling(self, kernel, solution):
         coupling = kernel.coupling(solution)
-        if self._truncates and coupling.form == "sparse":
+        if self._buffer is not None and coupling.form == "sparse":
             # A limit ended the loop on a truncated kernel; the buffer is free.
             self._buffer.take()
             coupling.csr.toarray(out=self._buffer.array)

@@ -23,10 +23,11 @@ from ..utils.validation import as_count
 # of 6000 points take 9 choices in all; with 1 and .1 they take 16, and end at the same
 # objectives to 2e-4.)
 RENEW, SETTLED = 4.0, 0.5
-# Relative change of the state below which kernels in one buffer are truncated, the least
-# entry of the plan that is kept, as a fraction of the mass of its row or column, and the
-# largest fraction of all entries with which truncated kernels are faster.
-TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 0.02, 1e-8, 0.05
+# Points of the smaller side from which on kernels in one buffer are truncated; relative
+# change of the state below which they are; the least entry of the plan that is kept, as a
+# fraction of the mass of its row or column; and the largest fraction of all entries with
+# which truncated kernels are faster.
+TRUNCATED_FROM, TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 1000, 0.02, 1e-8, 0.05
 # Pairs of kept entries whose exponents say how far they have moved.
 PROBED = 1 << 12
 # Bytes that a choice takes for each neighbor of each point: its number in the products
@@ -90,10 +91,12 @@ class WholeStore:
 
     # Whether kernels lack entries in the end.
     is_partial = False
+    _support, _truncates_below = None, -1.0
 
-    def __init__(self, right, n, tier):
-        self.right, self.buffer, self._support = right, None, None
-        self._truncates_below = TRUNCATED_BELOW
+    def __init__(self, right, n, tier, truncates=False):
+        self.right, self.buffer = right, None
+        if truncates and min(n, right.panels.m) >= TRUNCATED_FROM:
+            self._truncates_below = TRUNCATED_BELOW
         if tier == "dense":
             self.buffer = Buffer(aligned_empty((n, right.panels.m)))
 
@@ -129,6 +132,9 @@ class NeighborStore:
     """Kernels on a `Support`, which is chosen anew when exponents have moved."""
 
     is_partial, buffer = True, None
+
+    def truncate(self, kernel, scalings, masses, change):
+        """Keep the choice."""
 
     def __init__(self, right, masses, k):
         self.right, self._masses, self._k = right, masses, k
