@@ -1,4 +1,4 @@
-"""What subnormal numbers cost: ``python -m benchmarks.subnormals``.
+"""The cost of subnormal numbers: ``python -m benchmarks.subnormals``.
 
 On Intel's processors arithmetic on subnormal numbers takes about a hundred times as long,
 on AMD's Zen 4 it does not. Kernels flush them to zero; this program shows whether any are

@@ -1,4 +1,4 @@
-"""What the default search costs, in solves from the product plan."""
+"""The price of the default search, in solves from the product plan."""
 
 import statistics
 import sys
@@ -12,7 +12,7 @@ from ..common.markdown import show
 # Points a side, and options of problems of the ablation that say how they are solved.
 FEWEST, MOST = 500, 2000
 HOW = {"dtype", "method", "marginals", "tier"}
-# Solves of which the fastest counts where one takes less than a second.
+# Number of solves that take less than a second; the fastest counts.
 REPEATS = 3
 TITLES = "problem", "product, s", "search, s", "ratio", "iterations", "gained", "status"
 
@@ -63,7 +63,7 @@ def solved(problem, **how):
 
 
 def iterations(result):
-    """Outer iterations of all candidates, in those of all points."""
+    """Return the outer iterations of all candidates, in iterations on all points."""
     n_points = max(result.plan.shape)
     rows = result.candidates
     made = sum(row.n_outer * (row.n_points / n_points) ** 2 for row in rows)

@@ -12,8 +12,8 @@ FILE`` keeps what every solve saw, and goes on from there, ``--limit`` stops ear
 from what ``families --json FILE`` has written),
 ``confidence`` (how well the results' confidence is calibrated, from the same file;
 ``--picture FILE`` draws it),
-``price`` (CPU seconds of the default search over those of one solve from the product
-plan, for problems of the ablation of 500 to 2000 points),
+``price`` (CPU seconds of the default search over the CPU seconds of one solve from the
+product plan, for problems of the ablation of 500 to 2000 points),
 ``pairs`` (accuracy from 0 to 500 known pairs, beside Procrustes on these).
 All choices are by the objective alone; times are single runs.
 """

@@ -9,15 +9,15 @@ from libc.stdint cimport uint16_t, uint64_t
 from ._rows cimport (
     N_CHUNKS,
     Shifted,
+    begin_flush,
     check,
     check_matrix,
     chunk_rows,
     count_chunks,
-    flush,
+    end_flush,
     holds_float64,
     isa,
     real,
-    restore,
     row_stride,
     team,
 )
@@ -68,7 +68,7 @@ def moments(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             for i in range(chunk * size, min(chunk * size + size, n)):
                 narrow_row = wide_row = halves = NULL
                 if widened is not None:
@@ -85,7 +85,7 @@ def moments(
                     isa.f32.moments_row(
                         floats_of(rows, i, halves), shift, factor,
                         &p[0], &first[i], &second[i], narrow_row, wide_row, m)
-            restore(before)
+            end_flush(before)
 
 
 cdef inline const float *floats_of(
@@ -133,7 +133,7 @@ cdef survey_of(const real[:, :] a, const real[:, :] b, int n_threads):
     with nogil:
         for part in prange(chunks, num_threads=team(n_threads, chunks),
                            schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             # Of a square the longest rows to the diagonal come first.
             chunk = chunks - 1 - part
             sums[chunk] = 0.0
@@ -155,7 +155,7 @@ cdef survey_of(const real[:, :] a, const real[:, :] b, int n_threads):
                     sums[chunk] = sums[chunk] + table.survey_tile(
                         &a[i, i], row, &a[i, i], row, rows, rows, False, found)
                 i = i + rows
-            restore(before)
+            end_flush(before)
         for chunk in range(chunks):
             total += sums[chunk]
             most[0] = max(most[0], most[3 * chunk])

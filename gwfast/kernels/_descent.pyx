@@ -11,15 +11,15 @@ from libc.string cimport memcpy
 
 from ._rows cimport (
     Panels,
+    begin_flush,
     check,
     check_matrix,
-    flush,
+    end_flush,
     gwf_descent_f32,
     gwf_descent_f64,
     holds_float64,
     isa,
     real,
-    restore,
     seconds,
     team,
 )
@@ -241,11 +241,11 @@ cdef call_each(
     cdef uint64_t before
     with nogil:
         for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             if seconds() <= until:
                 iterate(&calls[k], most, &memory[threadid() * (room + ring)], room,
                         last)
-            restore(before)
+            end_flush(before)
 
 
 cdef void iterate(

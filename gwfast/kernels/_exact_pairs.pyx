@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from ._frank_wolfe cimport FrankWolfe, Rule
 from ._quadratic_plan cimport Terms
-from ._rows cimport check, check_matrix, flush, restore, team
+from ._rows cimport begin_flush, check, check_matrix, end_flush, team
 from ._transport cimport Transport
 
 import numpy as np
@@ -212,12 +212,12 @@ cdef class ExactPairs:
     cdef void run(self, double most_work, bint one) noexcept nogil:
         cdef double until = self.steps.work + most_work
         cdef ptrdiff_t last = self.x.shape[0]
-        cdef uint64_t before = flush()
+        cdef uint64_t before = begin_flush()
         if one:
             last = min(self.n_done + 1, last)
         while self.n_done < last and self.steps.work < until and not self.fails:
             self.step()
-        restore(before)
+        end_flush(before)
 
     def settle(self):
         """Let the best descent of the pair in hand count, if one has ended."""

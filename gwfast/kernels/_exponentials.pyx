@@ -11,6 +11,7 @@ from ._rows cimport (
     N_CHUNKS,
     Rows,
     as_rows,
+    begin_flush,
     center,
     centered,
     check,
@@ -18,11 +19,10 @@ from ._rows cimport (
     chunk_length,
     chunk_rows,
     count_chunks,
-    flush,
+    end_flush,
     holds_float64,
     isa,
     real,
-    restore,
     strip_of,
     team,
 )
@@ -61,10 +61,10 @@ cdef exp_of(const real[::1] x, real[::1] out, int n_threads):
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             j = chunk * VECTOR_CHUNK
             table.exp(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
-            restore(before)
+            end_flush(before)
 
 
 def log(x, out, int n_threads=1):  # IN, OUT
@@ -90,10 +90,10 @@ cdef log_of(const real[::1] x, real[::1] out, int n_threads):
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             j = chunk * VECTOR_CHUNK
             table.log(&x[j], &out[j], chunk_length(chunk, VECTOR_CHUNK, m))
-            restore(before)
+            end_flush(before)
 
 
 def absorb(
@@ -117,14 +117,14 @@ cdef absorb_of(
     check("out", out.shape[0], n)
     cdef uint64_t before
     with nogil:
-        before = flush()
+        before = begin_flush()
         for i in range(n):
             out[i] = u[i]
         if n:
             isa.f64.log(&out[0], &out[0], n)
         for i in range(n):
             out[i] = f[i] + epsilon * out[i]
-        restore(before)
+        end_flush(before)
 
 
 # --- The log domain -------------------------------------------------------------------
@@ -169,7 +169,7 @@ cdef logsumexp_rows_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -178,7 +178,7 @@ cdef logsumexp_rows_of(
                                             &scratch[threadid(), 0]),
                     &f[i], &g[0], inv_epsilon, &out[i], min(strip, end - i), m)
                 i = i + strip
-            restore(before)
+            end_flush(before)
 
 
 def logsumexp_cols(
@@ -203,13 +203,13 @@ def logsumexp_cols(
     else:
         inverse = logsumexp_cols_of[float](source, f, epsilon, tops, sums, n_threads)
     best = tops.max(axis=0).astype(np.float64)
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     try:
         with np.errstate(under="ignore", divide="ignore"):
             total = (sums * np.exp((tops - best) * inverse)).sum(axis=0)
             np.asarray(out)[:] = (np.asarray(g) + best) * inverse + np.log(total)
     finally:
-        restore(before)
+        end_flush(before)
 
 
 cdef double logsumexp_cols_of(
@@ -230,7 +230,7 @@ cdef double logsumexp_cols_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -240,7 +240,7 @@ cdef double logsumexp_cols_of(
                     &f[i], inv_epsilon, &top[chunk, 0], &sum_[chunk, 0],
                     min(strip, end - i), m)
                 i = i + strip
-            restore(before)
+            end_flush(before)
     return inv_epsilon
 
 
@@ -285,12 +285,12 @@ cdef gibbs_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             peak[chunk] = table.gibbs_rows(
                 &cost[i, 0], &h[i], &low[0], inv_epsilon, &out[i, 0],
                 chunk_length(chunk, size, n), m)
-            restore(before)
+            end_flush(before)
     for chunk in range(chunks):
         most = max(most, peak[chunk])
     return most
@@ -329,8 +329,8 @@ cdef proximal_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             table.proximal_rows(&cost[i, 0], &plan[i, 0], factor,
                                 chunk_length(chunk, size, n), m)
-            restore(before)
+            end_flush(before)

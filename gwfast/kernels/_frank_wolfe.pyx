@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 from ._quadratic_plan cimport QuadraticPlan, Terms, Vertex, take
-from ._rows cimport check_matrix, flush, isa, restore, seconds
+from ._rows cimport begin_flush, check_matrix, end_flush, isa, seconds
 from ._transport cimport Transport
 
 import numpy as np
@@ -232,10 +232,10 @@ cdef class FrankWolfe(QuadraticPlan):
             if c >= 0:
                 signs[c] = -signs[c]
             with nogil:
-                outside = flush()
+                outside = begin_flush()
                 self.turn(left, right, signs, largest * rounding, rounding)
                 self.step(&first)
-                restore(outside)
+                end_flush(outside)
             is_new, status = True, 0
             for one in seen:
                 is_new &= fabs(self.value - one) > floor
@@ -243,10 +243,10 @@ cdef class FrankWolfe(QuadraticPlan):
             while is_new and not over and not status and self.n_steps < max_outer:
                 until = self.work + most_work
                 with nogil:
-                    outside = flush()
+                    outside = begin_flush()
                     while not status and self.n_steps < max_outer and self.work < until:
                         status = self.step(&rule)
-                    restore(outside)
+                    end_flush(outside)
                 over = late()
             if is_new and not over and self.value < least - floor:
                 found, least = True, self.value
@@ -256,12 +256,12 @@ cdef class FrankWolfe(QuadraticPlan):
             if over or least + constant <= floor:
                 break
         with nogil:
-            outside = flush()
+            outside = begin_flush()
             if found:
                 self.turn(left, right, signs, largest * rounding, rounding)
             else:
                 self.begin_at_product()
-            restore(outside)
+            end_flush(outside)
 
     cdef void turn(
         self, const double[:, ::1] left, const double[:, ::1] right,
@@ -330,7 +330,7 @@ cdef class FrankWolfe(QuadraticPlan):
         rule.tol, rule.floor, rule.constant = tol, floor, constant
         rule.least_change, rule.least_relative = least_change, least_relative
         with nogil:
-            outside = flush()
+            outside = begin_flush()
             while most > 0 and not status and self.work < until:
                 most -= 1
                 status = self.step(&rule)
@@ -339,7 +339,7 @@ cdef class FrankWolfe(QuadraticPlan):
                     trace[made - before, 1] = self.step_size
                     trace[made - before, 2] = seconds() - began
                     made = self.n_steps
-            restore(outside)
+            end_flush(outside)
         return status
 
     def potentials(self):

@@ -23,16 +23,16 @@ from ._rows cimport (
     ColumnSums,
     Rows,
     as_rows,
+    begin_flush,
     check,
     check_matrix,
     chunk_length,
     chunk_rows,
     count_chunks,
-    flush,
+    end_flush,
     holds_float64,
     isa,
     real,
-    restore,
     seconds,
     strip_of,
     team,
@@ -128,7 +128,7 @@ cdef passes_of(
     cdef float[:, ::1] scratch = source.scratch(n_threads)
     cdef uint64_t before, outside
     with nogil:
-        outside = flush()
+        outside = begin_flush()
         while done < most and not total <= tol:
             one, began = threads == 1 or work.prefers_one(), seconds()
             if one:
@@ -139,11 +139,11 @@ cdef passes_of(
                         &scratch[0, 0], chunk)
             else:
                 for chunk in prange(chunks, num_threads=threads, schedule="static"):
-                    before = flush()
+                    before = begin_flush()
                     error[chunk] = pass_chunk[real](
                         source, &p[0], &u[0], &v[0], work, relaxation, cap,
                         &scratch[threadid(), 0], chunk)
-                    restore(before)
+                    end_flush(before)
             work.reduce(n_threads)
             table.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
             total = 0.0
@@ -151,7 +151,7 @@ cdef passes_of(
                 total += error[chunk]
             done += 1
             work.took(one, seconds() - began)
-        restore(outside)
+        end_flush(outside)
     return total, done
 
 
@@ -216,7 +216,7 @@ cdef normal_of(
     cdef uint64_t before
     with nogil:
         for chunk in prange(chunks, num_threads=threads, schedule="static"):
-            before = flush()
+            before = begin_flush()
             work.totals[chunk, :] = 0.0
             i = chunk * size
             end = min(i + size, n)
@@ -227,7 +227,7 @@ cdef normal_of(
                     &weights[i], &x[0], &row_sums[i],
                     <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0], rows, m)
                 i = i + rows
-            restore(before)
+            end_flush(before)
         work.reduce(n_threads)
 
 
@@ -253,9 +253,9 @@ cdef rescale_of(real[::1] v, const double[::1] q, ColumnSums work, double omega)
         table = isa.f64
     check("v", v.shape[0], work.m)
     check("q", q.shape[0], work.m)
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     table.rescale(&v[0], &q[0], &work.totals[0, 0], <real>omega, INFINITY, work.m)
-    restore(before)
+    end_flush(before)
 
 
 def drift(
@@ -278,9 +278,9 @@ cdef drift_of(
     cdef double low = 1.0, high = 1.0
     check("p", p.shape[0], u.shape[0])
     check("q", q.shape[0], v.shape[0])
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     cdef bint held = widen[real](u, p, &low, &high) and widen[real](v, q, &low, &high)
-    restore(before)
+    end_flush(before)
     return max(-log(low), log(high)) if held else INFINITY
 
 
@@ -335,13 +335,13 @@ cdef scale_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             work.totals[chunk, :] = 0.0
             table.plan_rows(&kernel[i, 0], &u[i], &v[0], &row_sums[i],
                             <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0],
                             chunk_length(chunk, size, n), m)
-            restore(before)
+            end_flush(before)
         work.reduce(n_threads)
         col_sums[:] = work.totals[0, :m]
 
@@ -377,12 +377,12 @@ cdef marginals_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             work.totals[chunk, :] = 0.0
             table.sum_rows(&plan[i, 0], &row_sums[i], <real *>&work.blocks[chunk, 0],
                            &work.totals[chunk, 0], chunk_length(chunk, size, n), m)
-            restore(before)
+            end_flush(before)
         work.reduce(n_threads)
         col_sums[:] = work.totals[0, :m]
 
@@ -410,11 +410,11 @@ cdef dot_of(const real[:, ::1] plan, const real[:, ::1] cost, int n_threads):
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             part[chunk] = table.dot_rows(&plan[i, 0], &cost[i, 0],
                                          chunk_length(chunk, size, n), m)
-            restore(before)
+            end_flush(before)
         for chunk in range(chunks):
             total += part[chunk]
     return total
@@ -442,11 +442,11 @@ cdef distance_of(const real[:, ::1] a, const real[:, ::1] b, int n_threads):
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             part[chunk] = table.distance_rows(
                 &a[i, 0], &b[i, 0], &square[chunk], chunk_length(chunk, size, n), m)
-            restore(before)
+            end_flush(before)
         for chunk in range(chunks):
             total += part[chunk]
             squares += square[chunk]
@@ -458,10 +458,10 @@ def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN 
     cdef ptrdiff_t i, n = sums.shape[0]
     cdef double total = 0.0
     check("masses", masses.shape[0], n)
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     for i in range(n):
         total += fabs(sums[i] - masses[i])
-    restore(before)
+    end_flush(before)
     return total
 
 
@@ -469,11 +469,11 @@ def mass_entropy(const double[::1] masses):  # IN (n,)
     """``-sum_i masses_i log masses_i``, with 0 log 0 = 0."""
     cdef ptrdiff_t i
     cdef double total = 0.0
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     for i in range(masses.shape[0]):
         if masses[i] > 0.0:
             total -= masses[i] * log(masses[i])
-    restore(before)
+    end_flush(before)
     return total
 
 
@@ -484,14 +484,14 @@ def kept(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
     cdef ptrdiff_t i, n = sums.shape[0]
     cdef double least = INFINITY, lost = 0.0, share
     check("masses", masses.shape[0], n)
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     for i in range(n):
         if masses[i] > 0.0:
             share = sums[i] / masses[i]
             if least == least and not share >= least:  # NaN stays
                 least = share
         lost += max(masses[i] - sums[i], 0.0)
-    restore(before)
+    end_flush(before)
     return least, lost
 
 
@@ -509,7 +509,7 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             part[chunk] = 0.0
             end = min(chunk * size + size, n)
             i = chunk * size
@@ -522,7 +522,7 @@ def entropy(plan, int n_threads=1):  # IN (n, m)
                     part[chunk] = part[chunk] + isa.f32.entropy_rows(
                         <const float *>made, min(strip, end - i), m)
                 i = i + strip
-            restore(before)
+            end_flush(before)
         for chunk in range(chunks):
             total += part[chunk]
     return total
@@ -545,13 +545,13 @@ def copy_rows(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
                 rows.at(i, min(strip, end - i), &out[i, 0])
                 i = i + strip
-            restore(before)
+            end_flush(before)
 
 
 def topk_rows(
@@ -591,7 +591,7 @@ cdef topk_of(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -601,4 +601,4 @@ cdef topk_of(
                     table.topk_row(made + j * m, k, &indices[i + j, 0],
                                    &values[i + j, 0], m)
                 i = i + strip
-            restore(before)
+            end_flush(before)

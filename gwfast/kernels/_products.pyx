@@ -20,18 +20,18 @@ from ._rows cimport (
     Panels,
     Rows,
     as_rows,
+    begin_flush,
     blas_team,
     check,
     check_matrix,
     chunk_length,
     chunk_rows,
     count_chunks,
-    flush,
+    end_flush,
     gwf_depth,
     in_parts,
     isa,
     real,
-    restore,
     row_stride,
     team,
 )
@@ -122,7 +122,7 @@ cdef multiply(
         with nogil:
             for part in prange(first, last, num_threads=team(n_threads, last - first),
                                schedule="dynamic"):
-                before = flush()
+                before = begin_flush()
                 i = part % chunks * size
                 end = min(i + size, n)
                 j = part // chunks * width
@@ -138,7 +138,7 @@ cdef multiply(
                     if with_dots and j == 0:
                         table.dot_each_row(made, &x[0], &dots[i], rows, k)
                     i = i + strip
-                restore(before)
+                end_flush(before)
         first = last
         PyErr_CheckSignals()
 
@@ -206,7 +206,7 @@ cdef multiply_few(
     with nogil:
         for part in prange(parts, num_threads=team(n_threads, parts),
                            schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             j = part * width
             cols = min(width, m - j)
             panels = <real *>&packed[threadid(), 0]
@@ -225,7 +225,7 @@ cdef multiply_few(
                 table.product_rows(&a[0, i], k, panels, depth, &out[0, j], stride, n,
                                    cols, i > 0)
                 i = i + depth
-            restore(before)
+            end_flush(before)
     PyErr_CheckSignals()
 
 
@@ -259,7 +259,7 @@ def gibbs_product(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             work.totals[chunk, :] = 0.0
             end = min(chunk * size + size, n)
             i = chunk * size
@@ -270,7 +270,7 @@ def gibbs_product(
                     &work.totals[chunk, 0], min(PRODUCT_ROWS, end - i), m)
                 peak[chunk] = max(peak[chunk], most)
                 i = i + PRODUCT_ROWS
-            restore(before)
+            end_flush(before)
         work.reduce(n_threads)
     return float(peaks.max())
 
@@ -311,9 +311,9 @@ def gram(
     with nogil:
         for chunk in prange(chunks, num_threads=blas_team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             gemm(True, False, d, e, chunk_length(chunk, size, n), &x[i, 0], &y[i, 0],
                  &part[chunk, 0, 0])
-            restore(before)
+            end_flush(before)
     parts.sum(axis=0, dtype=np.float64, out=np.asarray(out))

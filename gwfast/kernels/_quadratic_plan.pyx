@@ -10,7 +10,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from ._rows cimport N_CHUNKS, chunk_rows, count_chunks, flush, isa, restore, team
+from ._rows cimport N_CHUNKS, begin_flush, chunk_rows, count_chunks, end_flush, isa, team
 
 import numpy as np
 
@@ -107,14 +107,14 @@ cdef class QuadraticPlan:
         if plan is not None:
             np.maximum(plan, 0.0, out=self._array(self.plan_))
         with nogil:
-            before = flush()
+            before = begin_flush()
             if plan is None:
                 self.begin_at_product()
             else:
                 self.mend()
                 self.differentiate()
                 self.begin()
-            restore(before)
+            end_flush(before)
 
     @property
     def plan(self):
@@ -353,10 +353,10 @@ cdef class QuadraticPlan:
             return
         for chunk in prange(chunks, num_threads=team(threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             self.multiply_rows(chunk * size, min(chunk * size + size, n), rows, k,
                                first, inner, adds)
-            restore(before)
+            end_flush(before)
 
     cdef void multiply_rows(
         self, ptrdiff_t begin, ptrdiff_t end, const ptrdiff_t *changed, ptrdiff_t k,
@@ -401,13 +401,13 @@ cdef class QuadraticPlan:
             isa.f64.pack_panel(right + j, m, 1, NULL, m, width, self.packed)
             for chunk in prange(chunks, num_threads=team(threads, chunks),
                                 schedule="static"):
-                before = flush()
+                before = begin_flush()
                 isa.f64.product_rows(
                     self.plan_ + (begin + chunk * size) * m, m, self.packed, m,
                     out + chunk * size * m + j, m, min(size, k - chunk * size), width,
                     False,
                 )
-                restore(before)
+                end_flush(before)
         if factor != 1.0:
             for j in range(k * m):
                 out[j] *= factor
@@ -500,11 +500,11 @@ cdef class QuadraticPlan:
         else:
             for chunk in prange(chunks, num_threads=team(threads, chunks),
                                 schedule="static"):
-                before = flush()
+                before = begin_flush()
                 self.peaks[chunk] = self.move_rows(
                     chunk * rows, min(chunk * rows + rows, n), size
                 )
-                restore(before)
+                end_flush(before)
             self.largest = 0.0
             for chunk in range(chunks):
                 self.largest = max(self.largest, self.peaks[chunk])

@@ -210,8 +210,8 @@ cdef extern from "gwfast.h" nogil:
 
 cdef extern from "flush.h" nogil:
     uint64_t GWF_FLUSH_BITS, GWF_FLAGS, GWF_SUBNORMAL_SEEN
-    uint64_t flush "gwf_flush"()
-    void restore "gwf_restore"(uint64_t)
+    uint64_t begin_flush "gwf_flush"()
+    void end_flush "gwf_restore"(uint64_t)
     uint64_t gwf_float_control()
     void gwf_set_float_control(uint64_t)
 

@@ -160,8 +160,8 @@ def select_isa(name):
 
 # --- Subnormal numbers ----------------------------------------------------------------
 
-# Bits of the floating-point control register: those that flush subnormal numbers, the
-# flags of past operations, and the flag that an operand was subnormal. 0 if unknown.
+# Bits of the floating-point control register that flush subnormal numbers, the flags of
+# past operations, and the flag for a subnormal operand. 0 if unknown.
 FLUSH_BITS, FLAGS, SUBNORMAL_SEEN = GWF_FLUSH_BITS, GWF_FLAGS, GWF_SUBNORMAL_SEEN
 
 
@@ -311,11 +311,11 @@ cdef pack(Panels self, const real[:, :] matrix, bint transposed,
     with nogil:
         for panel in prange(panels, num_threads=team(n_threads, panels),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             j = panel * width
             table.pack_panel(&matrix[0, 0] + j * col, row, col, factors, k,
                              min(width, m - j), packed + j * k)
-            restore(before)
+            end_flush(before)
 
 
 cdef pack_rows(Panels self, Rows source, int n_threads):
@@ -334,12 +334,12 @@ cdef pack_rows(Panels self, Rows source, int n_threads):
     with nogil:
         for panel in prange(panels, num_threads=team(n_threads, panels),
                             schedule="static"):
-            before = flush()
+            before = begin_flush()
             j = panel * width
             made = <const float *>source.at(j, min(width, m - j),
                                             &scratch[threadid(), 0])
             isa.f32.pack_panel(made, 1, k, NULL, k, min(width, m - j), packed + j * k)
-            restore(before)
+            end_flush(before)
 
 
 cdef ptrdiff_t strip_for(ptrdiff_t m) noexcept:
@@ -530,13 +530,13 @@ cdef class ColumnSums:
         cdef ptrdiff_t chunk, j
         cdef double *into = &self.totals[0, 0]
         cdef double *more
-        cdef uint64_t before = flush()
+        cdef uint64_t before = begin_flush()
         last = min(last, self.m)
         for chunk in range(1, chunks):
             more = &self.totals[chunk, 0]
             for j in range(first, last):
                 into[j] += more[j]
-        restore(before)
+        end_flush(before)
 
 
 def _of(bint is_float64):
@@ -603,14 +603,14 @@ cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
                  real[::1] low) noexcept nogil:
     """Write what `centered` makes."""
     cdef ptrdiff_t i, j
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     cdef double shift = middle(g), less
     for i in range(f.shape[0]):
         shifted[i] = f[i] + shift
     for j in range(g.shape[0]):
         less = g[j] - shift
         low[j] = <real>(-GWF_HUGE if less < -GWF_HUGE else less)
-    restore(before)
+    end_flush(before)
 
 
 cdef tuple in_parts(
@@ -638,10 +638,10 @@ cdef tuple rounded(const double[::1] x, double epsilon, const double[::1] logari
     cdef ptrdiff_t j
     if logarithms is not None:
         check("logarithms", logarithms.shape[0], x.shape[0])
-    cdef uint64_t before = flush()
+    cdef uint64_t before = begin_flush()
     for j in range(x.shape[0]):
         low[j] = <float>(-GWF_HUGE if x[j] < -GWF_HUGE else x[j])
         left = (x[j] - low[j]) / epsilon if x[j] > -GWF_HUGE else 0.0
         out[j] = <float>(left if logarithms is None else left + logarithms[j])
-    restore(before)
+    end_flush(before)
     return made, rest

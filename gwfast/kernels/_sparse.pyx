@@ -14,13 +14,13 @@ from ._rows cimport (
     ColumnSums,
     Rows,
     as_rows,
+    begin_flush,
     centered,
     check,
     chunk_rows,
     count_chunks,
-    flush,
+    end_flush,
     isa,
-    restore,
     row_floats,
     team,
 )
@@ -67,7 +67,7 @@ def sample(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             end = min(chunk * size + size, n)
             i = chunk * size
             while i < end:
@@ -83,7 +83,7 @@ def sample(
                     index[i + j, found:] = 0
                     times[i + j, found:] = 0
                 i = i + strip
-            restore(before)
+            end_flush(before)
 
 
 def select(
@@ -96,10 +96,10 @@ def select(
     int32_t[::1] index=None,     # OUT (start[n],)
     int n_threads=1,
 ):
-    """Entries of the kernel whose part of the plan ``diag(u) kernel diag(v)`` is at
-    least `row` or `col`, whichever is less, and not zero. Without `index` they are
-    counted, and `start` tells where those of each row begin; then their columns are
-    written there.
+    """Select the entries of the kernel whose part of the plan ``diag(u) kernel diag(v)``
+    is at least `row` or `col`, whichever is less, and not zero. Without `index`, count
+    them and write to `start` where the entries of each row begin; with it, write their
+    columns.
     """
     cdef ptrdiff_t n = kernel.shape[0], m = kernel.shape[1], chunk, i
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
@@ -117,7 +117,7 @@ def select(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             for i in range(chunk * size, min(chunk * size + size, n)):
                 if counts:
                     start[i + 1] = isa.select_row(
@@ -126,7 +126,7 @@ def select(
                     isa.select_row(
                         &kernel[i, 0], u[i], &v[0], row[i], &col[0],
                         columns + start[i], m)
-            restore(before)
+            end_flush(before)
     if counts:
         start[0] = 0
         for i in range(n):
@@ -154,11 +154,11 @@ def cost(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             isa.sparse_cost_rows(&start[i], columns, &x[i, 0], &y[0, 0], d, values,
                                  min(size, n - i))
-            restore(before)
+            end_flush(before)
 
 
 def logsumexp_rows(
@@ -184,11 +184,11 @@ def logsumexp_rows(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             isa.sparse_logsumexp_rows(&start[i], columns, values, &g[0], inv_epsilon,
                                       &lse[i], min(size, n - i))
-            restore(before)
+            end_flush(before)
 
 
 def logsumexp_cols(
@@ -217,22 +217,22 @@ def logsumexp_cols(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             isa.sparse_top_cols(&start[i], columns, values, &f[i], &parts[chunk, 0],
                                 min(size, n - i))
-            restore(before)
+            end_flush(before)
     highest = found.max(axis=0)
     cdef const float[::1] top = highest
     found.fill(0)
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             isa.sparse_exp_cols(&start[i], columns, values, &f[i], &top[0],
                                 inv_epsilon, &parts[chunk, 0], min(size, n - i))
-            restore(before)
+            end_flush(before)
     sums = found.sum(axis=0, dtype=np.float64)
     known, out = sums > 0, np.asarray(lse)
     out[:] = 0.0
@@ -272,12 +272,12 @@ def gibbs(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             peak[chunk] = isa.sparse_gibbs_rows(
                 &start[i], columns, &x[i, 0], &y[0, 0], d, &h[i], &low[0],
                 inv_epsilon, values, min(size, n - i))
-            restore(before)
+            end_flush(before)
     return float(peaks.max())
 
 
@@ -314,11 +314,11 @@ def sinkhorn_passes(
     cdef const float *values = values_of(kernel)
     cdef uint64_t before, outside
     with nogil:
-        outside = flush()
+        outside = begin_flush()
         while done < most and not total <= tol:
             for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                                 schedule="dynamic"):
-                before = flush()
+                before = begin_flush()
                 i = chunk * size
                 work.totals[chunk, :] = 0.0
                 work.blocks[chunk, :] = 0
@@ -326,14 +326,14 @@ def sinkhorn_passes(
                     &start[i], columns, values, &p[i], &u[i], &v[0], relaxation,
                     cap, <float *>&work.blocks[chunk, 0], min(size, n - i))
                 isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
-                restore(before)
+                end_flush(before)
             work.reduce(n_threads, chunks)
             isa.f32.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
             total = 0.0
             for chunk in range(chunks):
                 total += error[chunk]
             done += 1
-        restore(outside)
+        end_flush(outside)
     return total, done
 
 
@@ -360,7 +360,7 @@ def normal_product(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             work.totals[chunk, :] = 0.0
             work.blocks[chunk, :] = 0
@@ -368,7 +368,7 @@ def normal_product(
                 &start[i], columns, values, &weights[i], &x[0], &row_sums[i],
                 <float *>&work.blocks[chunk, 0], min(size, n - i))
             isa.fold(<float *>&work.blocks[chunk, 0], &work.totals[chunk, 0], m)
-            restore(before)
+            end_flush(before)
         work.reduce(n_threads, chunks)
 
 
@@ -395,11 +395,11 @@ def product(
     with nogil:
         for chunk in prange(chunks, num_threads=team(n_threads, chunks),
                             schedule="dynamic"):
-            before = flush()
+            before = begin_flush()
             i = chunk * size
             isa.sparse_product_rows(&start[i], columns, values, &v[0], &y[0, 0], d,
                                     &out[i, 0], &sums[i], min(size, n - i))
-            restore(before)
+            end_flush(before)
 
 
 # Where nothing is kept there is no first entry that bounds checks would allow.

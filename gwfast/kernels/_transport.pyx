@@ -7,7 +7,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 
-from ._rows cimport check_matrix, flush, isa, restore
+from ._rows cimport begin_flush, check_matrix, end_flush, isa
 
 import numpy as np
 
@@ -173,11 +173,11 @@ cdef class Transport:
             tolerance = ROUNDING * max(np.max(cost), -np.min(cost))
         least = tolerance
         with nogil:
-            before = flush()
+            before = begin_flush()
             if self.tree.root < 0:
                 self.begin(&cost[0, 0])
             pivots = self.solve_for(&cost[0, 0], least, max_pivots)
-            restore(before)
+            end_flush(before)
         if pivots < 0:
             raise RuntimeError(
                 f"the network simplex method needs more than {max_pivots} pivots"

@@ -33,8 +33,8 @@ MAX_CHANGE, CLEAR = 0.03, 0.5
 # which the change may exceed what is foretold.
 MAX_FORETOLD, MAX_GROWTH = 2.0, 1.5
 # Largest length of a move, in lengths of the last step: of the first move, and at any
-# time. A move that failed divides it, by twice as much as the last move that failed; a
-# move that succeeded doubles it. Below 1.0 the state does not move, and reach doubles.
+# time. A move that failed divides it by a factor that doubles with each failure; a move
+# that succeeded doubles it. Below 1.0 the state does not move, and reach doubles.
 FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
 
 
@@ -181,10 +181,9 @@ class Accelerator:
 
 
 def _inner_products(steps):
-    """Inner products: of the differences of successive `before` with one another and
-    with the differences of successive steps, of the latter with one another, of both
-    with the last step, and of that with itself. Block by block, as the differences are
-    many copies.
+    """Return the inner products of three kinds of vectors: the moves (differences of
+    successive `before`), the differences of successive steps, and the last step. They
+    are summed block by block, as the differences are many copies.
     """
     count = len(steps) - 1
     made = [np.zeros((count,) * axes) for axes in (2, 2, 2, 1, 1)] + [0.0]

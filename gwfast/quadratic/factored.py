@@ -93,7 +93,7 @@ class Factored(Linearization):
 
     def fork(self):
         other = super().fork()
-        # Entries that are chosen are those of one state.
+        # The choice of entries belongs to one state.
         other._store = copy.copy(self._store)
         return other
 

@@ -31,8 +31,8 @@ SLACK, SLACK_FOLLOWED = 0.2, 2.0
 # in another optimum than POT's iterations with a tenth, two without a limit, none with
 # this.
 MOST = 0.03
-# Entries of a float32 product up to which as many products are kept as acceleration
-# combines.
+# Entries of a float32 product up to which all products that acceleration combines are
+# kept.
 KEPT_ENTRIES = 1 << 24
 # Factor by which `tighten` divides both where plans cycle, and the least fraction that
 # is left of them.
@@ -231,9 +231,9 @@ class ProductOperator:
 
 def n_rooms(shape, itemsize, updates, followed):
     """Largest number of products that are kept as matrices: the reference of
-    `updates`, and the last ones where these are `followed` by acceleration. In float32
-    and with very many points the reference serves both; without it the last two are
-    kept.
+    `updates`, and the last ones if acceleration combines them (`followed`). In float32
+    and with very many points the reference serves for both; if there are no updates, the
+    last two are kept.
     """
     if followed and (shape[0] * shape[1] <= KEPT_ENTRIES or itemsize > 4):
         return DEPTH + 1

@@ -89,7 +89,7 @@ class WholeStore:
     plan hardly moves, with the entries that carry it, until `use_all`.
     """
 
-    # Whether kernels lack entries in the end.
+    # True if the last kernel of a solve may lack entries.
     is_partial = False
     _support, _truncates_below = None, -1.0
 

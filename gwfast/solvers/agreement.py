@@ -32,11 +32,11 @@ TIE = 1e-3
 ESCAPE, LATER = "escape {}", ("escape", "clusters")
 # Statuses of results whose objective stands still.
 SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
-# Kinds of starts, starts that met, and relative differences to the next objective, of
-# which more say no more: next to a wrong optimum of molecules there may be nothing
+# Caps of the evidence: kinds of starts, starts that met, and the relative difference to
+# the next objective, since next to a wrong optimum of molecules there may be nothing
 # within 100 %.
 MOST_KINDS, MOST_MET, MOST_GAP = 3, 3, 0.1
-# What candidates have in common whose objectives can be compared.
+# Candidates whose objectives can be compared have equal levels.
 _level = operator.attrgetter("n_points", "epsilon")
 
 

@@ -28,22 +28,23 @@ from .race import RACE, SAME_COST, as_good, same_state, successive_halving
 # race. Italian and Japanese need the third clustering for the lowest optimum; digits
 # (pixels against edges), and Spanish and English with noise, the first.
 N_CLUSTERINGS, N_STARTS = 5, 4
-# Starts from clusters are annealed, from this multiple of the last epsilon in so many
-# outer iterations. The profiles of digits lead to the lowest optimum only so.
+# Starts from clusters are annealed, from this multiple of the last epsilon in this number
+# of outer iterations. The profiles of digits lead to the lowest optimum only so.
 FIRST_EPSILON, N_ANNEALED = 3.0, 22
-# Of what descends once more: the outer iterations after annealing at which it is given
-# up if it is relatively so far above the best optimum, or within NEAR of its state. Of
-# 93 that led lower on every fifth problem of the families (``benchmarks.search``) these
-# are the least fractions, rounded up, and NEAR keeps all but two that led .1 % lower.
+# Outer iterations after annealing, and relative differences from the best objective above
+# which a descent is given up there; it is also given up within NEAR of the best state. On
+# every fifth problem of the families (``benchmarks.search``) 93 descents led lower: these
+# are the least fractions that keep them, rounded up, and NEAR loses two of .1 %.
 LOOKS = (1, np.inf), (5, 0.1), (9, 0.03), (13, 0.015), (18, 0.005)
 NEAR = 0.1
-# Limits until then, and of what is compared with the best: those that lead to the
-# lowest optimum take up to 170 outer iterations.
+# Limits of descents until then, and of their comparison with the best: a descent to the
+# lowest optimum takes up to 170 outer iterations.
 ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 COMPARED = dataclasses.replace(RACE, max_outer=200)
 # Budget without a search time, in outer iterations, for matrices and for point clouds:
 # solves from the start that won the race, or this many plan entries if that is more, but
-# at most MOST. What leads lower on clouds takes 5 to 16 solves; few races leave doubt.
+# at most MOST. Descents that lead lower on clouds take 5 to 16 solves; few races of clouds
+# leave doubt.
 SOLVES, ENTRIES, MOST = (1.5, 5.0), (4e7, 1.5e8), 1000.0
 # Deviations of the logarithms of the factors that entries are multiplied by, and the
 # logarithm of the first epsilon as a multiple of the last one: uniform between these;
@@ -63,8 +64,8 @@ def without_winner(candidates):
 
 
 class FurtherSearch:
-    """Looks for a lower optimum than that of a contestant, the `first`, until
-    confidence is enough or the budget is spent, or as long as a `Patience` says.
+    """Search for an optimum below the contestant `first`, until confidence is enough, the
+    budget is spent, or a `Patience` ends.
 
     Attributes
     ----------
@@ -99,8 +100,8 @@ class FurtherSearch:
         self.best, self._plan = one, one.solution.coupling.toarray().copy()
 
     def _follow(self, one, n_annealed):
-        """The contestant, annealed for so many iterations, with its fate: it goes on as
-        long as it may lead lower than the best, which it may become.
+        """Advance a contestant, annealed for `n_annealed` iterations, as long as it may
+        end below the best; return it with its fate.
         """
         limits, same = self._options.limits, f"same as {self.best.label}"
         for after, above in LOOKS:
@@ -117,7 +118,7 @@ class FurtherSearch:
             one = one.advance(limits.within(COMPARED))
         if self._is_equal(one):
             alike = same_state(one, self.best)
-            # Plans between clouds may differ as much within one wide optimum.
+            # Within one wide optimum plans between clouds may differ by this distance.
             clouds = is_factored(self._linearization.problem)
             self.is_tie = self.is_tie or not (alike or clouds)
             return one.with_outcome(same if alike else "tie")
@@ -171,7 +172,7 @@ class FurtherSearch:
             pass
 
     def _goes_on(self):
-        """Whether there is another escape."""
+        """Return whether to make another escape."""
         if self._patience and self._patience.goes_on:
             return True
         return self._left > 0 and self._confidence() < LEVEL
@@ -184,7 +185,7 @@ class FurtherSearch:
         schedule = Schedule(self._epsilon, FIRST_EPSILON * self._epsilon, factor)
         limits, report = self._options.limits, self._report
         for number, seed in enumerate(seeds):
-            # So much a race of these starts takes.
+            # A race of these starts takes this number of iterations.
             if self._left < N_STARTS * N_ANNEALED and not self._patience:
                 return
             report(ProgressEvent("start", f"clusters {seed}", number))
@@ -205,7 +206,7 @@ class FurtherSearch:
                 return
 
     def _note(self, rows):
-        """Keep the rows of what was tried, and take them from the budget."""
+        """Keep the rows of contestants, and take their iterations from the budget."""
         self._left -= sum(row.n_outer for row in rows)
         self._tried += rows
 

@@ -1,6 +1,6 @@
-"""Looks for a lower optimum than that of a race's winner, on few points, where the race
-is not sure: starts from coarse clusters, and escapes from the winner. The best goes on
-to all points.
+"""Search for an optimum below the winner of a race that is not sure, on few points: by
+starts from coarse clusters, and by escapes from the winner. The best goes on to all
+points.
 """
 
 import dataclasses

@@ -46,8 +46,8 @@ WIDTH, WIDE, MIN_WIDTH = 0.02, 0.05, 1e-4
 # English 0.1 does, but not 0.2.
 ROOT_WIDTHS = 0.1, 0.2
 # Entries that the plans of random starts have together, and their largest number, for
-# matrices of costs and for point clouds. On large problems a random start costs as much
-# as any other; small graphs have many optima, of which escapes find more in the time.
+# matrices of costs and for point clouds. Small graphs have many optima; in the same time
+# escapes find more of them than random starts.
 RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
 # Entries of a plan up to which starts without entropy race, too.
 MOST_EXACT = 10_000

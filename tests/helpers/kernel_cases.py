@@ -170,7 +170,7 @@ def sampled(rng, n, m):
 
 
 def selected(rng, n, m):
-    """Plans of which rows ask for some entries, for all, or for none."""
+    """Make plans, and bounds that select some entries of a row, all, or none."""
     given = {"kernel": steps(rng, n, m), "u": steps(rng, n), "v": steps(rng, m)}
     row = rng.choice([0.0, 0.5, 9e9], n).astype(np.float32)
     sides = {"row": row, "col": rng.choice([0.3, 9e9], m).astype(np.float32)}

@@ -218,7 +218,7 @@ def test_more_witnesses_make_surer():
 
 
 def work(result):
-    """Outer iterations of all that was tried, in those of all points."""
+    """Return the outer iterations of all candidates, in iterations on all points."""
     n = max(result.plan.shape)
     return sum(row.n_outer * (row.n_points / n) ** 2 for row in result.candidates)
 
@@ -244,7 +244,7 @@ def test_a_search_that_stays_unsure_ends_after_some_solves():
     result = gwfast.gromov_wasserstein(*clouds)
     assert result.status == "uncertain"
     assert work(result) <= 32 * alone.n_outer
-    # What is found first is not lost for what comes after.
+    # Later descents keep the best plan.
     assert result.gw_cost <= alone.gw_cost * 1.001
 
 

@@ -94,7 +94,7 @@ def test_small_epsilons_find_the_planted_match(name):
 @needs_bits
 @pytest.mark.parametrize("name", [name for name, *_ in PROBLEMS])
 def test_kernels_write_no_subnormal_numbers(name, shared_data):
-    """Those of a second of each solve."""
+    """The first second of each solve counts."""
     call = solver(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
