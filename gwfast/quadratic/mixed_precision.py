@@ -13,6 +13,8 @@ from ..kernels._rows import aligned_empty
 ROUNDING = 2e-7
 # How far that rounding may move the next plan, as a fraction of the last change.
 SLACK = 0.01
+# Differences below this are zero: in float32 they are, or would become, subnormal.
+LEAST = _kernels.LEAST_ENTRY[np.dtype(np.float32)]
 
 
 class Increments:
@@ -47,6 +49,7 @@ class Increments:
         difference = np.subtract(
             plan, self._plan, out=self._difference, casting="same_kind"
         )
+        difference[np.abs(difference) < LEAST] = 0.0
         # One scale for all differences from a reference, as low-rank updates of their
         # products refer to one another.
         if not self._scale:
