@@ -36,8 +36,8 @@ FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
 # Sinkhorn iterations, about. Half: 2 % more, but for one problem twice as many; twice:
 # as many.
 MAX_READS = 80
-# Points of the smaller side from which on conjugate gradients are tried: with fewer,
-# calls take longer than factors. Twice: 25 % more.
+# Points of the smaller side from which on conjugate gradients are tried in float64: with
+# fewer, calls take longer than factors. Twice: 25 % more.
 ITERATED_FROM = 200
 # What conjugate gradients may leave, of the tolerance or of what Newton's step itself
 # is wrong by. Half and twice: 1 % more, 1 % fewer.
@@ -63,9 +63,9 @@ class NewtonSteps:
 
     def __init__(self, shape, precision):
         self._n_points = min(shape)
-        self._iterated = self._n_points >= ITERATED_FROM
         # Scalings in float32 are no better for factors.
         self._factored = precision is DOUBLE
+        self._iterated = self._n_points >= ITERATED_FROM or not self._factored
         self._error, self._damped = np.inf, False
 
     @property

@@ -191,7 +191,7 @@ RULES = {
 )
 def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
     monkeypatch.setattr(low_rank_update, "MIN_POINTS", 200)
-    monkeypatch.setattr(products, "MIN_POINTS", 200)
+    monkeypatch.setattr(products, "KEPT_ENTRIES", 200**2)
     n = 260
     x, y, _ = rotated_pair(n, 3, 10, noise=0.02)
     epsilon = gwfast.Epsilon(relative=0.1)

@@ -272,7 +272,7 @@ def test_an_unsure_search_looks_again(unlucky, monkeypatch, points, are_matrices
     assert result.gw_cost <= known.gw_cost * 1.001
     assert result.status == "converged"
     won = [row for row in result.candidates if row.fate == "won"]
-    assert [row.start.partition(",")[0] for row in won] == ["clusters 0"]
+    assert len(won) == 1 and won[0].start.startswith("clusters")
     assert won[0].n_points == len(x) and won[0].gw_cost == result.gw_cost
     np.testing.assert_allclose(result.plan.sum(axis=0), problem.q, rtol=1e-3)
 
