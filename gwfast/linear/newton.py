@@ -94,7 +94,9 @@ class NewtonSteps:
             return False
         if not 0.0 < rate < 1.0:
             return rate >= 1.0
-        return np.log(limits.tol / error) / np.log(rate) > self.price
+        # No number of iterations reaches a tolerance of zero.
+        aim = max(limits.tol, np.finfo(np.float64).tiny)
+        return np.log(aim / error) / np.log(rate) > self.price
 
     def _max_factor(self):
         """Fraction of the error that a step has to leave at most for another."""
