@@ -33,7 +33,7 @@ SLACK, SLACK_FOLLOWED = 0.2, 2.0
 MOST = 0.03
 # Entries of a float32 product up to which all products that acceleration combines are
 # kept.
-KEPT_ENTRIES = 1 << 24
+KEPT_ENTRIES = 1 << 19
 # Factor by which `tighten` divides both where plans cycle, and the least fraction that
 # is left of them.
 TIGHTER, LEAST_FRACTION = 4, 2**-8
