@@ -36,7 +36,7 @@ FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
 # Sinkhorn iterations, about. Half: 2 % more, but for one problem twice as many; twice:
 # as many.
 MAX_READS = 80
-# Points of the smaller side from which on conjugate gradients are tried in float64: with
+# Points of the smaller side from which on conjugate gradients are tried: with
 # fewer, calls take longer than factors. Twice: 25 % more.
 ITERATED_FROM = 200
 # What conjugate gradients may leave, of the tolerance or of what Newton's step itself
@@ -65,7 +65,7 @@ class NewtonSteps:
         self._n_points = min(shape)
         # Scalings in float32 are no better for factors.
         self._factored = precision is DOUBLE
-        self._iterated = self._n_points >= ITERATED_FROM or not self._factored
+        self._iterated = self._n_points >= ITERATED_FROM
         self._error, self._damped = np.inf, False
 
     @property

@@ -15,7 +15,7 @@ from gwfast.words import evaluate, read_dictionary, read_embeddings
 def test_table1(run, data, tmp_path):
     status, out, err = run(
         "table1", "--data", data["muse"], "--pairs", "en-fr,en-ru,en-es",
-        "--n-words", 80, "--output", "out",
+        "--n-words", 100, "--output", "out",
     )  # fmt: skip
     assert status == 0, err
     assert all(len(line) <= 80 for line in out.splitlines())
@@ -37,7 +37,7 @@ def test_table1(run, data, tmp_path):
     x, y = (read_embeddings(data["muse"] / f"wiki.{name}.vec") for name in ("en", "fr"))
     folder = data["muse"] / "crosslingual" / "dictionaries"
     test = read_dictionary(folder / "en-fr.5000-6500.txt")
-    result = gwfast.align(x.vectors, y.vectors, n_words=80)
+    result = gwfast.align(x.vectors, y.vectors, n_words=100)
     expected = evaluate(result, test, x.words, y.words, convention="muse")
     refined = evaluate(
         result.refine(), test, x.words, y.words, methods=["csls"], convention="muse"
@@ -102,7 +102,7 @@ def test_table1_without_training_dictionary(run, data, tmp_path):
         (folder / f"wiki.{name}.vec.gz").write_bytes(gzip.compress(text))
     test = data["muse"] / "crosslingual" / "dictionaries" / "en-fr.5000-6500.txt"
     (folder / test.name).write_bytes(test.read_bytes())
-    options = "--pairs", "en-fr", "--n-words", 80, "--quiet"
+    options = "--pairs", "en-fr", "--n-words", 100, "--quiet"
     command = "table1", "--data", folder, *options
     status, out, err = run(*command)
     # Of few words the search is not sure.
