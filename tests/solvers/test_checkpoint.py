@@ -127,7 +127,7 @@ RACES = {
     "clouds": race(clouds()),
     "costs": race(metric(40, 36)),
     "float64": race(metric(40, 36), **TIGHT),
-    "eigenvectors": race(metric(90, 80), epsilon=0.025),
+    "eigenvectors": race(metric(90, 80), epsilon=0.02),
     "eigenvectors in float64": race(metric(90, 80), epsilon=0.02, dtype="float64"),
     "fused": race(costs(), epsilon=0.01, linear_cost=LINEAR),
     "tie": race(mirrored()),
