@@ -45,7 +45,7 @@ COMPARED = dataclasses.replace(RACE, max_outer=200)
 # solves from the start that won the race, or this many plan entries if that is more, but
 # at most MOST. Descents that lead lower on clouds take 5 to 16 solves; few races of clouds
 # leave doubt.
-SOLVES, ENTRIES, MOST = (1.5, 5.0), (4e7, 1.5e8), 1000.0
+SOLVES, ENTRIES, MOST = (1.5, 5.0), (2.5e7, 1.5e8), 1000.0
 # Deviations of the logarithms of the factors that entries are multiplied by, and the
 # logarithm of the first epsilon as a multiple of the last one: uniform between these;
 # below zero is none. Graphs with edges moved need little noise or none, clouds without
