@@ -91,9 +91,10 @@ def open_array(
         header = _header(stream)
         shape, _, dtype = header
         if dtype.hasobject:
+            kind = "str" if "words" in name else "float"
             raise ValueError(
-                f"expected numbers or text in {name!r}, got objects, which would need"
-                " allow_pickle=True"
+                f"expected numbers or text in {name!r}, got Python objects: save"
+                f" {name}.astype({kind})"
             )
         count, left = math.prod(shape), member.file_size - stream.tell()
         if count * dtype.itemsize > left or (count and not dtype.itemsize):

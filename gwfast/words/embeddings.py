@@ -6,7 +6,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, PathLike
-from .vocabulary import Options, Vocabulary, show
+from .vocabulary import BadRow, Options, Vocabulary, show
 
 # Rows that are converted at once.
 _BLOCK = 4096
@@ -62,8 +62,10 @@ class Embeddings:
     n_duplicates : int
         Rows of the file that were dropped as their word had come before.
     n_undecodable : int
-        Rows of the file whose word is not UTF-8, which were dropped or got
-        replacement characters, as asked.
+        Rows of the file whose word cannot be decoded; it was skipped, or has
+        replacement characters, as `errors` says.
+    n_skipped : int
+        Rows of the file that ``errors="skip"`` left out.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Embeddings:
     counts: Float64Array | None = None
     n_duplicates: int = 0
     n_undecodable: int = 0
+    n_skipped: int = 0
 
     def __len__(self) -> int:
         return len(self.words)
@@ -210,7 +213,12 @@ def from_arrays(words, vectors, options, path=None):
     """Embeddings of words, a sequence or an array of str or bytes, and an array of
     vectors; see `select`."""
     check_shapes(words, vectors.shape, vectors.dtype)
-    vocabulary, rows = select(words, options, path)
+    usable = None
+    if options.skips:
+        starts = range(0, len(words), _BLOCK)
+        blocks = (vectors[start : start + _BLOCK] for start in starts)
+        usable = chain.from_iterable(map(usable_rows, blocks))
+    vocabulary, rows = select(words, options, path, usable)
     ready = vectors.dtype == np.float32 and vectors.flags.c_contiguous
     if ready and type(vectors) is np.ndarray and len(rows) == rows[-1] + 1:
         kept = vectors[: len(rows)]
@@ -238,23 +246,44 @@ def check_lengths(n_words, n_rows):
         )
 
 
-def select(words, options, path=None):
+def select(words, options, path=None, usable=None):
     """The vocabulary that is kept of all words, and the rows of these words; where they
-    are the lines of `path`, errors name it."""
+    are the lines of `path`, errors name it. `usable` says which rows to look at."""
     vocabulary, rows = Vocabulary(options), []
-    for row, word in enumerate(_each(words)):
+    usable = repeat(True) if usable is None else usable
+    for row, (word, good) in enumerate(zip(_each(words), usable, strict=False)):
         if vocabulary.room == 0:
             break
         try:
-            if vocabulary.add(word):
+            if vocabulary.add(word) if good else vocabulary.refuse():
                 rows.append(row)
         except ValueError as error:
             if path is not None:
-                raise EmbeddingsFileError(path, row + 1, str(error)) from None
-            raise ValueError(f"{error} in row {row}") from None
+                raise file_error(path, row + 1, error) from None
+            raise type(error)(f"{error} in row {row}") from None
     if not rows:
-        raise ValueError("expected word vectors, got none")
+        raise no_words(vocabulary)
     return vocabulary, np.array(rows)
+
+
+def file_error(path, line, error):
+    """The `EmbeddingsFileError` of a ValueError about the content of a file."""
+    remedy = "; errors='skip' leaves such rows out" if isinstance(error, BadRow) else ""
+    return EmbeddingsFileError(path, line, f"{error}{remedy}")
+
+
+def no_words(vocabulary):
+    """The error for a file without a row that is kept."""
+    skipped = len(vocabulary.skipped)
+    rows = f" ({skipped} rows were skipped)" if skipped else ""
+    return ValueError(f"expected word vectors, got none{rows}")
+
+
+def usable_rows(values):
+    """Return a mask of the rows that are finite in float32 and not zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(values, dtype=np.float32)
+        return np.isfinite(values).all(axis=1) & values.any(axis=1)
 
 
 def _each(words):
@@ -286,7 +315,7 @@ def check_finite(values, rows, words):
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(rows[np.argmin(finite)])
-        raise ValueError(
+        raise BadRow(
             f"expected finite numbers, got nan or inf in row {row} ({show(words[row])})"
         )
 
@@ -297,4 +326,5 @@ def finish(vocabulary, vectors):
         vectors,
         n_duplicates=len(vocabulary.duplicates),
         n_undecodable=len(vocabulary.undecodable),
+        n_skipped=len(vocabulary.skipped),
     )

@@ -17,6 +17,7 @@ class Options:
     max_words: int | None = None
     lower: bool = False
     errors: Errors = "strict"
+    encoding: str = "utf-8"
 
     def __post_init__(self):
         if self.max_words is not None:
@@ -26,6 +27,24 @@ class Options:
             raise ValueError(
                 f"errors must be one of {', '.join(choices)}, got {self.errors!r}"
             )
+        try:
+            extends_ascii = "0 1\n".encode(self.encoding) == b"0 1\n"
+        except (LookupError, TypeError):
+            extends_ascii = False
+        if not extends_ascii:
+            raise ValueError(
+                "encoding must be the name of one that extends ASCII,"
+                f" got {self.encoding!r}"
+            )
+
+    @property
+    def skips(self):
+        """True if rows that cannot be used are left out."""
+        return self.errors == "skip"
+
+
+class BadRow(ValueError):
+    """A row cannot be used; ``errors="skip"`` leaves it out."""
 
 
 class Vocabulary:
@@ -34,9 +53,9 @@ class Vocabulary:
     def __init__(self, options):
         self.options = options
         self.words = {}  # as keys
-        # How many words there were when a row was dropped as its word had come before,
-        # and when one was met that is not UTF-8.
-        self.duplicates, self.undecodable = [], []
+        # The number of words before each row whose word had come before, whose word
+        # cannot be decoded, or that was skipped.
+        self.duplicates, self.undecodable, self.skipped = [], [], []
 
     @property
     def room(self):
@@ -46,9 +65,9 @@ class Vocabulary:
     def add(self, word):
         """Add `word`, str or bytes; whether its row is kept."""
         if isinstance(word, bytes) and (word := self._decode(word)) is None:
-            return False
+            return self.refuse()
         if not word:
-            raise ValueError("expected a word")
+            return self.refuse("expected a word")
         if self.options.lower:
             word = word.lower()
         if word in self.words:
@@ -57,19 +76,25 @@ class Vocabulary:
         self.words[word] = None
         return True
 
+    def refuse(self, reason="expected a row that can be used"):
+        """Skip a row and return False, or raise `BadRow`, as `errors` says."""
+        if not self.options.skips:
+            raise BadRow(reason)
+        self.skipped.append(len(self.words))
+        return False
+
     def _decode(self, word):
+        encoding = self.options.encoding
         try:
-            return word.decode("utf-8")
+            return word.decode(encoding)
         except UnicodeDecodeError as error:
             if self.options.errors == "strict":
                 raise ValueError(
-                    f"expected UTF-8, got {show(word)} ({error.reason});"
-                    " errors='replace' or 'skip' reads on"
+                    f"expected {encoding.upper()}, got {show(word)} ({error.reason});"
+                    " encoding='latin-1', errors='replace' or 'skip' reads on"
                 ) from None
         self.undecodable.append(len(self.words))
-        if self.options.errors == "skip":
-            return None
-        return word.decode("utf-8", "replace")
+        return None if self.options.skips else word.decode(encoding, "replace")
 
 
 def show(text):

@@ -110,7 +110,7 @@ OTHER = "damaged, or no file of AlignmentResult.save"
     ({"gwfast_alignment": None}, OTHER),
     ({"gwfast_alignment": np.eye(2)}, OTHER),
     ({"mapping": None}, f"{OTHER}.*mapping"),
-    ({"mapping": np.array([{}])}, f"{OTHER}.*allow_pickle"),
+    ({"mapping": np.array([{}])}, f"{OTHER}.*got Python objects"),
     (
         {"n_words": np.array([80, 10**9])},
         r"n_words must be at most the rows, \(120, 120\), got \(80, 1000000000\)",

@@ -15,7 +15,7 @@ MAX_BYTES = 1 << 22
 
 
 def _embeddings(path):
-    for errors, lower in (("strict", False), ("replace", True)):
+    for errors, lower in (("strict", False), ("replace", True), ("skip", False)):
         read_embeddings(path, errors=errors, lower=lower, max_bytes=MAX_BYTES)
 
 

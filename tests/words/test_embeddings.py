@@ -146,7 +146,10 @@ ONE = np.ones((2, 3))
 NAMES = np.array(["a", "b"])
 BAD_NPZ = {
     "no vectors": ({"words": NAMES}, "expected arrays 'words' and 'vectors'"),
-    "objects": ({"words": NAMES.astype(object), "vectors": ONE}, "allow_pickle"),
+    "objects": (
+        {"words": NAMES.astype(object), "vectors": ONE},
+        "save words.astype(str)",
+    ),
     "numbers": ({"words": np.arange(2), "vectors": ONE}, "a 1-d array of strings"),
     "2-d words": ({"words": NAMES[None], "vectors": ONE}, "a 1-d array of strings"),
     "lengths": ({"words": NAMES, "vectors": ONE[:1]}, "got 2 words for 1 rows"),

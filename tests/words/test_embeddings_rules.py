@@ -199,12 +199,12 @@ def test_not_utf8(tmp_path, name):
 
     found = read_embeddings(path, errors="skip")
     check(found, ["uno", "dos", "tres"], vectors[[0, 2, 6]])
-    assert (found.n_undecodable, found.n_duplicates) == (4, 1)
+    assert (found.n_undecodable, found.n_skipped, found.n_duplicates) == (4, 4, 1)
 
     found = read_embeddings(path, errors="replace")
     words = ["uno", "ni\ufffdo", "dos", "\ufffd", "tres"]
     check(found, words, vectors[[0, 1, 2, 3, 6]])
-    assert (found.n_undecodable, found.n_duplicates) == (4, 3)
+    assert (found.n_undecodable, found.n_skipped, found.n_duplicates) == (4, 0, 3)
 
     for errors, n_undecodable in (("skip", 1), ("replace", 0)):
         found = read_embeddings(path, errors=errors, max_words=2 - n_undecodable)
@@ -214,15 +214,102 @@ def test_not_utf8(tmp_path, name):
     assert read_embeddings(path, max_words=1).words == ("uno",)
 
 
-@pytest.mark.parametrize("content, line, message", [
-    (b"1 2\n\xff 1 2\n", None, "expected word vectors, got none"),
-    (b"2 2\na 1 2\n\xff 1 x\n", 3, "got 'x'"),
-])  # fmt: skip
-def test_what_else_is_wrong_where_words_are_left_out(tmp_path, content, line, message):
-    path = write(tmp_path / "v.vec", content)
-    with pytest.raises(EmbeddingsFileError, match=message) as caught:
+def test_a_file_of_skipped_rows_is_refused(tmp_path):
+    path = write(tmp_path / "v.vec", b"1 2\n\xff 1 2\n")
+    with pytest.raises(EmbeddingsFileError, match=r"got none \(1 rows were skipped\)"):
         read_embeddings(path, errors="skip")
-    assert caught.value.line == line
+
+
+def test_latin_1(tmp_path):
+    path = write(tmp_path / "v.vec", b"2 2\nni\xf1o 1 2\nsol 3 4\n")
+    found = read_embeddings(path, encoding="latin-1", cache=True)
+    check(found, ["ni\xf1o", "sol"], [[1, 2], [3, 4]])
+    assert found.n_undecodable == found.n_skipped == 0
+    # The cache is of that encoding.
+    assert read_embeddings(path, errors="skip", cache=True).words == ("sol",)
+    for encoding in ("utf-16", "hex", "none such", None):
+        with pytest.raises(ValueError, match="encoding must be the name of"):
+            read_embeddings(path, encoding=encoding)
+
+
+# Rows that cannot be used between "sol 1 2" and "luna 3 4", and what is said of them;
+# None is nothing.
+UNUSABLE = {
+    b"zu 0 0": None,
+    b"zu nan 1": "finite numbers, got nan or inf for 'zu'",
+    b"zu 1 1e39": "finite numbers, got nan or inf for 'zu'",
+    b"route 66 1 2": "got more numbers; the separator is one space, as in 'route 66'",
+    b" 1 2": "got no word",
+    b"zu\t1\t2": "got 0 numbers; the separator is one space, not a tab",
+    b"zu\t1 2": "got 1 numbers; the separator is one space, not a tab",
+    b"zu  1 2": "got 'zu '; the separator is one space, not two",
+    b"zu 1  2": "; the separator is one space, not two",
+    b"zu 1": "got 1 numbers",
+    b"zu 1 x": "got 'x'",
+    b"\n": "got 0 numbers",
+}
+
+
+@pytest.mark.parametrize("row", UNUSABLE)
+@pytest.mark.parametrize("header", [b"", b"3 2\n"])
+def test_rows_that_cannot_be_used(tmp_path, small_blocks, row, header):
+    rows = b"sol 1 2", row, b"luna 3 4"
+    path = write(tmp_path / "v.vec", header + b"\n".join(rows) + b"\n")
+    if UNUSABLE[row] is None:
+        assert len(read_embeddings(path)) == 3
+    else:
+        with pytest.raises(EmbeddingsFileError) as caught:
+            read_embeddings(path)
+        assert UNUSABLE[row] in str(caught.value)
+        assert "errors='skip' leaves such rows out" in str(caught.value)
+        assert caught.value.line == 2 + bool(header)
+    for cache in (False, True, True):
+        found = read_embeddings(path, errors="skip", cache=cache)
+        check(found, ["sol", "luna"], [[1, 2], [3, 4]])
+        assert found.n_skipped == 1 + (row == b"\n")
+
+
+def test_the_first_row_of_a_file_without_header_cannot_be_used(tmp_path):
+    """Most rows say how many columns there are."""
+    for row in (b"new york 1 2", b"zu\t1\t2", b"zu 1", b"3\t2", b"3 2 2 2"):
+        path = write(tmp_path / "v.vec", row + b"\nsol 1 2\nluna 3 4\nrey 5 6\n")
+        found = read_embeddings(path, errors="skip")
+        assert found.words[-3:] == ("sol", "luna", "rey")
+        assert found.n_skipped == (row != b"new york 1 2")
+    for row in (b"sol\t1\t2\n", b"sol\t1 2\n"):
+        with pytest.raises(EmbeddingsFileError, match="one space, not a tab"):
+            read_embeddings(write(tmp_path / "v.vec", 3 * row), errors="skip")
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin"])
+@pytest.mark.parametrize("n_rows", [2, 4])
+def test_a_header_with_a_wrong_number_of_rows(tmp_path, name, n_rows):
+    vectors = points(3, 2)
+    content = (binary_of if name == "v.bin" else text_of)(list("abc"), vectors)
+    path = write(tmp_path / name, b"%d" % n_rows + content.removeprefix(b"3"))
+    few = min(n_rows, 3)
+    with pytest.raises(
+        EmbeddingsFileError, match=f"; max_words={few} or errors='skip'"
+    ):
+        read_embeddings(path)
+    check(read_embeddings(path, max_words=few), "abc"[:few], vectors[:few])
+    check(read_embeddings(path, errors="skip"), "abc", vectors)
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
+def test_skipped_rows_in_every_format(tmp_path, name):
+    """A good row follows of a word whose first row cannot be used."""
+    words = ["a", "b", "a", "c", "d"]
+    vectors = np.array([[0, 0], [1, 2], [3, 4], [np.nan, 1], [5, 6]], np.float32)
+    path = write_as(tmp_path / name, words, vectors)
+    with pytest.raises(
+        EmbeddingsFileError, match=r"'c'.*errors='skip' leaves such rows"
+    ):
+        read_embeddings(path)
+    found = read_embeddings(path, errors="skip")
+    check(found, ["b", "a", "d"], vectors[[1, 2, 4]])
+    assert (found.n_skipped, found.n_undecodable, found.n_duplicates) == (2, 0, 0)
+    assert read_embeddings(path, errors="skip", max_words=1).n_skipped == 1
 
 
 # --- Lines ----------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from ...utils.archives import (
     shortened,
 )
 from .. import embeddings
-from ..embeddings import EmbeddingsFileError
+from ..embeddings import EmbeddingsFileError, file_error
+from ..vocabulary import BadRow
 from .source import Source
 
 _BLOCK_BYTES = 1 << 22
@@ -45,7 +46,7 @@ def _from_archive(arrays, budget, options):
     with open_array(arrays, "vectors", budget) as (member, header):
         shape, in_columns, dtype = header
         words = _words(read_array(arrays, "words", budget), *shape[:1])
-        if in_columns or len(shape) != 2:
+        if in_columns or len(shape) != 2 or options.skips:
             return embeddings.from_arrays(
                 words, read_array(arrays, "vectors", budget), options
             )
@@ -96,17 +97,17 @@ def read_npy(source, words, options):
     if vectors.nbytes > source.budget:
         raise refuse_more(source.budget)
     beside = Source.of(Path(os.fsdecode(words)), source.max_bytes)
-    lines = _word_list(beside, len(vectors))
+    lines = _word_list(beside, len(vectors), options)
     return embeddings.from_arrays(lines, vectors, options, words)
 
 
-def _word_list(source, n_words):
+def _word_list(source, n_words, options):
     """Lines of a file, one more than there should be at most."""
     found = []
     for number, word in islice(source.lines(), n_words + 1):
-        if not word:
-            message = "expected a word, got a blank line"
-            raise EmbeddingsFileError(source.path, number, message)
+        if not word and not options.skips:
+            blank = BadRow("expected a word, got a blank line")
+            raise file_error(source.path, number, blank)
         found.append(word)
     return found
 
@@ -132,4 +133,4 @@ def refused(path, line=None):
     except EmbeddingsFileError:
         raise
     except ValueError as error:
-        raise EmbeddingsFileError(path, line, str(error)) from None
+        raise file_error(path, line, error) from None

@@ -1,8 +1,10 @@
 """word2vec binary: a line ``n d``, then for every row a word, a space, d float32."""
 
+import sys
+
 import numpy as np
 
-from ..vocabulary import show
+from ..vocabulary import BadRow, show
 from .rows import Rows
 from .source import LINE_BYTES
 
@@ -19,14 +21,17 @@ def read_binary(source, layout, options):
         rest = _read_rows(stream, n_rows, rows)
         # What comes after the last word that was asked for is not looked at.
         if not rows.full and (rest + stream.read(_BLOCK_BYTES)).strip(b"\n"):
-            raise ValueError(f"expected {n_rows} rows, got more bytes")
+            few = f"max_words={len(rows.vocabulary.words)} or errors='skip' reads on"
+            raise ValueError(f"expected {n_rows} rows, got more bytes; {few}")
     return rows
 
 
 def _read_rows(stream, n_rows, rows):
     """Fill `rows`; returns the bytes that were read and not used."""
     n_bytes = 4 * rows.vectors.shape[1]
-    buffer, start = b"", 0
+    buffer, start, skips = b"", 0, rows.vocabulary.options.skips
+    if skips:  # the header's number may be wrong
+        n_rows = sys.maxsize
     while max_rows := min(n_rows - rows.n_read, rows.vocabulary.room):
         words, parts, start = _split(buffer, start, n_bytes, max_rows)
         _extend(rows, words, parts)
@@ -35,9 +40,14 @@ def _read_rows(stream, n_rows, rows):
                 long = f"expected words of at most {LINE_BYTES} bytes, got a longer one"
                 raise ValueError(f"{long} in row {rows.n_read + 1}")
             more = stream.read(_BLOCK_BYTES)
+            if not more and skips:
+                if buffer[start:].strip(b"\n"):
+                    rows.vocabulary.refuse()
+                return b""
             if not more:
                 end = f"got the file's end in row {rows.n_read + 1}"
-                raise ValueError(f"expected {n_rows} rows, {end}")
+                few = f"max_words={len(rows.vocabulary.words)} or errors='skip'"
+                raise ValueError(f"expected {n_rows} rows, {end}; {few} reads the rest")
             buffer, start = buffer[start:] + more, 0
     return buffer[start:]
 
@@ -60,13 +70,13 @@ def _split(buffer, start, n_bytes, max_rows):
 def _extend(rows, words, parts):
     values = np.frombuffer(b"".join(parts), "<f4").reshape(-1, rows.vectors.shape[1])
     finite = np.isfinite(values).all(axis=1)
-    if not finite.all():
+    if not finite.all() and not rows.vocabulary.options.skips:
         wrong = int(np.argmin(finite))
-        raise ValueError(
+        raise BadRow(
             f"expected finite numbers, got nan or inf for {show(words[wrong])}"
             f" in row {rows.n_read + wrong + 1}"
         )
     try:
         rows.extend(words, values)
     except ValueError as error:
-        raise ValueError(f"{error} in row {rows.n_read + 1}") from None
+        raise type(error)(f"{error} in row {rows.n_read + 1}") from None

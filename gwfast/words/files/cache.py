@@ -16,7 +16,7 @@ from ..vocabulary import Options
 from .arrays import read_npz, readable
 from .source import Source
 
-_VERSION = 1
+_VERSION = 2
 # The first member; its name is in the first bytes of what was written here.
 _NOTE = "gwfast_cache"
 
@@ -33,9 +33,9 @@ def read_cache(source, options):
         source = Source.of(cached, source.max_bytes)
         with open(cached, "rb") as stream, readable(cached):
             with open_archive(stream) as arrays:
-                note, duplicates, undecodable = (
+                note, *dropped = (
                     read_array(arrays, name, source.budget)
-                    for name in (_NOTE, "duplicates", "undecodable")
+                    for name in (_NOTE, "duplicates", "undecodable", "skipped")
                 )
                 note = json.loads(note.item())
         limit = note.pop("max_words", 0) if isinstance(note, dict) else 0
@@ -48,11 +48,9 @@ def read_cache(source, options):
     n_words = len(embeddings)
     # Those after the last word that was asked for are not met.
     last = n_words - 1 if n_words == options.max_words else n_words
-    return replace(
-        embeddings,
-        n_duplicates=int(np.count_nonzero(duplicates <= last)),
-        n_undecodable=int(np.count_nonzero(undecodable <= last)),
-    )
+    counts = (int(np.count_nonzero(rows <= last)) for rows in dropped)
+    names = "n_duplicates", "n_undecodable", "n_skipped"
+    return replace(embeddings, **dict(zip(names, counts, strict=True)))
 
 
 def write_cache(path, stat, rows, embeddings, options):
@@ -74,6 +72,7 @@ def write_cache(path, stat, rows, embeddings, options):
                 vectors=embeddings.vectors,
                 duplicates=np.array(rows.vocabulary.duplicates, np.int64),
                 undecodable=np.array(rows.vocabulary.undecodable, np.int64),
+                skipped=np.array(rows.vocabulary.skipped, np.int64),
             )
     except OSError:  # no room, or no right to write there
         pass
@@ -87,6 +86,7 @@ def _made_from(stat, options):
         "mtime_ns": stat.st_mtime_ns,
         "lower": options.lower,
         "errors": options.errors,
+        "encoding": options.encoding,
     }
 
 

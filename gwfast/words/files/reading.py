@@ -23,6 +23,7 @@ def read_embeddings(
     words: PathLike | None = None,
     lower: bool = False,
     errors: Errors = "strict",
+    encoding: str = "utf-8",
     cache: bool = False,
     max_bytes: int | None = None,
 ) -> Embeddings:
@@ -53,13 +54,18 @@ def read_embeddings(
         Turn words into lower case. Of those that become equal the first is kept, as
         MUSE does.
     errors : {"strict", "replace", "skip"}
-        What is done about a word that is not UTF-8: an error, U+FFFD in place of what
-        cannot be decoded, or its row left out. The number of such words is in
-        `n_undecodable`.
+        What to do about a word that cannot be decoded: raise an error, put U+FFFD in
+        place of the bytes, or skip the row; `n_undecodable` counts these words. "skip"
+        also skips every other row that cannot be used: no word, missing or further
+        numbers, another separator, numbers that are not finite or all zero, and
+        does not check the number of rows in the header. `n_skipped` counts all rows
+        that were skipped.
+    encoding : str, default "utf-8"
+        Encoding of the words, such as "latin-1". It must extend ASCII.
     cache : bool, default False
         For text and binary: take what an earlier call left in ``PATH.npz`` if that
         was made from this file, of the same size and time of change, with the same
-        `lower` and `errors`, and goes as far as `max_words`; otherwise read the file
+        `lower`, `errors` and `encoding`, and goes as far as `max_words`; otherwise read the file
         and write ``PATH.npz``. One that is damaged or out of date is replaced, a file
         of that name that is no such cache is left alone, and one that cannot be
         written does not matter.
@@ -85,8 +91,8 @@ def read_embeddings(
     TypeError
         If `max_words` or `max_bytes` is no whole number.
     ValueError
-        If `max_words` or `max_bytes` is below 1, `errors` unknown, or `words` given
-        and not needed.
+        If `max_words` or `max_bytes` is below 1, `errors` or `encoding` unknown, or
+        `words` given and not needed.
 
     Notes
     -----
@@ -96,10 +102,10 @@ def read_embeddings(
       `n_duplicates`. `max_words` counts distinct words;
     - words with spaces, in text: numbers are taken from the right, and the rest is the
       word, but its last part may not look like a number. In a file without a header
-      the first word tells the number of columns, and so has none;
+      the number of columns is the most frequent one in the first 64 KiB;
     - short and long lines, blank lines but at the end, numbers that are none, NaN, or
-      infinite as float32: errors;
-    - more or fewer rows than the header says: an error;
+      infinite as float32, and more or fewer rows than the header says: errors, unless
+      ``errors="skip"``. Rows of zeros are read, unless ``errors="skip"``;
     - a line, or a word in binary, of more than 32 MiB: an error;
     - a byte order mark at the beginning and carriage returns at line ends are left
       out; any other character, such as a no-break space, belongs to a word.
@@ -116,7 +122,7 @@ def read_embeddings(
     ...     len(read_embeddings(path, max_words=1000))
     1000
     """
-    options = Options(max_words, bool(lower), errors)
+    options = Options(max_words, bool(lower), errors, encoding)
     path = Path(os.fsdecode(path))
     source = Source.of(path, max_bytes)
     began = time.perf_counter()

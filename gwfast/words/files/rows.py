@@ -1,9 +1,11 @@
 """Rows that come one after another, in a buffer that grows in place."""
 
+from itertools import repeat
+
 import numpy as np
 
 from ...utils.archives import LEAST_ROW_BYTES, refuse_more
-from ..embeddings import finish
+from ..embeddings import finish, no_words, usable_rows
 from ..vocabulary import Vocabulary
 
 
@@ -27,24 +29,33 @@ class Rows:
         return self.vocabulary.room == 0
 
     def extend(self, words, values):
-        """Take rows of finite values, those whose word is to be kept; where one is
-        refused, with a ValueError, `n_read` is how many came before."""
+        """Take the rows whose word is to be kept and, where others are skipped, whose
+        values can be used; where a row is refused, with a ValueError, `n_read` is how
+        many came before."""
         if self.n_read > self.budget // LEAST_ROW_BYTES:
             raise refuse_more(self.budget)
         start, kept = len(self.vocabulary.words), []
-        for word in words:
-            kept.append(self.vocabulary.add(word))
+        skips = self.vocabulary.options.skips
+        usable = usable_rows(values) if skips else repeat(True)
+        for word, good in zip(words, usable, strict=False):
+            row = self.vocabulary.add(word) if good else self.vocabulary.refuse()
+            kept.append(row)
             self.n_read += 1
         stop = len(self.vocabulary.words)
         if stop > len(self.vectors):
             self._resize(stop + stop // 8 + 1024)
         self.vectors[start:stop] = values if all(kept) else values[kept]
 
+    def refuse(self, reason):
+        """Skip a row that cannot be used, or raise `BadRow`."""
+        self.vocabulary.refuse(reason)
+        self.n_read += 1
+
     def finish(self):
         """The embeddings; of no more memory than they need."""
         n_rows = len(self.vocabulary.words)
         if not n_rows:
-            raise ValueError("expected word vectors, got none")
+            raise no_words(self.vocabulary)
         if n_rows < len(self.vectors):
             self._resize(n_rows)
         return finish(self.vocabulary, self.vectors)

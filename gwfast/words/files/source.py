@@ -6,7 +6,9 @@ import io
 import re
 import stat
 import zlib
+from collections import Counter
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from ...utils.archives import LEAST_ROW_BYTES, default_budget, refuse_more
@@ -167,7 +169,8 @@ class Layout:
         first, _, rest = head.removeprefix(BYTE_ORDER_MARK).partition(b"\n")
         if len(first) > LINE_BYTES:
             raise long_line()
-        n_rows, n_columns = _header(first)
+        lines = [first, *rest.rpartition(b"\n")[0].split(b"\n")]
+        n_rows, n_columns = _header(lines)
         # A compressed file keeps its own name: STEM.bin.gz.
         called_binary = ".bin" in source.path.suffixes[-2:]
         if n_rows is None:
@@ -190,20 +193,31 @@ class Layout:
         return min(self.n_rows, source.size // row_bytes)
 
 
-def _header(first):
-    """Numbers of rows (None without a header) and of columns, from the first line."""
-    first = first.rstrip(b" \r\n")
+def _header(lines):
+    """Numbers of rows (None without a header) and of columns, from the first lines."""
+    first = lines[0].rstrip(b" \r\n")
     _check_columns(first.count(b" ") or 1)
     fields = first.split(b" ")
     if len(fields) == 2 and all(map(_NATURAL.fullmatch, fields)):
         n_rows, n_columns = int(fields[0]), int(fields[1])
         _check_columns(n_columns)
         return n_rows, n_columns
-    if len(fields) < 2:
+    # Without a header words may have spaces, and some rows too many or too few numbers.
+    counts = Counter(filter(None, map(_n_numbers, lines)))
+    has_tabs = all(b"\t" in line for line in lines if line)
+    if not counts or has_tabs:
+        separator = "; the separator is one space, not a tab" if has_tabs else ""
         raise ValueError(
-            f"expected the header 'n d' or a word vector, got {show(first)}"
+            f"expected the header 'n d' or a word vector, got {show(first)}{separator}"
         )
-    return None, len(fields) - 1
+    return None, counts.most_common(1)[0][0]
+
+
+def _n_numbers(line):
+    """How many fields after a word are numbers, from the last one on."""
+    fields = line.rstrip(b" \r").split(b" ")[1:]
+    numbers = takewhile(is_number, reversed(fields))
+    return sum(1 for _ in numbers)
 
 
 def _check_columns(n_columns):

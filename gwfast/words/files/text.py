@@ -12,8 +12,8 @@ import re
 
 import numpy as np
 
-from ..embeddings import EmbeddingsFileError
-from ..vocabulary import BYTE_ORDER_MARK, show
+from ..embeddings import EmbeddingsFileError, file_error
+from ..vocabulary import BYTE_ORDER_MARK, BadRow, show
 from ._text import parse_rows
 from .rows import Rows
 from .source import LINE_BYTES, is_number, long_line
@@ -27,7 +27,9 @@ def read_text(source, layout, options):
     """The rows of a text file."""
     max_rows = layout.max_rows(source, 2 * layout.n_columns + 1)
     rows = Rows(layout.n_columns, max_rows, options, source.budget)
-    lines = _Lines(source.path, rows, layout.n_rows)
+    # Where rows are skipped, the header's number may be wrong.
+    n_rows = None if options.skips else layout.n_rows
+    lines = _Lines(source.path, rows, n_rows, has_header=layout.n_rows is not None)
     try:
         with source.open() as stream:
             for text in _blocks(stream):
@@ -39,10 +41,16 @@ def read_text(source, layout, options):
     except ValueError as error:  # damage, or more than there may be
         line = lines.next + lines.n_blank
         raise EmbeddingsFileError(source.path, line, str(error)) from error
-    if layout.n_rows is not None and rows.n_read < layout.n_rows:
-        said = f"{layout.n_rows} rows as the header says"
-        raise EmbeddingsFileError(source.path, 1, f"expected {said}, got {rows.n_read}")
+    if n_rows is not None and rows.n_read < n_rows:
+        said = f"expected {n_rows} rows as the header says, got {rows.n_read}"
+        raise EmbeddingsFileError(source.path, 1, f"{said}{_fewer(rows)}")
     return rows
+
+
+def _fewer(rows):
+    """How to read a file whose header has another number of rows than the file."""
+    few = len(rows.vocabulary.words)
+    return f"; max_words={few} or errors='skip' reads on" if few else ""
 
 
 def _blocks(stream):
@@ -79,9 +87,9 @@ def _blocks(stream):
 class _Lines:
     """Lines on their way into `rows`; `n_blank` were met after the last row."""
 
-    def __init__(self, path, rows, n_rows):
+    def __init__(self, path, rows, n_rows, has_header):
         self.path, self.rows, self.n_rows = path, rows, n_rows
-        self.n_blank, self.begun = 0, False
+        self.n_blank, self.begun, self.has_header = 0, False, has_header
         self.n_columns = rows.vectors.shape[1]
         max_rows = max(1, _BLOCK_BYTES // (4 * self.n_columns))
         self.values = np.empty((max_rows, self.n_columns), dtype=np.float32)
@@ -90,7 +98,7 @@ class _Lines:
     @property
     def next(self):
         """The number of the line after the last row."""
-        return self.rows.n_read + 1 + (self.n_rows is not None)
+        return self.rows.n_read + 1 + self.has_header
 
     def take(self, text):
         """Take whole lines, as far as they are wanted."""
@@ -99,20 +107,26 @@ class _Lines:
             self.begun = True
             if text.startswith(BYTE_ORDER_MARK):
                 start = len(BYTE_ORDER_MARK)
-            if self.n_rows is not None:
+            if self.has_header:
                 start = text.index(b"\n") + 1
         try:
             while start < len(text) and not self.rows.full:
                 start = self._take_rows(text, start)
         except ValueError as error:
-            raise EmbeddingsFileError(self.path, self.next, str(error)) from None
+            raise file_error(self.path, self.next, error) from None
 
     def _take_rows(self, text, start):
         """Where the next lines begin, once the ordinary ones from `start` on, or one of
         another kind, are taken. An error is about the line `next`."""
-        max_rows = (
-            0 if self.n_blank else min(len(self.values), self.rows.vocabulary.room)
-        )
+        if blank := _BLANK_LINES.match(text, start):
+            self.n_blank += text.count(b"\n", start, blank.end())
+            return blank.end()
+        while self.n_blank:  # not at the end of the file after all
+            self.rows.refuse(
+                f"expected a word and {self.n_columns} numbers, got 0 numbers"
+            )
+            self.n_blank -= 1
+        max_rows = min(len(self.values), self.rows.vocabulary.room)
         if self.n_rows is not None:
             max_rows = min(max_rows, self.n_rows - self.rows.n_read)
         n_found, stop = parse_rows(text, start, self.values[:max_rows], self.words)
@@ -121,35 +135,43 @@ class _Lines:
             words = [text[begin:end] for begin, end in spans]
             self.rows.extend(words, self.values[:n_found])
             return stop
-        if blank := _BLANK_LINES.match(text, start):
-            self.n_blank += text.count(b"\n", start, blank.end())
-            return blank.end()
         stop = text.index(b"\n", start) + 1
-        line = text[start:stop].rstrip(_BLANK)
-        if self.n_blank:  # not at the end of the file after all
-            line = b""
         if self.rows.n_read == self.n_rows:
-            raise ValueError(f"expected the last of {self.n_rows} rows, got more")
-        word, values = _parse(line, self.n_columns)
-        self.rows.extend([word], values[None])
+            said = f"expected the last of {self.n_rows} rows, got more"
+            raise ValueError(f"{said}{_fewer(self.rows)}")
+        try:
+            word, values = _parse(text[start:stop].rstrip(_BLANK), self.n_columns)
+        except BadRow as error:
+            self.rows.refuse(error)
+        else:
+            self.rows.extend([word], values[None])
         return stop
 
 
 def _parse(line, n_columns):
     """Split one line into its word, which is bytes, and its numbers."""
     word, *fields = line.rsplit(b" ", n_columns)
-    expected = f"expected a word and {n_columns} numbers"
+    expected, separator = f"expected a word and {n_columns} numbers", ""
+    if b"\t" in line or b"  " in line:
+        several = "a tab" if b"\t" in line else "two"
+        separator = f"; the separator is one space, not {several}"
     if len(fields) < n_columns:
-        raise ValueError(f"{expected}, got {len(fields)} numbers")
+        raise BadRow(f"{expected}, got {len(fields)} numbers{separator}")
     if not word:
-        raise ValueError(f"{expected}, got no word")
+        raise BadRow(f"{expected}, got no word")
     if b" " in word and is_number(word.rsplit(b" ", 1)[1]):
-        raise ValueError(f"{expected}, got more numbers")
+        separator = separator or f"; the separator is one space, as in {show(word)}"
+        raise BadRow(f"{expected}, got more numbers{separator}")
     for field in fields:
         if not is_number(field):
-            raise ValueError(f"{expected}, got {show(field)}")
+            raise BadRow(f"{expected}, got {show(field)}{separator}")
+    if word.endswith(b" "):
+        raise BadRow(f"{expected}, got {show(word)}{separator}")
+    if b"\r" in word:
+        field = next(field for field in word.split(b" ") if b"\r" in field)
+        raise BadRow(f"{expected}, got {show(field)}; line ends must be line feeds")
     with np.errstate(over="ignore"):  # 1e39 becomes inf, and is reported
         values = np.array([float(field) for field in fields]).astype(np.float32)
     if not np.isfinite(values).all():
-        raise ValueError(f"expected finite numbers, got nan or inf for {show(word)}")
+        raise BadRow(f"expected finite numbers, got nan or inf for {show(word)}")
     return word, values
