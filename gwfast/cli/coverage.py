@@ -1,6 +1,7 @@
 """Whether a dictionary is of these two vocabularies, and the right way round."""
 
-from ..words import CONVENTIONS, gold_standard, invert
+from ..words import CONVENTIONS, gold_standard
+from ..words.evaluation import turned
 
 # Share of the dictionary's words, and of the vocabulary's, below which the two have
 # hardly anything to do with each other. Of Spanish and English words MUSE's lists of
@@ -14,16 +15,13 @@ def looked_up(dictionary, names, vocabularies, convention):
     pair in it.
     """
     rules = CONVENTIONS[convention]
-    # Words that are spelt alike in both languages are there either way.
-    gold, turned = (
-        gold_standard(given, *vocabularies, convention=rules)
-        for given in (dictionary, invert(dictionary))
-    )
+    gold = gold_standard(dictionary, *vocabularies, convention=rules)
+    n_turned = turned(dictionary, gold, *vocabularies)
     if not len(gold):
         advice = "is it of other languages?"
-        if len(turned):
+        if n_turned:
             advice = (
-                f"the other way round there are {len(turned):,}: --reverse-dictionary?"
+                f"the other way round there are {n_turned:,}: --reverse-dictionary?"
             )
         raise ValueError(
             f"dictionary must have a pair whose words are in {names[0]} and {names[1]},"
@@ -34,8 +32,8 @@ def looked_up(dictionary, names, vocabularies, convention):
         f" {len(gold) / gold.n_words:.1%} of the dictionary's words"
         f" ({len(gold):,} of {gold.n_words:,})"
     )
-    if len(turned) > 2 * len(gold):
-        way = f", and for {len(turned):,} the other way round: --reverse-dictionary?"
+    if n_turned:
+        way = f", and for {n_turned:,} the other way round: --reverse-dictionary?"
         return gold, [share + way]
     n_words = min(len(vocabularies[0]), rules.max_words or len(vocabularies[0]))
     if len(gold) < _LEAST * min(gold.n_words, n_words):

@@ -244,13 +244,22 @@ def known_pairs(
         several = {known} if isinstance(known, str) else known
         several = as_translations(several, word, name)
         translations.setdefault(word, set()).update(several)
-    made = _rows(lambda word: translations.get(word, ()), words_x, words_y, name)
+    x_words, y_words = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
+    ways = [
+        (x in x_words and y in y_words, y in x_words and x in y_words)
+        for x, several in translations.items()
+        for y in several
+    ]
+    n_fit, n_turned = np.sum(ways, axis=0) if ways else (0, 0)
+    more = n_turned > n_fit
+    hint = f"; more pairs fit the other way round, {n_turned}" if more else ""
+    made = _rows(lambda word: translations.get(word, ()), words_x, words_y, name, hint)
     of = f"of the first {len(words_x)} and {len(words_y)} words"
-    _warn_of_others(name, len(made), sum(map(len, translations.values())), of)
+    _warn_of_others(name, len(made), len(ways), of, hint)
     return made
 
 
-def _rows(translations_of, words_x, words_y, name):
+def _rows(translations_of, words_x, words_y, name, hint=""):
     first_x, first_y = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
     pairs = [
         (at, to)
@@ -260,7 +269,7 @@ def _rows(translations_of, words_x, words_y, name):
     if not pairs:
         raise ValueError(
             f"{name} must have a pair of the first {len(words_x)} and {len(words_y)} "
-            "words, got none"
+            f"words, got none{hint}"
         )
     return np.array(pairs)
 
@@ -276,9 +285,10 @@ def _firsts(words, name):
     return rows
 
 
-def _warn_of_others(name, number, n_given, of):
+def _warn_of_others(name, number, n_given, of, hint=""):
     if number < n_given:
         warnings.warn(
-            f"{name}: {number} of {n_given} pairs are {of}, the others are left out",
+            f"{name}: {number} of {n_given} pairs are {of}, the others are left out"
+            f"{hint}",
             stacklevel=outside(),
         )

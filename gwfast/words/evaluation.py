@@ -9,6 +9,7 @@ default is "gwfast". Compare figures of one convention only.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -20,9 +21,10 @@ from numpy.typing import ArrayLike
 from ..alignment import retrieval
 from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
 from ..utils import notebooks
+from ..utils.callers import outside
 from ..utils.types import IntArray
 from ..utils.validation import as_count, as_mapping, as_translations, one_of
-from .dictionaries import Translations
+from .dictionaries import Translations, invert
 
 
 @dataclass(frozen=True)
@@ -333,6 +335,15 @@ def gold_standard(
     )
 
 
+def turned(dictionary, gold, source_words, target_words):
+    """The number of queries of the inverted dictionary if these are more than twice as
+    many as the queries `gold`, else 0: words that are spelt alike fit either way."""
+    other = gold_standard(
+        invert(dictionary), source_words, target_words, convention=gold.convention
+    )
+    return len(other) if len(other) > 2 * len(gold) else 0
+
+
 def _vocabulary(words, rules, name):
     """The rows that are looked at, and those that stand for each word in them."""
     kept, rows = [], {}
@@ -410,7 +421,7 @@ def evaluate(
     source_words: Sequence[str],
     target_words: Sequence[str],
     *,
-    methods: Sequence[Ranking] = ("coupling", "nn", "csls"),
+    methods: Sequence[Ranking] | None = None,
     ks: Sequence[int] = (1, 5, 10),
     convention: ConventionLike = "gwfast",
 ) -> dict[str, Precision]:
@@ -427,8 +438,9 @@ def evaluate(
     dictionary : mapping of str to iterable of str
     source_words, target_words : sequence of str
         A word for each row that was given to `align`.
-    methods : sequence of str, default=("coupling", "nn", "csls")
-        Those of `AlignmentResult.translate`.
+    methods : sequence of str or None, default=None
+        Methods of `AlignmentResult.translate`; None is "coupling", "nn" and "csls",
+        without "coupling" if `result` was loaded, as no plan is saved.
     ks : sequence of int, default=(1, 5, 10)
     convention : {"gwfast", "vecmap", "muse", "paper"} or Convention, default="gwfast"
         See `Convention`. Candidates and the neighborhoods of CSLS are its as well.
@@ -443,6 +455,11 @@ def evaluate(
     TypeError, ValueError
         If an argument has the wrong type or value; the message names it.
 
+    Warns
+    -----
+    UserWarning
+        If more pairs of the dictionary fit the other way round.
+
     Examples
     --------
     >>> import gwfast
@@ -456,8 +473,11 @@ def evaluate(
     rules = as_convention(convention)
     if isinstance(methods, str):
         raise TypeError(f"methods must be a sequence of names, got {methods!r}")
+    by_plan = BY_PLAN if isinstance(result, AlignmentResult) else ()
+    if methods is None:
+        methods = (*by_plan[:1], "nn", "csls")
     for method in methods:
-        one_of(method, "methods", (*retrieval.METHODS, *BY_PLAN))
+        one_of(method, "methods", (*retrieval.METHODS, *by_plan))
     for words, side, name in (
         (source_words, result.source, "source_words"),
         (target_words, result.target, "target_words"),
@@ -474,6 +494,12 @@ def evaluate(
     whole = part
     if not rules.taking_part:
         whole = gold_standard(dictionary, source_words, target_words, convention=rules)
+    if n_turned := turned(dictionary, whole, source_words, target_words):
+        warnings.warn(
+            f"dictionary: more pairs fit the other way round, of {n_turned} words; from"
+            f" source to target of {len(whole)}. See gwfast.words.invert",
+            stacklevel=outside(),
+        )
     k = max((as_count(k, "ks") for k in ks), default=1)
     precision: dict[str, Precision] = {}
     for method in methods:

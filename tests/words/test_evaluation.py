@@ -15,6 +15,7 @@ from gwfast.words import (
     Convention,
     evaluate,
     gold_standard,
+    invert,
     precision_at_k,
 )
 
@@ -244,6 +245,26 @@ def test_evaluate_without_queries(problem):
         assert found["coupling"].n_queries == 0
         assert math.isnan(found["coupling"].at[1])
         assert found["csls"].n_queries == len(pairs)
+
+
+def test_a_loaded_alignment_is_evaluated_without_its_plan(problem, tmp_path):
+    result, pairs, source, target = problem
+    result.save(tmp_path / "kept.npz")
+    loaded = gwfast.load_alignment(tmp_path / "kept.npz")
+    expected = evaluate(result, pairs, source, target)
+    found = evaluate(loaded, pairs, source, target)
+    assert list(found) == ["nn", "csls"]
+    assert all(found[method].hits == expected[method].hits for method in found)
+    with pytest.raises(ValueError, match=r"methods must be one of .* got 'coupling'"):
+        evaluate(loaded, pairs, source, target, methods=["csls", "coupling"])
+
+
+def test_a_dictionary_the_wrong_way_round_is_told_of(problem):
+    result, pairs, source, target = problem
+    turned = invert(pairs)
+    with pytest.warns(UserWarning, match="more pairs fit the other way round, of"):
+        evaluate(result, turned, source, target)
+    evaluate(result, turned, target, source)
 
 
 def test_retrieval_is_the_conventions(problem):
