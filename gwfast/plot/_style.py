@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Sequence
+from typing import Protocol
 
 import matplotlib
 import numpy as np
@@ -11,9 +12,19 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure, SubFigure
 
+from ..results.result import GWResult
+
 # What a picture may be drawn into.
 Canvas = Figure | SubFigure
 Panels = Axes | Sequence[Axes]
+
+
+class HoldsResult(Protocol):
+    """An alignment with the result of its solve."""
+
+    @property
+    def gw(self) -> GWResult: ...
+
 
 # Okabe and Ito's palette: told apart with every kind of color vision. Their yellow,
 # too light for a line on white, is left out.
@@ -23,6 +34,16 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER)
 GREY, GRID = "#767676", "#e5e5e5"
 # Shapes beside colors, so that a picture also works in grey.
 SHAPES = ("o", "s", "D", "^", "v", "P")
+
+
+def part_of(result, *names):
+    """Return an attribute of a result, the first of `names` that it has, or what is no
+    result. The result may be in an alignment's `gw`, or in an estimator's `result_`."""
+    for holder in ("result_", "gw"):
+        result = getattr(result, holder, result)
+    return next(
+        (getattr(result, name) for name in names if hasattr(result, name)), result
+    )
 
 
 def colors(n):

@@ -5,11 +5,11 @@ tissue.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike
 
 from ..utils.types import PathLike
 from ..utils.validation import as_matrix
@@ -23,8 +23,8 @@ MARKERS = "o", "+"
 
 
 def plot_aligned(
-    x: ArrayLike,
-    y: ArrayLike,
+    x: Any,
+    y: Any = None,
     x_labels: Sequence[object] | None = None,
     y_labels: Sequence[object] | None = None,
     *,
@@ -38,10 +38,11 @@ def plot_aligned(
 
     Parameters
     ----------
-    x : array-like of shape (n, d)
+    x : array-like of shape (n, d), or an alignment
         Points of the first space among those of the second, such as ``transform()`` of
-        `gwfast.singlecell.align`, or ``obsm["X_gwfast"]`` of its AnnData objects.
-    y : array-like of shape (m, d)
+        `gwfast.singlecell.align`, or ``obsm["X_gwfast"]`` of its AnnData objects; or
+        what `gwfast.singlecell.align` or `gwfast.align` returns, without `y`.
+    y : array-like of shape (m, d) or None, default=None
         Points of the second space. The picture has the two directions in which these
         vary most.
     x_labels : sequence of length n or None, default=None
@@ -74,6 +75,10 @@ def plot_aligned(
     >>> len(figure.axes)
     1
     """
+    if y is None and hasattr(x, "mapped_source"):
+        x, y = x.mapped_source, x.mapped_target
+    elif y is None and hasattr(x, "transform"):
+        x, y = x.transform(), x.y
     x, y = (as_matrix(z, n).astype(np.float64) for z, n in ((x, "x"), (y, "y")))
     if x.shape[1] != y.shape[1] or y.shape[1] < 2:
         raise ValueError(
@@ -97,9 +102,9 @@ def plot_aligned(
 
 
 def plot_slices(
-    a: ArrayLike,
-    b: ArrayLike,
-    moved: ArrayLike,
+    a: Any,
+    b: Any = None,
+    moved: Any = None,
     a_labels: Sequence[object] | None = None,
     b_labels: Sequence[object] | None = None,
     *,
@@ -113,9 +118,12 @@ def plot_slices(
 
     Parameters
     ----------
-    a, b : array-like of shape (n, 2) and (m, 2)
-        Coordinates of the spots.
-    moved : array-like of shape (n, 2)
+    a : array-like of shape (n, 2), or SliceAlignment
+        Coordinates of the spots of the first slice, or what
+        `gwfast.spatial.pairwise_align` returns, without `b` and `moved`.
+    b : array-like of shape (m, 2) or None, default=None
+        Coordinates of the spots of the second slice.
+    moved : array-like of shape (n, 2) or None, default=None
         Those of the first slice in the frame of the second: ``found.rigid()(a)`` or
         ``found.transform()`` of `gwfast.spatial.pairwise_align`.
     a_labels : sequence of length n or None, default=None
@@ -147,6 +155,8 @@ def plot_slices(
     >>> len(figure.axes)
     2
     """
+    if b is None and moved is None and hasattr(a, "rigid"):
+        a, b, moved = a.a, a.b, a.rigid()(a.a)
     a, b, moved = (
         as_matrix(z, n).astype(np.float64)
         for z, n in ((a, "a"), (b, "b"), (moved, "moved"))

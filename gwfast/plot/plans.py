@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from ..results.coupling import Coupling
+from ..results.result import GWResult, SinkhornResult
 from ..utils.types import PathLike
 from ..utils.validation import as_matrix
 from . import _style
 from ._style import Canvas, Panels
 
+Plan: TypeAlias = Coupling | GWResult | SinkhornResult | _style.HoldsResult | ArrayLike
 # Cells of a picture a side: of larger plans neighboring rows and columns are added up.
 _MAX_CELLS = 150
 # Inches that panels side by side take at most.
@@ -27,7 +31,7 @@ _WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
 
 
 def plot_coupling(
-    coupling: Coupling | ArrayLike,
+    coupling: Plan,
     row_labels: Sequence[str] | None = None,
     col_labels: Sequence[str] | None = None,
     *,
@@ -40,9 +44,9 @@ def plot_coupling(
 
     Parameters
     ----------
-    coupling : Coupling or array-like of shape (n, m)
-        Above 150 rows or columns, neighboring ones are added up; a plan that is no
-        array is never made one.
+    coupling : Coupling, array-like or sparse array of shape (n, m), or a result
+        A plan, or a result that has one, as in `plot_dynamics`. Above 150 rows or
+        columns, neighboring ones are added up; a `Coupling` is never made an array.
     row_labels, col_labels : sequence of str or None, default=None
         Left out where there are more than 60.
     title : str
@@ -72,7 +76,7 @@ def plot_coupling(
 
 
 def plot_couplings(
-    couplings: Mapping[str, Coupling | ArrayLike],
+    couplings: Mapping[str, Plan],
     row_labels: Sequence[str] | None = None,
     col_labels: Sequence[str] | None = None,
     *,
@@ -85,7 +89,7 @@ def plot_couplings(
 
     Parameters
     ----------
-    couplings : mapping of str to Coupling or array-like of shape (n, m)
+    couplings : mapping of str to plans, as in `plot_coupling`
         Of one shape; the names are titles.
     row_labels, col_labels, path, figure, ax
         See `plot_coupling`.
@@ -154,8 +158,11 @@ def _labels(labels, name, size):
 
 
 def _as_plan(plan):
+    plan = _style.part_of(plan, "coupling", "plan")
     if isinstance(plan, Coupling):
         return plan
+    if sparse.issparse(plan):
+        plan = plan.toarray()
     plan = as_matrix(plan, "coupling")
     if plan.min() < 0:
         raise ValueError(f"coupling must not be negative, got {plan.min():.6g}")

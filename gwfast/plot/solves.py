@@ -21,6 +21,7 @@ from . import _style
 from ._style import Canvas, Panels
 
 Steps = Sequence[OuterStep]
+Result = GWResult | _style.HoldsResult
 
 # Markers of more iterations than this would merge into a band.
 _MAX_MARKERS = 60
@@ -39,7 +40,7 @@ _FATES = (
 
 
 def plot_dynamics(
-    history: GWResult | Steps | Mapping[str, GWResult | Steps],
+    history: Result | Steps | Mapping[str, Result | Steps],
     *,
     accuracy: Mapping[str, float] | None = None,
     accuracy_history: ArrayLike | Mapping[str, ArrayLike] | None = None,
@@ -51,8 +52,9 @@ def plot_dynamics(
 
     Parameters
     ----------
-    history : GWResult or sequence, or mapping of str to these
-        A result, or its history: steps with `gw_cost`, `change` and `marginal_error`. A
+    history : GWResult, an alignment or sequence, or mapping of str to these
+        A result, what `gwfast.align`, `spatial.pairwise_align` or `singlecell.align`
+        returns, or a history: steps with `gw_cost`, `change` and `marginal_error`. A
         mapping draws several solves over one another, such as those of several
         epsilons, under their names.
     accuracy : mapping of str to float, optional
@@ -154,7 +156,7 @@ def _title(accuracy):
 
 
 def plot_candidates(
-    candidates: Iterable[Candidate],
+    candidates: Result | Iterable[Candidate],
     *,
     path: PathLike | None = None,
     figure: Canvas | None = None,
@@ -167,8 +169,8 @@ def plot_candidates(
 
     Parameters
     ----------
-    candidates : sequence of Candidate
-        ``result.candidates``.
+    candidates : sequence of Candidate, or a result
+        ``result.candidates``, or a result that has them, as in `plot_dynamics`.
     path, figure, ax
         See `plot_dynamics`.
 
@@ -191,7 +193,7 @@ def plot_candidates(
     >>> len(figure.axes) > 0
     True
     """
-    candidates = list(candidates)
+    candidates = list(_style.part_of(candidates, "candidates"))
     if not candidates:
         raise ValueError("candidates must hold at least one, got none")
     lines: list[Any] = []  # headings of levels, which are str, and candidates
@@ -239,7 +241,7 @@ def _as_runs(history, curves):
         runs, curves = {"": history}, None if curves is None else {"": curves}
     if not runs:
         raise ValueError("history must hold at least one solve, got none")
-    runs = {name: getattr(run, "history", run) for name, run in runs.items()}
+    runs = {name: _style.part_of(run, "history") for name, run in runs.items()}
     for name, steps in runs.items():
         if not len(steps):
             of = f" of {name!r}" if name else ""

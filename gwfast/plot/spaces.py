@@ -13,6 +13,7 @@ from scipy.cluster.hierarchy import dendrogram, linkage
 from scipy.spatial.distance import squareform
 
 from ..problems.geometry import cosine_similarity
+from ..results.pairwise import PairwiseResult
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_square
 from . import _style
@@ -117,7 +118,7 @@ def plot_distance_histograms(
 
 
 def plot_distances(
-    matrix: ArrayLike,
+    matrix: PairwiseResult | ArrayLike,
     names: Sequence[str],
     *,
     title: str = "Gromov-Wasserstein distances",
@@ -129,7 +130,8 @@ def plot_distances(
 
     Parameters
     ----------
-    matrix : array-like of shape (n, n)
+    matrix : array-like of shape (n, n), or PairwiseResult
+        Of a result, its `distances`.
     names : sequence of str, length n
     title : str
     path, figure, ax
@@ -152,7 +154,7 @@ def plot_distances(
     >>> len(figure.axes) > 0
     True
     """
-    matrix = as_square(matrix, "matrix")
+    matrix = as_square(_style.part_of(matrix, "distances"), "matrix")
     n = len(matrix)
     names = _style.as_labels(names, "names", n)
     side = 1.8 + (0.62 if n <= _MAX_NUMBERS else 0.18) * n
@@ -182,7 +184,7 @@ def plot_distances(
 
 
 def plot_dendrogram(
-    matrix: ArrayLike,
+    matrix: PairwiseResult | ArrayLike,
     names: Sequence[str],
     *,
     groups: Sequence[object] | None = None,
@@ -195,7 +197,7 @@ def plot_dendrogram(
 
     Parameters
     ----------
-    matrix : array-like of shape (n, n)
+    matrix : array-like of shape (n, n), or PairwiseResult
         Distances: symmetric and zero on the diagonal up to one percent of the largest.
     names : sequence of str, length n
     groups : sequence of length n or None, default=None
@@ -268,7 +270,7 @@ def _branch_colors(merges, kind_of, palette):
 
 
 def plot_embedding(
-    matrix: ArrayLike,
+    matrix: PairwiseResult | ArrayLike,
     names: Sequence[str] | None = None,
     *,
     groups: Sequence[object] | None = None,
@@ -287,7 +289,7 @@ def plot_embedding(
 
     Parameters
     ----------
-    matrix : array-like of shape (n, n)
+    matrix : array-like of shape (n, n), or PairwiseResult
         As in `plot_dendrogram`.
     names : sequence of str, length n, or None, default=None
         To be written beside the points.
@@ -347,6 +349,7 @@ def plot_embedding(
 
 def _as_distances(matrix):
     """As float64, symmetric and not negative; refused where it is not nearly so."""
+    matrix = _style.part_of(matrix, "distances")
     matrix = np.asarray(as_square(matrix, "matrix"), dtype=np.float64)
     if len(matrix) < 2:
         raise ValueError(f"matrix must have at least two rows, got {len(matrix)}")

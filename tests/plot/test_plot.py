@@ -14,6 +14,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from scipy import sparse
 
+import gwfast
+from gwfast import singlecell
 from gwfast.plot import (
     plot_aligned,
     plot_candidates,
@@ -28,6 +30,7 @@ from gwfast.plot import (
 )
 from gwfast.results.candidates import Candidate
 from gwfast.results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
+from gwfast.spatial import pairwise_align
 
 
 class Step(NamedTuple):
@@ -192,6 +195,60 @@ def test_nothing_for_a_log_axis(tmp_path):
     """One step that moved nothing: no warning, no crash."""
     plot_dynamics([Step(0.0, np.inf, 0.0)], path=tmp_path / "d.png")
     plot_dynamics([Step(0.0, 0.0, 0.0)] * 3, path=tmp_path / "d.png")
+
+
+def test_every_plot_takes_the_result_that_it_is_about():
+    """A solve, an alignment and an estimator are results."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_exponential((40, 3)) * [1, 2, 4], rng.standard_normal((30, 3))
+    cells = singlecell.align(x, y, n_neighbors=6, n_components=None)
+    slices = pairwise_align((x[:, :2], x), (y[:, :2], np.abs(y)))
+    estimator = gwfast.GromovWassersteinAligner().fit(x, y)
+    words = gwfast.align(x, y)
+    for result in (words.gw, words, estimator, cells, slices):
+        gw = getattr(getattr(result, "result_", result), "gw", result)
+        line = plot_dynamics(result).axes[0].lines[0]
+        assert list(line.get_ydata()) == [step.gw_cost for step in gw.history]
+        for figure in (plot_coupling(result), plot_couplings({"a": result})):
+            (image,) = figure.axes[0].images
+            np.testing.assert_allclose(image.get_array(), shares(gw.plan), atol=1e-5)
+        starts = [row.start for row in gw.candidates]
+        labels = plot_candidates(result).axes[0].get_yticklabels()
+        assert set(starts) <= {label.get_text() for label in labels}
+        pyplot.close("all")
+    for result, first, second in (
+        (cells, cells.transform(), cells.y),
+        (words, words.mapped_source, words.mapped_target),
+    ):
+        for drawn, expected in zip(
+            plot_aligned(result).axes[0].collections,
+            plot_aligned(first, second).axes[0].collections,
+            strict=True,
+        ):
+            np.testing.assert_array_equal(drawn.get_offsets(), expected.get_offsets())
+    moved = slices.rigid()(slices.a)
+    for drawn, expected in zip(
+        plot_slices(slices).axes,
+        plot_slices(slices.a, slices.b, moved).axes,
+        strict=True,
+    ):
+        pairs = zip(drawn.collections, expected.collections, strict=True)
+        assert all(np.array_equal(*(c.get_offsets() for c in pair)) for pair in pairs)
+    pyplot.close("all")
+    (image,) = plot_coupling(sparse.csr_array(words.plan)).axes[0].images
+    np.testing.assert_allclose(image.get_array(), shares(words.plan), atol=1e-5)
+    pairs = gwfast.pairwise_gromov_wasserstein(
+        [gwfast.PointCloud(z, "sqeuclidean") for z in (x[:5], x[5:9], y[:6])]
+    )
+    for plot in (plot_distances, plot_dendrogram, plot_embedding):
+        assert plot(pairs, ["a", "b", "c"]).axes
+    (image,) = plot_distances(pairs, ["a", "b", "c"]).axes[0].images
+    np.testing.assert_allclose(image.get_array(), pairs.distances)
+
+
+def shares(plan):
+    mass = plan.sum(axis=1, keepdims=True)
+    return np.divide(plan, mass, out=np.zeros(plan.shape), where=mass > 0)
 
 
 def test_candidates_stand_in_their_lines():
