@@ -6,10 +6,13 @@ Labaka and Agirre, ACL 2018), started from the plan's mapping.
 
 import dataclasses
 import time
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
+from ..results.result import ConvergenceWarning
+from ..utils.callers import outside
 from ..utils.deadline import NEVER, Deadline
 from ..utils.progress import ProgressEvent, Reporter
 from ..utils.types import Float32Array
@@ -149,6 +152,12 @@ def refine_maps(
     for iteration in range(1, refinement.n_iter + 1):
         spent = time.perf_counter() - began
         if deadline.passed(spent / max(len(steps), 1)):
+            warnings.warn(
+                f"time_limit ended the refinement after {len(steps)} of"
+                f" {refinement.n_iter} rounds; try a larger time_limit",
+                ConvergenceWarning,
+                stacklevel=outside(),
+            )
             break
         text, done = f"refinement {iteration}", iteration - 1
         report_progress(

@@ -271,3 +271,13 @@ def test_barycentric_translation_agrees_with_the_plan(noisy):
     np.testing.assert_array_equal(found.indices, np.argsort(-cosine[[3, 99]])[:, :4])
     with pytest.raises(ValueError, match="rows must be some of 0 to 99"):
         result.translate([100], method="barycentric")
+
+
+def test_a_time_limit_that_ends_the_refinement_is_told():
+    x, y, _ = rotated_pair(60, 5, 0, noise=0.05)
+    with pytest.warns(gwfast.ConvergenceWarning) as caught:
+        result = gwfast.align(x, y, refine=3, time_limit=1e-6)
+    said = (
+        "time_limit ended the refinement after 0 of 3 rounds; try a larger time_limit"
+    )
+    assert result.refinement == () and said in [str(one.message) for one in caught]
