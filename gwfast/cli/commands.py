@@ -83,7 +83,20 @@ def align(
         )
     if seeds is not None and settings.init != "auto":
         raise click.UsageError("--seeds and --init do not go together")
-    settings.marginals, reading.cache = marginals, cache
+    reading.cache = cache
+    vars(settings).update(
+        marginals=marginals,
+        source_counts=source_counts,
+        target_counts=target_counts,
+        dictionary=dictionaries,
+        reverse_dictionary=reverse_dictionaries,
+        seeds=seeds,
+        max_vocab=reading.max_words,
+        lower=reading.lower,
+        encoding=reading.encoding,
+        encoding_errors=reading.errors,
+        max_bytes=reading.max_bytes,
+    )
     lists = *dictionaries, *reverse_dictionaries
     check_output(settings, source, target, *lists, seeds, source_counts, target_counts)
     # The small files first: a mistake in them shows before a minute of reading.
@@ -113,7 +126,7 @@ def align(
 @solver_options
 def demo(settings):
     """Align the bundled sample: Spanish and French words of old novels."""
-    settings.marginals = "uniform"
+    settings.marginals, settings.seeds = "uniform", None
     check_output(settings)
     source, target, dictionary = words.load_sample()
     sides = Input("Spanish sample", source), Input("French sample", target)

@@ -260,7 +260,15 @@ def reader_options(default=MAX_VOCAB):
             "errors",
             type=click.Choice(["strict", "replace", "skip"]),
             default="strict",
-            help="What to do with words that are not UTF-8.",
+            help="What to do with words that cannot be decoded. skip also leaves out"
+            " rows that cannot be used: no word, other than d numbers, numbers that are"
+            " not finite or all zero.",
+        ),
+        click.option(
+            "--encoding",
+            default="utf-8",
+            metavar="NAME",
+            help="Encoding of the words, such as latin-1.",
         ),
         count(
             "--max-bytes",

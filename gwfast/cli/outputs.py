@@ -233,6 +233,7 @@ def summary(outcome):
     n_mutual = None if outcome.mutual is None else int(np.sum(outcome.mutual))
     return plain({
         "versions": versions(),
+        "folder": os.getcwd(),  # what relative paths are relative to
         "settings": vars(outcome.settings),
         "inputs": {
             side: {"name": given.name, **counted(given.embeddings)}

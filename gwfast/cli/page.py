@@ -5,6 +5,7 @@ there. Needs matplotlib and jinja2 (the extra ``cli``).
 """
 
 import io
+import os
 import warnings
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -21,7 +22,13 @@ from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.coupling import shares_of
 from ..results.status import Status
-from .wording import METHOD_LABELS, printable, right_translations, threads_of
+from .wording import (
+    METHOD_LABELS,
+    given_start,
+    printable,
+    right_translations,
+    threads_of,
+)
 
 # What they are, on the page.
 _METHOD_MEANINGS = {
@@ -124,6 +131,11 @@ def _facts(outcome):
         ("mutual pairs", f"{n_mutual:,}", f"{n_mutual / n_rows:.1%} of the words"),
         ("seconds", f"{result.seconds:.1f}", f"on {threads_of(result)}"),
     ]
+    if np.isfinite(gw.confidence):
+        remark = "that no start leads to a lower gw_cost"
+        facts.insert(1, ("confidence", f"{gw.confidence:.2f}", remark))
+    elif (start := given_start(outcome.settings)) is not None:
+        facts.insert(1, ("start", start, "one start, not searched"))
     score = outcome.precision.get("csls")
     if score is not None and score.n_queries:
         low, high = score.interval(1)
@@ -177,7 +189,8 @@ def _thinned(items, count):
 
 def _settings(outcome):
     """Names and values, the files first."""
-    shown = [("source", outcome.source.name), ("target", outcome.target.name)]
+    shown = [("folder", os.getcwd())]  # what relative paths are relative to
+    shown += [("source", outcome.source.name), ("target", outcome.target.name)]
     for name, value in vars(outcome.settings).items():
         if name in _HIDDEN_SETTINGS:
             continue

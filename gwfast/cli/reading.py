@@ -9,6 +9,13 @@ from ..experiments.store import as_json as json_line
 from .terminal import described
 from .wording import counted
 
+# Arguments in messages of Python, and the options of the command line.
+_OPTIONS = {
+    "errors='replace' or 'skip'": "--encoding-errors replace or skip",
+    "errors='skip'": "--encoding-errors skip",
+    "encoding='latin-1', ": "--encoding latin-1, ",
+    "; max_words=": "; --max-vocab ",
+}
 # Seconds of reading after which a cache is worth mentioning.
 _SLOW = 2.0
 
@@ -18,9 +25,11 @@ def read(path, reading, *, quiet=True):
     began = time.perf_counter()
     try:
         embeddings = words.read_embeddings(path, **vars(reading))
-    except words.EmbeddingsFileError as error:  # what Python calls it
-        message = str(error).replace("errors='replace'", "--encoding-errors replace")
-        raise click.ClickException(message.replace("'skip'", "skip")) from error
+    except words.EmbeddingsFileError as error:
+        message = str(error)
+        for name, option in _OPTIONS.items():
+            message = message.replace(name, option)
+        raise click.ClickException(message) from error
     seconds = time.perf_counter() - began
     if seconds > _SLOW and not (quiet or reading.cache):
         click.echo(

@@ -6,6 +6,7 @@ and warnings to stderr. Needs rich and matplotlib (the extra ``cli``).
 
 import contextlib
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -29,6 +30,9 @@ _K = 10  # translations per word
 _N_SHOWN = 20
 _PATIENCE = 30  # seconds to look for a scheduler
 _TOL = 1e-5  # of `align`, where none is asked for
+# Words of a side below which the plan is not to be relied on: of the bundled Spanish and
+# French words 22 % are translated right at 200 words, 59 % at 300, 74 % at 500.
+_FEW_WORDS = 300
 _NOT_WRITTEN = "nothing was written: --output DIR keeps translations, maps and a report"
 # Settings that are arguments of `align` as they are.
 _ALIGN_OPTIONS = (
@@ -125,6 +129,8 @@ def _check_vectors(given):
         word = given.embeddings.words[int(np.argmin(nonzero))]
         raise ValueError(
             f"{given.name}: expected vectors with a direction, got 0 for {word!r}"
+            f" ({np.sum(~nonzero):,} of {len(nonzero):,} rows); --encoding-errors skip"
+            " leaves such rows out"
         )
 
 
@@ -144,7 +150,11 @@ def _align(source, target, dictionary, gold, settings, init, told):
     with _warnings_told(told, gwfast.ConvergenceWarning):
         result = _solve(x, y, settings, init)
     start = time.perf_counter()
-    n = result.gw.coupling.shape[0]
+    n, m = result.gw.coupling.shape
+    if min(n, m) < _FEW_WORDS:
+        few = "plans of less than {} words are often wrong, got {} and {}"
+        told.append(few.format(_FEW_WORDS, n, m))
+        _warn(told[-1])
     coupling = result.translate(method="coupling", k=_K)
     known = np.arange(n) if gold is None else gold.rows
     # Where the list allows, words that took part: they have two translations to show.
@@ -160,7 +170,9 @@ def _align(source, target, dictionary, gold, settings, init, told):
     precision = {}
     if gold is not None:
         rules = {"methods": settings.methods, "convention": settings.convention}
-        precision = evaluate(result, dictionary, x.words, y.words, **rules)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # `looked_up` has told it
+            precision = evaluate(result, dictionary, x.words, y.words, **rules)
     seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
     return Outcome(
         source, target, settings, result, gold, precision, coupling, csls, rows,

@@ -5,6 +5,7 @@ Needs rich (the extra ``cli``).
 
 import re
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +16,7 @@ from ..words import CONVENTIONS, Embeddings
 from .wording import (
     METHOD_LABELS,
     best_targets,
+    given_start,
     printable,
     right_translations,
     threads_of,
@@ -33,9 +35,15 @@ def described(embeddings: Embeddings) -> str:
     """How many words and columns there are, and what was dropped."""
     n, d = embeddings.vectors.shape
     text = f"{n:,} word{'s' * (n > 1)}, {d} column{'s' * (d > 1)}"
-    dropped = embeddings.n_duplicates, embeddings.n_undecodable
-    for count, why in zip(dropped, ("duplicates", "not UTF-8"), strict=True):
-        text += f", {count:,} dropped ({why})" if count else ""
+    told = {
+        "dropped (duplicates)": embeddings.n_duplicates,
+        "dropped (not UTF-8)": embeddings.n_undecodable,
+        "dropped (cannot be used)": embeddings.n_skipped - embeddings.n_undecodable,
+    }
+    if not embeddings.n_skipped:
+        told["with replaced bytes"] = told.pop("dropped (not UTF-8)")
+    for what, count in told.items():
+        text += f", {count:,} {what}" if count > 0 else ""
     return text
 
 
@@ -87,12 +95,17 @@ def _facts(outcome):
         threads = "one core: this gwfast was built without OpenMP"
     transport = f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
     facts.append(("transport", transport))
-    facts.append(("status", f"{gw.status}, after {gw.n_outer} outer iterations"))
+    status = f"{gw.status}, after {gw.n_outer} outer iterations"
+    if np.isfinite(gw.confidence):
+        status += f", confidence {gw.confidence:.2f}"
+    facts.append(("status", status))
     if gw.candidates:
         fates = [row.fate for row in gw.candidates]
         tried = sum(fate != "went on" for fate in fates)
         won = gw.candidates[fates.index("won")].start
         facts.append(("start", f"{won}, the best of {tried}"))
+    elif (start := given_start(outcome.settings)) is not None:
+        facts.append(("start", f"{start}: one start, not searched"))
     if result.refinement:
         last = result.refinement[-1]
         times = f"{last.iteration} times, on {last.n_pairs:,} mutual matches"

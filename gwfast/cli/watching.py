@@ -36,7 +36,7 @@ class Watch:
         left = seconds_left(self._steps, self._tol)
         text = (
             f"outer {step.iteration}: gw_cost {step.gw_cost:.6g}"
-            f"{'' if left is None else f', about {duration(left)} left'}"
+            f"{'' if left is None else f', about {duration(left)} left of this descent'}"
             f", change {step.change:.1e}, marginal error {step.marginal_error:.1e}"
         )
         at = step.iteration

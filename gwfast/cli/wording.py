@@ -23,8 +23,16 @@ def counted(embeddings):
         "words": n,
         "columns": d,
         "duplicates_dropped": embeddings.n_duplicates,
-        "undecodable_dropped": embeddings.n_undecodable,
+        "undecodable": embeddings.n_undecodable,
+        "skipped": embeddings.n_skipped,
     }
+
+
+def given_start(settings):
+    """The only start of a solve that does not search; None if it does."""
+    if settings.seeds is not None:
+        return "seeds"
+    return None if settings.init == "auto" else settings.init
 
 
 def threads_of(result):

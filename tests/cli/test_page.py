@@ -247,6 +247,8 @@ def test_large_vocabularies_are_sampled():
     assert (np.diff(ranks) > 0).all()
     assert (ranks <= 750).sum() > (ranks > 2250).sum()
     assert f"{len(ranks)} of 3,000 words" in text
+    # A search must not say of the other words that there are none.
+    assert "No word of this sample is like that. All 3,000 words are in" in text
     listed = sum(row[8] != "" for row in rows)
     assert listed >= 300
 

@@ -24,8 +24,8 @@ def test_the_change_and_the_time_left_are_told():
     assert "left" not in events[1].text  # too few to tell
     # From .1 / 256 a factor of 39 is left: 5.3 halvings of 20 s.
     assert events[-1].text == (
-        "outer 8: gw_cost 0.0123456, about 2 min left, change 3.9e-04, marginal error"
-        " 1.0e-03"
+        "outer 8: gw_cost 0.0123456, about 2 min left of this descent, change 3.9e-04,"
+        " marginal error 1.0e-03"
     )
     assert events[-1].stage == "iteration" and events[-1].number == 8
     # Another descent begins, or nothing falls: nobody knows.

@@ -124,7 +124,74 @@ def test_words_that_are_not_utf8(run, files):
     assert status == 0
     assert f"{N - 1} words, 6 columns, 1 dropped (not UTF-8)" in out
     status, out, _ = run(*arguments, "--encoding-errors", "replace")
-    assert status == 0 and f"{N} words" in out
+    assert status == 0
+    assert f"{N} words, 6 columns, 1 with replaced bytes\n" in out
+    status, out, _ = run(*arguments, "--encoding", "latin-1")
+    assert f"bad.vec: {N} words, 6 columns\n" in out
+
+
+def test_rows_that_cannot_be_used(run, files):
+    """The message names the options, and the option takes the rows out."""
+    (files / "c.vec").write_bytes(b"a 1 2\nb\t3\t4\nc 0 0\n 5 6\nd 7 8\n")
+    arguments = "convert", "c.vec", "c.npz"
+    assert "a tab; --encoding-errors skip leaves such rows" in run(*arguments)[2]
+    _, out, _ = run(*arguments, "--encoding-errors", "skip")
+    assert out == "c.npz: 2 words, 2 columns, 3 dropped (cannot be used)\n"
+    (files / "d.vec").write_bytes(b"3 2\na 1 2\nb 3 4\n")
+    _, _, err = run("convert", "d.vec", "d.npz")
+    assert "; --max-vocab 2 or --encoding-errors skip reads on" in err
+    assert run("convert", "d.vec", "d.npz", "--max-vocab", 2)[0] == 0
+
+
+def test_a_run_can_be_repeated_from_its_record(run, files):
+    options = (
+        "--dictionary", "pairs.txt", "--seeds", "pairs.txt", "--lower", "--max-vocab", 50,
+        "--encoding", "latin-1", "--encoding-errors", "replace",
+    )  # fmt: skip
+    assert run("align", "a.vec", "b.vec", *options, "--output", "out")[0] == 0
+    found = json.loads((files / "out" / "result.json").read_text("utf-8"))
+    expected = {
+        "dictionary": ["pairs.txt"], "reverse_dictionary": [], "seeds": "pairs.txt",
+        "source_counts": None, "lower": True, "max_vocab": 50, "encoding": "latin-1",
+        "encoding_errors": "replace",
+    }  # fmt: skip
+    assert expected.items() <= found["settings"].items()
+    assert found["folder"] == str(files)
+    shown = (files / "out" / "report.html").read_text("utf-8")
+    for name in ("dictionary", "seeds", "lower", "max vocab", "encoding errors"):
+        assert f"<dt>{name}</dt>" in shown
+    assert shown.count("pairs.txt") == 2
+
+
+def test_one_start_and_few_words_are_told_of(run, files):
+    _, out, err = run(*ALIGN, "--output", "out")
+    assert "start\tprofile: one start, not searched\n" in out
+    assert "plans of less than 300 words are often wrong, got 60 and 60" in err
+    shown = (files / "out" / "report.html").read_text("utf-8")
+    assert "one start, not searched" in shown and "less than 300 words" in shown
+    (files / "seeds.txt").write_text("s5 t5\n")
+    out = run("align", "a.vec", "b.vec", "--quiet", "--seeds", "seeds.txt")[1]
+    assert "start\tseeds: one start, not searched\n" in out
+
+
+def test_the_confidence_is_told(run, files):
+    _, out, _ = run("align", "a.vec", "b.vec", "--quiet", "--output", "out")
+    found = json.loads((files / "out" / "result.json").read_text("utf-8"))
+    confidence = f"{found['gw']['confidence']:.2f}"
+    assert f" outer iterations, confidence {confidence}\n" in out
+    shown = (files / "out" / "report.html").read_text("utf-8")
+    assert f"<dt>confidence</dt><dd>{confidence}</dd>" in shown
+
+
+def test_seeds_the_wrong_way_round_are_told_of(run, files):
+    lines = [line.split() for line in (files / "pairs.txt").read_text().splitlines()]
+    turned = "".join(f"{target} {source}\n" for source, target in lines)
+    (files / "turned.txt").write_text(turned)
+    arguments = "align", "a.vec", "b.vec", "--quiet", "--seeds", "turned.txt"
+    assert f"more pairs fit the other way round, {N}" in run(*arguments)[2]
+    (files / "turned.txt").write_text(turned + "s5 t5\n")
+    status, _, err = run(*arguments)
+    assert status == 0 and f"more pairs fit the other way round, {N}" in err
 
 
 def test_a_cache_is_written_only_where_asked_for(run, files):
