@@ -80,6 +80,12 @@ def test_all_is_in_the_reference():
     assert not [name for _, name in PUBLIC if name not in described]
 
 
+def test_files_of_the_glossary_exist():
+    named = re.findall(r"`([\w/]+\.\w+)`", (ROOT / "GLOSSARY.md").read_text("utf-8"))
+    assert len(named) > 30
+    assert not [name for name in named if not (ROOT / name).is_file()]
+
+
 def test_every_status_has_its_advice():
     page = (DOCS / "troubleshooting.md").read_text("utf-8")
     headings = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)

@@ -45,8 +45,8 @@ class Status(str, enum.Enum):
     MAX_ITER = "max_iter", "the limit of Sinkhorn iterations was reached"
     PRECISION = (
         "precision",
-        "nothing gets any better, above a tolerance that float32 cannot meet",
-        "float32 gets no further; try a larger epsilon, tol or marginal_tol",
+        "rounding errors keep the solution above a tolerance",
+        "rounding errors allow no more; try a larger epsilon, tol or marginal_tol",
     )
     STOPPED = "stopped", "by the callback"
     # Of what converged, but should not be trusted as it is:
