@@ -44,12 +44,12 @@ class ProductMemory:
     """
 
     def __init__(self, most, room=None):
-        self._most, self._room, self._token = most, room or Room(), object()
+        self.most, self._room, self._token = most, room or Room(), object()
         self._kept, self._reference = [], None
 
     def fork(self):
         """Another memory in the same room."""
-        return ProductMemory(self._most, self._room)
+        return ProductMemory(self.most, self._room)
 
     @property
     def reference(self):
@@ -79,7 +79,7 @@ class ProductMemory:
         products are dropped to free one.
         """
         self._take_room()
-        while len(needed := self._needed()) >= self._most and self._kept:
+        while len(needed := self._needed()) >= self.most and self._kept:
             self._kept.pop(0)
         matrices = self._room.matrices
         free = next((one for one in matrices if id(one) not in needed), None)

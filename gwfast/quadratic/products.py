@@ -24,7 +24,8 @@ from .product_memory import Known, ProductMemory, Reference
 # change; more at first in float32 with acceleration: the plan converges for the
 # low-rank part of the product, then a whole product corrects the rest. Each correction
 # halves the fraction, as on plateaus updates and corrections would take turns, each
-# with steps of its own.
+# with steps of its own; but not where there is room for one whole product only, so that
+# acceleration needs updates.
 SLACK, SLACK_FOLLOWED = 0.2, 2.0
 # The same as a fraction of the plan, at most: the tighter bound while the plan moves
 # far. Of four pairs of hops between cells, each with 64 to 160 eigenvectors, one ended
@@ -144,7 +145,7 @@ class ProductOperator:
                 self._add_constant(out)
                 self._refer(found, out)
         self.is_correction = self.is_whole and not was_whole
-        if self.is_correction:
+        if self.is_correction and self.memory.most > 1:
             self._slack = max(self._slack / 2, SLACK)
 
     def _update(self, found, out, tolerance, over, exactly):
