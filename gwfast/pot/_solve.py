@@ -376,7 +376,7 @@ def _solved(problem, options):
 def _described(problem, options, solution):
     """What an `Answer` has of a solution."""
     plan, linear = solution.coupling.toarray(), solution.linear_value
-    quad, separable = quadratic_term(problem, solution.gw_cost, linear), np.nan
+    quad, separable = quadratic_term(problem, solution.objective, linear), np.nan
     status, advice = solution.status, ""
     if options.method.alternating:
         rows, cols = solution.marginals

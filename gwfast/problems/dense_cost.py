@@ -143,6 +143,31 @@ class DenseCost:
         """``(C * C) @ p``, float64."""
         return self.moments(0.0, p)[1]
 
+    def mean_of(self, masses: Float64Array) -> float:
+        """The mean of the costs, each weighted by the masses of its two points."""
+        low, high = self.extremes
+        mean = self.mean
+        if np.ptp(masses) > 0:
+            first, _ = self.moments(0.0, masses)
+            mean = float(masses @ first) / float(masses.sum()) ** 2
+        return min(max(mean, low), high)  # rounding may leave the range
+
+    def neutral(self, masses: Float64Array) -> DenseCost:
+        """The costs with those of points without mass, which no plan sees, replaced by the
+        mean of the others; the same object where all points have mass.
+        """
+        if masses.all():
+            return self
+        some = masses > 0
+        made = self.matrix.astype(np.promote_types(self.matrix.dtype, np.float32))
+        made[~some] = made[:, ~some] = self.take(np.flatnonzero(some)).mean_of(
+            masses[some]
+        )
+        other = copy.copy(self)
+        other.matrix, other._mark = made, None
+        other._look()
+        return other
+
     def moments(
         self,
         shift: float,

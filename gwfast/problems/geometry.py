@@ -30,7 +30,7 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 Statistic: TypeAlias = Literal["max", "mean", "median"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
-# Points between which `PointCloud.scaled_by` looks for the median.
+# Points that medians of costs and coordinates are taken of, at least if there are more.
 SAMPLED = 2000
 
 
@@ -141,8 +141,10 @@ class PointCloud:
         self.n, center, radius = x.shape[0], 0.0, 1.0
         if metric != "cosine":
             x = x.astype(np.float64)
-            # Distances do not see the shift; float32 products do.
-            center = 0.0 if metric == "dot" else x.mean(axis=0)
+            # Distances do not see the shift; float32 products do. A median, since a few
+            # far points must not take the digits of all others.
+            some = x[:: max(len(x) // SAMPLED, 1)]
+            center = 0.0 if metric == "dot" else np.median(some, axis=0)
             radius = radius_of(np.abs(x - center).max(), x.shape[1])
         self.scale = radius if metric == "euclidean" else radius**2
         self.features = features_of(x, metric, center, radius)
@@ -199,6 +201,24 @@ class PointCloud:
         part = copy.copy(self)
         part.features = np.ascontiguousarray(self.features[rows])
         part.n = len(part.features)
+        return part
+
+    def neutral(self, masses: Float64Array) -> PointCloud:
+        """The cloud with points without mass, which no plan sees, moved to the place of one
+        that has mass, and features scaled without them; the same object where all points
+        have mass.
+        """
+        if masses.all():
+            return self
+        some = np.flatnonzero(masses > 0)
+        rows = np.full(self.n, some[0])
+        rows[some] = some
+        part, d = self.take(rows), self.n_coordinates
+        if self.metric != "cosine":
+            radius = radius_of(float(np.abs(part.points).max()), d)
+            part.features[:, :d] /= np.float32(radius)
+            part.features[:, d : d + 1] /= np.float32(radius) ** 2
+            part.scale *= radius if self.metric == "euclidean" else radius**2
         return part
 
     def scaled_by(self, statistic: Statistic) -> PointCloud:

@@ -117,7 +117,12 @@ default="balanced"
         linear_cost: NDArray[Any] | CrossCost | None = None,
         alpha: float = 0.5,
     ) -> None:
-        self.x, self.y, self.rule, self.loss = x, y, rule, loss
+        self._given, self.rule, self.loss = (x, y), rule, loss
+        self.x, self.y = x.neutral(rule.p), y.neutral(rule.q)
+        if isinstance(linear_cost, np.ndarray) and not (rule.p.all() and rule.q.all()):
+            # Costs that no plan sees must not set the unit of the others.
+            seen = np.multiply.outer(rule.p > 0, rule.q > 0)
+            linear_cost = np.where(seen, linear_cost, linear_cost[seen].mean())
         self.between, self.alpha = linear_cost, float(alpha)
 
     @classmethod
@@ -156,14 +161,16 @@ default="balanced"
     def with_geometries(self, x: Geometry, y: Geometry) -> QuadraticProblem:
         """The same problem with other costs between as many points."""
         other = copy.copy(self)
-        other.x, other.y = x, y
+        other.x, other.y = other._given = x, y
         return other
 
     def refresh(self) -> None:
         """`DenseCost.refresh` of both sides."""
-        for side, name in ((self.x, "cost_x"), (self.y, "cost_y")):
+        for side, name in zip(self._given, ("cost_x", "cost_y"), strict=True):
             if isinstance(side, DenseCost):
                 side.refresh(name)
+        x, y = self._given
+        self.x, self.y = x.neutral(self.p), y.neutral(self.q)
 
     def __repr__(self) -> str:
         n, m = self.shape

@@ -24,6 +24,7 @@ from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER, Deadline
 from . import ties
 from .dense_terms import common_shift
+from .reference import MAX_ERROR, objective
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a
 # difference of: what no gap and no step is seen below.
@@ -153,7 +154,7 @@ def sides_of(problem):
     x, y = problem.x.to_dense(), problem.y.to_dense()
     shift = 0.0
     if loss.shift_invariant:
-        shift = common_shift(x, y, problem.is_balanced)
+        shift = common_shift(x, y, rule.p, rule.q, problem.is_balanced)
     fixed, free = _fixed(rule), not rule.takes_q
     given = loss, shift, problem.alpha if problem.is_fused else 1.0
     return (
@@ -288,6 +289,13 @@ class ConditionalGradient:
     def _whole(self, plan):
         return whole_plan(plan, *self.sides)
 
+    def _precise(self, plan):
+        """The objective of a plan, whose terms cancel."""
+        problem, linear = self.problem, 0.0
+        if problem.is_fused:
+            linear = float(np.vdot(problem.linear_cost, plan))
+        return objective(problem, ArrayCoupling(plan, self.n_threads), linear)
+
     def _solution(self, steps, status, trace, began):
         # Those of the last linear program, with the separable terms.
         potentials = []
@@ -298,11 +306,16 @@ class ConditionalGradient:
                 made, some = np.full(side.n, -np.inf), made
                 made[side.some] = some
             potentials.append(made)
+        plan, gw_cost = self._whole(steps.plan), steps.value + self._constant
+        if not self._is_fused:  # a mean of losses
+            gw_cost = max(gw_cost, 0.0)
+        if ROUNDING * self._magnitude > MAX_ERROR * abs(gw_cost):
+            gw_cost = self._precise(plan)
         return ExactSolution(
             problem=self.problem,
-            plan=self._whole(steps.plan),
+            plan=plan,
             potentials=tuple(potentials),
-            gw_cost=steps.value + self._constant,
+            gw_cost=gw_cost,
             gap=max(steps.gap, 0.0),
             status=status,
             trace=trace,

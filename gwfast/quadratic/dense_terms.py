@@ -64,7 +64,7 @@ class MatrixTerms:
         loss.check(y.matrix, "cost_y")
         fixed, shift = has_fixed_terms(problem, method), 0.0
         if loss.shift_invariant and not method.alternating:
-            shift = common_shift(x, y, fixed)
+            shift = common_shift(x, y, problem.p, problem.q, fixed)
         copies = copies_costs(problem, method, np.dtype(dtype).itemsize, problem.shape)
         kind = fixed, loss.keeps_factors, copies
         left = TransformedCost(x, shift, loss.h1, loss.f1, problem.p, *kind)
@@ -141,10 +141,11 @@ class TransformedCost:
     """``h(C - shift) = scale * matrix / weight + center``, and products with the
     marginal for the separable terms, in float64.
 
-    With a `fixed` marginal the center is the middle of the range; otherwise it is zero,
-    and `times` makes the separable terms. Unless the costs are copied, the matrix is
-    computed when it is read: of symmetric costs, if `keeps_factors` (h is linear and f
-    the square) and the marginal is fixed.
+    With a `fixed` marginal the center is the mean of a linear h, by mass, which leaves most
+    digits to the costs between points of much mass, or the middle of the range of another
+    h; otherwise it is zero, and `times` makes the separable terms. Unless the costs are
+    copied, the matrix is computed when it is read: of symmetric costs, if `keeps_factors`
+    (h is linear and f the square) and the marginal is fixed.
 
     Attributes
     ----------
@@ -170,9 +171,11 @@ class TransformedCost:
         # h is monotone, so its range is that of the extremes.
         self._ends = np.array(geometry.extremes) - shift
         low, high = h(self._ends).tolist()
-        self.center = (low + high) / 2 if fixed else 0.0
-        self.scale = (high - low) / 2 if fixed else max(abs(low), abs(high))
-        self.scale = self.scale or 1.0
+        middle = (low + high) / 2
+        if fixed and keeps_factors:
+            middle = float(h(geometry.mean_of(p) - shift))
+        self.center = middle if fixed else 0.0
+        self.scale = max(high - self.center, self.center - low) or 1.0
         self._slope = slope = float(h(1.0) - h(0.0)) if keeps_factors else np.nan
         self._is_simple = keeps_factors and fixed and geometry.symmetric
         in_range = MIN_RANGE < self.scale < MAX_RANGE
@@ -404,12 +407,12 @@ class FusedTerm:
         return self._middle * mass + product * self.cost_scale / self._weight
 
 
-def common_shift(x, y, fixed):
+def common_shift(x, y, p, q, fixed):
     """A number to subtract from both costs under a shift-invariant loss, which keeps
     large offsets out of the squares; without fixed marginals 0.0 unless the offset is
     larger than the range of the costs.
     """
-    shift = (x.mean + y.mean) / 2
+    shift = (x.mean_of(p) + y.mean_of(q)) / 2
     ranges = [high - low for low, high in (x.extremes, y.extremes)]
     if fixed or abs(shift) > max(ranges):
         return shift

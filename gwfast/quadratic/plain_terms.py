@@ -17,20 +17,22 @@ class PlainTerms(MatrixTerms):
     marginals and without costs between the spaces: by a formula of their own, which for
     20 points takes half the time.
 
-    With a and b, the costs less the middles of their ranges, which are d apart, the
+    With a and b, the costs less their means, which are d apart, the
     linearized cost is ``row_cost_i + col_cost_j - 2 (a plan b)_ij``, where ``row_cost =
     a^2 p + 2 d a p + d^2 / 2`` and ``col_cost = b^2 q - 2 d b q + d^2 / 2``.
     """
 
     def __init__(self, problem, dtype, n_threads):
-        (x, mid_x, half_x), (y, mid_y, half_y) = map(_centered, (problem.x, problem.y))
-        given = x, mid_x, -1.0 / half_x, problem.p, mid_x - mid_y, dtype
+        (x, mid_x, most_x), (y, mid_y, most_y) = map(
+            _centered, (problem.x, problem.y), (problem.p, problem.q)
+        )
+        given = x, mid_x, -1.0 / most_x, problem.p, mid_x - mid_y, dtype
         left, moved_x, row_cost = _side(*given)
-        given = y, mid_y, 1.0 / half_y, problem.q, mid_y - mid_x, dtype
+        given = y, mid_y, 1.0 / most_y, problem.q, mid_y - mid_x, dtype
         right, moved_y, col_cost = _side(*given)
         self.bilinear = BilinearTerm(left, right, True, n_threads)
         self.bilinear.moved, self.fused = (moved_x, moved_y), None
-        self.cost_scale, self._separable = 2.0 * half_x * half_y, (row_cost, col_cost)
+        self.cost_scale, self._separable = 2.0 * most_x * most_y, (row_cost, col_cost)
         product = float(problem.p.dot(moved_x)) * float(problem.q.dot(moved_y))
         separable = float(problem.p.dot(row_cost)) + float(problem.q.dot(col_cost))
         self._at_product = self.total(separable, self.cost_scale * product, 0.0, 1.0)
@@ -42,11 +44,11 @@ class PlainTerms(MatrixTerms):
         return self._separable
 
 
-def _centered(geometry):
-    """The matrix, and the middle and half of the range of the costs."""
-    low, high = geometry.extremes
+def _centered(geometry, masses):
+    """The matrix, the mean of the costs by mass, and the largest distance from that."""
+    (low, high), mean = geometry.extremes, geometry.mean_of(masses)
     matrix = np.ascontiguousarray(geometry.by_rows, np.float64)
-    return matrix, (low + high) / 2, (high - low) / 2 or 1.0
+    return matrix, mean, max(high - mean, mean - low) or 1.0
 
 
 def _side(matrix, middle, factor, masses, apart, dtype):

@@ -13,6 +13,11 @@ from ..utils.blocks import SCRATCH_BYTES, row_blocks
 # Bytes of a linearized cost, that of 5,800 points a side, up to which it is kept rather
 # than made anew from its factors.
 KEPT_BYTES = 32 * SCRATCH_BYTES
+# Error of the objective that a loop knows, as a fraction of it, from which on that of the
+# plan is computed anew.
+MAX_ERROR = 1e-4
+# Squared differences that are added up one by one, at most, which takes seconds.
+MOST_DIRECT = 2e9
 
 
 class DenseCosts:
@@ -79,11 +84,19 @@ class FactoredCosts:
             for side, sums in zip(self._sides, (rows, cols), strict=True)
         )
 
+    def moved(self, plan, slices):
+        """Sums of the products of the features of two points, each times their mass."""
+        x, y = self._features
+        return sum(x[rows].T @ (plan(rows) @ y) for rows in slices)
+
+    def core(self, moved):
+        """What makes the third term of the features of both sides."""
+        left, right = (side.signature for side in self._sides)
+        return -2.0 * self.scale * (left @ moved @ right.T)
+
     def bilinear(self, plan, slices):
         x, y = self._features
-        moved = sum(x[rows].T @ (plan(rows) @ y) for rows in slices)
-        core = self._sides[0].signature @ moved @ self._sides[1].signature.T
-        core *= -2.0 * self.scale
+        core = self.core(self.moved(plan, slices))
         return lambda rows: x[rows] @ core @ y.T
 
 
@@ -108,6 +121,73 @@ def nbytes(problem, alternating):
     return 8 * (3 * n * n + 3 * m * m + 5 * n * m)
 
 
+def objective(problem, coupling, linear=0.0):
+    """The objective of a plan, whatever its marginals, with ``<linear_cost, plan>`` given.
+    The quadratic term is a mean of losses, so what rounding leaves below zero is zero.
+    Beside float64 copies of the features of point clouds it takes some blocks of rows.
+    """
+    clouds = stays_factored(problem, alternating=False)
+    value = (_of_clouds if clouds else _of_matrices)(problem, coupling)
+    value = max(float(value), 0.0)
+    if not problem.is_fused:
+        return value
+    return problem.alpha * value + (1.0 - problem.alpha) * linear
+
+
+def _of_clouds(problem, coupling):
+    costs, (rows, cols) = FactoredCosts(problem), coupling.marginals
+    csr = coupling.csr if coupling.form == "sparse" else None
+    plan = coupling._rows if csr is None else csr.__getitem__
+    moved = costs.moved(plan, row_blocks(*coupling.shape))
+    f, g = costs.separable(rows, cols)
+    return f @ rows + g @ cols + np.vdot(moved, costs.core(moved))
+
+
+def _of_matrices(problem, coupling):
+    x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
+    (rows, cols), shift, total = coupling.marginals, 0.0, 0.0
+    if loss.shift_invariant:
+        shift = (x.mean_of(problem.p) + y.mean_of(problem.q)) / 2
+
+    def made(side, some):
+        return np.subtract(side.matrix[some], shift, dtype=np.float64)
+
+    for some in row_blocks(y.n, y.n):
+        total += cols[some] @ (loss.f2(made(y, some)) @ cols)
+    blocks, size = row_blocks(x.n, max(x.n, y.n)), 0.0
+    for some in blocks:
+        cost = made(x, some)
+        total += rows[some] @ (loss.f1(cost) @ rows)
+        values = loss.h1(cost)
+        moved = sum(values[:, part] @ coupling._rows(part) for part in blocks)
+        plan = coupling._rows(some)
+        for part in row_blocks(y.n, y.n):
+            turned = moved @ loss.h2(made(y, part)).T
+            size += np.einsum("ij,ij->", turned, plan[:, part], dtype=np.float64)
+    rounding = 1e-10 * (abs(total) + abs(size)) > abs(total - size)
+    few = x.n * y.n * (x.n + y.n) <= MOST_DIRECT
+    if rounding and few and loss.keeps_factors:
+        return _of_differences(*map(made, (x, y), (slice(None),) * 2), coupling)
+    return total - size
+
+
+def _of_differences(x, y, coupling):
+    """The sum of squared differences, of which no two large terms cancel: with ``E(y)`` the
+    mean of y that a pair of points of the first side goes to, it is the mean of ``(x -
+    E(y))^2`` and of the variance of y, which is taken of one point of the pair at a time.
+    """
+    plan = coupling._rows(slice(None)).astype(np.float64)
+    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    share = np.divide(plan, rows[:, None], out=np.zeros_like(plan), where=plan > 0)
+    half = share @ y
+    whole = half @ share.T
+    total = rows @ np.square(x - whole) @ rows
+    for i in np.flatnonzero(rows):
+        total += rows[i] * share[i] @ (np.square(y - half[i]) @ cols)
+        total += rows[i] * share[i] @ (rows @ np.square(half - whole[:, i, None]))
+    return total
+
+
 class ReferenceLinearization:
     """The linearized cost at a plan, of which ``plan(rows)`` gives some rows (k, m) in
     float64, by the `costs`. With `given_marginals` the separable terms are of the
@@ -120,9 +200,6 @@ class ReferenceLinearization:
         Rows that are taken at a time.
     rows, cols, mass : (n,) and (m,) ndarrays, float
         Marginals of the plan, and the sum of the sizes of its row sums.
-    confusion : float
-        Most that the objective changes where given marginals are taken for those of the
-        plan.
     cost_scale : float
         Size of the terms that no potential takes up, at most.
     magnitude : float
@@ -159,12 +236,7 @@ class ReferenceLinearization:
             self.cost_scale = max(self.cost_scale, rest * float(np.ptp(linear)) / 4)
             self.magnitude += rest * float(np.abs(linear).max())
         value = self._weight * value + rest * self.linear_cost
-        self.gw_cost, missed = float(value), 0.0
-        if problem.is_balanced:
-            missed = np.abs(self.rows - problem.p).sum()
-            missed += np.abs(self.cols - problem.q).sum()
-        largest = np.abs(f).max() + np.abs(g).max() + costs.magnitude
-        self.confusion = 2 * self._weight * missed * largest
+        self.gw_cost = float(value)
 
     def _dot(self, cost):
         """The sum of a cost, some rows at a time, times the plan."""

@@ -3,9 +3,12 @@
 import dataclasses
 import functools
 
+import numpy as np
+
 from ..kernels import _kernels
 from ..linear.log_domain import Potentials
 from ..results.result import GWResult
+from . import reference
 from .linearization import Linearization
 from .methods import Stepped
 
@@ -18,7 +21,7 @@ class Solution:
     ----------
     status : Status
     gw_cost : float
-        Objective.
+        Objective, as the loop knows it: of the given marginals, and rounded.
     history : tuple of OuterStep
         All iterations.
     moves : tuple of float
@@ -98,6 +101,28 @@ class Solution:
         """``<linear_cost, plan>``."""
         return self.linearization.linear_value(self.stepped.update)
 
+    @functools.cached_property
+    def objective(self):
+        """That of the plan: `gw_cost`, or computed anew in float64 where rounding, or
+        marginals that the plan misses, may have moved that.
+        """
+        if self._error() <= reference.MAX_ERROR * abs(self.gw_cost):
+            return self.gw_cost
+        problem = self.linearization.problem
+        value = reference.objective(problem, self.coupling, self.linear_value)
+        return value + problem.rule.penalty(*self.marginals)
+
+    def _error(self):
+        """How far `gw_cost` may be from the objective of the plan."""
+        linearization = self.linearization
+        problem, error = linearization.problem, linearization.precision.cost_rounding
+        error *= linearization.magnitude
+        if problem.is_balanced:
+            costs = linearization.row_cost, linearization.col_cost
+            given = zip(costs, self.marginals, (problem.p, problem.q), strict=True)
+            error += 2 * sum(np.abs(c) @ np.abs(own - of) for c, own, of in given)
+        return error
+
     def potentials_for(self, linearization):
         """`Potentials` that start a linear problem of nearly equal costs, in the units
         of that linearization.
@@ -116,10 +141,10 @@ class Solution:
         fields = dict(
             coupling=self.coupling,
             potentials=(potentials.f, potentials.g),
-            gw_cost=self.gw_cost,
+            gw_cost=self.objective,
             linear_cost=self.linear_value,
             penalty=rule.penalty(*marginals),
-            reg_cost=rule.regularized(self.gw_cost, *given),
+            reg_cost=rule.regularized(self.objective, *given),
             **rule.asked(),
             mass=float(marginals[0].sum()),
             lost=tuple(lost for _, lost in self.kept),

@@ -51,7 +51,8 @@ class OuterStep(NamedTuple):
     iteration : int
         Counted from 1.
     gw_cost : float
-        The objective of the plan, without entropy.
+        The objective of the plan, without entropy, as the loop knows it: rounded, and with
+        the given marginals for those of the plan.
     epsilon : float
     change : float
         Relative change that this iteration made to what the next one depends on: for
@@ -234,8 +235,8 @@ class GWResult:
         lin_cost_ij``, with equality where its vertex has mass. Points without mass have
         minus infinity.
     gw_cost : float
-        The objective ``<lin_cost(plan), plan>``, without entropy. Like the linearized
-        cost it takes the marginals to be `p` and `q`: exact up to the marginal error.
+        The objective of the plan, without entropy: computed in float64 from the plan where
+        rounding, or marginals that it misses, could move it by over a ten thousandth.
         With a linear cost it is ``alpha`` times that plus ``(1 - alpha)`` times
         `linear_cost`. For an unbalanced plan it includes the `penalty`.
     linear_cost : float

@@ -21,8 +21,8 @@ from .checkpoint import STARTS
 from .starts import Shared, shared_profiles, start_plan
 
 # Outcomes, besides the fates of `Candidate`: still racing, and settled within the last
-# limits before the winner is known. SKIPPED is a fate.
-AHEAD, SETTLED, SKIPPED = "ahead", "at the end", "out of time"
+# limits before the winner is known. SKIPPED and WON are fates.
+AHEAD, SETTLED, SKIPPED, WON = "ahead", "at the end", "out of time", "won"
 # Outer iterations after which annealing has ended, before candidates are compared.
 EARLY = 7
 
@@ -99,11 +99,13 @@ class Contestant:
         return dataclasses.replace(self, outcome=outcome)
 
     def candidate(self):
+        # The winner's plan is that of the result, whose objective is more precise.
+        won = self.outcome == WON and self.solution is not None
         return Candidate(
             start=self.label,
             n_points=max(self.loop.linearization.problem.shape),
             epsilon=self.loop.epsilons.last,
-            gw_cost=self.gw_cost,
+            gw_cost=self.solution.objective if won else self.gw_cost,
             n_outer=self.n_outer,
             seconds=self.seconds + self.loop.seconds,
             fate=self.outcome,

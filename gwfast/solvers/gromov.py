@@ -432,5 +432,7 @@ def _race(problem, options, report):
     rough = dataclasses.replace(options, limits=limits, callback=None)
     further = UPDATES * work(problem, itemsize=options.precision.itemsize)
     winner, *others = search(problem, rough, report, further)
-    started = winner.solution, winner.loop.epsilons
-    return go_on(*started, problem, options, others), *others
+    epsilons = winner.loop.epsilons
+    if options.epsilon.value is not None:
+        epsilons = dataclasses.replace(epsilons, last=options.epsilon.value)
+    return go_on(winner.solution, epsilons, problem, options, others), *others

@@ -29,6 +29,7 @@ from .contestants import (
     AHEAD,
     SETTLED,
     SKIPPED,
+    WON,
     Standing,
     annealed_early,
     candidates_from_starts,
@@ -85,7 +86,6 @@ MAX_FIELD = 64
 # Fraction of a level's points from which on a sure race on the coarser level needs no
 # fresh starts: fewer points may have other optima.
 SURE_FRACTION = 0.5
-WON = "won"
 
 
 def search(problem, options, report, further=0.0, seeds=None):
@@ -185,7 +185,15 @@ class _Level:
         kind["placement"] = options.placement
         given = options.threads(part), options.tier if is_last else "dense"
         self.linearization = linearize(part, *given, **kind)
-        self.schedule = annealed_early(options.epsilon.resolve(self.linearization))
+        schedule = options.epsilon.resolve(self.linearization)
+        if options.precision is not SINGLE and precision is SINGLE:
+            # Float32 only finds the start here.
+            least = SINGLE.min_epsilon * self.linearization.cost_scale
+            kind = dict(
+                last=max(schedule.last, least), first=max(schedule.first, least)
+            )
+            schedule = dataclasses.replace(schedule, **kind)
+        self.schedule = annealed_early(schedule)
 
     def starts(self, seeds):
         """The starts of the first level."""

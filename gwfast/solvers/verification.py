@@ -225,10 +225,11 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     # Solvers without entropy take costs of point clouds as matrices of float32.
     clouds = given.is_exact and reference.stays_factored(problem, method.alternating)
     precision = SINGLE if clouds else given.precision
+    gw_cost = reference.objective(problem, given.coupling, at.linear_cost)
     found = dict(
         **_marginals(problem, at, method, marginal_tol),
-        **_objectives(at, given, entropy, precision),
-        gw_cost=at.gw_cost,
+        **_objectives(at, given, gw_cost, entropy),
+        gw_cost=gw_cost,
         linear_cost=at.linear_cost,
     )
     if given.is_exact:
@@ -292,18 +293,16 @@ def _marginals(problem, at, method, marginal_tol):
     )
 
 
-def _objectives(at, given, entropy, precision):
+def _objectives(at, given, gw_cost, entropy):
     """How far the reported objectives are from those of the plan."""
-    # The objective is a difference of larger terms: sums of mean losses that are
-    # negative by less than ten of the roundings that solvers expect are made zero.
-    rounding, made = 10 * precision.cost_rounding, {}
-    # Solvers take given marginals for those of the plan.
-    bound = rounding * at.magnitude + at.confusion
+    # Solvers compute the objective anew where it may be off by more.
+    made, bound = {}, 2 * reference.MAX_ERROR * abs(gw_cost)
+    bound += DOUBLE.cost_rounding * at.magnitude
     if given.gw_cost is not None:
-        made["objective"] = Residual(abs(given.gw_cost - at.gw_cost), bound)
+        made["objective"] = Residual(abs(given.gw_cost - gw_cost), bound)
     if given.reg_cost is not None:
         weight = 2 * given.epsilon
-        value = abs(given.reg_cost - (at.gw_cost - weight * entropy))
-        bound += weight * rounding * (1.0 + abs(entropy))
+        value = abs(given.reg_cost - (gw_cost - weight * entropy))
+        bound += weight * 10 * SINGLE.cost_rounding * (1.0 + abs(entropy))
         made["reg_objective"] = Residual(value, bound)
     return made
