@@ -5,6 +5,7 @@ that no one has multiplied yet. All answer the same questions.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
@@ -235,7 +236,14 @@ class FactoredCoupling(Coupling):
         self.left, self.right, self.f, self.g = left, right, f, g
         self.epsilon = epsilon
         self.logarithms = logarithms or tuple(map(np.zeros, self.shape))
-        self._panels = Panels(right, True, n_threads=n_threads)
+
+    @functools.cached_property
+    def _panels(self):
+        return Panels(self.right, True, n_threads=self.n_threads)
+
+    def __getstate__(self):
+        # Panels hold memory of C, and are made again from `right`.
+        return {k: value for k, value in vars(self).items() if k != "_panels"}
 
     @property
     def nbytes(self):
