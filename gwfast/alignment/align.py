@@ -20,6 +20,7 @@ from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
 from ..quadratic.stopping import Limits
+from ..results.coupling import matches_of
 from ..results.neighbors import Neighbors
 from ..results.result import GWResult
 from ..solvers.diagnosis import warn_of
@@ -88,13 +89,14 @@ class AlignmentResult(AlignedSpaces):
         return self.gw.plan
 
     def match(self) -> IntArray:
-        """Best target row of every source row that took part, by the plan.
+        """Return the best target row of every source row that took part, by the plan.
 
         Returns
         -------
         (n_words,) int64 ndarray
+            -1 for a row without mass in the plan.
         """
-        return self.gw.coupling.topk(1).indices[:, 0]
+        return self.gw.match()
 
     def _refined(self, refinement, progress, deadline):
         began = time.perf_counter()
@@ -128,7 +130,8 @@ class AlignmentResult(AlignedSpaces):
         Returns
         -------
         Neighbors
-            Of shape (len(rows), min(k, number of targets)).
+            Of shape (len(rows), min(k, number of targets)); with indices of -1 for rows
+            without mass in the plan, if the method goes by that.
         """
         one_of(method, "method", (*METHODS, *BY_PLAN))
         if method != "coupling" and method != "barycentric":
@@ -136,12 +139,16 @@ class AlignmentResult(AlignedSpaces):
         k, coupling = as_count(k, "k"), self.gw.coupling
         rows = self._as_rows(rows, coupling.shape[0], method)
         if method == "coupling":
-            return coupling.topk(k, rows)
+            return matches_of(coupling, k, rows)
         target = self.target.rows
         means = coupling.transform(target[: coupling.shape[1]])[rows]
-        return nearest_neighbors(
+        unmatched = ~means.any(axis=1)
+        means[unmatched] = target[0]  # any row, as zeros have no angle
+        found = nearest_neighbors(
             means, target, method="nn", k=k, n_threads=self.n_threads
         )
+        found.indices[unmatched], found.scores[unmatched] = -1, 0.0
+        return found
 
     def __repr__(self) -> str:
         return f"AlignmentResult({self._sizes()}, {self.gw!r})"

@@ -185,7 +185,7 @@ def _write_translations(outcome, x, y, path):
             mutual = "yes" if outcome.mutual[row] else "no"
             for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
                 other = "\t"
-                if row < n and rank < k:
+                if row < n and rank < k and coupling.indices[row, rank] >= 0:
                     share = shares[row, rank]
                     other = f"{y[coupling.indices[row, rank]]}\t{share:.4g}"
                 stream.write(

@@ -152,8 +152,9 @@ def _print_translations(outcome, out):
     rows = []
     for row in outcome.shown.tolist():
         candidates = best_targets(outcome, row)
-        took_part = row < len(outcome.coupling.indices)
-        best = cell(row, int(outcome.coupling.indices[row, 0])) if took_part else ""
+        plan = outcome.coupling.indices
+        took_part = row < len(plan) and plan[row, 0] >= 0
+        best = cell(row, int(plan[row, 0])) if took_part else ""
         more = ", ".join(literal(y[target]) for target in candidates[1:5])
         rows.append((Text(literal(x[row])), best, cell(row, candidates[0]), Text(more)))
     narrow = {"no_wrap": True, "overflow": "ellipsis", "max_width": 20}

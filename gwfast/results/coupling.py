@@ -351,6 +351,12 @@ def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
     return y
 
 
+def matches_of(coupling: Coupling, k: int, rows: ArrayLike | None = None) -> Neighbors:
+    """`Coupling.topk`, with indices of -1 in rows without mass."""
+    found = coupling.topk(k, rows)
+    return found._replace(indices=np.where(found.scores[:, :1] > 0, found.indices, -1))
+
+
 def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:
     """What `topk` found for all rows of a plan, as shares of the mass of each row; 0
     where a row has none.

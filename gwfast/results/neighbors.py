@@ -21,6 +21,7 @@ class Neighbors(NamedTuple):
     Attributes
     ----------
     indices : (n_queries, k) int64 ndarray
+        -1 where a query has none.
     scores : (n_queries, k) float32 ndarray
 
     Examples
@@ -53,14 +54,14 @@ class Neighbors(NamedTuple):
         DataFrame
             With columns "source", "target", "rank" (from 1) and "score".
         """
-        n, k = self.indices.shape
-        targets = self.indices.ravel()
+        queries, ranks = np.nonzero(self.indices >= 0)
+        targets = self.indices[queries, ranks]
         return frame(
             {
-                "source": np.repeat(as_names(source, "source", n), k),
+                "source": as_names(source, "source", len(self.indices))[queries],
                 "target": targets if target is None else np.asarray(target)[targets],
-                "rank": np.tile(np.arange(1, k + 1), n),
-                "score": self.scores.ravel(),
+                "rank": ranks + 1,
+                "score": self.scores[queries, ranks],
             }
         )
 

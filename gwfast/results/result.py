@@ -14,9 +14,9 @@ from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, one_of
 from .candidates import Candidates
-from .coupling import Coupling, check_points, shares_of
+from .coupling import Coupling, check_points, matches_of, shares_of
 from .status import Status
-from .tables import as_labels, frame, named, names, of_tuples
+from .tables import as_labels, frame, named, names, of_tuples, taken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,10 +140,10 @@ class LabelTransfer(NamedTuple):
     Attributes
     ----------
     labels : ndarray
-        For each point the label that most of its mass goes to.
+        For each point the label that most of its mass goes to; for points without mass
+        NaN, or None where labels are no numbers.
     shares : float64 ndarray
-        How much of its mass that is: 1 where all agree. 0 for points without mass,
-        whose label means nothing.
+        How much of its mass that is: 1 where all agree, 0 for points without mass.
 
     Examples
     --------
@@ -367,23 +367,23 @@ class GWResult:
         return self.coupling.tocsr(0.0)
 
     def match(self) -> IntArray:
-        """Best target point of every source point, by the plan; 0 for a point without
-        mass in it, as `lost` or a partial plan leaves some.
+        """Return the best target point of every source point, by the plan.
 
         Returns
         -------
         (n,) int64 ndarray
+            -1 for a point without mass in the plan, as a partial plan leaves some.
         """
-        return self.coupling.topk(1).indices[:, 0]
+        return matches_of(self.coupling, 1).indices[:, 0]
 
     def match_labels(self) -> dict[Any, Any]:
         """Best target of every source, as `match` has it, by their `labels`: which node
         of a graph of networkx is matched with which of another. Points of a side
         without labels go by their numbers; those without mass in the plan are left out.
         """
-        best, (source, target) = self.coupling.topk(1), self.labels
-        rows = np.flatnonzero(best.scores[:, 0] > 0)
-        ours, theirs = named(source, rows), named(target, best.indices[rows, 0])
+        best, (source, target) = self.match(), self.labels
+        rows = np.flatnonzero(best >= 0)
+        ours, theirs = named(source, rows), named(target, best[rows])
         return dict(zip(ours, theirs, strict=True))
 
     def transform(
@@ -402,6 +402,8 @@ class GWResult:
         Returns
         -------
         (n,) or (n, e) ndarray
+            A point without mass in the plan has the mean 0, and no match: NaN, or None
+            where `y` are no numbers.
 
         Notes
         -----
@@ -471,9 +473,9 @@ class GWResult:
         )
         # Among what goes to labels, also where a plan has lost some mass.
         means = coupling.transform(np.eye(len(kinds), dtype=coupling.dtype)[numbers])
-        best = means.argmax(axis=1)
-        shares = np.take_along_axis(means, best[:, None], axis=1)[:, 0]
-        return LabelTransfer(kinds[best], np.minimum(shares.astype(np.float64), 1.0))
+        shares = np.minimum(means.max(axis=1).astype(np.float64), 1.0)
+        best = np.where(shares > 0, means.argmax(axis=1), -1)
+        return LabelTransfer(taken(kinds, best), shares)
 
     def to_frame(
         self,
@@ -497,7 +499,7 @@ class GWResult:
         -------
         DataFrame
             With columns "source", "target", "mass", and "share", the part of the mass
-            of the source point.
+            of the source point. Points without mass in the plan are left out.
         """
         return frame(_matches(self.coupling, k, self.labels, (source, target)))
 
@@ -527,15 +529,15 @@ class GWResult:
 
 def _matches(coupling, k, labels, given):
     """The columns of `GWResult.to_frame`."""
-    found = coupling.topk(k)
-    shares = shares_of(coupling, found)
-    rows, columns = np.indices(shares.shape)[0].ravel(), found.indices.ravel()
+    found = matches_of(coupling, k)
+    matched = found.indices >= 0
+    rows, columns = np.nonzero(matched)[0], found.indices[matched]
     (n, m), (source, target) = coupling.shape, given
     return {
         "source": names("source", source, n, labels[0], rows),
         "target": names("target", target, m, labels[1], columns),
-        "mass": found.scores.ravel(),
-        "share": shares.ravel(),
+        "mass": found.scores[matched],
+        "share": shares_of(coupling, found)[matched],
     }
 
 
@@ -546,7 +548,7 @@ def _project(coupling, points, name, projection):
         points = as_array(points, name)
     points = check_points(np.asarray(points), name, coupling.shape[1])
     if projection == "match":
-        return points[coupling.topk(1).indices[:, 0]]
+        return taken(points, matches_of(coupling, 1).indices[:, 0])
     return coupling.transform(points)
 
 

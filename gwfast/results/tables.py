@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils.types import IntArray
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -64,6 +66,18 @@ def names(
     if given is None:
         return named(labels, numbers)
     return as_names(given, name, size)[numbers]
+
+
+def taken(values: NDArray[Any], at: IntArray) -> NDArray[Any]:
+    """Return `values` at these indices; NaN, or None where there is no NaN, at -1."""
+    found, missing = values[at], at < 0
+    if missing.any():
+        if found.dtype.kind in "iu":
+            found = found.astype(np.float64)
+        elif found.dtype.kind not in "fcmM":
+            found = found.astype(object)
+        found[missing] = None if found.dtype == object else np.array("nan", found.dtype)
+    return found
 
 
 def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:

@@ -239,3 +239,14 @@ def test_costs_are_not_scaled_by_what_is_not_above_zero():
         cloud_of_zeros.scaled_by("mean")
     with pytest.raises(ValueError, match="scale_costs must be one of"):
         gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), scale_costs="std")
+
+
+def test_rows_without_mass_have_no_translation(aligned):
+    x, y, *_ = aligned
+    p = np.ones(150) * (np.arange(150) != 4)
+    result = gwfast.align(x, y, n_words=150, p=p, normalize=("unit",), epsilon=1e-3)
+    np.testing.assert_array_equal(np.flatnonzero(result.match() < 0), [4])
+    for method in ("coupling", "barycentric"):
+        found = result.translate([3, 4], method=method, k=2)
+        assert (found.indices[0] >= 0).all() and found.scores[0, 0] > 0
+        assert (found.indices[1] == -1).all() and (found.scores[1] == 0).all()

@@ -1,5 +1,8 @@
 """Plans in all forms answer as the same plan in an array does."""
 
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from helpers.marks import pairwise
@@ -217,6 +220,15 @@ def test_answers_and_copies_are_not_the_plan(form):
     if form == "array":
         plan.array[:] = 0.0  # as a later solve does
     np.testing.assert_array_equal(copy.toarray(), before)
+
+
+def test_plans_can_be_pickled(form):
+    plan, _ = made(form, (37, 53))
+    plan.topk(1)
+    for same in (pickle.loads(pickle.dumps(plan)), deepcopy(plan)):
+        assert repr(same) == repr(plan)
+        np.testing.assert_array_equal(same.toarray(), plan.toarray())
+        np.testing.assert_array_equal(same.topk(3).indices, plan.topk(3).indices)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])

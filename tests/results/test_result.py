@@ -51,10 +51,12 @@ def test_projections_are_what_they_are_called(blurred):
     np.testing.assert_allclose(blurred.transform(y), means, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(blurred.transform(y[:, 0]), means[:, 0], atol=1e-9)
     best = blurred.transform(y, projection="match")
-    np.testing.assert_array_equal(best, y[plan.argmax(axis=1)])
+    np.testing.assert_array_equal(best[1:], y[plan.argmax(axis=1)][1:])
+    assert np.isnan(best[0]).all()
     names = np.array([f"cell {k}" for k in range(14)])
     found = blurred.transform(names, projection="match")
-    np.testing.assert_array_equal(found, names[plan.argmax(axis=1)])
+    np.testing.assert_array_equal(found[1:], names[plan.argmax(axis=1)][1:])
+    assert found[0] is None
     back = blurred.inverse_transform(cloud(20, 2, 4))
     np.testing.assert_allclose(
         back, plan.T @ cloud(20, 2, 4) / plan.sum(axis=0)[:, None], rtol=1e-9
@@ -69,8 +71,8 @@ def test_labels_follow_the_mass(blurred, kind):
     kinds = np.unique(labels)
     by_kind = np.stack([plan[:, labels == one].sum(axis=1) for one in kinds], axis=1)
     found = blurred.transfer_labels(labels)
-    assert found.labels.dtype == labels.dtype
     np.testing.assert_array_equal(found.labels[1:], kinds[by_kind.argmax(axis=1)][1:])
+    assert found.labels[0] is None or np.isnan(found.labels[0])
     np.testing.assert_allclose(
         found.shares[1:], by_kind.max(axis=1)[1:] / plan.sum(axis=1)[1:], rtol=1e-9
     )
@@ -79,6 +81,35 @@ def test_labels_follow_the_mass(blurred, kind):
     other = blurred.transfer_labels([kind(k % 2) for k in range(20)], to="target")
     even = plan[::2].sum(axis=0) >= plan[1::2].sum(axis=0)
     assert [one == kind(0) for one in other.labels] == even.tolist()
+
+
+@pytest.mark.parametrize("kind", ["partial", "zero mass", "tiled"])
+def test_points_without_mass_have_no_match(kind):
+    pytest.importorskip("pandas")
+    x = np.random.default_rng(0).normal(size=(20, 2)) * [1, 3]
+    p = np.ones(20) / 19 * (np.arange(20) != 7)
+    if kind == "partial":
+        solve = dict(marginals="partial", mass=0.5, epsilon=0)
+        result = gwfast.gromov_wasserstein(distances(x), distances(x), **solve)
+    elif kind == "tiled":
+        clouds = [gwfast.PointCloud(x, "sqeuclidean")] * 2
+        result = gwfast.gromov_wasserstein(*clouds, p, tier="tiled")
+    else:
+        result = gwfast.gromov_wasserstein(distances(x), distances(x), p)
+    alone = result.plan.sum(axis=1) == 0
+    assert alone.any()
+    np.testing.assert_array_equal(result.match() < 0, alone)
+    np.testing.assert_array_equal(result.match()[alone], -1)
+    assert set(result.match_labels()) == set(np.flatnonzero(~alone))
+    for k in (1, 3):
+        assert set(result.to_frame(k)["source"]) == set(np.flatnonzero(~alone))
+    for labels in (list("ab" * 10), [True, False] * 10, range(20)):
+        for found in (
+            result.transfer_labels(labels).labels,
+            result.transform(labels, projection="match"),
+        ):
+            missing = [one is None or one != one for one in found]
+            np.testing.assert_array_equal(missing, alone)
 
 
 def test_labels_of_exact_plans_are_those_of_their_matches(shuffled):
