@@ -28,6 +28,7 @@ from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, SolveOptions
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
+from ..utils.labels import in_order, labels_of
 from ..utils.progress import log
 from ..utils.types import FloatArray, IntArray, MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
@@ -278,8 +279,8 @@ def align(
     problem = QuadraticProblem(
         cloud_x,
         cloud_y,
-        _as_masses(p, "p", cloud_x.n, len(source.rows)),
-        _as_masses(q, "q", cloud_y.n, len(target.rows)),
+        _as_masses(p, "p", cloud_x.n, x, "x"),
+        _as_masses(q, "q", cloud_y.n, y, "y"),
         loss=loss,
     )
     options = SolveOptions(
@@ -320,6 +321,7 @@ def _warn_of_masses(problem):
 
 def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
     """For each side a `Normalizer`, and a `PointCloud` of the rows that take part."""
+    labels = labels_of(x), labels_of(y)
     x, y = as_matrix(x, "x"), as_matrix(y, "y")
     one_of(metric, "metric", METRICS)
     if n_words is not None:
@@ -330,6 +332,8 @@ def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
     clouds = [PointCloud(side.rows[:n_words], metric) for side in sides]
     if scale_costs is not None:
         clouds = [cloud.scaled_by(scale_costs) for cloud in clouds]
+    for cloud, names in zip(clouds, labels, strict=True):
+        cloud.labels = names and names[: cloud.n]
     return zip(sides, clouds, strict=True)
 
 
@@ -356,15 +360,16 @@ def _result(source, target, problem, options, began):
     )
 
 
-def _as_masses(p, name, size, total_rows):
-    """Masses of the first `size` rows."""
+def _as_masses(p, name, size, rows, of):
+    """Masses of the first `size` of the rows of the argument `of`."""
     if p is None or (isinstance(p, str) and p == "uniform"):
         return None
     if isinstance(p, str):
         if p != "zipf":
             raise ValueError(f'{name} must be "uniform", "zipf" or weights, got {p!r}')
         return as_weights(1.0 / np.arange(1, size + 1), name, size)
-    p = as_array(p, name)
+    labels, total_rows = labels_of(rows), len(rows)
+    p = as_array(in_order(p, name, labels and labels[: len(p)], of=of), name)
     if p.shape not in ((size,), (total_rows,)):
         expected = " or ".join(f"({n},)" for n in sorted({size, total_rows}))
         raise ValueError(f"{name} must have shape {expected}, got {p.shape}")

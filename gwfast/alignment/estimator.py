@@ -14,6 +14,7 @@ from ..problems.geometry import Metric, Statistic
 from ..problems.losses import LossName
 from ..quadratic.factory import Tier
 from ..solvers.options import InitLike
+from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, IntArray, MemoryLimit, PathLike
 from ..utils.validation import one_of
 from .align import Masses, align
@@ -182,6 +183,8 @@ refine, scale_costs, checkpoint
         self
         """
         source, target = _apart(X, Y)
+        p = in_order(p, "p", labels_of(source), of="X")
+        q = in_order(q, "q", labels_of(target), of="Y")
         # Angles of points on a line, and a single point, tell nothing.
         least = {"ensure_min_samples": 2}
         least["ensure_min_features"] = 2 if self.metric == "cosine" else 1

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import single_threaded_blas
+from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, Float64Array, FloatArray
 from ..utils.validation import as_matrix, as_positive, as_weights
 
@@ -60,6 +61,7 @@ def procrustes(
     >>> bool(np.allclose(x @ mapping, y, atol=1e-5))
     True
     """
+    weights = in_order(weights, "weights", labels_of(x), of="x")
     x, y = _as_pairs(x, y)
     if weights is not None:
         x = x * as_weights(weights, "weights", len(x))[:, None]
@@ -114,6 +116,7 @@ def fit_maps(
 
 
 def _as_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Float64Array, Float64Array]:
+    y = in_order(y, "y", labels_of(x), of="x")
     x, y = (as_matrix(z, name).astype(np.float64) for z, name in ((x, "x"), (y, "y")))
     if len(x) != len(y):
         raise ValueError(

@@ -15,6 +15,7 @@ from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows_float32
 from ..results.neighbors import Neighbors, largest
+from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
@@ -87,6 +88,9 @@ def nearest_neighbors(
     >>> gwfast.nearest_neighbors(x[:3], x, method="nn", k=1).indices.ravel()
     array([0, 1, 2])
     """
+    columns = labels_of(queries, 1)
+    targets = in_order(targets, "targets", None, columns, of="queries")
+    sources = in_order(sources, "sources", None, columns, of="queries")
     queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
     one_of(method, "method", METHODS)
     k = min(as_count(k, "k"), targets.shape[0])

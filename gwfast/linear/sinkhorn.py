@@ -16,6 +16,7 @@ from ..results.status import Status
 from ..utils.blocks import row_blocks
 from ..utils.callers import outside
 from ..utils.deadline import NEVER, Deadline
+from ..utils.labels import in_order, labels_of
 from ..utils.pot_names import LINEAR, knows_pot_names
 from ..utils.precision import SINGLE
 from ..utils.validation import as_count, as_matrix, as_positive
@@ -86,6 +87,8 @@ def sinkhorn(
     array([0.333, 0.333, 0.333], dtype=float32)
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
+    p = in_order(p, "p", labels_of(cost), of="cost")
+    q = in_order(q, "q", labels_of(cost, 1), of="cost")
     cost = as_matrix(cost, "cost")
     n, m = cost.shape
     rule = as_rule("balanced", p, q, None, (n, m))

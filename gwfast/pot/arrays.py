@@ -7,12 +7,16 @@ import numpy as np
 
 from ..problems.geometry import DenseCost, PointCloud
 from ..problems.graphs import as_geometry, is_graph
+from ..utils.labels import in_order, labels_of
 from ..utils.validation import as_array, as_positive
 
 # Devices of DLPack whose memory this processor can read: its own, and what CUDA and
 # ROCm keep pinned for it.
 HOST = (1, 3, 11)
 DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
+# Space of each axis of the arguments that have points of the first or of the second one.
+SIDES = {"C1": (0, 0), "C2": (1, 1), "M": (0, 1), "G0": (0, 1)}
+SIDES |= {"p": (0,), "q": (1,), "a": (0,), "b": (1,)}
 # What an infinite limit of iterations is taken as.
 NO_LIMIT = 2**31 - 1
 
@@ -30,7 +34,7 @@ class Arrays:
     """
 
     def __init__(self, named, *, traces=False):
-        named = {name: x for name, x in named.items() if x is not None}
+        named = _in_one_order({name: x for name, x in named.items() if x is not None})
         if traces:
             self.asking = {name: x for name, x in named.items() if is_traced(x)}
             named |= {name: x.detach() for name, x in self.asking.items()}
@@ -65,6 +69,21 @@ class Arrays:
             return library.asarray(x, device=self.like.device)
         except (AttributeError, TypeError):  # before the standard said how
             return library.asarray(x)
+
+
+def _in_one_order(named):
+    """Return the arguments of a call with pandas objects of a space in one order."""
+    orders = [(None, "")] * 2
+    for name, sides in SIDES.items():
+        x = named.get(name)
+        for axis, side in enumerate(sides):
+            labels, of = orders[side]
+            if labels is None:
+                orders[side] = labels_of(x, axis), name
+            elif hasattr(x, "iloc"):
+                order = [None] * axis + [labels]
+                named[name] = x = in_order(x, name, *order, of=of)
+    return named
 
 
 def as_costs(x, name):

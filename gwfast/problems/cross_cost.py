@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils.labels import Labels, in_order, labels_of, positions
 from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_matrix, one_of
 from .geometry import radius_of, unit_rows, within_range
@@ -60,10 +61,13 @@ class CrossCost:
     scale: float
     row: Float64Array
     col: Float64Array
+    labels: tuple[Labels, Labels] = None, None
 
     def __init__(
         self, x: ArrayLike, y: ArrayLike, metric: CrossMetric = "sqeuclidean"
     ) -> None:
+        self.labels = labels_of(x), labels_of(y)
+        y = in_order(y, "y", None, labels_of(x, 1), of="x")
         u = within_range(as_matrix(x, "x"), "x").astype(np.float64)
         v = within_range(as_matrix(y, "y"), "y").astype(np.float64)
         if u.shape[1] != v.shape[1]:
@@ -122,6 +126,17 @@ class CrossCost:
         product = (p @ self.left) @ (q @ self.right)
         separable = (p @ self.row) * q.sum() + (q @ self.col) * p.sum()
         return float(self.scale * product + separable)
+
+    def in_order(self, rows: Labels, cols: Labels) -> CrossCost:
+        """Return the costs in the order of these labels, see `positions`."""
+        of, (n, m) = "cost_x and cost_y", self.shape
+        at = positions(self.labels[0], rows, "linear_cost", of)
+        to = positions(self.labels[1], cols, "linear_cost", of)
+        if at is None and to is None:
+            return self
+        return self.take(
+            np.arange(n) if at is None else at, np.arange(m) if to is None else to
+        )
 
     def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> CrossCost:
         """The costs of some points, in the same units."""

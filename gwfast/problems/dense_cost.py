@@ -14,6 +14,7 @@ from ..kernels._rows import Shifted
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
 from ..utils.fingerprint import KEPT, fingerprint
+from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_table, check_finite, check_square
 
@@ -53,7 +54,8 @@ class DenseCost:
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
     labels : tuple or None
-        What the points are called, for `GraphCost` of a graph of networkx.
+        What the points are called: the nodes of a graph of networkx, the index of a
+        DataFrame of pandas.
 
     Examples
     --------
@@ -65,7 +67,7 @@ class DenseCost:
     n: int
     matrix: NDArray[np.floating[Any]]
     symmetric: bool
-    labels: tuple[Any, ...] | None = None
+    labels: Labels = None
     # The least and the largest cost, and the mean.
     extremes: tuple[float, float]
     mean: float
@@ -78,7 +80,8 @@ class DenseCost:
     def __init__(
         self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
     ) -> None:
-        matrix = as_table(cost, name)
+        self.labels = labels = labels_of(cost) or labels_of(cost, 1)
+        matrix = as_table(in_order(cost, name, labels, labels, of="its rows"), name)
         check_square(matrix, name)
         self._set(matrix, name, symmetric)
         # Of a large matrix a fingerprint takes as long as the check, and most matrices

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils.labels import in_order, labels_of
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix
 from .geometry import PointCloud, read_only, within_range
@@ -53,6 +54,8 @@ class LowRankCost(PointCloud):
     metric = None
 
     def __init__(self, u: ArrayLike, v: ArrayLike | None = None) -> None:
+        self.labels = labels_of(u)
+        v = in_order(v, "v", self.labels, labels_of(u, 1), of="u")
         u = within_range(as_matrix(u, "u"), "u").astype(np.float64)
         self.n, rank = u.shape
         if v is None:

@@ -19,6 +19,7 @@ from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import row_blocks
+from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_count, as_matrix, one_of
 from .dense_cost import CONSTANT, check_extremes
@@ -118,6 +119,8 @@ class PointCloud:
         Scaled so that costs are of order one in units of `scale`.
     signature : (r, r) float64 ndarray
     scale : float
+    labels : tuple or None
+        What the points are called: the index of a DataFrame of pandas.
 
     Examples
     --------
@@ -134,8 +137,10 @@ class PointCloud:
     features: Float32Array
     signature: Float64Array
     scale: float
+    labels: Labels = None
 
     def __init__(self, x: ArrayLike, metric: Metric = "cosine") -> None:
+        self.labels = labels_of(x)
         x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", METRICS)
         self.n, center, radius = x.shape[0], 0.0, 1.0
@@ -307,7 +312,9 @@ class PointCloud:
             np.maximum(cost, 0.0, out=cost)
             np.fill_diagonal(cost, 0.0)
         cost *= self.scale
-        return DenseCost(cost, symmetric=True)
+        made = DenseCost(cost, symmetric=True)
+        made.labels = self.labels
+        return made
 
 
 Geometry: TypeAlias = PointCloud | DenseCost
@@ -355,6 +362,7 @@ def cosine_similarity(
     array([[1. ],
            [0.6]], dtype=float32)
     """
+    y = in_order(y, "y", None, labels_of(x, 1), of="x")
     x = as_matrix(x, "x")
     other = x if y is None else as_matrix(y, "y")
     if x.shape[1] != other.shape[1]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..linear.marginals import Balanced
 from ..linear.rules import Marginals, Rho, as_rule
+from ..utils.labels import Labels, in_order, labels_of
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
@@ -99,14 +100,26 @@ default="balanced"
         rho: Rho | None = None,
     ) -> None:
         x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
+        rows, cols = labels_of(linear_cost), labels_of(linear_cost, 1)
+        if isinstance(linear_cost, CrossCost):
+            rows, cols = linear_cost.labels
+        self.orders = x.labels or labels_of(p) or rows, y.labels or labels_of(q) or cols
+        p = in_order(p, "p", self.orders[0], of="cost_x")
+        q = in_order(q, "q", self.orders[1], of="cost_y")
         rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, linear_cost, "linear_cost")
         if isinstance(linear_cost, CrossCost):
             check_shape(linear_cost.shape, (x.n, y.n))
+            linear_cost = linear_cost.in_order(*self.orders)
         elif linear_cost is not None:
+            of = "cost_x and cost_y"
+            linear_cost = in_order(linear_cost, "linear_cost", *self.orders, of=of)
             linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
         self._set(x, y, rule, loss, linear_cost, alpha)
+
+    # Labels of both sides, of the costs or else of other arguments, for further ones.
+    orders: tuple[Labels, Labels] = None, None
 
     def _set(
         self,
@@ -193,10 +206,9 @@ default="balanced"
         return self.rule.q
 
     @property
-    def labels(self) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-        """Of both sides the nodes, where the costs are of a graph of networkx."""
-        labels_x, labels_y = (getattr(one, "labels", None) for one in (self.x, self.y))
-        return labels_x, labels_y
+    def labels(self) -> tuple[Labels, Labels]:
+        """Return the labels of the costs of both sides, see `DenseCost.labels`."""
+        return self.x.labels, self.y.labels
 
     @property
     def mass(self) -> float:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..utils import notebooks
+from ..utils.labels import Labels, in_order
 from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
-from ..utils.validation import as_array, one_of
+from ..utils.validation import as_any_array, as_array, in_memory, one_of
 from .candidates import Candidates
 from .coupling import Coupling, check_points, matches_of, shares_of
 from .status import Status
@@ -309,9 +310,10 @@ class GWResult:
         tried, as a table; empty for any other start.
     seconds : float
         For all of it.
-    labels : tuple of two, each a tuple or None
-        What the points of either side are called: the nodes of a graph of networkx, in
-        its order; None for other costs.
+    labels : tuple of two, each a sequence or None
+        What the points of either side are called: the nodes of a graph of networkx, the
+        index of a DataFrame of pandas, the names of the cells of AnnData; None for other
+        costs.
 
     Examples
     --------
@@ -352,7 +354,7 @@ class GWResult:
     p: Float64Array | None = None
     q: Float64Array | None = None
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
-    labels: tuple[tuple[Any, ...] | None, tuple[Any, ...] | None] = (None, None)
+    labels: tuple[Labels, Labels] = (None, None)
 
     @property
     def plan(self) -> FloatArray:
@@ -367,12 +369,8 @@ class GWResult:
         return self.coupling.tocsr(0.0)
 
     def match(self) -> IntArray:
-        """Return the best target point of every source point, by the plan.
-
-        Returns
-        -------
-        (n,) int64 ndarray
-            -1 for a point without mass in the plan, as a partial plan leaves some.
+        """Return the best target point (n,) of every source point, by the plan; -1 for
+        a point without mass in it, as a partial plan leaves some.
         """
         return matches_of(self.coupling, 1).indices[:, 0]
 
@@ -393,7 +391,7 @@ class GWResult:
 
         Parameters
         ----------
-        y : array-like of shape (m,) or (m, e)
+        y : array-like or sparse matrix of shape (m,) or (m, e)
             Coordinates of the target points, or anything else that is known of them.
         projection : {"barycentric", "match"}, default="barycentric"
             "barycentric": the mean of the rows of `y` that a point's mass goes to.
@@ -416,14 +414,14 @@ class GWResult:
         plans, at the price that several points may land on one. Categories are best
         taken by `transfer_labels`, which adds up mass by category.
 
-        Both know only the points that took part. New points, and words or features in
-        vector spaces in general, need a map: `align` and `AlignmentResult.transform`.
+        Both know only the points that took part. New points need a map: `align` and
+        `AlignmentResult.transform`.
 
         See Also
         --------
         inverse_transform : The other direction.
         """
-        return _project(self.coupling, y, "y", projection)
+        return _project(self.coupling, y, "y", projection, self.labels[1])
 
     def inverse_transform(
         self, x: ArrayLike, *, projection: Projection = "barycentric"
@@ -439,7 +437,7 @@ class GWResult:
         -------
         (m,) or (m, d) ndarray
         """
-        return _project(self.coupling.T, x, "x", projection)
+        return _project(self.coupling.T, x, "x", projection, self.labels[0])
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
@@ -468,6 +466,9 @@ class GWResult:
         """
         one_of(to, "to", ("source", "target"))
         coupling = self.coupling if to == "source" else self.coupling.T
+        labels = in_order(
+            labels, "labels", self.labels[to == "source"], of="its points"
+        )
         kinds, numbers = np.unique(
             as_labels(labels, "labels", coupling.shape[1]), return_inverse=True
         )
@@ -541,12 +542,14 @@ def _matches(coupling, k, labels, given):
     }
 
 
-def _project(coupling, points, name, projection):
-    """Rows of the coupling among the points of its columns."""
+def _project(coupling, points, name, projection, labels):
+    """Rows of the coupling among the points of its columns, which have these labels."""
     one_of(projection, "projection", PROJECTIONS)
-    if projection == "barycentric":
-        points = as_array(points, name)
-    points = check_points(np.asarray(points), name, coupling.shape[1])
+    points = in_order(points, name, labels, of="the points of that side")
+    points = in_memory(points)
+    points = points.toarray() if sparse.issparse(points) else points
+    reading = as_array if projection == "barycentric" else as_any_array
+    points = check_points(reading(points, name), name, coupling.shape[1])
     if projection == "match":
         return taken(points, matches_of(coupling, 1).indices[:, 0])
     return coupling.transform(points)

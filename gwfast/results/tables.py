@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..utils.labels import in_order
 from ..utils.types import IntArray
+from ..utils.validation import as_any_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +43,7 @@ def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
     """What to call so many points; None numbers them."""
     if names is None:
         return np.arange(size)
-    made = np.asarray(names)
+    made = as_any_array(names, name)
     if made.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},), got {made.shape}")
     return made
@@ -65,6 +67,7 @@ def names(
     """
     if given is None:
         return named(labels, numbers)
+    given = in_order(given, name, labels, of="the points")
     return as_names(given, name, size)[numbers]
 
 

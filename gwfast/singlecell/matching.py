@@ -25,7 +25,7 @@ from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count
 from .advice import advised
 from .neighbors import CellMetric, neighbor_costs
-from .representation import NComponents, is_anndata, representation
+from .representation import NComponents, is_anndata, names_of, representation
 from .scores import foscttm
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def align(
         rna.obs["gwfast_cell_type"], rna.obsm["X_gwfast"]
     """
     deadline = Deadline.after(time_limit)
-    rep_x, rep_y = use_rep if isinstance(use_rep, tuple) else (use_rep, use_rep)
+    rep_x, rep_y = _pair(use_rep)
     x, name_x = representation(adata_x, rep_x, n_components, "adata_x")
     y, name_y = representation(adata_y, rep_y, n_components, "adata_y")
     given = _labels(adata_y, labels)
@@ -271,6 +271,7 @@ def align(
         cost_x, cost_y = (
             neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)
         )
+        cost_x.labels, cost_y.labels = names_of(adata_x), names_of(adata_y)
         problem = QuadraticProblem(
             cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho
         )
@@ -286,6 +287,12 @@ def align(
         how |= {"representation_x": name_x, "representation_y": name_y}
         _write(found, adata_x, adata_y, labels, given, key_added, how)
     return found
+
+
+def _pair(use_rep):
+    """One `use_rep` for each side."""
+    pair = isinstance(use_rep, tuple | list) and len(use_rep) == 2
+    return use_rep if pair else (use_rep, use_rep)
 
 
 def _numbers(n_neighbors, n_cells):
@@ -310,6 +317,9 @@ def _labels(adata, labels):
             "labels must be None where adata_y is no AnnData object; pass them to "
             "CellAlignment.transfer_labels"
         )
+    if not isinstance(labels, str):
+        came = type(labels).__name__
+        raise TypeError(f"labels must be the name of a column, got {came}")
     if labels not in adata.obs:
         raise ValueError(
             f"labels must be a column of adata_y.obs, {list(adata.obs)}, got {labels!r}"

@@ -13,8 +13,9 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from ..utils.callers import outside
+from ..utils.labels import Labels, labels_of
 from ..utils.types import Float64Array
-from ..utils.validation import as_count, as_matrix, one_of
+from ..utils.validation import as_count, as_matrix, in_memory, one_of
 
 NComponents: TypeAlias = int | Literal["auto"] | None
 # Tables of so many entries are decomposed whole, which takes less than a second.
@@ -34,12 +35,22 @@ def is_anndata(cells: Any) -> bool:
     return all(hasattr(cells, name) for name in ("X", "obs", "obsm", "uns"))
 
 
+def names_of(cells: Any) -> Labels:
+    """Return the names of the cells of AnnData or of a DataFrame; None for arrays."""
+    return tuple(cells.obs_names) if hasattr(cells, "obs_names") else labels_of(cells)
+
+
 def representation(
     cells: Any, use_rep: str | None, n_components: NComponents, name: str
 ) -> tuple[Float64Array, str]:
     """Coordinates to compare cells by, see `align`, and what they are called; warns of
     rows that should be normalized first.
     """
+    if not (use_rep is None or isinstance(use_rep, str)):
+        raise TypeError(
+            "use_rep must be a str, None or a pair of these, got "
+            f"{type(use_rep).__name__}"
+        )
     if isinstance(n_components, str):
         one_of(n_components, "n_components", ("auto",))
     elif n_components is not None:
@@ -66,6 +77,7 @@ def representation(
             )
     else:
         use_rep = None
+    table = in_memory(table)
     if n_components == "auto":
         few = np.ndim(table) == 2 and np.shape(table)[1] <= FEW_COLUMNS
         n_components = None if few else N_COMPONENTS
@@ -74,6 +86,8 @@ def representation(
     else:
         points = principal_components(table, n_components, name=name)
         called = "principal components"
+    if len(points) < 2:
+        raise ValueError(f"{name} must have at least 2 cells, got {len(points)}")
     _warn_of_lengths(table, name)
     return points, called
 
@@ -132,7 +146,7 @@ def principal_components(
         if not np.isfinite(made.data).all():
             raise ValueError(f"{name} must be finite")
     else:
-        made = as_matrix(np.asarray(table), name).astype(np.float64)
+        made = as_matrix(table, name).astype(np.float64)
     n, d = made.shape
     k = min(as_count(n_components, "n_components"), n, d)
     means = np.asarray(made.mean(axis=0)).ravel()
@@ -156,4 +170,4 @@ def principal_components(
 def _dense(table, name):
     if sparse.issparse(table):
         table = table.toarray()
-    return as_matrix(np.asarray(table), name).astype(np.float64)
+    return as_matrix(table, name).astype(np.float64)

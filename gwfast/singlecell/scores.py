@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..utils.blocks import row_blocks
+from ..utils.labels import in_order, labels_of
 from ..utils.validation import as_matrix
 
 
@@ -30,6 +31,7 @@ def foscttm(x: ArrayLike, y: ArrayLike) -> float:
     >>> foscttm([[0.0], [1.0], [2.0]], [[0.1], [1.1], [2.1]])
     0.0
     """
+    y = in_order(y, "y", labels_of(x), labels_of(x, 1), of="x")
     x, y = as_matrix(x, "x").astype(np.float64), as_matrix(y, "y").astype(np.float64)
     if x.shape != y.shape:
         raise ValueError(f"y must have the shape of x, {x.shape}, got {y.shape}")

@@ -102,7 +102,10 @@ def gromov_wasserstein(
     cost_y : array-like of shape (m, m), PointCloud, or graph
     p : array-like of shape (n,) or None, default=None
         Masses, non-negative with sum one (of unbalanced problems with any); None is
-        uniform. Those below 1e-30 of the largest count as zero, exactly.
+        uniform. Those below 1e-30 of the largest count as zero, exactly. A Series of
+        pandas is taken in the order of its labels in `cost_x`, if that is a DataFrame
+        or a graph of networkx; labels that differ are an error. The same holds for `q`,
+        `linear_cost` and `init`.
     q : array-like of shape (m,) or None, default=None
     epsilon : float, str or Epsilon, default="auto"
         Regularization, in units of cost: the linear problems are those of the

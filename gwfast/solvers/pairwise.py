@@ -31,6 +31,7 @@ from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
+from ..utils.labels import in_order, labels_of
 from ..utils.parallel import in_parallel
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.progress import ProgressEvent, reporting
@@ -222,11 +223,22 @@ class Spaces:
                     f"{name} must be as many as spaces, {len(given)}, got "
                     f"{len(several)}"
                 )
+        masses = [None] * len(given) if masses is None else masses
         checked = [
-            as_marginal(None if masses is None else masses[k], f"masses[{k}]", one.n)
+            as_marginal(
+                in_order(masses[k], f"masses[{k}]", one.labels, of=f"spaces[{k}]"),
+                f"masses[{k}]",
+                one.n,
+            )
             for k, one in enumerate(geometries)
         ]
         if features is not None:
+            columns = labels_of(features[0], 1)
+            of = "spaces and features[0]"
+            features = [
+                in_order(one, f"features[{k}]", geometries[k].labels, columns, of=of)
+                for k, one in enumerate(features)
+            ]
             width = as_matrix(features[0], "features[0]").shape[1]
             shapes = [(one.n, width) for one in geometries]
             features = [

@@ -28,6 +28,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.conditional_gradient import ExactLimits
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
+from ..utils.labels import in_order
 from ..utils.types import Float32Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .annealing import lowest
@@ -321,6 +322,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
             f"{name} must be the name of a start, a start or a plan (an array), "
             f"got {came}"
         )
+    init = in_order(init, name, *problem.orders, of="cost_x and cost_y")
     return Given(as_plan(init, name, problem.shape, dtype))
 
 

@@ -19,6 +19,7 @@ from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..results.verification import Residual, Verification
 from ..utils.blocks import row_blocks
+from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.types import Float64Array, MemoryLimit
@@ -182,7 +183,8 @@ def _as_given(problem, result, epsilon, method):
         if epsilon != 0 and result.method != "cg":
             method = method or result.method
     elif not isinstance(result, Coupling):
-        plan = as_array(result, "result")
+        of = "cost_x and cost_y"
+        plan = as_array(in_order(result, "result", *problem.orders, of=of), "result")
         if plan.dtype not in (np.float32, np.float64):
             plan = plan.astype(np.float64)
         coupling = ArrayCoupling(plan, 1)

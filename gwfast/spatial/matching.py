@@ -19,6 +19,7 @@ from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import InitLike, SolveOptions
 from ..utils.deadline import Deadline
+from ..utils.labels import in_order
 from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
@@ -317,6 +318,8 @@ def pairwise_align(
     deadline = Deadline.after(time_limit)
     limits = Limits(1000, 10_000, tol, tol, deadline=deadline)
     given = a, b, method, dissimilarity, norm, n_components, few
+    p = in_order(p, "p", a.names, of="slice_a")
+    q = in_order(q, "q", b.names, of="slice_b")
     terms: dict[str, Any] = {"p": p, "q": q, "alpha": alpha}
     if overlap is not None:
         terms |= {"marginals": "partial", "mass": overlap}
@@ -329,7 +332,9 @@ def pairwise_align(
         placement=None, mechanisms=dataclasses.replace(ALL, second_look=race is None),
     )  # fmt: skip
     gw = solve(problem, options, race)
-    gw = dataclasses.replace(gw, advice=ADVICE.get(gw.status, ""))
+    gw = dataclasses.replace(
+        gw, advice=ADVICE.get(gw.status, ""), labels=(a.names, b.names)
+    )
     # Distances outweigh features the more the larger a slice is, see Notes.
     warn_of(dataclasses.replace(gw, term_ratio=math.nan), limits)
     return SliceAlignment(gw, a.spots, b.spots, method, alpha)

@@ -155,7 +155,7 @@ def _coupling(given, name, shape):
     if isinstance(given, GWResult):
         made = given.coupling
     else:
-        plan = as_matrix(np.asarray(given), name).astype(np.float64)
+        plan = as_matrix(given, name).astype(np.float64)
         made = ArrayCoupling(np.ascontiguousarray(plan), 1)
     if made.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {made.shape}")

@@ -20,10 +20,12 @@ from ..singlecell.representation import (
     N_COMPONENTS,
     NComponents,
     is_anndata,
+    names_of,
     principal_components,
 )
+from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float64Array
-from ..utils.validation import as_matrix
+from ..utils.validation import as_matrix, in_memory
 
 Dissimilarity: TypeAlias = Literal["kl", "euclidean"]
 DISSIMILARITIES: tuple[Dissimilarity, ...] = get_args(Dissimilarity)
@@ -36,13 +38,15 @@ TOTAL = 1e4
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slice:
     """Coordinates (n, d) of spots, and their table of expression (n, genes), an array
-    or a sparse matrix; `genes` are its columns' names, where they are known.
+    or a sparse matrix; `genes` and `names` are those of its columns and rows, if they
+    are known.
     """
 
     name: str
     spots: Float64Array
     table: Any
     genes: Any = None
+    names: Labels = None
 
     @classmethod
     def of(cls, given: Any, use_rep: str | None, layer: str | None, name: str) -> Slice:
@@ -76,12 +80,18 @@ class Slice:
                     f"use_rep and layer must be None where {name} is no AnnData object"
                 )
             (spots, table), called, at = given, f"{name}[0]", f"{name}[1]"
-        return cls(at, spots_of(spots, called), _table(table, at, len(spots)), genes)
+            table = in_order(table, at, labels_of(spots), of=called)
+        columns = labels_of(table, 1)
+        if genes is None and isinstance(columns, tuple):
+            genes = list(columns)
+        names = names_of(given if is_anndata(given) else spots)
+        made = _table(in_memory(table), at, len(spots))
+        return cls(at, spots_of(spots, called), made, genes, names)
 
 
 def spots_of(spots: ArrayLike, name: str) -> Float64Array:
     """Coordinates (n, d), at least two spots that differ."""
-    made = as_matrix(np.asarray(spots), name).astype(np.float64)
+    made = as_matrix(spots, name).astype(np.float64)
     if len(made) < 2 or not np.ptp(made, axis=0).any():
         raise ValueError(f"{name} must have spots at two places at least")
     return made
@@ -194,7 +204,7 @@ def _table(table, name, n):
         if not np.isfinite(made.data).all():
             raise ValueError(f"{name} must be finite")
     else:
-        made = as_matrix(np.asarray(table), name).astype(np.float64)
+        made = as_matrix(table, name).astype(np.float64)
     if made.shape[0] != n:
         raise ValueError(
             f"{name} must have a row for each of {n} spots, got {made.shape[0]}"

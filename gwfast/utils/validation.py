@@ -28,6 +28,29 @@ MANY_ENTRIES = 1 << 31
 LEAST_MASS = 1e-30
 
 
+def as_any_array(x: Any, name: str) -> NDArray[Any]:
+    """Return `x` as an array of any dtype."""
+    try:
+        return np.asarray(x)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} must be an array: {error}") from None
+    except Exception as error:  # torch raises RuntimeError, and JAX errors of its own
+        came = type(x).__name__
+        if is_differentiated(x) or "requires grad" in str(error):
+            raise TypeError(
+                f"{name} must not be traced or require gradients, got a {came}; "
+                "gwfast.gradients has losses to train with"
+            ) from None
+        raise TypeError(f"{name} must be an array, got a {came}: {error}") from None
+
+
+def is_differentiated(x: Any) -> bool:
+    """Return whether `x` is a tensor of torch that requires gradients, or traced by JAX."""
+    return bool(getattr(x, "requires_grad", False)) or type(x).__name__.endswith(
+        "Tracer"
+    )
+
+
 def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
     """`x` as an array of real numbers."""
     if type(x) is np.ndarray and x.dtype.kind in "biuf":
@@ -40,13 +63,15 @@ def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
         )
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one")
-    try:
-        x = np.asarray(x)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{name} must be an array: {error}") from None
+    x = as_any_array(x, name)
     if x.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
     return x
+
+
+def in_memory(x: Any) -> Any:
+    """Return `x`, read from its file if it is a backed matrix of AnnData."""
+    return x.to_memory() if hasattr(x, "to_memory") else x
 
 
 def as_matrix(
@@ -204,7 +229,8 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     if type(x) is not float and (
         isinstance(x, bool) or not isinstance(x, numbers.Real)
     ):
-        raise TypeError(f"{name} must be a number, got {type(x).__name__}")
+        more = "; gwfast.gradients has losses to train with" * is_differentiated(x)
+        raise TypeError(f"{name} must be a number, got {type(x).__name__}{more}")
     try:
         x = float(x)
     except OverflowError:

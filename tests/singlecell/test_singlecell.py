@@ -314,6 +314,10 @@ USE_REP = r"use_rep must be 'X' or a key of adata_x\.obsm, \[\], got 'X_umap'"
     (Fake(None), TABLE, {}, ValueError, r"adata_x\.X must be there, got N"),
     (Fake(TABLE), TABLE, {"use_rep": "X_umap"}, ValueError, USE_REP),
     (TABLE, Fake(TABLE), {"labels": "type"}, ValueError, LABELS),
+    (TABLE, Fake(TABLE), {"labels": ["type"]}, TypeError, "labels must be .* got list"),
+    (TABLE, TABLE, {"use_rep": ["X"]}, TypeError, "use_rep must be a str, None or a p"),
+    (TABLE[:1], TABLE, {}, ValueError, "^adata_x must have at least 2 cells, got 1"),
+    (TABLE, Fake(TABLE[:1]), {"n_neighbors": 3}, ValueError, r"^adata_y\.X must have at"),
     (TABLE, TABLE, {"labels": "a"}, TypeError, "labels must be None where"),
     (TABLE, TABLE * np.nan, {}, ValueError, "adata_y must be finite"),
     (TABLE, TABLE, {"n_neighbors": 13}, ValueError, "must be at most 12"),
@@ -326,6 +330,41 @@ USE_REP = r"use_rep must be 'X' or a key of adata_x\.obsm, \[\], got 'X_umap'"
 def test_what_does_not_fit_is_named(x, y, options, error, message):
     with pytest.raises(error, match=message):
         align(x, y, **options)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
+def test_backed_objects_are_read(kind, tables, tmp_path):
+    anndata = pytest.importorskip("anndata")
+    table = np.where(np.abs(tables[0]) > 0.5, tables[0], 0.0)
+    x = table if kind == "dense" else sparse.csr_array(table).asformat(kind)
+    anndata.AnnData(x).write_h5ad(tmp_path / "x.h5ad")
+    whole = anndata.read_h5ad(tmp_path / "x.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
+    quick = dict(n_neighbors=10, tol=1e-3, inplace=False)
+    plan = align(whole, tables[1], **quick).gw.plan
+    for one in (backed, backed.X):
+        found = align(one, tables[1], **quick)
+        np.testing.assert_array_equal(found.gw.plan, plan)
+    moved = found.inverse_transform(table)
+    for one in (sparse.csr_array(table), backed.X):
+        np.testing.assert_allclose(found.inverse_transform(one), moved)
+
+
+def test_names_of_cells_go_with_the_plan(tables):
+    pandas = pytest.importorskip("pandas")
+    x, y = objects(tables)
+    p = pandas.Series(np.arange(1.0, N + 1) / (N * (N + 1) / 2), x.obs_names)
+    quick = dict(n_neighbors=10, tol=1e-3, inplace=False)
+    found = align(x, y, p=p.iloc[::-1], **quick)
+    np.testing.assert_allclose(found.gw.p, p)
+    table = found.gw.to_frame()
+    assert table["source"].tolist() == x.obs_names.tolist()
+    assert set(table["target"]) <= set(y.obs_names)
+    labels = found.transfer_labels(y.obs["kind"]).labels
+    moved = found.transfer_labels(y.obs["kind"].iloc[::-1]).labels
+    np.testing.assert_array_equal(moved, labels)
+    with pytest.raises(ValueError, match=r"^p must have the labels of cost_x, got 'y0'"):
+        align(x, y, p=p.set_axis(y.obs_names), **quick)
 
 
 def test_it_ends_in_time():

@@ -7,8 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse
+from helpers.problems import distances
 
 import gwfast
+import gwfast.singlecell
 from gwfast.utils import validation as door
 
 RNG = np.random.default_rng(0)
@@ -420,3 +422,50 @@ def test_views_that_no_memory_holds_are_refused_unread():
     endless = np.broadcast_to(1.0, (3_000_000, 3_000_000))
     with pytest.raises(MemoryError, match=r"cost_x of shape .* takes 3.6e\+04 GB"):
         gwfast.gromov_wasserstein(endless, np.eye(8))
+
+
+def test_tensors_that_require_gradients_are_refused_by_name():
+    torch = pytest.importorskip("torch")
+    costs = torch.rand(5, 5, requires_grad=True)
+    points, masses = torch.rand(5, 2, requires_grad=True), costs[0]
+    plain = distances(RNG.normal(size=(5, 2)))
+    solve, result = gwfast.gromov_wasserstein, gwfast.gromov_wasserstein(plain, plain)
+    calls = {
+        "cost_x": lambda: solve(costs, plain),
+        "cost_y": lambda: solve(plain, costs),
+        "p": lambda: solve(plain, plain, p=masses),
+        "linear_cost": lambda: solve(plain, plain, linear_cost=costs),
+        "init": lambda: solve(plain, plain, init=costs),
+        "x": lambda: gwfast.PointCloud(points),
+        "cost": lambda: gwfast.sinkhorn(costs, epsilon=0.1),
+        r"spaces\[1\]": lambda: gwfast.pairwise_gromov_wasserstein([plain, costs]),
+        "adata_x": lambda: gwfast.singlecell.align(points, points),
+        "y": lambda: result.transform(points, projection="match"),
+        "labels": lambda: result.transfer_labels(masses),
+        "epsilon": lambda: solve(plain, plain, epsilon=costs.mean()),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=rf"^{name} must .*gwfast\.gradients"):
+            call()
+    assert solve(costs.detach(), plain).plan.shape == (5, 5)
+    with pytest.raises(TypeError, match=r"^cost_x must be an array, got a Tensor"):
+        solve(costs.detach().bfloat16(), plain)
+
+
+def test_values_that_jax_traces_are_refused_by_name():
+    jax = pytest.importorskip("jax")
+    plain = distances(RNG.normal(size=(5, 2)))
+
+    def cost_x(x):
+        return gwfast.gromov_wasserstein(x, plain).gw_cost
+
+    def epsilon(x):
+        return gwfast.gromov_wasserstein(plain, plain, epsilon=x[0, 0]).gw_cost
+
+    for call in (cost_x, epsilon):
+        for traced in (jax.jit, jax.grad, jax.vmap):
+            x = plain[None] if traced is jax.vmap else plain
+            with pytest.raises(
+                TypeError, match=rf"^{call.__name__} must .*gwfast\.gradients"
+            ):
+                traced(call)(x)

@@ -1,0 +1,76 @@
+"""Labels of pandas objects: rows are matched by label, not by position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+# A range of an index that only numbers the rows, None of arrays without an index.
+Labels: TypeAlias = Sequence[Any] | None
+
+
+def labels_of(x: Any, axis: int = 0) -> Labels:
+    """Return the labels of a pandas object along an axis; None for other arrays."""
+    if not hasattr(x, "iloc") or axis >= x.ndim:
+        return None
+    index = x.axes[axis]
+    if type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1:
+        return range(len(index))
+    return tuple(index)
+
+
+def in_order(x: T, name: str, *orders: Labels, of: str) -> T:
+    """Return `x` with the axes of a pandas object in the order of other labels.
+
+    Parameters
+    ----------
+    x : object
+        Anything but a pandas object is returned as it is.
+    name : str
+        The argument, for messages.
+    *orders : sequence or None
+        Labels for each axis, see `positions`.
+    of : str
+        The argument that has these labels, for messages.
+    """
+    for axis, order in enumerate(orders):
+        at = positions(labels_of(x, axis), order, name, of)
+        if at is not None:
+            x = x.take(at, axis=axis)  # type: ignore[attr-defined]
+    return x
+
+
+def positions(labels: Labels, order: Labels, name: str, of: str) -> NDArray[Any] | None:
+    """Return where the labels of `order` are among `labels`.
+
+    Returns
+    -------
+    (n,) int64 ndarray or None
+        None if there is nothing to move: labels are the same, or missing on a side, or differ
+        from an index that only numbers rows, or are of another number (which is checked where
+        the array is read).
+
+    Raises
+    ------
+    ValueError
+        If labels differ, or repeat in another order; the message names the argument `name`.
+    """
+    if labels is None or order is None or len(labels) != len(order):
+        return None
+    found = {label: k for k, label in enumerate(labels)}
+    pairs = list(zip(labels, order, strict=True))
+    if all(ours is theirs or ours == theirs for ours, theirs in pairs):
+        return None
+    if len(found) == len(labels) and found.keys() == set(order):
+        return np.array([found[label] for label in order])
+    if isinstance(labels, range) or isinstance(order, range):
+        return None
+    ours, theirs = next((ours, theirs) for ours, theirs in pairs if ours != theirs)
+    raise ValueError(
+        f"{name} must have the labels of {of}, got {ours!r} for {theirs!r}; "
+        "arrays go by position"
+    )

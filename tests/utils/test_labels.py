@@ -1,0 +1,124 @@
+"""Pandas objects are aligned by their labels, or refused; never taken by position."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, distances
+
+import gwfast
+from gwfast import pot
+from gwfast.alignment.estimator import GromovWassersteinAligner
+from gwfast.singlecell import foscttm
+
+pd = pytest.importorskip("pandas")
+NAMES = list("abcdef")
+X = cloud(6, 3, 0)
+COST, MASSES = distances(X), np.arange(1.0, 7.0) / 21
+POINTS = pd.DataFrame(X, NAMES, list("xyz"))
+FRAME = pd.DataFrame(COST, NAMES, NAMES)
+ORDER = [3, 0, 5, 1, 4, 2]
+# The same problem in arrays, and in pandas objects of which `c` has the order of labels.
+ARRAYS = SimpleNamespace(c=COST, p=MASSES, turned=COST, x=X, first=X, columns=X)
+LABELLED = SimpleNamespace(
+    c=FRAME,
+    p=pd.Series(MASSES, NAMES).iloc[ORDER],
+    turned=FRAME.iloc[ORDER, ORDER[::-1]],
+    x=POINTS.iloc[ORDER],
+    first=POINTS,
+    columns=POINTS.iloc[:, ::-1],
+)
+gw = gwfast.gromov_wasserstein
+CALLS = {
+    "masses": lambda a: gw(a.c, a.c, a.p, a.p, epsilon=0).plan,
+    "partial": lambda a: gw(a.c, a.c, a.p, marginals="partial", mass=0.7).plan,
+    "points": lambda a: gw(gwfast.PointCloud(a.first), COST, a.p).plan,
+    "distances": lambda a: gw(gwfast.PointCloud(a.first, "euclidean"), COST, a.p).plan,
+    "batch": lambda a: gwfast.gromov_wasserstein_batch([(a.c, a.c, a.p, a.p)])[0].plan,
+    "pairs": lambda a: (
+        gwfast.pairwise_gromov_wasserstein(
+            [a.c, COST], masses=[a.p, MASSES], features=[a.x, X]
+        ).costs
+    ),
+    "sinkhorn": lambda a: gwfast.sinkhorn(a.c, a.p, a.p, epsilon=1.0).plan,
+    "pot": lambda a: pot.gromov_wasserstein(a.c, a.c, a.p, a.p),
+    "linear cost": lambda a: gw(a.c, a.c, linear_cost=a.turned, epsilon=0).plan,
+    "features": lambda a: (
+        gw(a.c, a.c, linear_cost=gwfast.CrossCost(a.x, a.first), epsilon=0).plan
+    ),
+    "columns": lambda a: gwfast.CrossCost(a.first, a.columns).toarray(),
+    "init": lambda a: gw(a.c, a.c, init=a.turned, max_outer=3, tol=1.0).plan,
+    "costs": lambda a: (
+        gw(a.c.T[::-1].T if a is LABELLED else a.c, COST, epsilon=0).gw_cost
+    ),
+    "verify": lambda a: (
+        gwfast.verify(gwfast.QuadraticProblem(a.c, a.c), a.turned, epsilon=0).gw_cost
+    ),
+    "transform": lambda a: gw(a.c, a.c, epsilon=0).transform(a.x),
+    "labels": lambda a: gw(a.c, a.c, epsilon=0).transfer_labels(a.p).labels,
+    "words": lambda a: gwfast.align(a.first, X, p=a.p).gw.p,
+    "estimator": lambda a: (
+        GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.p
+    ),
+    "procrustes": lambda a: gwfast.procrustes(a.first, a.x, weights=a.p),
+    "foscttm": lambda a: foscttm(a.first, a.x),
+    "neighbors": lambda a: gwfast.nearest_neighbors(a.first, a.columns, k=2).scores,
+    "cosines": lambda a: gwfast.cosine_similarity(a.first, a.columns),
+}
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_labels_in_another_order_are_aligned(call):
+    np.testing.assert_allclose(call(LABELLED), call(ARRAYS), rtol=1e-9, atol=1e-12)
+
+
+def test_graphs_of_networkx_have_labels():
+    networkx = pytest.importorskip("networkx")
+    path = networkx.Graph(zip("abcde", "bcdef", strict=True))
+    plan = gw(path, COST, LABELLED.p, epsilon=0).plan
+    np.testing.assert_allclose(plan.sum(axis=1), MASSES)
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda p, x: gw(FRAME, FRAME, p=p), "p"),
+        (lambda p, x: gw(FRAME, FRAME, q=p), "q"),
+        (lambda p, x: gw(COST, COST, p=LABELLED.p, linear_cost=x), "linear_cost"),
+        (lambda p, x: gw(FRAME, FRAME, init=x), "init"),
+        (lambda p, x: gw(x, COST), "cost_x"),
+        (lambda p, x: gwfast.sinkhorn(FRAME, p, epsilon=1.0), "p"),
+        (lambda p, x: gwfast.align(POINTS, X, p=p), "p"),
+        (lambda p, x: gw(FRAME, FRAME, epsilon=0).transform(x), "y"),
+        (lambda p, x: gw(FRAME, FRAME, epsilon=0).to_frame(source=p), "source"),
+    ],
+)
+def test_other_labels_are_refused(call, name):
+    for names in (list("zbcdef"), list("aabcde")):
+        p = pd.Series(MASSES, names)
+        with pytest.raises(
+            ValueError, match=rf"^{name} must have the labels of .* got '"
+        ):
+            call(p, FRAME.set_axis(names))
+
+
+def test_an_index_that_only_numbers_goes_by_position():
+    for cost, p in (
+        (FRAME, pd.Series(MASSES)),
+        (pd.DataFrame(COST), LABELLED.p.sort_index()),
+    ):
+        np.testing.assert_allclose(
+            gw(cost, cost, p, epsilon=0).plan.sum(axis=1), MASSES
+        )
+    moved = pd.Series(MASSES).iloc[ORDER]
+    result = gw(pd.DataFrame(COST), COST, moved, epsilon=0)
+    np.testing.assert_allclose(result.plan.sum(axis=1), MASSES)
+
+
+def test_tables_have_the_labels_of_frames():
+    result = gw(FRAME, FRAME, epsilon=0)
+    assert result.match_labels() == {name: name for name in NAMES}
+    table = result.to_frame(source=pd.Series(NAMES, NAMES).str.upper().iloc[ORDER])
+    assert table["source"].tolist() == [name.upper() for name in NAMES]
+    assert table["target"].tolist() == NAMES
