@@ -2,6 +2,7 @@
 pass for the costs of a space, graphs among it.
 """
 
+import warnings
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ..utils.blocks import row_blocks
+from ..utils.callers import outside
 from ..utils.validation import as_positive, one_of
 from .geometry import DenseCost, Geometry, PointCloud
 
@@ -38,7 +40,9 @@ class GraphCost(DenseCost):
     ----------
     graph : sparse array or matrix of shape (n, n), or graph of networkx
         Lengths of edges, not negative; an edge may be given in either direction, or
-        both, of which the shorter counts. Entries that are not stored are no edges.
+        both, of which the shorter counts. Entries that are not stored are no edges;
+        stored zeros are edges of length 0, of which there is a warning
+        (``graph.eliminate_zeros()`` removes them).
         Nodes of networkx are in the order of ``graph.nodes``; of parallel edges the
         shortest counts. (Weights that say how *alike* two nodes are, as the
         "connectivities" of scanpy, are no lengths: count edges, or take
@@ -67,6 +71,11 @@ class GraphCost(DenseCost):
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    UserWarning
+        If a sparse matrix has stored zeros beside its diagonal.
 
     Examples
     --------
@@ -109,10 +118,13 @@ class GraphCost(DenseCost):
             cost[rows] = paths
         if cut:
             if disconnected == "error":
+                remedy = f"{AS_FAR} takes them for as far as the farthest"
+                if directed:
+                    undirected = "gwfast.GraphCost(graph, directed=False)"
+                    remedy = f"{undirected} takes edges both ways, and {remedy}"
                 raise ValueError(
                     f"{name} must be connected, got {cut} pairs of nodes (of {n * n}) "
-                    f"without a path between them; {AS_FAR} takes them for as far as "
-                    "the farthest"
+                    f"without a{' directed' * directed} path between them; {remedy}"
                 )
             far = longest if disconnected == "largest" else disconnected
             cost[np.isinf(cost)] = far
@@ -157,7 +169,8 @@ def _is_networkx(graph: Any) -> bool:
 
 def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
     """Lengths of edges, checked."""
-    if _is_networkx(graph):
+    networkx = _is_networkx(graph)
+    if networkx:
         graph = _edges_of_networkx(graph, weight, name)
     elif not sparse.issparse(graph):
         raise TypeError(
@@ -169,6 +182,14 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
     graph = sparse.csr_array(graph, dtype=np.float64)
     if graph.nnz and not (np.isfinite(graph.data).all() and graph.data.min() >= 0):
         raise ValueError(f"{name} must have finite edges that are not negative")
+    rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+    zeros = np.count_nonzero((graph.data == 0) & (rows != graph.indices))
+    if zeros and not networkx:
+        warnings.warn(
+            f"{name} has {zeros} stored zeros, which are edges of length 0; remove them "
+            "by eliminate_zeros() if they are no edges",
+            stacklevel=outside(),
+        )
     return graph
 
 

@@ -133,6 +133,35 @@ def test_nodes_of_networkx_keep_their_names(epsilon):
     assert result.match_labels() == {name: nodes.index(name) for name in tree}
 
 
+def test_paths_against_the_direction_of_edges_are_named():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.DiGraph(["ab", "bc", "cd"])
+    advice = r"without a directed path .*gwfast\.GraphCost\(graph, directed=False\)"
+    with pytest.raises(ValueError, match=f"^cost_y must be connected, .*{advice}"):
+        gwfast.gromov_wasserstein(np.eye(3), graph)
+    with pytest.raises(ValueError, match=f"^graph must be connected, .*{advice}"):
+        GraphCost(networkx.to_scipy_sparse_array(graph), directed=True)
+    np.testing.assert_array_equal(
+        GraphCost(graph, directed=False).matrix[3], [3, 2, 1, 0]
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [sparse.csr_array, sparse.coo_array, sparse.csc_matrix]
+)
+def test_stored_zeros_are_told(kind):
+    path = sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
+    path[0, 1] = path[1, 0] = 0
+    with pytest.warns(
+        UserWarning, match=r"^cost_x has 2 stored zeros, .*eliminate_zero"
+    ):
+        gwfast.gromov_wasserstein(kind(path), np.eye(3), epsilon=0)
+    path = sparse.csr_array(np.eye(4, k=1) + np.eye(4))
+    path.setdiag(0)
+    assert path.nnz == 7
+    assert GraphCost(kind(path)).matrix[0, 2] == 2  # a stored diagonal says nothing
+
+
 def test_bad_graphs_of_networkx_are_refused():
     networkx = pytest.importorskip("networkx")
     graph = networkx.path_graph(4)

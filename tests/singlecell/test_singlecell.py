@@ -363,7 +363,9 @@ def test_names_of_cells_go_with_the_plan(tables):
     labels = found.transfer_labels(y.obs["kind"]).labels
     moved = found.transfer_labels(y.obs["kind"].iloc[::-1]).labels
     np.testing.assert_array_equal(moved, labels)
-    with pytest.raises(ValueError, match=r"^p must have the labels of cost_x, got 'y0'"):
+    with pytest.raises(
+        ValueError, match=r"^p must have the labels of cost_x, got 'y0'"
+    ):
         align(x, y, p=p.set_axis(y.obs_names), **quick)
 
 
