@@ -283,7 +283,8 @@ class GWResult:
         rows drawn by their mass: it holds with a confidence of 95 %, and is .0007
         where nothing is found outside. 0 for other tiers.
     advice : str
-        What to try, if `status` is neither "converged" nor "stopped".
+        What to try, if `status` is neither "converged" nor "stopped", or if epsilon is
+        large because of a linear cost that forbids matches.
     history : tuple of OuterStep
         The outer iterations of the last descent; with ``init="auto"`` there were other
         descents, see `candidates`.

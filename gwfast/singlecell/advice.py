@@ -10,6 +10,9 @@ from ..results.result import GWResult
 from ..results.status import Status
 
 GRAPHS = "compare other n_neighbors, metric and use_rep"
+NORMALIZE = (
+    "lengths of rows differ and may hide what cells are; normalize the rows first"
+)
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol, or a larger epsilon",
     Status.MAX_INNER: "try a larger epsilon",
@@ -32,10 +35,21 @@ UNBALANCED = {
     Status.MAX_OUTER: "try a larger rho, epsilon or tol",
     Status.CYCLE: "try a larger rho or epsilon",
     Status.LOST_MASS: "no match is worth its cost at this rho; try a larger rho",
+    Status.UNCERTAIN: (
+        "which cells an unbalanced plan leaves out depends on rho and n_neighbors; try "
+        "marginals='partial' with the mass that both sides share, or marginals="
+        "'semirelaxed' if only adata_x lacks cells"
+    ),
 }
 
 
-def advised(gw: GWResult) -> GWResult:
-    """The result with advice that `align` can follow."""
-    known = ADVICE | UNBALANCED if gw.marginals == "unbalanced" else ADVICE
+def advised(gw: GWResult, uneven: bool = False) -> GWResult:
+    """Return the result with advice that `align` can follow, "uncertain" if it converged
+    on rows of `uneven` lengths, or without any confidence as unbalanced.
+    """
+    unbalanced = gw.marginals == "unbalanced"
+    if gw.status == Status.CONVERGED and (uneven or unbalanced):
+        advice = NORMALIZE if uneven else UNBALANCED[Status.UNCERTAIN]
+        return dataclasses.replace(gw, status=Status.UNCERTAIN, advice=advice)
+    known = ADVICE | UNBALANCED if unbalanced else ADVICE
     return dataclasses.replace(gw, advice=known.get(gw.status, ""))

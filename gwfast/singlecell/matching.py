@@ -206,8 +206,10 @@ def align(
         Column of ``adata_y.obs`` whose values to give to the cells of `adata_x`.
     epsilon, p, q, marginals, mass, rho, tol, time_limit, n_threads, seed, progress
         See `gromov_wasserstein`; `time_limit` is for all graphs together. Where sets
-        have types of cells that the other lacks try ``marginals="unbalanced",
-        rho=0.05``: costs are fractions of the largest.
+        have types of cells that the other lacks, try ``marginals="partial"`` with the
+        `mass` that both share, or "semirelaxed" if only `adata_x` lacks cells. Costs
+        are fractions of the largest; an unbalanced plan (``rho=0.05``) is never more
+        than "uncertain".
     key_added : str, default="gwfast"
         In the names of what is written.
     inplace : bool, default=True
@@ -234,7 +236,8 @@ def align(
     ConvergenceWarning
         See `gromov_wasserstein`; of the graph that was chosen.
     UserWarning
-        If rows of a table differ so much in length that they should be normalized.
+        If rows of a table differ so much in length that they should be normalized. The
+        rows are taken as they are, and a plan that converged is "uncertain".
 
     Examples
     --------
@@ -252,8 +255,8 @@ def align(
     """
     deadline = Deadline.after(time_limit)
     rep_x, rep_y = _pair(use_rep)
-    x, name_x = representation(adata_x, rep_x, n_components, "adata_x")
-    y, name_y = representation(adata_y, rep_y, n_components, "adata_y")
+    x, name_x, uneven_x = representation(adata_x, rep_x, n_components, "adata_x")
+    y, name_y, uneven_y = representation(adata_y, rep_y, n_components, "adata_y")
     given = _labels(adata_y, labels)
     numbers = _numbers(n_neighbors, min(len(x), len(y)))
     options = SolveOptions(
@@ -275,7 +278,7 @@ def align(
         problem = QuadraticProblem(
             cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho
         )
-        gw = advised(solve(problem, options))
+        gw = advised(solve(problem, options), uneven_x or uneven_y)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         if best is None or gw.gw_cost < best.gw.gw_cost:
             best = CellAlignment(gw, x, y, k, ())

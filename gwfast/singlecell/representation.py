@@ -42,9 +42,9 @@ def names_of(cells: Any) -> Labels:
 
 def representation(
     cells: Any, use_rep: str | None, n_components: NComponents, name: str
-) -> tuple[Float64Array, str]:
-    """Coordinates to compare cells by, see `align`, and what they are called; warns of
-    rows that should be normalized first.
+) -> tuple[Float64Array, str, bool]:
+    """Return coordinates to compare cells by, see `align`, what they are called, and
+    whether there was a warning of rows that should be normalized first.
     """
     if not (use_rep is None or isinstance(use_rep, str)):
         raise TypeError(
@@ -88,24 +88,24 @@ def representation(
         called = "principal components"
     if len(points) < 2:
         raise ValueError(f"{name} must have at least 2 cells, got {len(points)}")
-    _warn_of_lengths(table, name)
-    return points, called
+    return points, called, _warn_of_lengths(table, name)
 
 
 def _warn_of_lengths(table, name):
-    """Where lengths of rows differ so much that they hide what cells are. Only of what
-    is not negative, such as counts: others lie around a zero that means something.
+    """Return whether lengths of rows differ so much that they hide what cells are, and
+    warn if so. Only of what is not negative, such as counts: other numbers lie around a
+    zero that means something.
     """
     made = sparse.csr_array(table) if sparse.issparse(table) else np.asarray(table)
     if made.shape[1] < MIN_COLUMNS or made.min() < 0:
-        return
+        return False
     if sparse.issparse(made):
         lengths = linalg.norm(made.astype(np.float64), axis=1)
     else:
         lengths = np.sqrt(np.einsum("ij,ij->i", made, made, dtype=np.float64))
     short, long = np.quantile(lengths, (0.05, 0.95))
     if long <= MAX_LENGTHS * short:
-        return
+        return False
     warnings.warn(
         f"{name}: lengths of rows differ {long / short if short else np.inf:.2g} times,"
         " from the 5 % to the 95 % quantile, as those of cells that were read more or "
@@ -114,6 +114,7 @@ def _warn_of_lengths(table, name):
         "length one",
         stacklevel=outside(),
     )
+    return True
 
 
 def principal_components(

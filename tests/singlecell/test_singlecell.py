@@ -75,8 +75,11 @@ def test_few_columns_are_taken_as_they_are(seed):
     places, kinds = places_of(N, seed)
     rng = np.random.default_rng(9 + seed)
     x, y = (shares_of(places, n_columns, rng) for n_columns in (19, 10))
-    with pytest.warns(UserWarning, match="lengths of rows differ"):
+    with pytest.warns(UserWarning, match="lengths of rows differ") as caught:
         found = align(x, y, n_neighbors=12, tol=1e-3)
+    said = " ".join(str(one.message) for one in caught)
+    assert re.search("'uncertain' .* normalize the rows", said)
+    assert found.gw.status == "uncertain"
     np.testing.assert_array_equal(found.x, x)
     assert (found.transfer_labels(kinds).labels == kinds).mean() > 0.95
     assert found.foscttm() < 0.3
@@ -288,13 +291,22 @@ def test_foscttm_counts_who_is_closer(seed):
 
 
 def test_types_that_one_side_lacks_may_be_left_over():
-    places, kinds = places_of(N, 0)
-    x, y = table_of(places, 40, 1)[kinds != "left"], table_of(places, 35, 2)
-    found = align(
-        x, y, n_neighbors=10, marginals="unbalanced", rho=0.05, tol=1e-3,
-    )  # fmt: skip
+    places, kinds = places_of(140, 0)
+    kept = kinds != "left"
+    x, y = table_of(places, 40, 1)[kept], table_of(places, 35, 2)
+    quick = dict(n_neighbors=30, tol=1e-3)
+    with pytest.warns(
+        gwfast.ConvergenceWarning, match="'uncertain'.*'partial'.*'semir"
+    ):
+        found = align(x, y, marginals="unbalanced", rho=0.05, **quick)
     assert found.gw.lost[1] > 0
     assert found.gw.mass < 1.2
+    for advised in (
+        dict(marginals="partial", mass=kept.mean()),
+        dict(marginals="semirelaxed"),
+    ):
+        found = align(x, y, **advised, **quick)
+        assert (found.transfer_labels(kinds).labels == kinds[kept]).mean() > 0.95
 
 
 class Fake:

@@ -102,6 +102,30 @@ def test_terms_without_weight_are_not_named():
         assert result.term_ratio == (0 if alpha == 0 else np.inf)
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_epsilon_that_a_forbidding_cost_made_large_is_named(batch):
+    x, kind = cloud(60, 3, 0) * [1, 1.5, 2], np.arange(60) % 2
+    order = np.random.default_rng(0).permutation(60)
+    sides = distances(x), distances(x[order] + 0.1 * cloud(60, 3, 1))
+    forbidding = 100.0 * (kind[:, None] != kind[order])
+    problem = gwfast.QuadraticProblem(*sides, linear_cost=forbidding)
+
+    def solve(**options):
+        if batch:
+            return gwfast.gromov_wasserstein_batch([problem], **options)[0]
+        return gromov_wasserstein(problem, **options)
+
+    with pytest.warns(UserWarning, match="the plan avoids linear_cost.* try epsilon=0"):
+        blurred = solve()
+    assert "epsilon=0" in blurred.advice
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exact = solve(epsilon=0)
+    assert not exact.advice
+    right = [(order[one.match()] == np.arange(60)).mean() for one in (blurred, exact)]
+    assert right[0] < 0.9 < right[1]
+
+
 def test_fused_clouds_are_their_matrices():
     x, y = PointCloud(cloud(N, 3, 7)), PointCloud(cloud(M, 3, 8))
     solve = dict(linear_cost=BETWEEN, epsilon=0.05, init="product")
