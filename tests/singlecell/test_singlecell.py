@@ -301,11 +301,11 @@ def test_types_that_one_side_lacks_may_be_left_over():
         found = align(x, y, marginals="unbalanced", rho=0.05, **quick)
     assert found.gw.lost[1] > 0
     assert found.gw.mass < 1.2
-    for advised in (
+    for more in (
         dict(marginals="partial", mass=kept.mean()),
         dict(marginals="semirelaxed"),
     ):
-        found = align(x, y, **advised, **quick)
+        found = align(x, y, **more, **quick)
         assert (found.transfer_labels(kinds).labels == kinds[kept]).mean() > 0.95
 
 
