@@ -131,8 +131,8 @@ class AlignmentResult(AlignedSpaces):
         Returns
         -------
         Neighbors
-            Of shape (len(rows), min(k, number of targets)); with indices of -1 for rows
-            without mass in the plan, if the method goes by that.
+            Of shape (len(rows), min(k, number of targets)). By the plan, rows without
+            mass in it have indices of -1.
         """
         one_of(method, "method", (*METHODS, *BY_PLAN))
         if method != "coupling" and method != "barycentric":

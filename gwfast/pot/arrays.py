@@ -15,7 +15,9 @@ from ..utils.validation import as_array, as_positive
 HOST = (1, 3, 11)
 DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
 # Space of each axis of the arguments that have points of the first or of the second one.
-SIDES = {"C1": (0, 0), "C2": (1, 1), "M": (0, 1), "G0": (0, 1)}
+SIDES: dict[str, tuple[int, ...]]
+SIDES = {"C1": (0, 0), "Ca": (0, 0), "C2": (1, 1), "Cb": (1, 1)}
+SIDES |= {"M": (0, 1), "G0": (0, 1)}
 SIDES |= {"p": (0,), "q": (1,), "a": (0,), "b": (1,)}
 # What an infinite limit of iterations is taken as.
 NO_LIMIT = 2**31 - 1

@@ -41,8 +41,8 @@ class GraphCost(DenseCost):
     graph : sparse array or matrix of shape (n, n), or graph of networkx
         Lengths of edges, not negative; an edge may be given in either direction, or
         both, of which the shorter counts. Entries that are not stored are no edges;
-        stored zeros are edges of length 0, of which there is a warning
-        (``graph.eliminate_zeros()`` removes them).
+        stored zeros are edges of length 0, and there is a warning
+        (``graph.eliminate_zeros()`` removes such edges).
         Nodes of networkx are in the order of ``graph.nodes``; of parallel edges the
         shortest counts. (Weights that say how *alike* two nodes are, as the
         "connectivities" of scanpy, are no lengths: count edges, or take

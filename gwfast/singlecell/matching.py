@@ -236,8 +236,8 @@ def align(
     ConvergenceWarning
         See `gromov_wasserstein`; of the graph that was chosen.
     UserWarning
-        If rows of a table differ so much in length that they should be normalized. The
-        rows are taken as they are, and a plan that converged is "uncertain".
+        If lengths of the rows of a table differ so much that the rows should be
+        normalized. They are not, and a plan that converged is "uncertain".
 
     Examples
     --------
@@ -257,8 +257,8 @@ def align(
     rep_x, rep_y = _pair(use_rep)
     x, name_x, uneven_x = representation(adata_x, rep_x, n_components, "adata_x")
     y, name_y, uneven_y = representation(adata_y, rep_y, n_components, "adata_y")
+    _check_views(inplace, adata_x=adata_x, adata_y=adata_y)
     given = _labels(adata_y, labels)
-    numbers = _numbers(n_neighbors, min(len(x), len(y)))
     options = SolveOptions(
         Limits(1000, 10_000, tol, MARGINAL_TOL, deadline=deadline),
         epsilon=epsilon,
@@ -268,7 +268,7 @@ def align(
         progress=progress,
     )
     best, tried = None, list[Tried]()
-    for k in numbers:
+    for k in _numbers(n_neighbors, min(len(x), len(y))):
         if tried and deadline.passed():
             break
         cost_x, cost_y = (
@@ -309,6 +309,17 @@ def _numbers(n_neighbors, n_cells):
     if not numbers:
         raise ValueError("n_neighbors must not be empty")
     return numbers
+
+
+def _check_views(inplace, **objects):
+    """Raise a ValueError if an object cannot be written to, before the solve."""
+    for name, adata in objects.items():
+        backed = getattr(adata, "isbacked", False) and getattr(adata, "is_view", False)
+        if inplace and backed:
+            raise ValueError(
+                f"inplace must be False if {name} is a view of a backed AnnData object; "
+                f"or pass {name}.to_memory()"
+            )
 
 
 def _labels(adata, labels):

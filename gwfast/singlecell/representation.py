@@ -43,7 +43,7 @@ def names_of(cells: Any) -> Labels:
 def representation(
     cells: Any, use_rep: str | None, n_components: NComponents, name: str
 ) -> tuple[Float64Array, str, bool]:
-    """Return coordinates to compare cells by, see `align`, what they are called, and
+    """Return coordinates to compare cells by, see `align`, the name of their table, and
     whether there was a warning of rows that should be normalized first.
     """
     if not (use_rep is None or isinstance(use_rep, str)):
@@ -92,8 +92,8 @@ def representation(
 
 
 def _warn_of_lengths(table, name):
-    """Return whether lengths of rows differ so much that they hide what cells are, and
-    warn if so. Only of what is not negative, such as counts: other numbers lie around a
+    """Warn if lengths of rows differ so much that they hide the types of cells, and
+    return whether they do. Tables with negative numbers are left out: these lie around a
     zero that means something.
     """
     made = sparse.csr_array(table) if sparse.issparse(table) else np.asarray(table)

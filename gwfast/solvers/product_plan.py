@@ -25,10 +25,10 @@ from ..utils.precision import SINGLE
 # of 6 and 84 % at 0.6, but 61 % at 61 and 34 % at 1/160, where the smaller term hardly
 # counts.
 MAX_RATIO = 30.0
-# Share of the quadratic term at the product plan from which on an epsilon blurs matches among
-# those that a linear cost allows, and the share of the linear term below which a plan keeps to
-# these. Of 60 and 100 points in two to four kinds, with a cost between kinds that sets epsilon,
-# 97 % of the matches are right at a share of 0.11 and 59 to 80 % at 0.22.
+# Share of the quadratic term at the product plan from which on an epsilon blurs the matches
+# that a linear cost allows, and share of the linear term below which a plan keeps to these
+# matches. Of 60 and 100 points in two to four kinds, with a cost between kinds, 97 % of the
+# matches are right at an epsilon of 11 % of the quadratic term, and 59 to 80 % at 22 %.
 MAX_EPSILON, FORBIDDEN = 0.15, 1e-3
 
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
-from ..singlecell.representation import is_anndata
+from ..singlecell.representation import is_anndata, names_of
+from ..utils.labels import in_order
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix
 from .slices import coordinates
@@ -137,6 +138,8 @@ def stack_slices(
     moved = [spots[0]]
     for k, given in enumerate(alignments):
         name, shape = f"alignments[{k}]", (len(spots[k]), len(spots[k + 1]))
+        orders = names_of(slices[k]), names_of(slices[k + 1])
+        given = in_order(given, name, *orders, of=f"slices[{k}] and slices[{k + 1}]")
         # The next slice onto this one, where that is in the stack.
         plan = _coupling(given, name, shape).T
         moved.append(

@@ -38,8 +38,8 @@ TOTAL = 1e4
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slice:
     """Coordinates (n, d) of spots, and their table of expression (n, genes), an array
-    or a sparse matrix; `genes` and `names` are those of its columns and rows, if they
-    are known.
+    or a sparse matrix; `genes` are the names of its columns and `names` the names of
+    its rows, or None.
     """
 
     name: str

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T")
-# A range of an index that only numbers the rows, None of arrays without an index.
+# A range stands for an index that only numbers the rows, None for arrays without an index.
 Labels: TypeAlias = Sequence[Any] | None
 
 

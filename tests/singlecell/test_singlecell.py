@@ -357,6 +357,10 @@ def test_backed_objects_are_read(kind, tables, tmp_path):
     for one in (backed, backed.X):
         found = align(one, tables[1], **quick)
         np.testing.assert_array_equal(found.gw.plan, plan)
+    with pytest.raises(
+        ValueError, match=r"^inplace must be False if adata_y is a view"
+    ):
+        align(tables[1], backed[:50], **(quick | dict(inplace=True)))
     moved = found.inverse_transform(table)
     for one in (sparse.csr_array(table), backed.X):
         np.testing.assert_allclose(found.inverse_transform(one), moved)

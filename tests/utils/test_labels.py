@@ -18,7 +18,7 @@ COST, MASSES = distances(X), np.arange(1.0, 7.0) / 21
 POINTS = pd.DataFrame(X, NAMES, list("xyz"))
 FRAME = pd.DataFrame(COST, NAMES, NAMES)
 ORDER = [3, 0, 5, 1, 4, 2]
-# The same problem in arrays, and in pandas objects of which `c` has the order of labels.
+# The same problem in arrays, and in pandas objects; `c` has the order of the labels.
 ARRAYS = SimpleNamespace(c=COST, p=MASSES, turned=COST, x=X, first=X, columns=X)
 LABELLED = SimpleNamespace(
     c=FRAME,
