@@ -22,6 +22,9 @@ from .neighbors import Neighbors, largest
 
 # Fraction of the mass of a row that `tocsr` may leave out.
 LEFT_OUT = 1e-4
+# Fraction of the largest entry or row sum up to which an entry is rounding: linear programs leave
+# up to 1e-15 of it in rows that they leave out.
+ROUNDING = 1e-14
 # Entries of rows that are made at a time: 64 MB of float32.
 BLOCK_FLOATS = 1 << 24
 
@@ -352,9 +355,11 @@ def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
 
 
 def matches_of(coupling: Coupling, k: int, rows: ArrayLike | None = None) -> Neighbors:
-    """`Coupling.topk`, with indices of -1 in rows without mass."""
+    """Return `Coupling.topk`, with indices of -1 in rows without mass but for rounding."""
     found = coupling.topk(k, rows)
-    return found._replace(indices=np.where(found.scores[:, :1] > 0, found.indices, -1))
+    largest_mass = (found.scores if rows is None else coupling.marginals[0]).max()
+    matched = found.scores[:, :1] > ROUNDING * largest_mass
+    return found._replace(indices=np.where(matched, found.indices, -1))
 
 
 def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:

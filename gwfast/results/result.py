@@ -473,11 +473,7 @@ class GWResult:
         kinds, numbers = np.unique(
             as_labels(labels, "labels", coupling.shape[1]), return_inverse=True
         )
-        # Among what goes to labels, also where a plan has lost some mass.
-        means = coupling.transform(np.eye(len(kinds), dtype=coupling.dtype)[numbers])
-        shares = np.minimum(means.max(axis=1).astype(np.float64), 1.0)
-        best = np.where(shares > 0, means.argmax(axis=1), -1)
-        return LabelTransfer(taken(kinds, best), shares)
+        return _by_mass(coupling, kinds, numbers)
 
     def to_frame(
         self,
@@ -527,6 +523,16 @@ class GWResult:
             f"marginal_error={self.marginal_error:.1e}, n_outer={self.n_outer}, "
             f"n_inner={self.n_inner}, seconds={self.seconds:.2f})"
         )
+
+
+def _by_mass(coupling, kinds, numbers):
+    """Return the `LabelTransfer` of columns that have the labels `kinds[numbers]`."""
+    # Among what goes to labels, also where a plan has lost some mass.
+    means = coupling.transform(np.eye(len(kinds), dtype=coupling.dtype)[numbers])
+    alone = matches_of(coupling, 1).indices[:, 0] < 0
+    best = np.where(alone, -1, means.argmax(axis=1))
+    shares = np.minimum(means.max(axis=1).astype(np.float64), 1.0)
+    return LabelTransfer(taken(kinds, best), np.where(alone, 0.0, shares))
 
 
 def _matches(coupling, k, labels, given):
