@@ -15,6 +15,7 @@ class Space:
         largest: float,
         most: float,
         features: Float64Array | None = None,
+        directions: Float64Array | None = None,
     ) -> None: ...
 
 class ExactPairs:

@@ -1,6 +1,6 @@
 """Exact balanced problems between many pairs of spaces, one after another on one
-thread, with one set of buffers: from the product plan and from random ones, of which
-the descent to the lowest objective counts.
+thread, with one set of buffers: from the product plan, from plans along eigenvectors of
+both spaces and from random ones, of which the descent to the lowest objective counts.
 """
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -17,11 +17,12 @@ import numpy as np
 
 
 cdef struct Facts:
-    ptrdiff_t n, width
+    ptrdiff_t n, width, n_directions
     const double *values
     const double *transposed
     const double *masses
     const double *features
+    const double *directions
     double constant, largest, most
 
 
@@ -41,6 +42,9 @@ cdef class Space:
         Of the absolute values, and of what a point adds.
     features : (n, d) float64 ndarray or None
         Their squared distances are linear costs.
+    directions : (k, n) float64 ndarray or None
+        Product plans are multiplied by one plus a sum of products of these, for every
+        choice of the signs, to make plans that descents begin at as well.
     """
 
     cdef Facts facts
@@ -49,13 +53,19 @@ cdef class Space:
     def __init__(
         self, const double[:, ::1] values, const double[:, ::1] transposed,
         const double[::1] masses, double constant, double largest, double most,
-        const double[:, ::1] features=None,
+        const double[:, ::1] features=None, const double[:, ::1] directions=None,
     ):
         cdef ptrdiff_t n = masses.shape[0]
         check_matrix("values", values.shape[0], values.shape[1], n, n)
         check_matrix("transposed", transposed.shape[0], transposed.shape[1], n, n)
-        self.kept = values, transposed, masses, features
+        self.kept = values, transposed, masses, features, directions
         self.facts.n, self.facts.width, self.facts.features = n, 0, NULL
+        self.facts.n_directions = 0
+        if directions is not None and directions.shape[0]:
+            self.facts.n_directions = directions.shape[0]
+            check_matrix("directions", self.facts.n_directions, directions.shape[1],
+                         self.facts.n_directions, n)
+            self.facts.directions = &directions[0, 0]
         self.facts.values, self.facts.transposed = &values[0, 0], &transposed[0, 0]
         self.facts.masses = &masses[0]
         self.facts.constant = constant
@@ -112,7 +122,7 @@ cdef class ExactPairs:
     cdef object kept
     cdef double least, tol, rounding, linear_weight
     cdef uint64_t seed
-    cdef ptrdiff_t n_starts, max_outer, start, room_n, room_m, column, point
+    cdef ptrdiff_t n_starts, n_turned, max_outer, start, room_n, room_m, column, point
     # Trees of the first linear programs one after another, and where that in hand is.
     cdef int64_t[::1] trees
     cdef ptrdiff_t tree
@@ -245,8 +255,12 @@ cdef class ExactPairs:
                 self.begin_at_plan()
             elif self.start == 0:
                 self.steps.begin_at_product()
+            elif self.start <= self.n_turned:
+                self.begin_turned(self.start - 1)
             else:
-                self.steps.begin_at_random(self.seed + <uint64_t>(self.start - 1))
+                self.steps.begin_at_random(
+                    self.seed + <uint64_t>(self.start - self.n_turned - 1)
+                )
             self.descends = True
         status, n_steps = 0, self.steps.n_steps
         if n_steps < self.max_outer:
@@ -261,6 +275,8 @@ cdef class ExactPairs:
         cdef const Facts *x = <const Facts *>self.x[self.n_done]
         cdef const Facts *y = <const Facts *>self.y[self.n_done]
         cdef Terms *t = &self.terms
+        cdef ptrdiff_t k = min(x.n_directions, y.n_directions)
+        self.n_turned = (1 << k) if k else 0
         t.n, t.m, t.p, t.q, t.mass = x.n, y.n, x.masses, y.masses, 1.0
         t.left, t.right = x.values, y.transposed
         t.other_left = t.other_right = NULL
@@ -297,6 +313,25 @@ cdef class ExactPairs:
         for i in range(self.terms.n):
             memcpy(self.steps.plan_ + i * m, &self.plans[i, self.column],
                    m * sizeof(double))
+        self.begin_mended()
+
+    cdef void begin_turned(self, ptrdiff_t signs) noexcept nogil:
+        """Begin at the plan along directions, with the signs that these bits are."""
+        cdef const Facts *x = <const Facts *>self.x[self.n_done]
+        cdef const Facts *y = <const Facts *>self.y[self.n_done]
+        cdef ptrdiff_t i, j, k
+        cdef double turn, one
+        for i in range(x.n):
+            for j in range(y.n):
+                turn = 1.0
+                for k in range(min(x.n_directions, y.n_directions)):
+                    one = x.directions[k * x.n + i] * y.directions[k * y.n + j]
+                    turn += -one if signs >> k & 1 else one
+                turn = x.masses[i] * y.masses[j] * max(turn, 0.0)
+                self.steps.plan_[i * y.n + j] = turn
+        self.begin_mended()
+
+    cdef void begin_mended(self) noexcept nogil:
         self.steps.mend()
         self.steps.differentiate()
         self.steps.begin()
@@ -315,7 +350,7 @@ cdef class ExactPairs:
         self.start += 1
         self.descends = False
         # No cost is below zero, of which the floor is the rounding.
-        if self.start > self.n_starts or (
+        if self.start > self.n_turned + self.n_starts or (
             self.least <= self.rule.floor and self.terms.linear == NULL
         ):
             self.end_pair()

@@ -9,6 +9,8 @@ The kernels flush subnormal numbers: input below the smallest normal number of i
 counts as zero, and output below it is zero. For a twin, `flushed` does that to the input.
 """
 
+import itertools
+
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
@@ -473,11 +475,19 @@ def _mixed(x):
 
 class Space:
     def __init__(
-        self, values, transposed, masses, constant, largest, most, features=None
+        self,
+        values,
+        transposed,
+        masses,
+        constant,
+        largest,
+        most,
+        features=None,
+        directions=None,
     ):
         self.values, self.transposed, self.masses = values, transposed, masses
         self.constant, self.largest, self.most = constant, largest, most
-        self.features = features
+        self.features, self.directions = features, directions
 
 
 class ExactPairs:
@@ -525,7 +535,15 @@ class ExactPairs:
         given = x.values, y.transposed, x.masses, y.masses
         steps = FrankWolfe(*given, linear=linear, others=others)
         floor = rounding * (x.largest * y.largest + x.most + y.most)
-        for start in (first, *self._starts):
+        turned = []
+        if x.directions is not None:
+            k = min(len(x.directions), len(y.directions))
+            for signs in itertools.product((1, -1), repeat=k):
+                turn = 1 + np.einsum(
+                    "k,ki,kj", signs, x.directions[:k], y.directions[:k]
+                )
+                turned.append(np.outer(x.masses, y.masses) * np.maximum(turn, 0))
+        for start in (first, *turned, *self._starts):
             plan = start is None or isinstance(start, np.ndarray)
             steps.start(start) if plan else steps.start_at_random(start)
             ended = steps.advance(max_outer, tol, floor, *self._least, constant) != 0

@@ -18,6 +18,7 @@ from ..quadratic.conditional_gradient import (
     ExactLimits,
     ExactSolution,
 )
+from ..solvers.isomorphism import isomorphisms
 from . import gradients
 from ._one_orientation import solve_one_orientation
 from ._problem import Problem
@@ -147,6 +148,8 @@ def solve_exact(given: Problem) -> ExactAnswer:
         else:
             n, m = problem.shape
             solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
+            if start is None:
+                start = next(isomorphisms(problem), None)
             solution = solver.solve(start, limits, report=note)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
     plan = solution.plan

@@ -56,7 +56,8 @@ def gromov_wasserstein(
 ) -> Plan:
     """Gromov-Wasserstein plan without entropy, as `ot.gromov.gromov_wasserstein`: by
     conditional gradient, from one plan to the local minimum that it leads to, the
-    lowest where it leads to several (ties).
+    lowest where it leads to several (ties). If the spaces are the same in another order,
+    that is a plan of loss zero.
 
     The problem and what comes back are POT's; see its documentation for the
     mathematics, and DIFFERENCES.md beside this file for what is not the same.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,14 @@ default="balanced"
         elif self.between is not None:
             part.between = self.between[np.ix_(rows, cols)]
         return part
+
+    def exchanged(self) -> QuadraticProblem:
+        """The same problem with its sides exchanged."""
+        other = self.with_geometries(self.y, self.x)
+        other.rule = dataclasses.replace(self.rule, p=self.q, q=self.p)
+        if self.between is not None:
+            other.between = self.linear_cost.T
+        return other
 
     def with_rule(self, rule: Balanced) -> QuadraticProblem:
         """The same problem with other marginals."""

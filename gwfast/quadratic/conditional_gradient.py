@@ -185,6 +185,7 @@ class ConditionalGradient:
             linear = _part(problem.linear_cost, x.some, y.some)
             linear *= (1.0 - problem.alpha) / 2
         self._is_fused = problem.is_fused
+        self._is_bounded = linear is None or linear.min() >= 0
         losses, self._constants, self._constant = [], [], 0.0
         self._magnitude = x.largest * y.largest * mass**2
         for side, fixed in zip((x, y), _fixed(problem.rule), strict=True):
@@ -247,9 +248,13 @@ class ConditionalGradient:
 
     def is_least(self, cost):
         """Whether no plan can be below this objective, up to rounding: it is a mean of
-        losses, which are not negative.
+        losses, and of linear costs, if these are not negative.
         """
-        return not self._is_fused and cost <= ROUNDING * self._magnitude
+        return self._is_bounded and cost <= ROUNDING * self._magnitude
+
+    def are_equal(self, cost, other):
+        """Whether objectives differ by rounding."""
+        return abs(cost - other) <= 10 * ROUNDING * self._magnitude
 
     def _started(self, plan, limits):
         """The steps at a plan, and what they are to be told."""

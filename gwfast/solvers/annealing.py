@@ -33,8 +33,10 @@ from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.small_descent import SmallDescent
 from ..quadratic.stopping import Limits
 from ..results.candidates import Candidate, Candidates
+from ..results.result import GWResult
 from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
+from .agreement import LEVEL, confidence_of
 from .isomorphism import isomorphisms
 
 
@@ -63,13 +65,12 @@ LATE = 0.05
 MAX_OUTER, MAX_INNER, MARGINAL_TOL = 25, 100, 1e-3
 # Relative difference of objectives up to which two plans of a level are one.
 SAME = 1e-4
+# Mass, as a fraction, that two plans match otherwise if they are different solutions.
+APART = 0.25
 # Eigenvectors of which all choices of signs are starts. On the same pairs those of four
 # lead no lower than those of three, those of two and as many more random plans .1 %
 # higher, random plans alone 1 %.
 N_SIGNS = 3
-# What is added to the product plan in proportion to products of eigenvectors. With a
-# third or a tenth of it ends are .2 % higher.
-TURNED = 10.0
 # Starts by signs and at random together, where nobody says how many of these. Two fewer
 # or more change the mean by .05 %, and the time by a sixth.
 N_STARTS = 12
@@ -82,13 +83,14 @@ MAX_ROWS = 1000
 @dataclasses.dataclass(frozen=True, eq=False)
 class Runner:
     """A start, the plan that its descents have led to, None for the product plan, what
-    they have shown, and the epsilon of the first.
+    they have shown, the epsilon of the first, and the result of a race that led there.
     """
 
     label: str
     plan: np.ndarray | None
     row: Candidate | None = None
     first: float = LEVELS[0].epsilon
+    race: GWResult | None = None
 
     @property
     def gw_cost(self):
@@ -102,28 +104,41 @@ class Runner:
         return Runner(self.label, plan, Candidate(self.label, *shown, fate="lost"))
 
 
+def are_apart(plan, other):
+    """Whether plans differ by more than a few points that may be exchanged."""
+    return bool(np.abs(plan - other).sum() > 2 * APART * plan.sum())
+
+
 class Found:
     """The best of the exact descents so far.
 
     Attributes
     ----------
     solution : ExactSolution
-    plan : ndarray
-        Where its descent began.
+    runner : Runner
+        What led to it.
+    is_tie : bool
+        Whether another plan has the same objective.
     """
 
     def __init__(self, problem, n_threads, limits):
         self.solver = ConditionalGradient(problem, n_threads)
-        self.solution = None
+        self.solution, self.is_tie = None, False
         self._limits, self._rows, self._best = limits, [], 0
 
     def polish(self, runner):
         """Take a runner to its end. Returns whether that is the best one."""
         solution = self.solver.solve(runner.plan, self._limits)
         shown = 0.0, solution.gw_cost, len(solution.trace), solution.seconds
-        leads = self.solution is None or solution.gw_cost < self.solution.gw_cost
+        leads, best = True, self.solution
+        if best is not None:
+            leads = solution.gw_cost < best.gw_cost
+            if self.solver.are_equal(solution.gw_cost, best.gw_cost):
+                self.is_tie |= are_apart(solution.plan, best.plan)
+            elif leads:
+                self.is_tie = False
         if leads:
-            self.solution, self.plan = solution, runner.plan
+            self.solution, self.runner = solution, runner
             self._best = len(self._rows)
         if leads or len(self._rows) < MAX_ROWS:
             self._rows.append(runner.after(solution.plan, *shown).row)
@@ -143,6 +158,11 @@ class Found:
     def is_done(self):
         """Whether there is no time for more, or none is better."""
         return self.is_least or self._limits.deadline.passed()
+
+    @property
+    def confidence(self):
+        """See `confidence_of`."""
+        return confidence_of(self.candidates, self.solution.status, exact=True)
 
     @property
     def candidates(self):
@@ -218,6 +238,7 @@ def lowest(
     search_time=None,
     memory=math.inf,
     report=None,
+    looks_on=False,
 ):
     """Search for the plan of the lowest objective.
 
@@ -239,6 +260,8 @@ def lowest(
         the descent from the product plan is all.
     report : callable or None, default=None
         Called with a `ProgressEvent` for each start.
+    looks_on : bool, default=False
+        Whether to make `N_STARTS` more random starts if the others leave doubt.
 
     Returns
     -------
@@ -291,6 +314,10 @@ def lowest(
             if patience and any(led):
                 patience.renew()
             done, field = done + len(field), []
+            if looks_on and not (field or left) and found.confidence < LEVEL:
+                left = range(n_random, n_random + N_STARTS)
+                n_random, looks_on = left.stop, False
+                of = f" of {done + N_STARTS}"
         first()
     return found
 
@@ -356,7 +383,7 @@ def _signs(solver, product):
     of_cols, made = of_cols / np.sqrt(y.masses), []
     for signs in itertools.product((1.0, -1.0), repeat=len(sizes)):
         turn = whole_plan((of_rows * signs) @ of_cols, x, y)
-        plan = product * np.maximum(1.0 + TURNED * turn, 0.0)
+        plan = product * np.maximum(1.0 + ties.TURNED * turn, 0.0)
         plan *= product.sum() / plan.sum()
         label = "".join("+" if sign > 0 else "-" for sign in signs)
         made.append(Runner(f"annealed eigenvectors {label}", plan))

@@ -72,7 +72,7 @@ def doubted(problem, result):
     """
     if not problem.is_balanced:
         return result
-    chance, low = verdict(result.candidates, result.status)
+    chance, low = verdict(result.candidates, result.status, exact=result.method == "cg")
     result = dataclasses.replace(result, confidence=chance)
     if not low or result.status not in (Status.CONVERGED, Status.TIE):
         return result

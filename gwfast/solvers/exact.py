@@ -7,21 +7,26 @@ anneal it (annealing.py), large ones have the plan of `epsilon` "auto" once.
 """
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+
+import numpy as np
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import as_epsilon
 from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, nbytes
+from ..results.coupling import ArrayCoupling
+from ..results.result import LiveStep
 from ..results.status import Status
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE
 from ..utils.progress import ProgressEvent, ProgressListener
-from .annealing import Found, Runner, lowest
+from .agreement import SETTLED
+from .annealing import Found, Runner, are_apart, lowest
 from .checkpoint import Checkpoint
-from .options import SolveOptions
+from .diagnosis import doubted
+from .isomorphism import Canonical, symmetries
 from .race import OfBalanced
 from .starts import (
     ALONE,
@@ -42,6 +47,8 @@ LARGE = 100_000
 # Entries of a plan up to which the search goes on after the race: between graphs of 500
 # words that ends 4.6 % lower, between 1000 cells no lower and up to twice as late.
 SEARCHED = 500_000
+# Symmetries of a space that are looked at.
+MOST_SYMMETRIES = 8
 # Bytes for which the system is not asked: the answer takes .1 ms, as long as a descent
 # between 30 points.
 ALWAYS_FREE = 1e7
@@ -94,26 +101,66 @@ def solve_exact(problem, start, options, report, solve):
         solver = ConditionalGradient(problem, threads)
         plan = start_plan(start, problem, threads)
         return solver.solve(plan, limits, options.callback).result(threads)
+    canonical = Canonical(problem)
     if problem.shape[0] * problem.shape[1] > LARGE:
-        found = Found(problem, threads, limits)
-        for runner in _runners(problem, options, report, solve):
+        found = Found(canonical.problem, threads, limits)
+        for runner in _runners(canonical.problem, options, report, solve):
             found.polish(runner)
             if found.is_done:
                 break
     else:
         at_once = resolve_n_threads(options.n_threads, team=False)
         room = check_memory(problem, options) - nbytes(problem)
-        given = problem, at_once, limits, options.seed, options.n_starts
-        kind = dict(search_time=options.search_time, memory=room, report=report)
+        given = canonical.problem, at_once, limits, options.seed, options.n_starts
+        kind = dict(
+            search_time=options.search_time,
+            memory=room,
+            report=report,
+            looks_on=options.n_starts is None,
+        )
         found = lowest(*given, **kind)
     solution = found.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for it to see; where there is no time for them, as if
         # it had been late.
-        seen = found.solver.solve(found.plan, limits, options.callback)
+        def callback(step):
+            def coupling():
+                return ArrayCoupling(canonical.plan(step.coupling.toarray()), 1)
+
+            return LiveStep.stops(options.callback, step, coupling, step.moved)
+
+        seen = found.solver.solve(found.runner.plan, limits, callback)
         if seen.status != Status.TIME_LIMIT:
             solution = seen
-    return solution.result(threads, candidates=found.candidates)
+    tie = found.is_tie or has_symmetry(canonical.problem, found.solution.plan)
+    solution = canonical.restore(solution)
+    result = solution.result(threads, candidates=found.candidates)
+    if tie and problem.is_balanced and result.status == Status.CONVERGED:
+        result = dataclasses.replace(
+            result, status=Status.TIE, advice=Status.TIE.advice
+        )
+    race = found.runner.race
+    if race is None:
+        return doubted(problem, result)
+    result = dataclasses.replace(result, confidence=race.confidence)
+    if race.status == Status.UNCERTAIN and result.status in SETTLED:
+        result = dataclasses.replace(result, status=race.status, advice=race.advice)
+    return result
+
+
+def has_symmetry(problem, plan):
+    """Whether a symmetry of a space makes another plan that is as good."""
+    n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
+    if problem.is_fused or n_points == 1:
+        return False
+    if problem.x.is_constant or problem.y.is_constant:
+        return True
+    sides = (problem.x, problem.p, plan), (problem.y, problem.q, plan.T)
+    return any(
+        are_apart(rows[order], rows)
+        for geometry, masses, rows in sides
+        for order in itertools.islice(symmetries(geometry, masses), MOST_SYMMETRIES)
+    )
 
 
 def _runners(problem, options, report, solve):
@@ -131,7 +178,7 @@ def _runners(problem, options, report, solve):
         except (MemoryError, OutOfTime):
             continue
         made += 1
-        yield Runner(str(start), plan)
+        yield Runner(str(start), plan, race=getattr(start, "result", None))
     if not made:
         yield Runner("product", None)
 
@@ -155,16 +202,20 @@ def _starts(problem, options, report, solve):
     return Starts([*few, whole], options.seed, 4)  # steps of others cost more
 
 
-@dataclasses.dataclass(frozen=True)
 class WithEntropy(Start):
     """The plan of the same problem with `epsilon` "auto", from a race, and from the search
     after that up to `SEARCHED` entries or if there is a time for it; MemoryError where
     there is no room for that beside the exact problem.
+
+    Attributes
+    ----------
+    result : GWResult or None
+        Of that problem.
     """
 
-    options: SolveOptions
-    report: Callable[..., Any]
-    solve: Callable[..., Any]
+    def __init__(self, options, report, solve):
+        self.options, self.report, self.solve = options, report, solve
+        self.result = None
 
     def plan(self, problem, n_threads, shared=ALONE):
         limit = as_memory_limit(self.options.memory_limit) - nbytes(problem)
@@ -184,6 +235,7 @@ class WithEntropy(Start):
         result = self.solve(problem, options)
         if not result.n_outer:
             raise OutOfTime
+        self.result = result
         # As if a caller began with it.
         return as_start(result.plan, problem, dtype=float).matrix
 

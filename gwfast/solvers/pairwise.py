@@ -26,6 +26,7 @@ from ..problems.quadratic import QuadraticProblem, as_alpha
 from ..quadratic.conditional_gradient import ROUNDING, WORK, Side, whole_plan
 from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
+from ..quadratic.ties import turns
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
@@ -39,11 +40,18 @@ from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
 from .checkpoint import PAIRS, opened_for
 from .gromov import solve
+from .isomorphism import isomorphisms
 from .options import SolveOptions
 from .small import SmallSolve, solve_small
 
+# Relative difference of mean costs that is rounding.
+SAME_MEAN = 1e-9
 # Pairs that a thread takes at a time.
 CHUNK = 32
+# Eigenvectors of either space along which exact problems start. Of 50 neurons 88 % have
+# the nearest that 20 random starts find, in 2.7 times the time of the product plan, with
+# which 66 % have; with two eigenvectors costs are by mean 1.2 % lower, in 4.5 times.
+N_DIRECTIONS = 1
 
 
 @knows_pot_names(QUADRATIC, p="masses", q="masses")
@@ -55,7 +63,7 @@ def pairwise_gromov_wasserstein(
     alpha: float | None = None,
     loss: LossName = "square",
     epsilon: EpsilonLike = 0.0,
-    n_starts: int = 0,
+    n_starts: int | None = None,
     k_nearest: int | None = None,
     plans: bool = False,
     max_outer: int = 1000,
@@ -84,11 +92,12 @@ def pairwise_gromov_wasserstein(
         Under "kl" the cost of a pair depends on which comes first, and both are solved.
     epsilon : float, str or Epsilon, default=0
         0 is the exact problem, solved by conditional gradient; else the problems are
-        regularized. Both start from the product plan.
-    n_starts : int, default=0
-        Number of random plans that exact problems start from as well; the lowest cost
-        counts. Each takes as long as the product plan. On pairs of graphs of 12 to 29
-        nodes, costs are 13 % lower in the mean with 4.
+        regularized, and start from the product plan.
+    n_starts : int or None, default=None
+        Number of random plans that exact problems start from beside the product plan
+        and, if costs are symmetric, two plans along the leading eigenvectors of both
+        spaces (mirror images); the lowest cost counts. None is no random plan; 0 is the
+        product plan alone.
     k_nearest : int or None, default=None
         If given, pairs whose lower bounds show that neither space is among the so many
         nearest ones of the other are skipped (only the squared loss has bounds).
@@ -160,7 +169,7 @@ def pairwise_gromov_wasserstein(
         init="product",
         n_threads=1,
         seed=seed,
-        n_starts=as_count(n_starts, "n_starts", least=0),
+        n_starts=n_starts,
         takes_zero=True,
         checkpoint=checkpoint,
     )
@@ -308,6 +317,7 @@ class _Solver:
             self.at_once, self._n_threads = 1, n_threads
         loss, fused = LOSSES[spaces.loss], spaces.features is not None
         self._weight = spaces.alpha if fused else 1.0
+        turned = options.n_starts != 0
 
         @functools.cache
         def side(number, k):
@@ -322,9 +332,17 @@ class _Solver:
                 made.largest,
                 made.most,
                 features,
+                turns(made, number, N_DIRECTIONS)
+                if turned and made.symmetric
+                else None,
             )
 
-        self._side, self._idle = side, []
+        @functools.cache
+        def mean(k):
+            masses, cost = spaces.masses[k], spaces.geometries[k].matrix
+            return len(masses), masses @ cost @ masses
+
+        self._side, self._mean, self._idle = side, mean, []
 
     def __call__(self, pairs):
         """The `_Found` of pairs, as many as there was time for."""
@@ -345,13 +363,28 @@ class _Solver:
                 plans.append(sparse.csr_array(whole_plan(descents.plan, x, y)))
         n_done = descents.n_done
         self._idle.append(descents)
-        found = descents.costs[:n_done], descents.converged[:n_done]
-        return _Found(*found, plans if self.plans else None)
+        costs, converged = descents.costs[:n_done], descents.converged[:n_done]
+        for k, pair in enumerate(pairs[:n_done]):
+            plan = self._isomorphism(*pair)
+            if plan is not None:
+                costs[k], converged[k] = 0.0, True
+                if self.plans:
+                    plans[k] = sparse.csr_array(plan)
+        return _Found(costs, converged, plans if self.plans else None)
+
+    def _isomorphism(self, i, j):
+        """A plan of objective zero, or None."""
+        (x, left), (y, right) = self._mean(i), self._mean(j)
+        if x != y or abs(left - right) > SAME_MEAN * max(abs(left), abs(right)):
+            return None
+        return next(isomorphisms(self.spaces.problem(i, j)), None)
 
     def _pairs(self):
         options, weight = self.options, (1.0 - self._weight) / 2
         limits = options.limits.max_outer, options.limits.tol
-        return ExactPairs(options.n_starts, options.seed, *limits, ROUNDING, weight)
+        return ExactPairs(
+            options.n_starts or 0, options.seed, *limits, ROUNDING, weight
+        )
 
     def _regularized(self, pairs):
         options, costs, converged, plans = self.options, [], [], []

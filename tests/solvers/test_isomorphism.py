@@ -5,7 +5,7 @@ import pytest
 from helpers.problems import cloud, distances, masses, random_cost, steps
 
 import gwfast
-from gwfast import QuadraticProblem
+from gwfast import QuadraticProblem, pot
 from gwfast.solvers import isomorphism as module
 from gwfast.solvers.isomorphism import isomorphisms
 
@@ -137,10 +137,39 @@ def test_a_search_is_given_up(monkeypatch):
     assert isomorphism(GRAPHS["regular"], copy) is None
 
 
-def test_other_problems_have_none():
-    cost = GRAPHS["tree"]
-    for options in (dict(linear_cost=np.ones((31, 31)), alpha=0.5), *RULES):
-        assert isomorphism(cost, cost, **options) is None
+@pytest.mark.parametrize("options", [{}, *RULES])
+def test_linear_costs_allow_pairs_that_cost_nothing(options):
+    cost = steps(GRAPHS["tree"])
+    copy, order = permuted(cost)
+    color = np.arange(31) % 2
+    linear = 1.0 * (color[:, None] != color[order])
+    given = dict(linear_cost=linear, epsilon=0, n_threads=1)
+    result = gwfast.gromov_wasserstein(cost, copy, **given, **options)
+    assert abs(result.gw_cost) <= 1e-13 * np.square(cost).mean()
+    assert np.vdot(result.plan, linear) == 0
+    for other in (linear + 1, -linear):
+        assert isomorphism(cost, copy, linear_cost=other, **options) is None
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("kind", ["edges", "steps"])
+def test_all_exact_functions_find_copies(name, kind):
+    cost = GRAPHS[name] if kind == "edges" else steps(GRAPHS[name])
+    copy, order = permuted(cost)
+    color = np.arange(len(cost)) % 3
+    linear = 1.0 * (color[:, None] != color[order])
+    costs = [
+        pot.gromov_wasserstein2(cost, cost),
+        pot.gromov_wasserstein2(cost, copy),
+        pot.fused_gromov_wasserstein2(linear, cost, copy),
+        pot.semirelaxed_gromov_wasserstein2(cost, copy),
+        pot.partial_gromov_wasserstein2(cost, copy, m=0.7),
+        gwfast.pairwise_gromov_wasserstein([cost, copy]).costs[0, 1],
+        gwfast.pairwise_gromov_wasserstein(
+            [cost, copy], features=[np.eye(3)[color], np.eye(3)[color[order]]]
+        ).costs[0, 1],
+    ]
+    assert np.abs(costs).max() <= 1e-13 * np.square(cost).mean()
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -34,8 +34,9 @@ def test_each_pair_costs_what_it_costs_alone(loss, fused):
     features = [cloud(n, 3, k + 50) for k, n in enumerate(SIZES)] if fused else None
     alpha = 0.3 if fused else None
     found = pairwise_gromov_wasserstein(
-        given, masses=weights, features=features, alpha=alpha, loss=loss, plans=True
-    )
+        given, masses=weights, features=features, alpha=alpha, loss=loss, plans=True,
+        n_starts=0,
+    )  # fmt: skip
     n = len(given)
     assert found.n_solved == n * (n - 1) // (2 if loss == "square" else 1)
     assert found.n_skipped == found.n_unconverged == 0
@@ -79,6 +80,36 @@ def test_joblib_does_not_matter(backend):
         found = pairwise_gromov_wasserstein(spaces(), plans=True, n_jobs=2)
     np.testing.assert_array_equal(found.costs, expected.costs)
     assert found.plans.keys() == expected.plans.keys()
+
+
+def curves(n):
+    """Distances within smooth closed curves."""
+    angles = np.linspace(0, 2 * np.pi, 30)[:, None] * np.arange(1, 4)
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(n, 2, 3, 3)) / np.arange(1, 4)[:, None]
+    return [distances(np.cos(angles) @ a + np.sin(angles) @ b) for a, b in weights]
+
+
+def test_mirror_images_are_tried_by_default():
+    one = pairwise_gromov_wasserstein(curves(12), n_starts=0).costs
+    default = pairwise_gromov_wasserstein(curves(12)).costs
+    most = pairwise_gromov_wasserstein(curves(12), n_starts=30).costs
+    assert (most <= default).all() and (default <= one).all()
+    assert default.sum() - most.sum() < 0.3 * (one.sum() - most.sum())
+
+
+def test_copies_in_another_order_are_at_distance_zero():
+    given, rng = spaces("random"), np.random.default_rng(0)
+    orders = [rng.permutation(len(cost)) for cost in given]
+    copies = [
+        cost[np.ix_(order, order)] for cost, order in zip(given, orders, strict=True)
+    ]
+    found = pairwise_gromov_wasserstein([*given, *copies], plans=True)
+    n = len(given)
+    assert (np.diag(found.costs[:n, n:]) == 0).all()
+    for k, order in enumerate(orders):
+        plan = found.plans[k, n + k].toarray()
+        np.testing.assert_array_equal(plan.argmax(axis=1), order.argsort())
 
 
 def test_more_starts_are_never_worse():
