@@ -274,9 +274,9 @@ class GWResult:
         Of a search, an estimate of the chance that it has found the lowest optimum: by
         which starts led there, how far above the others ended, and whether descents
         from that plan with noise, and from random ones, came back to it. It is fitted
-        to 490 problems. NaN where the search did not go on after its race (`epsilon`
-        0, float64, tiers other than "dense", too little memory), where nothing was
-        searched, and for problems that are not balanced.
+        to 490 problems (to 438 others if `epsilon` is 0). NaN where the search did not go
+        on after its race (float64, tiers other than "dense", too little memory), where
+        nothing was searched, and for problems that are not balanced.
     left_out : float
         With ``tier="neighbors"`` an upper bound on the fraction of the mass that these
         potentials would have outside of the neighbors that are kept, by the mean over
