@@ -224,8 +224,9 @@ default="balanced"
         Number of random starts that ``init="auto"`` tries beside the others, as far as
         `time_limit` allows; None chooses it by the size, and is one if the race is on
         leading eigenvectors. If `epsilon` is 0, it is four to twelve up to 100,000
-        entries, and twelve more if the `confidence` is low. For larger exact problems a number also leaves out the search with
-        entropy: beside the random plans only the product plan and a profile are tried.
+        entries, and twelve more if the `confidence` is low. For larger exact problems a
+        number also leaves out the search with entropy: beside the random plans only the
+        product plan and a profile are tried.
     search_time : float or None, default=None
         Seconds for which ``init="auto"`` goes on to look for a lower optimum, or for as
         long as it does without them if that is longer; fewer if it has found nothing
