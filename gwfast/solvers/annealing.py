@@ -256,8 +256,7 @@ def lowest(
     search_time : float or None, default=None
         Seconds for more random plans, or half of them since anything lower was found.
     memory : float, default=inf
-        Bytes that there are beside those of the exact problem. Where they are too few
-        the descent from the product plan is all.
+        Bytes beside the exact problem; if too few, the product plan is the only start.
     report : callable or None, default=None
         Called with a `ProgressEvent` for each start.
     looks_on : bool, default=False
@@ -302,13 +301,9 @@ def lowest(
                 left, search_time = range(n_random, sys.maxsize), None
             if not (field or left) or (patience and not patience.goes_on):
                 break
-            some = left[: most - len(field)]
+            some, left = left[: most - len(field)], left[most - len(field) :]
             field += [random_runner(seed + k, product) for k in some]
-            left = left[len(some) :]
-            for number, one in enumerate(field, done + 1):
-                text = f"start {number}{of}: {one.label}"
-                if report is not None:
-                    report(ProgressEvent("start", text, number))
+            _tell(report, field, done, of)
             runners = _annealed(descents, each, field, found, first)
             led = [found.polish(one) for one in runners if not deadline.passed()]
             if patience and any(led):
@@ -316,10 +311,16 @@ def lowest(
             done, field = done + len(field), []
             if looks_on and not (field or left) and found.confidence < LEVEL:
                 left = range(n_random, n_random + N_STARTS)
-                n_random, looks_on = left.stop, False
-                of = f" of {done + N_STARTS}"
+                n_random, looks_on, of = left.stop, False, f" of {done + N_STARTS}"
         first()
     return found
+
+
+def _tell(report, field, done, of):
+    """Report the runners of a field, if someone listens."""
+    for number, one in enumerate(field, done + 1) if report else ():
+        text = f"start {number}{of}: {one.label}"
+        report(ProgressEvent("start", text, number))
 
 
 def _balanced(problem, n_threads, deadline, seed, n_random):
