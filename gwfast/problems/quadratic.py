@@ -164,8 +164,8 @@ default="balanced"
         """The same problem with its sides exchanged."""
         other = self.with_geometries(self.y, self.x)
         other.rule = dataclasses.replace(self.rule, p=self.q, q=self.p)
-        if self.between is not None:
-            other.between = self.linear_cost.T
+        linear = self.linear_cost
+        other.between = None if linear is None else linear.T
         return other
 
     def with_rule(self, rule: Balanced) -> QuadraticProblem:

@@ -253,7 +253,7 @@ class ConditionalGradient:
         return self._is_bounded and cost <= ROUNDING * self._magnitude
 
     def are_equal(self, cost, other):
-        """Whether objectives differ by rounding."""
+        """Return whether objectives differ by rounding."""
         return abs(cost - other) <= 10 * ROUNDING * self._magnitude
 
     def _started(self, plan, limits):

@@ -19,8 +19,8 @@ from ..kernels.threads import single_threaded_blas
 # with none, .949 and .965 with 2, .944 and .962 with 4, .945 and .959 with 5; all 16
 # choices of the signs of 4 end at .943 and .953.
 N_DIRECTIONS = 4
-# What is added to the product plan in proportion to products of eigenvectors. With a
-# third or a tenth of it ends are .2 % higher.
+# Factor of the products of eigenvectors that are added to the product plan. With a third
+# or a tenth of it ends are .2 % higher.
 TURNED = 10.0
 # Multiplications of the products of one step, times which eigenvectors may take.
 MOST_STEPS = 10

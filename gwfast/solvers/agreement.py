@@ -22,8 +22,9 @@ CLEAR = 0.2
 # `Evidence`: a little larger than those of a fit to every fifth problem of the families
 # (``python -m benchmarks.search confidence``), which its penalty shrinks.
 WEIGHTS = -2.4, 0.5, 0.4, 1.3, 1.2, 2.0
-# Of exact searches, by 438 problems of graphs, clouds, curves and planted matches, each
-# against 150 more starts. Above `LEVEL` are 261, of which 3 had a lower optimum.
+# The weights for exact searches, fitted to 438 problems (graphs, clouds, curves and planted
+# matches), each against 150 more starts. 252 are above `LEVEL`; 3 of these 252 had a lower
+# optimum.
 EXACT_WEIGHTS = -0.05, 0.55, 0.25, 1.3, 0.0, 0.0
 # Confidence from which on a search looks no further, and a result is not "uncertain":
 # of every fifth problem of the families 55 of 99 end so, and none has missed a lower

@@ -105,7 +105,7 @@ class Runner:
 
 
 def are_apart(plan, other):
-    """Whether plans differ by more than a few points that may be exchanged."""
+    """Return whether plans differ by more than a few exchanged points."""
     return bool(np.abs(plan - other).sum() > 2 * APART * plan.sum())
 
 

@@ -50,7 +50,7 @@ LARGE = 100_000
 # Entries of a plan up to which the search goes on after the race: between graphs of 500
 # words that ends 4.6 % lower, between 1000 cells no lower and up to twice as late.
 SEARCHED = 500_000
-# What epsilon is divided by for a descent after the race, and its limits. Between 1000
+# Divisor of epsilon for a descent after the race, and the limits of the descent. Between 1000
 # cells (hops along 10, 20 and 40 neighbors) exact descents from there end .14, .07 and .38 %
 # lower, and all takes .3 to .9 s more; by 10 they end .25, .15 and .31 % lower, in 1.3 s more.
 FINER = 3.0
@@ -157,7 +157,7 @@ def solve_exact(problem, start, options, report, solve):
 
 
 def has_symmetry(problem, plan):
-    """Whether a symmetry of a space makes another plan that is as good."""
+    """Return whether a symmetry of a space makes another plan as good."""
     n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
     if problem.is_fused or n_points == 1:
         return False

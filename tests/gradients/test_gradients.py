@@ -234,7 +234,7 @@ def test_transformations_of_jax(jax):
         jax.grad(slope)(0.5)
     before = len(results)
     jax.block_until_ready(jax.jit(slope)(0.5))
-    assert len(results) > before and results[-1].status == "converged"
+    assert len(results) > before and results[-1].status in ("converged", "uncertain")
     # Whole numbers cannot move, and do not hinder what can.
     whole = jax.numpy.arange(9).reshape(3, 3)
     found = jax.grad(gromov_wasserstein_loss, argnums=1)(whole, x, epsilon=0)

@@ -342,6 +342,6 @@ def test_the_slices_of_paste(shared_data):
     alone = pairwise_align(*slices, init="product")
     assert alone.objective == pytest.approx(1.7653296, rel=1e-6)
     found = pairwise_align(*slices)
-    assert found.objective <= alone.objective
+    assert found.objective <= alone.objective * (1 + 1e-12)
     entropic = pairwise_align(*slices, method="entropic")
     assert entropic.rigid().angle == pytest.approx(found.rigid().angle, abs=2)
