@@ -28,7 +28,7 @@ from .agreement import SETTLED
 from .annealing import Found, Runner, are_apart, lowest
 from .checkpoint import Checkpoint
 from .diagnosis import doubted
-from .isomorphism import Canonical, symmetries
+from .isomorphism import Canonical, isomorphisms, symmetries
 from .race import OfBalanced
 from .starts import (
     ALONE,
@@ -112,7 +112,10 @@ def solve_exact(problem, start, options, report, solve):
     canonical = Canonical(problem)
     if problem.shape[0] * problem.shape[1] > LARGE:
         found = Found(canonical.problem, threads, limits)
-        for runner in _runners(canonical.problem, options, report, solve):
+        for plan in itertools.islice(isomorphisms(canonical.problem), 1):
+            found.polish(Runner("isomorphism", plan))
+        runners = _runners(canonical.problem, options, report, solve)
+        for runner in () if found.is_least else runners:
             found.polish(runner)
             if found.is_done:
                 break

@@ -48,9 +48,11 @@ def isomorphisms(problem):
     if not problem.rule.takes_q:
         p = q = np.ones(n) / n
     costs = [side.to_dense().matrix for side in (problem.x, problem.y)]
-    costs = np.array(costs, dtype=np.float64)
-    means = np.sort((costs @ np.stack([p, q])[..., None])[..., 0])
-    if abs(means[0] - means[1]).max() > ROUNDING * n * abs(means).max():
+    left, right = (
+        np.sort(cost @ mass) for cost, mass in zip(costs, (p, q), strict=True)
+    )
+    # Most spaces that differ already differ in the mean costs of their points.
+    if abs(left - right).max() > ROUNDING * n * max(abs(left).max(), abs(right).max()):
         return
     colors, free = n * np.concatenate([p, q]), np.ones((n, n), dtype=bool)
     if problem.is_fused:
@@ -62,7 +64,7 @@ def isomorphisms(problem):
         # Only points that are linked at no cost may have one color.
         colors += 1 / (np.e + csgraph.connected_components(links)[1])
     masses = problem.p * (problem.mass / problem.p.sum())
-    for cols in _Search(costs).pairs(colors):
+    for cols in _Search(np.array(costs, dtype=np.float64)).pairs(colors):
         if free[np.arange(n), cols].all():
             plan = np.zeros((n, n))
             plan[np.arange(n), cols] = masses

@@ -245,6 +245,15 @@ def test_orders_of_points_and_sides_change_nothing(options, fused, symmetric):
         np.testing.assert_allclose(other.potentials[1], usual.potentials[0], atol=1e-9)
 
 
+@OFF
+def test_callbacks_see_plans_in_the_order_of_the_points():
+    seen, (x, y) = [], pair()
+    result = solve(
+        x, y, callback=lambda step: seen.append(step.coupling.toarray().copy())
+    )
+    np.testing.assert_array_equal(seen[-1], result.plan)
+
+
 def line(n):
     return 1.0 * abs(np.subtract.outer(np.arange(n), np.arange(n)))
 

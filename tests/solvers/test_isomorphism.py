@@ -137,6 +137,14 @@ def test_a_search_is_given_up(monkeypatch):
     assert isomorphism(GRAPHS["regular"], copy) is None
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_large_copies_are_found():
+    cost = steps(ring(330))
+    result = gwfast.gromov_wasserstein(cost, permuted(cost)[0], epsilon=0, n_threads=1)
+    assert abs(result.gw_cost) <= 1e-13 * np.square(cost).mean()
+    assert result.status == "tie" and result.confidence == 1
+
+
 @pytest.mark.parametrize("options", [{}, *RULES])
 def test_linear_costs_allow_pairs_that_cost_nothing(options):
     cost = steps(GRAPHS["tree"])
