@@ -63,7 +63,9 @@ def isomorphisms(problem):
         links = sparse.block_array([[None, free], [free.T, None]])
         # Only points that are linked at no cost may have one color.
         colors += 1 / (np.e + csgraph.connected_components(links)[1])
-    masses = problem.p * (problem.mass / problem.p.sum())
+    masses = problem.p
+    if problem.rule.takes_mass:  # of the first points
+        masses = np.diff(np.minimum(masses.cumsum(), problem.mass), prepend=0.0)
     for cols in _Search(np.array(costs, dtype=np.float64)).pairs(colors):
         if free[np.arange(n), cols].all():
             plan = np.zeros((n, n))
