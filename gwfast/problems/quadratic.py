@@ -174,6 +174,12 @@ default="balanced"
         other.rule = rule
         return other
 
+    def with_alpha(self, alpha: float) -> QuadraticProblem:
+        """The same problem with another weight of its quadratic term."""
+        other = copy.copy(self)
+        other.alpha = alpha
+        return other
+
     def without_linear(self) -> QuadraticProblem:
         """The same problem without costs between the spaces."""
         other = copy.copy(self)

@@ -14,6 +14,7 @@ from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
+from ..solvers.agreement import TIE
 from ..solvers.contestants import Contestant
 from ..solvers.levels import spread
 from ..solvers.race import search
@@ -32,6 +33,10 @@ FACTOR = 0.5
 # Change of the state that is expected of the first iteration on more spots: plans of
 # the level before bring it nearly there.
 FIRST_CHANGE = 0.01
+# Where slices overlap in part, distances mislead until the overlap is known: fractions of
+# `alpha`, or of this if it is larger, with which starts follow their features first. They
+# are for `FIRST` spots; distances outweigh features the more, the more spots there are.
+SHARES, MOST_ALPHA = (0.1, 0.3), 0.1
 # Bits of each coordinate in the place of a spot on a curve.
 BITS = 16
 
@@ -52,7 +57,7 @@ def race_of(problem, blur, tier):
     alpha of 0.03 to 0.5.)
     """
     if not level_sizes(max(problem.shape)):
-        return None, tier
+        return None if problem.is_balanced else by_levels, tier
     d = problem.x.n_coordinates
     r = blur * math.sqrt(chi2.isf(OUTSIDE, d) * d / (2 * problem.mass))
     volume = math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d
@@ -86,6 +91,16 @@ def by_levels(problem, options, report):
             epsilon = Epsilon(last, anneal_from=first / last)
             here = dataclasses.replace(here, epsilon=epsilon, tier="dense")
             winner, tie, candidates = search(part, here, report)
+            if 0 < problem.alpha < 1 and not problem.is_balanced:
+                least = min(1.0, MOST_ALPHA / problem.alpha) * size / largest
+                given = Schedule(last, first, FACTOR), here
+                rivals = [_led_by_features(part, least * x, *given) for x in SHARES]
+                field = sorted([winner, *rivals], key=lambda one: one.gw_cost)
+                winner, tie = field[0], False
+                candidates = [
+                    one.with_outcome("lost" if k else "won").candidate()
+                    for k, one in enumerate(field)
+                ]
         else:
             options.limits.deadline.check()
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
@@ -94,6 +109,25 @@ def by_levels(problem, options, report):
             candidates = [*candidates, winner.with_outcome("won").candidate()]
         inside = rows
     return winner.solution, tie, Candidates(candidates)
+
+
+def _led_by_features(part, factor, epsilons, options):
+    """The `Contestant` that begins where distances weigh `factor` of their weight."""
+    costs = part.with_alpha(factor * part.alpha)
+    costs = linearize(costs, options.threads(part), mechanisms=options.mechanisms)
+    epsilon = Schedule(factor * epsilons.first, factor * epsilons.first)
+    label = f"alpha={factor * part.alpha:.2g}"
+    first = Contestant.at_start(label, costs, epsilon, lambda fork: fork.start())
+    first = first.advance(options.limits)
+    every = [np.arange(n) for n in part.shape]
+    options.limits.deadline.check()
+    return _promoted(first, part, every, epsilons, options).advance(options.limits)
+
+
+def disagree(candidates):
+    """Return whether the two lowest plans of the first level differ in their objectives."""
+    costs = [one.gw_cost for one in candidates[:2]]
+    return len(costs) == 2 and costs[1] - costs[0] > TIE * abs(costs[0])
 
 
 def _promoted(coarse, part, at, epsilons, options):

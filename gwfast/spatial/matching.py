@@ -23,7 +23,7 @@ from ..utils.labels import in_order
 from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
-from .coarse_to_fine import race_of
+from .coarse_to_fine import disagree, race_of
 from .motions import RigidMotion, rigid_motion
 from .slices import (
     DISSIMILARITIES,
@@ -235,7 +235,8 @@ def pairwise_align(
     overlap : float or None, default=None
         The part of the spots' mass, from 0 to 1, that has a match, where each slice has
         spots that the other lacks (PASTE2: Liu, Zeira and Raphael, Genome Research
-        2023). None is all. A smaller `alpha` is safer then.
+        2023). None is all. With ``init="auto"`` the search then begins with plans for
+        which distances weigh little; "uncertain" says that its two lowest plans differ.
     init : str, start or array-like of shape (n, m), default="auto"
         See `gromov_wasserstein`; PASTE begins at "product". Anything but "auto" leaves
         out the coarse levels of ``method="entropic"``.
@@ -311,27 +312,47 @@ def pairwise_align(
     if method == "auto":
         many = len(a.spots) * len(b.spots) > MAX_EXACT
         method = "entropic" if many else "exact"
-    tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
-    epsilon, race = 0.0, None
-    if method == "entropic":
-        epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
+    if overlap is not None and as_positive(overlap, "overlap") > 1:
+        raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
     deadline = Deadline.after(time_limit)
-    limits = Limits(1000, 10_000, tol, tol, deadline=deadline)
-    given = a, b, method, dissimilarity, norm, n_components, few
     p = in_order(p, "p", a.names, of="slice_a")
     q = in_order(q, "q", b.names, of="slice_b")
     terms: dict[str, Any] = {"p": p, "q": q, "alpha": alpha}
     if overlap is not None:
         terms |= {"marginals": "partial", "mass": overlap}
-    problem = QuadraticProblem(**_spaces(*given), **terms)
-    if epsilon and isinstance(init, str) and init == "auto":
-        race, tier = race_of(problem, blur, tier)
-    options = SolveOptions(
-        limits, init=init, n_threads=n_threads, memory_limit=memory_limit, tier=tier,
-        seed=seed, progress=progress, takes_zero=True, epsilon=epsilon,
-        placement=None, mechanisms=dataclasses.replace(ALL, second_look=race is None),
-    )  # fmt: skip
-    gw = solve(problem, options, race)
+
+    def solved(method, init, tol, tier):
+        given = a, b, method, dissimilarity, norm, n_components, few
+        problem = QuadraticProblem(**_spaces(*given), **terms)
+        epsilon, race = 0.0, None
+        if method == "entropic":
+            epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
+            if isinstance(init, str) and init == "auto":
+                race, tier = race_of(problem, blur, tier)
+        tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
+        options = SolveOptions(
+            Limits(1000, 10_000, tol, tol, deadline=deadline), init=init,
+            n_threads=n_threads, memory_limit=memory_limit, tier=tier, seed=seed,
+            progress=progress, takes_zero=True, epsilon=epsilon, placement=None,
+            mechanisms=dataclasses.replace(ALL, second_look=race is None),
+        )  # fmt: skip
+        return solve(problem, options, race), options.limits
+
+    seconds, searches = 0.0, isinstance(init, str) and init == "auto"
+    follows = searches and overlap not in (None, 1)
+    follows = follows and 0 < as_positive(alpha, "alpha", zero=True) < 1
+    if follows and method == "exact":
+        # Plans without entropy do not leave a wrong overlap.
+        first, _ = solved("entropic", init, None, "auto")
+        seconds, init = first.seconds, first.plan
+    gw, limits = solved(method, init, tol, tier)
+    if follows:
+        candidates = gw.candidates if method == "entropic" else first.candidates
+        gw = dataclasses.replace(
+            gw, candidates=candidates, seconds=seconds + gw.seconds
+        )
+        if gw.status == Status.CONVERGED and disagree(candidates):
+            gw = dataclasses.replace(gw, status=Status.UNCERTAIN)
     gw = dataclasses.replace(
         gw, advice=ADVICE.get(gw.status, ""), labels=(a.names, b.names)
     )

@@ -129,6 +129,38 @@ def test_what_one_slice_lacks_gets_no_mass(method, first, monkeypatch):
     np.testing.assert_allclose(found.rigid().shift, 0, atol=1.5)
 
 
+@pytest.mark.parametrize("method", ["exact", "entropic"])
+@pytest.mark.parametrize("bend", [0.0, 0.06])
+def test_slices_that_overlap_in_part_are_found(method, bend):
+    """With the default `alpha`; the search without features ends with 13 % right."""
+    rng = np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(22.0)), -1).reshape(-1, 2)
+    places = grid + rng.uniform(-0.3, 0.3, grid.shape)
+    waves = places @ rng.normal(0, 0.35, (2, 60)) + rng.uniform(0, 6, 60)
+    rates = 8 * np.exp(1.2 * np.sin(waves))
+    a, b = np.flatnonzero(grid[:, 0] < 23), np.flatnonzero(grid[:, 0] >= 7)
+    bent = places[b] + [[0.0, 1.0]] * np.sin(np.pi * places[b, :1] / 30) * 30 * bend
+    first, second = (
+        (places[a], rng.poisson(rates[a])),
+        (MOTION(bent), rng.poisson(rates[b])),
+    )
+    found = pairwise_align(first, second, overlap=0.68, method=method)
+    masses = found.gw.coupling.marginals[0]
+    has = masses > masses.max() / 2
+    near = np.linalg.norm(places[a] - places[b][found.gw.match()], axis=1) < 2
+    assert has.mean() == pytest.approx(0.68, abs=0.03) and near[has].mean() > 0.95
+    assert found.gw.status == "converged"
+
+
+def test_an_overlap_that_starts_disagree_about_is_uncertain():
+    """Spots and counts at random: there is nothing to find."""
+    rng = np.random.default_rng(0)
+    slices = [(rng.uniform(0, 17, (300, 2)), rng.poisson(3.0, (300, 8))) for _ in "ab"]
+    with pytest.warns(gwfast.ConvergenceWarning, match="compare other alpha"):
+        found = pairwise_align(*slices, overlap=0.5)
+    assert found.gw.status == "uncertain" and len(found.gw.candidates) == 3
+
+
 def test_both_methods_agree():
     """On a tissue of 400 spots, in units of neither."""
     spots = grid_of(20, 20)
@@ -313,7 +345,7 @@ NO_SPOTS = r"must have spots: slice_a\.obsm has \[\], not 'spatial'"
     (PAIR, PAIR, {"method": "entropic", "alpha": 0}, ValueError, "alpha must be"),
     (PAIR, PAIR, {"method": "entropic", "blur": 0}, ValueError, "blur must be"),
     (PAIR, PAIR, {"method": "entropic", "n_neighbors": 0}, ValueError, "n_neighbors"),
-    (PAIR, PAIR, {"overlap": 1.5}, ValueError, "mass"),
+    (PAIR, PAIR, {"overlap": 70}, ValueError, "overlap must be from 0 to 1, got 70"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_named(a, b, options, error, message):
     with pytest.raises(error, match=message):
