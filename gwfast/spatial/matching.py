@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
 from ..quadratic.stopping import Limits
+from ..quadratic.stores import NeighborTier
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents
@@ -246,9 +247,10 @@ def pairwise_align(
     time_limit, n_threads, memory_limit, seed, progress
         See `gromov_wasserstein`.
     tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
-        See `gromov_wasserstein`; for ``method="entropic"`` and more than 2500 spots
-        "auto" is a `NeighborTier` of as many spots as the plan spreads over: 116 in the
-        plane if `blur` is 2, more with `overlap`.
+        See `gromov_wasserstein`; for ``method="entropic"`` "auto" is "dense" up to 16,384
+        spots a slice, and above or where that does not fit `memory_limit` a `NeighborTier`
+        of as many spots as the plan spreads over: 174 in the plane if `blur` is 2, more
+        with `overlap`. Fewer leave out too much of the plan.
 
     Returns
     -------
@@ -327,16 +329,18 @@ def pairwise_align(
         epsilon, race = 0.0, None
         if method == "entropic":
             epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
-            if isinstance(init, str) and init == "auto":
-                race, tier = race_of(problem, blur, tier)
         tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
         options = SolveOptions(
             Limits(1000, 10_000, tol, tol, deadline=deadline), init=init,
             n_threads=n_threads, memory_limit=memory_limit, tier=tier, seed=seed,
             progress=progress, takes_zero=True, epsilon=epsilon, placement=None,
-            mechanisms=dataclasses.replace(ALL, second_look=race is None),
         )  # fmt: skip
-        return solve(problem, options, race), options.limits
+        if epsilon and isinstance(init, str) and init == "auto":
+            race, options = race_of(problem, blur, options)
+        if race is not None:
+            kind = dataclasses.replace(ALL, second_look=False)
+            options = dataclasses.replace(options, mechanisms=kind)
+        return solve(problem, options, race), options
 
     seconds, searches = 0.0, isinstance(init, str) and init == "auto"
     follows = searches and overlap not in (None, 1)
@@ -345,7 +349,7 @@ def pairwise_align(
         # Plans without entropy do not leave a wrong overlap.
         first, _ = solved("entropic", init, None, "auto")
         seconds, init = first.seconds, first.plan
-    gw, limits = solved(method, init, tol, tier)
+    gw, options = solved(method, init, tol, tier)
     if follows:
         candidates = gw.candidates if method == "entropic" else first.candidates
         gw = dataclasses.replace(
@@ -353,11 +357,13 @@ def pairwise_align(
         )
         if gw.status == Status.CONVERGED and disagree(candidates):
             gw = dataclasses.replace(gw, status=Status.UNCERTAIN)
-    gw = dataclasses.replace(
-        gw, advice=ADVICE.get(gw.status, ""), labels=(a.names, b.names)
-    )
+    advice = ADVICE.get(gw.status, "")
+    if gw.status == Status.TRUNCATED:
+        k = NeighborTier.of(options.tier).k
+        advice = f"try tier='tiled', tier=NeighborTier(k={2 * k}), or a smaller blur"
+    gw = dataclasses.replace(gw, advice=advice, labels=(a.names, b.names))
     # Distances outweigh features the more the larger a slice is, see Notes.
-    warn_of(dataclasses.replace(gw, term_ratio=math.nan), limits)
+    warn_of(dataclasses.replace(gw, term_ratio=math.nan), options.limits)
     return SliceAlignment(gw, a.spots, b.spots, method, alpha)
 
 

@@ -186,6 +186,7 @@ def test_levels_lead_where_all_spots_do(monkeypatch):
     spots = grid_of(24, 22)
     given = (spots, counts_of(spots, 1)), (MOTION(spots), counts_of(spots, 2))
     kind = dict(method="entropic", tol=1e-4)
+    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.MAX_DENSE", 500 * 500)
     found = pairwise_align(*given, **kind)
     assert [one.n_points for one in found.gw.candidates][-2:] == [240, 528]
     alone = pairwise_align(*given, init="product", **kind)
@@ -195,6 +196,23 @@ def test_levels_lead_where_all_spots_do(monkeypatch):
         assert one.gw.left_out < 0.01
         assert one.objective == pytest.approx(alone.objective, rel=2e-3)
         np.testing.assert_allclose(one.transform(), alone.transform(), atol=0.05)
+
+
+def test_regular_grids_keep_what_plans_need(monkeypatch):
+    """A grid has many equal distances; all spots are kept where that is faster."""
+    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.FIRST", 400)
+    spots = grid_of(40, 36)
+    given = (spots, counts_of(spots, 1)), (MOTION(spots), counts_of(spots, 2))
+    whole = pairwise_align(*given, method="entropic")
+    assert whole.gw.coupling.form == "array" and whole.gw.status == "converged"
+    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.MAX_DENSE", 0)
+    found = pairwise_align(*given, method="entropic")
+    assert found.gw.coupling.form == "sparse" and found.gw.status == "converged"
+    assert found.objective == pytest.approx(whole.objective, rel=0.02)
+    near = gwfast.NeighborTier(k=40)
+    with pytest.warns(gwfast.ConvergenceWarning, match=r"NeighborTier\(k=80\)"):
+        few = pairwise_align(*given, method="entropic", tier=near)
+    assert few.gw.status == "truncated"
 
 
 def test_levels_are_spread_over_the_slice():
