@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import xlogy
 
-from ..utils.types import Float64Array
+from ..results.status import Status
+from ..utils.callers import outside
+from ..utils.deadline import Deadline
+from ..utils.progress import ProgressEvent, reporting
+from ..utils.types import Float64Array, Progress
 from ..utils.validation import as_count, as_positive, as_weights, one_of
 from .matching import SliceAlignment, pairwise_align
 from .slices import DISSIMILARITIES, Dissimilarity, Slice, filled, with_common_genes
 
-# Updates of a factorization, which goes on from the one of the round before.
-N_UPDATES = 200
+# Updates of a factorization at most, which goes on from the one of the round before; and
+# the gain of `CHECKED` of them, as a fraction of its first error, at which it ends.
+N_UPDATES, CHECKED, LEAST_GAIN = 200, 10, 2e-4
 # What divides by a sum that may be zero.
 TINY = 1e-12
 
@@ -80,8 +87,10 @@ def center_align(
     n_components: int = 15,
     max_rounds: int = 10,
     tol: float = 1e-3,
+    time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
+    progress: Progress = False,
 ) -> CenterAlignment:
     """The slice that several are nearest to, by mean.
 
@@ -94,7 +103,8 @@ def center_align(
     center : AnnData, or pair of arrays
         The slice that the center begins as, see `pairwise_align`.
     slices : sequence of AnnData or pairs of arrays
-        Non-negative expression, such as counts, of the genes of the center.
+        Non-negative expression, such as counts. Of AnnData the genes that all have and
+        the center has are taken.
     weights : array-like of shape (len(slices),) or None, default=None
         Of the slices; None is all alike.
     alpha, dissimilarity, layer, norm, n_threads, seed
@@ -104,6 +114,11 @@ def center_align(
     max_rounds : int, default=10
     tol : float, default=1e-3
         It ends when the objective changes by less, relatively.
+    time_limit : float or None, default=None
+        Seconds after which the last whole round is returned; the first round ends then
+        with the plans that there are, whose status is "time_limit".
+    progress : bool or callable, default=False
+        See `gromov_wasserstein`.
 
     Returns
     -------
@@ -113,6 +128,13 @@ def center_align(
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        See `pairwise_align`.
+    UserWarning
+        If not all slices have the same genes; it says how many all have.
 
     Examples
     --------
@@ -128,6 +150,7 @@ def center_align(
     True
     """
     one_of(dissimilarity, "dissimilarity", DISSIMILARITIES)
+    deadline = Deadline.after(time_limit)
     max_rounds, tol = as_count(max_rounds, "max_rounds"), as_positive(tol, "tol")
     if not len(slices):
         raise ValueError("slices must not be empty")
@@ -142,26 +165,35 @@ def center_align(
     programs = rng.uniform(0.5, 1.5, (rank, table.shape[1])) * table.mean(axis=0) / rank
     loadings, programs = _factorized(table, loadings, programs, dissimilarity)
     objectives: list[float] = []
-    while True:
-        expression = loadings @ programs
-        found = tuple(
-            pairwise_align(
-                (spots, expression), (one.spots, one.table), alpha=alpha, norm=norm,
-                dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
+    made = None
+    with reporting(progress) as report:
+        while True:
+            expression, found = loadings @ programs, []
+            for k, one in enumerate(others, start=1):
+                if made is not None and deadline.passed():
+                    return made
+                text = f"round {len(objectives) + 1} of {max_rounds} at most, slice {k}"
+                report(ProgressEvent("round", f"{text} of {len(others)}", k))
+                align = pairwise_align(
+                    (spots, expression), (one.spots, one.table), alpha=alpha, norm=norm,
+                    dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
+                    time_limit=deadline.left,
+                )  # fmt: skip
+                if made is not None and align.gw.status == Status.TIME_LIMIT:
+                    return made
+                found.append(align)
+            objectives.append(float(shares @ [one.objective for one in found]))
+            brought = sum(
+                share * align.transform(filled(one.table))
+                for share, align, one in zip(shares, found, others, strict=True)
             )
-            for one in others
-        )  # fmt: skip
-        objectives.append(float(shares @ [one.objective for one in found]))
-        moved = len(objectives) < 2 or abs(objectives[-2] - objectives[-1]) > tol * abs(
-            objectives[-1]
-        )
-        brought = sum(
-            share * align.transform(filled(one.table))
-            for share, align, one in zip(shares, found, others, strict=True)
-        )
-        loadings, programs = _factorized(brought, loadings, programs, dissimilarity)
-        if not moved or len(objectives) == max_rounds:
-            return CenterAlignment(spots, loadings, programs, found, tuple(objectives))
+            loadings, programs = _factorized(brought, loadings, programs, dissimilarity)
+            ends = loadings, programs, tuple(found), tuple(objectives)
+            made = CenterAlignment(spots, *ends)
+            change = abs(objectives[-1] - objectives[-2]) if objectives[1:] else np.inf
+            still = change <= tol * abs(objectives[-1])
+            if still or len(objectives) == max_rounds or deadline.passed():
+                return made
 
 
 def _with_common_genes(center, slices, layer):
@@ -170,9 +202,16 @@ def _with_common_genes(center, slices, layer):
     others = [
         Slice.of(one, None, layer, f"slices[{k}]") for k, one in enumerate(slices)
     ]
+    sizes = {one.table.shape[1] for one in (start, *others)}
     for one in others:
         start, _ = with_common_genes(start, one)
     others = [with_common_genes(start, one)[1] for one in others]
+    if sizes != {start.table.shape[1]}:
+        warnings.warn(
+            f"center and slices must have the same genes, got up to {max(sizes)}; the "
+            f"{start.table.shape[1]} that all have are taken",
+            stacklevel=outside(),
+        )
     for one in (start, *others):
         if one.table.min() < 0:
             raise ValueError(
@@ -185,16 +224,28 @@ def _factorized(table, loadings, programs, kind):
     """Non-negative factors of a table, from these on: multiplicative updates for the
     Kullback-Leibler divergence or the squared error (Lee and Seung, NIPS 2000).
     """
-    for _ in range(N_UPDATES):
-        for side in (0, 1):
+    table, w, h = (one.astype(np.float32) for one in (table, loadings, programs))
+    product, errors = np.empty_like(table), []
+    size = xlogy(table, table).sum() if kind == "kl" else 0.0
+
+    def multiplied():
+        return np.maximum(np.matmul(w, h, out=product), TINY, out=product)
+
+    for number in range(N_UPDATES):
+        if number % CHECKED == 0:
             if kind == "kl":
-                ratio = table / np.maximum(loadings @ programs, TINY)
-                total = programs.sum(axis=1), loadings.sum(axis=0)[:, None]
+                fit = np.vdot(table, np.log(multiplied(), out=product)) + table.sum()
+                errors.append(float(size - fit + w.sum(axis=0) @ h.sum(axis=1)))
             else:
-                ratio, made = table, (programs @ programs.T, loadings.T @ loadings)
-                total = loadings @ made[0], made[1] @ programs
-            if side:
-                programs = programs * (loadings.T @ ratio) / np.maximum(total[1], TINY)
-            else:
-                loadings = loadings * (ratio @ programs.T) / np.maximum(total[0], TINY)
-    return loadings, programs
+                errors.append(float(np.square(table - multiplied()).sum()))
+            if number and errors[-2] - errors[-1] <= LEAST_GAIN * errors[0]:
+                break
+        if kind == "kl":
+            ratio = np.divide(table, multiplied(), out=product)
+            w *= ratio @ h.T / np.maximum(h.sum(axis=1), TINY)
+            ratio = np.divide(table, multiplied(), out=product)
+            h *= w.T @ ratio / np.maximum(w.sum(axis=0)[:, None], TINY)
+        else:
+            w *= table @ h.T / np.maximum(w @ (h @ h.T), TINY)
+            h *= w.T @ table / np.maximum((w.T @ w) @ h, TINY)
+    return w.astype(np.float64), h.astype(np.float64)

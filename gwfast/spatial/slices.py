@@ -5,6 +5,7 @@ taken as they are, and nothing is imported to do so.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -111,14 +112,22 @@ def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
     names, both must have the same number.
     """
     if a.genes is not None and b.genes is not None:
+        for one in (a, b):
+            if twice := [gene for gene, n in Counter(one.genes).items() if n > 1]:
+                raise ValueError(
+                    f"var_names of {one.name} must be unique, got {len(twice)} names more "
+                    f"than once, such as {', '.join(map(str, twice[:5]))}; "
+                    "var_names_make_unique() of AnnData numbers them"
+                )
         at = {gene: k for k, gene in enumerate(b.genes)}
         kept = [k for k, gene in enumerate(a.genes) if gene in at]
         if not kept:
             raise ValueError(f"{a.name} and {b.name} must have genes in common")
         others = [at[a.genes[k]] for k in kept]
-        if kept != list(range(a.table.shape[1])) or others != kept:
-            a = dataclasses.replace(a, table=a.table[:, kept])
-            b = dataclasses.replace(b, table=b.table[:, others])
+        if list(a.genes) != list(b.genes):
+            genes = [a.genes[k] for k in kept]
+            a = dataclasses.replace(a, table=a.table[:, kept], genes=genes)
+            b = dataclasses.replace(b, table=b.table[:, others], genes=genes)
     if a.table.shape[1] != b.table.shape[1]:
         raise ValueError(
             f"{b.name} must have the columns of {a.name}, {a.table.shape[1]}, got "

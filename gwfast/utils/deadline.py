@@ -42,6 +42,13 @@ class Deadline:
         """Whether it is nearer than `spare` seconds."""
         return time.perf_counter() > self.at - spare
 
+    @property
+    def left(self) -> float | None:
+        """Seconds until then, a nanosecond at least; None if there is no limit."""
+        if self.at == math.inf:
+            return None
+        return max(self.at - time.perf_counter(), 1e-9)
+
     def check(self, spare: float = 0.0) -> None:
         """Raise OutOfTime if it is nearer than `spare` seconds."""
         if self.passed(spare):

@@ -299,6 +299,38 @@ def test_real_anndata(found, tmp_path):
     np.testing.assert_allclose(written, SPOTS, atol=0.2)
 
 
+def test_a_center_has_the_genes_that_all_slices_have():
+    names = np.array([f"gene{k}" for k in range(30)])
+    center, last = Fake(SPOTS, COUNTS, names), Fake(*OTHERS, names)
+    fewer = Fake(OTHERS[0], OTHERS[1][:, 3:28], names[3:28])
+    with pytest.warns(UserWarning, match="got up to 30; the 25 that all have"):
+        found = center_align(center, [last, fewer, center], n_components=3)
+    assert found.expression.shape == (63, 25)
+    pairs = [(SPOTS, COUNTS[:, 3:28]), (OTHERS[0], OTHERS[1][:, 3:28])]
+    alone = center_align(pairs[0], [pairs[1], pairs[1], pairs[0]], n_components=3)
+    assert found.objectives == pytest.approx(alone.objectives)
+    # Whichever slice has fewer genes, at whichever end.
+    for a, b in (
+        (fewer, last),
+        (last, fewer),
+        (Fake(SPOTS, COUNTS[:, :9], names[:9]), last),
+    ):
+        assert len(pairwise_align(a, b).a) == 63
+
+
+def test_a_center_tells_how_far_it_is_and_ends_in_time():
+    told = []
+    given = PAIR, [PAIR, OTHERS]
+    center_align(*given, n_components=3, progress=lambda text, *_: told.append(text))
+    assert told[:2] == [f"round 1 of 10 at most, slice {k} of 2" for k in (1, 2)]
+    with pytest.warns(gwfast.ConvergenceWarning, match="larger time_limit"):
+        late = center_align(*given, n_components=3, time_limit=1e-9)
+    assert len(late.objectives) == 1
+    assert {one.gw.status for one in late.alignments} == {"time_limit"}
+    with pytest.raises(ValueError, match="time_limit must be positive"):
+        center_align(*given, time_limit=-1)
+
+
 @pytest.mark.parametrize("kind", ["kl", "euclidean"])
 def test_a_center_is_less_noisy_than_its_slices(kind):
     spots = grid_of(8, 6)
@@ -340,6 +372,7 @@ def test_it_ends_in_time(monkeypatch):
 
 PAIR = SPOTS, COUNTS
 BARE = Fake(None, COUNTS)
+A_TO = "abcdefghijklmnopqrstuvwxyzäöüå"
 NO_SPOTS = r"must have spots: slice_a\.obsm has \[\], not 'spatial'"
 
 
@@ -356,7 +389,9 @@ NO_SPOTS = r"must have spots: slice_a\.obsm has \[\], not 'spatial'"
     (Fake(*PAIR), PAIR, {"use_rep": "X_pca"}, ValueError, "not 'X_pca'"),
     (Fake(*PAIR), PAIR, {"layer": "raw"}, ValueError, r"slice_a\.layers, \[\], got"),
     (Fake(SPOTS, None), PAIR, {}, ValueError, r"slice_a\.X must be there"),
-    (Fake(*PAIR, ["a"] * 30), Fake(*PAIR, ["b"] * 30), {}, ValueError, "in common"),
+    (Fake(*PAIR, A_TO), Fake(*PAIR, A_TO.upper()), {}, ValueError, "in common"),
+    (Fake(*PAIR, A_TO), Fake(*PAIR, A_TO[:-2] + "ab"), {}, ValueError,
+     r"var_names of slice_b\.X must be unique, got 2 names more than once, such as a, b"),
     (PAIR, PAIR, {"dissimilarity": "l1"}, ValueError, "dissimilarity must be one of"),
     (PAIR, PAIR, {"method": "fast"}, ValueError, "method must be one of"),
     (PAIR, PAIR, {"alpha": 1.5}, ValueError, "alpha must be at most 1"),
