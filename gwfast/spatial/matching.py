@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
@@ -19,6 +21,7 @@ from ..singlecell.representation import NComponents
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import InitLike, SolveOptions
+from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.mechanisms import ALL
@@ -33,6 +36,7 @@ from .slices import (
     dissimilarities,
     features,
     geometries,
+    spacing,
     with_common_genes,
 )
 
@@ -45,6 +49,10 @@ METHODS: tuple[SliceMethod, ...] = get_args(SliceMethod)
 # take nine seconds of a core, seven times as long as 1000.
 MAX_EXACT = 2000 * 2000
 TOLERANCES: dict[str, float] = {"exact": 1e-5, "entropic": 1e-3}
+# Ratio of the sizes of two slices, and distance of neighboring spots or its inverse, from
+# which on their units are doubted: a half of a tissue is 1.6 times smaller at most, and the
+# square of the distance is the factor of 30 from which on `term_ratio` is warned of.
+OTHER_SIZE, OTHER_UNIT = 2.0, 30**0.5
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol",
     Status.MAX_INNER: "try a larger tol or blur",
@@ -149,8 +157,13 @@ class SliceAlignment:
         -------
         RigidMotion
             A function of coordinates: ``found.rigid()(spots)``.
+
+        Warns
+        -----
+        UserWarning
+            If the slice fits far better turned over, and `reflection` is false.
         """
-        return rigid_motion(self.gw.coupling, self.a, self.b, reflection)
+        return rigid_motion(self.gw.coupling, self.a, self.b, reflection, "slice_a")
 
     def to_frame(self, k: int = 1) -> pd.DataFrame:
         """The best `k` matches of each spot as a table of pandas, see
@@ -267,6 +280,9 @@ def pairwise_align(
     -----
     ConvergenceWarning
         See `gromov_wasserstein`.
+    UserWarning
+        If one slice is more than twice as large as the other, or neighboring spots
+        are far from one apart where `method` is "exact" and `norm` is false.
 
     Notes
     -----
@@ -316,6 +332,8 @@ def pairwise_align(
         method = "entropic" if many else "exact"
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
+    if method == "entropic" or not norm:
+        _warn_of_units(a, b, method == "exact")
     deadline = Deadline.after(time_limit)
     p = in_order(p, "p", a.names, of="slice_a")
     q = in_order(q, "q", b.names, of="slice_b")
@@ -380,6 +398,24 @@ def _pair(slice_a, slice_b, use_rep, layer):
             f"{b.spots.shape[1]}"
         )
     return a, b
+
+
+def _warn_of_units(a, b, uses_distances):
+    """Warn of slices of other sizes, and of distances that are not in spots."""
+    sizes = [float(np.sqrt(one.spots.var(axis=0).sum())) for one in (a, b)]
+    unit = spacing([a.spots, b.spots])
+    if max(sizes) > OTHER_SIZE * min(sizes):
+        warnings.warn(
+            f"slice_b must have the units of slice_a, got {sizes[1] / sizes[0]:.3g} times "
+            "its size; divide the coordinates by the distance of neighboring spots",
+            stacklevel=outside(),
+        )
+    elif uses_distances and not 1 / OTHER_UNIT < unit < OTHER_UNIT:
+        warnings.warn(
+            f"neighboring spots must be about 1 apart for alpha, got {unit:.3g}, which "
+            f"weighs distances {unit**2:.3g} times as much; pass norm=True",
+            stacklevel=outside(),
+        )
 
 
 def _spaces(a, b, method, dissimilarity, norm, n_components, n_neighbors):

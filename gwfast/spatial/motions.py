@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +13,14 @@ from numpy.typing import ArrayLike
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..singlecell.representation import is_anndata, names_of
+from ..utils.callers import outside
 from ..utils.labels import in_order
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix
 from .slices import coordinates
+
+# Part of the square of all distances that a reflection explains in slices that are flat.
+FLAT = 0.01
 
 
 class RigidMotion(NamedTuple):
@@ -64,10 +70,11 @@ class RigidMotion(NamedTuple):
 
 
 def rigid_motion(
-    coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool
+    coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool, name: str
 ) -> RigidMotion:
     """The motion of the spots `a` that is nearest to the spots `b`, by the mean square
-    over all pairs, weighted by the plan (Procrustes, as in PASTE).
+    over all pairs, weighted by the plan (Procrustes, as in PASTE). A warning names a slice
+    that has to be turned over.
     """
     rows, cols = coupling.marginals
     mass = rows.sum()
@@ -75,9 +82,21 @@ def rigid_motion(
         raise ValueError("the plan must have mass for a rigid motion, got none")
     centers = rows @ a / mass, cols @ b / mass
     a, b = (one - center for one, center in zip((a, b), centers, strict=True))
-    left, _, right = np.linalg.svd(a.T @ coupling.apply(b).astype(np.float64))
+    moments = a.T @ coupling.apply(b).astype(np.float64)
+    left, sizes, right = np.linalg.svd(moments / mass)
     if not reflection and np.linalg.det(left @ right) < 0:
         left[:, -1] *= -1.0
+        total = float(rows @ np.square(a).sum(axis=1) + cols @ np.square(b).sum(axis=1))
+        best = max(total / mass - 2 * sizes.sum(), 0.0)
+        more = 4 * sizes[-1]
+        # Spots in a line, and plans that match nothing, fit either way.
+        if more > max(best, FLAT * total / mass):
+            warnings.warn(
+                f"{name} fits better turned over: its spots are off by "
+                f"{math.sqrt(best):.3g} with a reflection, by {math.sqrt(best + more):.3g} "
+                "without; pass reflection=True",
+                stacklevel=outside(),
+            )
     rotation = left @ right
     return RigidMotion(rotation, centers[1] - centers[0] @ rotation)
 
@@ -119,6 +138,11 @@ def stack_slices(
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
 
+    Warns
+    -----
+    UserWarning
+        If a slice fits far better turned over, and `reflection` is false.
+
     Examples
     --------
     >>> import numpy as np
@@ -142,9 +166,8 @@ def stack_slices(
         given = in_order(given, name, *orders, of=f"slices[{k}] and slices[{k + 1}]")
         # The next slice onto this one, where that is in the stack.
         plan = _coupling(given, name, shape).T
-        moved.append(
-            rigid_motion(plan, spots[k + 1], moved[k], reflection)(spots[k + 1])
-        )
+        given = plan, spots[k + 1], moved[k], reflection, f"slices[{k + 1}]"
+        moved.append(rigid_motion(*given)(spots[k + 1]))
     if inplace:
         for one, places in zip(slices, moved, strict=True):
             if is_anndata(one):

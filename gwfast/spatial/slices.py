@@ -165,6 +165,13 @@ def features(
     return made[: len(a.spots)], made[len(a.spots) :]
 
 
+def spacing(spots: list[Float64Array]) -> float:
+    """The median distance of neighboring spots of both slices."""
+    distances = np.concatenate([cKDTree(one).query(one, 2)[0][:, 1] for one in spots])
+    # Two places at least differ, but most spots may be double.
+    return float(np.median(distances[distances > 0])) if distances.any() else 1.0
+
+
 def geometries(
     spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int
 ) -> tuple[PointCloud, PointCloud, CrossCost]:
@@ -172,16 +179,13 @@ def geometries(
     those of so many nearest spots, in units of what neighboring spots differ by; see
     `pairwise_align`.
     """
-    spacing, noise, smooth = [], [], []
+    noise, smooth = [], []
     for places, expressed in zip(spots, rows, strict=True):
         k = min(max(n_neighbors, 2), len(places))
-        distances, nearest = cKDTree(places).query(places, k)
-        spacing.append(distances[:, 1])
+        _, nearest = cKDTree(places).query(places, k)
         noise.append(np.square(expressed - expressed[nearest[:, 1]]).sum(axis=1))
         smooth.append(_means(expressed, nearest[:, :n_neighbors]))
-    distances = np.concatenate(spacing)
-    # Two places at least differ, but most spots may be double.
-    unit = float(np.median(distances[distances > 0])) if distances.any() else 1.0
+    unit = spacing(spots)
     x, y = (one / unit for one in spots)
     # The root mean square of all distances of a slice, the mean of both.
     radius = np.sqrt(x.var(axis=0).sum() + y.var(axis=0).sum())

@@ -54,6 +54,7 @@ class Fake:
 SPOTS = grid_of(9, 7)
 COUNTS = counts_of(SPOTS, 1)
 OTHERS = MOTION(SPOTS), counts_of(SPOTS, 2)
+PAIR = SPOTS, COUNTS
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,8 @@ def test_reflections_are_taken_where_they_are_allowed():
     over = SPOTS * [1, -1]
     found = pairwise_align((SPOTS, COUNTS), (over, OTHERS[1]))
     motion = found.rigid(reflection=True)
-    assert motion.is_reflection and not found.rigid().is_reflection
+    with pytest.warns(UserWarning, match="slice_a fits better turned over"):
+        assert motion.is_reflection and not found.rigid().is_reflection
     np.testing.assert_allclose(motion(SPOTS), over, atol=0.2)
 
 
@@ -244,6 +246,29 @@ def test_a_spot_too_far_costs_as_much_on_any_slice(n):
     assert between.mean() == pytest.approx(1.0, rel=0.2)
 
 
+def test_stacks_of_slices_without_sides_say_nothing():
+    """Spots in a line, and plans that match nothing, fit either way."""
+    line = SPOTS[:, :1] * [1.0, 0.5]
+    stack_slices([line, line * [1, -1]], [np.eye(63) / 63])
+    plan = np.random.default_rng(0).random((63, 63))
+    stack_slices([SPOTS, SPOTS * [1, -1]], [plan / plan.sum()])
+
+
+def test_slices_in_other_units_are_warned_of(found):
+    far = 100 * OTHERS[0], OTHERS[1]
+    for method in ("exact", "entropic"):
+        with pytest.warns(
+            UserWarning, match="units of slice_a, got 100 times its size"
+        ):
+            pairwise_align(PAIR, far, method=method, init="product")
+    with pytest.warns(
+        UserWarning, match="about 1 apart for alpha, got 100, .* 1e\\+04"
+    ):
+        pairwise_align((100 * SPOTS, COUNTS), far, init="product")
+    close = pairwise_align(PAIR, far, norm=True)
+    assert close.objective == pytest.approx(found.objective, rel=0.01)
+
+
 def test_stacks_are_in_the_frame_of_the_first(found):
     third = MOTION(OTHERS[0])
     given = [Fake(SPOTS, COUNTS), OTHERS, third]
@@ -253,9 +278,9 @@ def test_stacks_are_in_the_frame_of_the_first(found):
     np.testing.assert_allclose(moved[1], SPOTS, atol=0.2)
     np.testing.assert_allclose(moved[2], moved[1], atol=1e-9)
     over = SPOTS * [1, -1]
-    (_, back), (_, kept) = (
-        stack_slices([SPOTS, over], [plan], reflection=yes) for yes in (True, False)
-    )
+    _, back = stack_slices([SPOTS, over], [plan], reflection=True)
+    with pytest.warns(UserWarning, match=r"slices\[1\] fits better.* by 3.46 without"):
+        _, kept = stack_slices([SPOTS, over], [plan])
     np.testing.assert_allclose(back, SPOTS, atol=1e-9)
     assert np.linalg.norm(kept - SPOTS) > 1
     stack_slices(given, [found.gw, plan], key_added="other", inplace=False)
@@ -370,7 +395,6 @@ def test_it_ends_in_time(monkeypatch):
         assert late.gw.status == "time_limit"
 
 
-PAIR = SPOTS, COUNTS
 BARE = Fake(None, COUNTS)
 A_TO = "abcdefghijklmnopqrstuvwxyzäöüå"
 NO_SPOTS = r"must have spots: slice_a\.obsm has \[\], not 'spatial'"
